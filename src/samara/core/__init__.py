@@ -1,0 +1,1 @@
+"""What Samara decides: pure functions over values, without I/O, clock or log."""

@@ -1,0 +1,1 @@
+"""The vocabularies: one file each, none knows another."""

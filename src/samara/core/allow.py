@@ -1,0 +1,100 @@
+"""May this source have a copy there? The one place where that is decided; `plan` asks it for every copy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from samara.core import kinds
+from samara.core.match import any_glob
+from samara.core.model import Object, Ref
+from samara.core.travel import ACCEPT, IGNORE, PAUSED
+from samara.core.want import KEEP, Copy, Dialect, Reach
+
+Reason = Literal["conflict", "no-namespace", "refused", "not-accepted", "invalid", "held", "fought"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the administrator has set for all vocabularies."""
+
+    protected: tuple[str, ...] = ()
+    recreate: bool = True
+
+
+class Refusal(NamedTuple):
+    """Why a copy may not be placed, and whether one that is there has to go."""
+
+    reason: Reason
+    message: str
+    withdraw: bool = False
+    spared: bool = False
+    """True where the namespace is simply not meant: nothing is wanted there, and nothing is touched."""
+
+
+SPARED = Refusal("refused", "not a target of a selection", spared=True)
+
+
+def allow(copy: Copy, source: Ref, namespace: Object, dialect: Dialect, rules: Rules) -> Refusal | None:
+    """None where the copy may be placed. An error or a doubt means no."""
+    return (
+        _kind_denied(copy, dialect)
+        or _protected(copy, dialect, rules)
+        or _content_denied(copy)
+        or _paused(namespace)
+        or _ignored(copy, namespace)
+        or _consent(copy, source, namespace, dialect)
+    )
+
+
+def _kind_denied(copy: Copy, dialect: Dialect) -> Refusal | None:
+    if kinds.is_denied(copy.ref.kind) and not dialect.any_kind:
+        return Refusal("refused", f"objects of kind {copy.ref.kind} are never copied")
+    return None
+
+
+def _protected(copy: Copy, dialect: Dialect, rules: Rules) -> Refusal | None:
+    if dialect.reach is Reach.ANYWHERE or not any_glob(rules.protected, copy.ref.namespace):
+        return None
+    if not copy.named:
+        return SPARED
+    if dialect.reach is Reach.NAMED:
+        return None
+    return Refusal("refused", f"namespace {copy.ref.namespace} is protected (setting protectedNamespaces)")
+
+
+def _content_denied(copy: Copy) -> Refusal | None:
+    if copy.content is KEEP:
+        return None
+    denied = kinds.row(copy.ref.kind).denied(copy.content)
+    return None if denied is None else Refusal("refused", denied)
+
+
+def is_paused(obj: Object) -> bool:
+    return obj.annotations.get(PAUSED) == "true"
+
+
+def _paused(namespace: Object) -> Refusal | None:
+    if is_paused(namespace):
+        return Refusal("held", f"namespace {namespace.ref.name} is paused ({PAUSED})")
+    return None
+
+
+def _ignored(copy: Copy, namespace: Object) -> Refusal | None:
+    ignored = namespace.annotations.get(IGNORE) == "true" or namespace.labels.get(IGNORE) == "true"
+    return SPARED if ignored and not copy.named else None
+
+
+def _consent(copy: Copy, source: Ref, namespace: Object, dialect: Dialect) -> Refusal | None:
+    if not dialect.consent or source.namespace == copy.ref.namespace:
+        return None
+    if accepts(namespace.annotations.get(ACCEPT, ""), source):
+        return None
+    expected = f"namespace {namespace.ref.name} does not accept {source.path}: {ACCEPT} must name {source.namespace}"
+    return Refusal("not-accepted", expected, withdraw=True)
+
+
+def accepts(consent: str, source: Ref) -> bool:
+    """True where a list of `<namespace>`, `<namespace>:<kind>/<name>` or `*` names this source."""
+    names = {source.namespace, f"{source.namespace}:{source.kind.name}/{source.name}", "*"}
+    return any(item.strip() in names for item in consent.split(",") if item.strip())

@@ -1,0 +1,24 @@
+"""The brake: are these too many deletes at once? One pure function, asked before any delete is sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+WINDOW = 600.0
+"""Deletes of one source are counted over this many seconds."""
+BURST = 60.0
+"""Deletes over all sources of one namespace are counted over this many seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Brake:
+    """When to hold: more than `most` copies and more than `percent` % of what the source has."""
+
+    most: int = 50
+    percent: float = 30.0
+
+
+def must_hold(brake: Brake, gone: int, asked: int, has: int) -> bool:
+    """True where `asked` more deletes after `gone` recent ones exceed both limits; `has` is what is still there."""
+    removed = gone + asked
+    return removed > brake.most and removed * 100 > brake.percent * (gone + has)

@@ -1,0 +1,48 @@
+"""Is a copy right, and which labels and annotations would a right one carry?"""
+
+from __future__ import annotations
+
+from samara.core.model import ANNOTATIONS, LABELS, Object, Owner
+from samara.core.travel import ADOPTED, RELEASED
+from samara.core.want import Copy, Dialect
+
+
+def is_right(copy: Copy, have: Object, dialect: Dialect) -> bool:
+    """True where content is equal, every wanted key has its value, and no key of ours is left over."""
+    return (
+        copy.content == have.content
+        and copy.labels.items() <= have.labels.items()
+        and copy.annotations.items() <= have.annotations.items()
+        and (copy.owner is None or copy.owner in have.owners)
+        and not any(_is_stale(owned.where, owned.key, copy, have, dialect) for owned in have.ours)
+    )
+
+
+def _is_stale(where: str, key: str, copy: Copy, have: Object, dialect: Dialect) -> bool:
+    wanted = copy.labels if where == LABELS else copy.annotations
+    if key in wanted or (key == ADOPTED and where == ANNOTATIONS):
+        return False
+    return have.owns(where, key, dialect.all_managers)
+
+
+def merged(where: str, copy: Copy, have: Object, dialect: Dialect) -> dict[str, str]:
+    """The labels or annotations of a corrected copy: foreign keys stay, ours are exactly the wanted ones."""
+    there, wanted = (have.labels, copy.labels) if where == LABELS else (have.annotations, copy.annotations)
+    kept = {key: value for key, value in there.items() if not _is_stale(where, key, copy, have, dialect)}
+    return {**kept, **wanted}
+
+
+def owners_with(copy: Copy, have: Object) -> tuple[Owner, ...]:
+    return have.owners if copy.owner is None or copy.owner in have.owners else (*have.owners, copy.owner)
+
+
+def released(have: Object, dialect: Dialect) -> tuple[dict[str, str], dict[str, str]]:
+    """Labels and annotations of an object that is given back to its people."""
+    labels = {key: value for key, value in have.labels.items() if key not in dialect.marks}
+    annotations = {key: value for key, value in have.annotations.items() if key not in dialect.marks | {ADOPTED}}
+    return labels, {**annotations, RELEASED: "true"}
+
+
+def is_marked_by_us(have: Object, dialect: Dialect) -> bool:
+    """A mark is a claim, not a proof: the server's record must say that we set it."""
+    return any(owned.key in dialect.marks and owned.manager in dialect.all_managers for owned in have.ours)

@@ -1,0 +1,83 @@
+"""Lists of names, globs, and values that a label may hold."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+LABEL_LENGTH = 63
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_SHOWN = 80
+
+
+def is_namespace_name(text: str) -> bool:
+    return _DNS_LABEL.fullmatch(text) is not None
+
+
+def is_label_value(text: str) -> bool:
+    return _LABEL_VALUE.fullmatch(text) is not None
+
+
+def label_token(text: str) -> str:
+    """The text itself where a label may hold it, else a shortened form that ends in a digest of it."""
+    if is_label_value(text):
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()[:10]
+    legal = re.sub(r"[^-A-Za-z0-9_.]", "-", text).strip("-_.")
+    return f"{legal[: LABEL_LENGTH - len(digest) - 1].rstrip('-_.')}-{digest}".lstrip("-")
+
+
+class Names(NamedTuple):
+    """A list of namespace names as a person wrote it: the legal ones in order, and the others."""
+
+    legal: tuple[str, ...]
+    illegal: tuple[str, ...]
+    members: frozenset[str]
+
+
+@lru_cache(maxsize=4096)
+def csv_names(text: str) -> Names:
+    """Reads one CSV record: spaces trimmed, empty items dropped, duplicates merged, quoted items accepted."""
+    try:
+        items = next(csv.reader([" ".join(text.splitlines())], skipinitialspace=True), [])
+    except csv.Error:  # an item longer than the reader takes cannot be a name
+        items = [text]
+    names = list(dict.fromkeys(item.strip() for item in items if item.strip()))
+    legal = tuple(name for name in names if is_namespace_name(name))
+    illegal = tuple(name for name in names if not is_namespace_name(name))
+    return Names(legal, illegal, frozenset(legal))
+
+
+def shown(text: str) -> str:
+    """A person's own words, quoted and cut for a message."""
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
+
+
+@lru_cache(maxsize=1024)
+def _glob(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    def one(pattern: str) -> str:
+        return "".join({"*": ".*", "?": "."}.get(char) or re.escape(char) for char in pattern)
+
+    return re.compile("|".join(f"(?:{one(pattern)})" for pattern in patterns) or r"(?!)", re.DOTALL)
+
+
+def any_glob(patterns: Iterable[str], text: str) -> bool:
+    """True where one of the patterns matches the whole text; `*` stands for any run, `?` for one character."""
+    return _glob(tuple(patterns)).fullmatch(text) is not None
+
+
+def without_globs(words: Mapping[str, str], patterns: tuple[str, ...]) -> dict[str, str]:
+    match = _glob(patterns).fullmatch
+    return {key: value for key, value in words.items() if match(key) is None}
+
+
+def sample(names: Iterable[str], most: int = 3) -> str:
+    """A few of many names, and how many more there are."""
+    ordered = sorted(names)
+    rest = len(ordered) - most
+    return ", ".join(ordered[:most]) + (f" and {rest} more" if rest > 0 else "")

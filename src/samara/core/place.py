@@ -1,0 +1,153 @@
+"""The rule for one address: what a wanted copy, an unwanted one or an overlay needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from samara.core import kinds
+from samara.core.allow import Refusal, Rules, allow, is_paused
+from samara.core.compare import is_marked_by_us, is_right
+from samara.core.match import any_glob
+from samara.core.model import ANNOTATIONS, LABELS, Key, Object, Ref, namespace_ref
+from samara.core.table import Table
+from samara.core.travel import ADOPTED, GITOPS, PAUSED, RELEASED
+from samara.core.view import Narrow, View
+from samara.core.want import KEEP, Adopt, Copy, Dialect, Mode, Overlay
+from samara.core.write import Apply, Blocked, Create, Delete, Look, Recreate, Release, Update, Write
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What every decision about one key looks at."""
+
+    key: Key
+    dialect: Dialect
+    source: Object | None
+    view: View
+    table: Table
+    rules: Rules
+
+
+def place(case: Case, copy: Copy) -> Write | Look | Blocked | Refusal | None:
+    """What one wanted copy needs. A refusal that spares the namespace comes back as it is."""
+    if case.source is not None and is_paused(case.source):
+        return Blocked(case.key, copy.ref, "held", f"the source is paused ({PAUSED})")
+    namespace = case.view.get(namespace_ref(copy.ref.namespace))
+    if namespace is None or namespace.deleting:
+        found = "does not exist yet" if namespace is None else "is being deleted"
+        return Blocked(case.key, copy.ref, "no-namespace", f"namespace {copy.ref.namespace} {found}")
+    refusal = allow(copy, case.key.source, namespace, case.dialect, case.rules)
+    if refusal is not None:
+        return _refused(case, copy, refusal)
+    rival = winner(case, copy)
+    if rival is not None:
+        return Blocked(case.key, copy.ref, "conflict", f"{rival} has this place")
+    have = case.view.get(copy.ref)
+    if have is not None:
+        return _settle(case, copy, have)
+    if case.view.taken(copy.ref):
+        return Look(copy.ref)
+    return None if copy.content is KEEP else Create(case.key, copy.ref, copy)
+
+
+def _refused(case: Case, copy: Copy, refusal: Refusal) -> Write | Blocked | Refusal:
+    have = case.view.get(copy.ref)
+    if refusal.withdraw and have is not None and case.dialect.origin(have, case.view) == case.key.source:
+        gone = drop(case, have)
+        if gone is not None:
+            return gone
+    return refusal if refusal.spared else Blocked(case.key, copy.ref, refusal.reason, refusal.message)
+
+
+def winner(case: Case, copy: Copy) -> Key | None:
+    """Another source that wants the same place and comes before this one, if there is one."""
+    rivals = [key for key in case.view.claims(copy.ref.kind, copy.ref.name) if key != case.key]
+    if not rivals:
+        return None
+    ordered = sorted((case.key, *rivals), key=lambda key: _standing(key, case.view, case.table))
+    before = ordered[: ordered.index(case.key)]
+    return next((rival for rival in before if _wants(case, rival, copy.ref)), None)
+
+
+def _standing(key: Key, view: View, table: Table) -> tuple[int, str, str, str]:
+    source = view.get(key.source)
+    created = source.created if source is not None else ""
+    return table[key.dialect].rank, created, key.source.namespace, key.source.name
+
+
+def _wants(case: Case, rival: Key, ref: Ref) -> bool:
+    dialect, view = case.table[rival.dialect], Narrow(case.view, ref.namespace)
+    namespace = view.get(namespace_ref(ref.namespace))
+    return namespace is not None and any(
+        copy.ref == ref and allow(copy, rival.source, namespace, dialect, case.rules) is None
+        for copy in dialect.want(rival.source, view).copies
+    )
+
+
+def _settle(case: Case, copy: Copy, have: Object) -> Write | Blocked | None:
+    """What is there already: ours and right, ours and wrong, or somebody else's."""
+    if have.deleting:
+        return Blocked(case.key, copy.ref, "conflict", "the object there is being deleted and waits for its finalizers")
+    if not is_ours(case, have):
+        return _meet(case, copy, have)
+    if copy.mode is Mode.SEED or copy.content is KEEP or is_right(copy, have, case.dialect):
+        return None
+    return _correct(case, copy, have, "differs from its source")
+
+
+def is_ours(case: Case, have: Object) -> bool:
+    """At a wanted place a right mark makes an object ours, and so does the server's record of who made it."""
+    if case.dialect.origin(have, case.view) == case.key.source:
+        return True
+    return have.made and RELEASED not in have.annotations
+
+
+def _meet(case: Case, copy: Copy, have: Object) -> Write | Blocked:
+    """An object that is not ours: adopted, taken over or left alone."""
+    if copy.adopt is Adopt.ANY and copy.content is not KEEP:
+        return _correct(case, copy, have, "somebody else's object, taken over as the settings say")
+    if copy.adopt is Adopt.IDENTICAL and copy.content == have.content and _is_free(have):
+        return Update(case.key, copy.ref, adopting(copy), have, "an identical object is there: adopted")
+    return Blocked(case.key, copy.ref, "conflict", "an object of this name is there that is not ours")
+
+
+def _is_free(have: Object) -> bool:
+    return not have.owners and not any(any_glob(GITOPS, key) for key in (*have.labels, *have.annotations))
+
+
+def adopting(copy: Copy) -> Copy:
+    return replace(copy, annotations={**copy.annotations, ADOPTED: "true"})
+
+
+def _correct(case: Case, copy: Copy, have: Object, why: str) -> Write | Blocked:
+    assert copy.content is not KEEP
+    if not kinds.must_recreate(copy.ref.kind, have.content, copy.content):
+        return Update(case.key, copy.ref, copy, have, why)
+    if case.rules.recreate:
+        return Recreate(case.key, copy.ref, copy, have)
+    return Blocked(case.key, copy.ref, "refused", "an immutable field differs and the setting recreate says refuse")
+
+
+def drop(case: Case, have: Object) -> Write | Blocked | None:
+    """What an unwanted copy needs: nothing, if it goes by itself or if the mark on it was not set by us."""
+    namespace = case.view.get(namespace_ref(have.ref.namespace))
+    if have.deleting or namespace is None or namespace.deleting or RELEASED in have.annotations:
+        return None
+    if not is_marked_by_us(have, case.dialect):
+        return None
+    if is_paused(namespace) or (case.source is not None and is_paused(case.source)):
+        return Blocked(case.key, have.ref, "held", f"its source or its namespace is paused ({PAUSED})")
+    if ADOPTED in have.annotations:
+        return Release(case.key, have.ref, have)
+    return Delete(case.key, have.ref, have)
+
+
+def lay(case: Case, overlay: Overlay) -> Write | None:
+    """An overlay is right when its keys have their values and the applied set holds exactly them."""
+    have = case.view.get(overlay.ref)
+    if have is None or have.deleting:
+        return None
+    wanted = {(LABELS, key) for key in overlay.labels} | {(ANNOTATIONS, key) for key in overlay.annotations}
+    applied = {(owned.where, owned.key) for owned in have.applied if owned.manager == overlay.manager}
+    valued = overlay.labels.items() <= have.labels.items() and overlay.annotations.items() <= have.annotations.items()
+    return None if valued and wanted == applied else Apply(case.key, overlay.ref, overlay, have)

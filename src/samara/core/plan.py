@@ -1,0 +1,79 @@
+"""The rule: what must be written so that one source's copies are where they are wanted, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from samara.core.allow import Refusal, Rules
+from samara.core.model import Key
+from samara.core.place import Case, drop, lay, place
+from samara.core.table import Table
+from samara.core.view import Narrow, View
+from samara.core.want import UNREAD, Want
+from samara.core.write import Blocked, Delete, Guard, Look, Plan, Release, Step, Write
+
+
+def plan(key: Key, view: View, table: Table, rules: Rules) -> Plan:
+    """The whole plan of a key, or of its slice."""
+    prepared = prepare(key, view, table, rules)
+    if isinstance(prepared, Plan):
+        return prepared
+    case, want = prepared
+    return gathered(want, list(steps(case, want)))
+
+
+def prepare(key: Key, view: View, table: Table, rules: Rules) -> Plan | tuple[Case, Want]:
+    """What the dialect wants, or the plan that says why it cannot be asked yet."""
+    dialect = table[key.dialect]
+    if not all(view.known(kind) for kind in dialect.kinds):
+        return Plan(ready=False)
+    missing = tuple(path for path in dialect.reads(key.source, view) if view.value(path) is UNREAD)
+    if missing:
+        return Plan(ready=False, reads=missing)
+    sight = view if key.slice is None else Narrow(view, key.slice)
+    return Case(key.whole, dialect, view.get(key.source), sight, table, rules), dialect.want(key.source, sight)
+
+
+def gathered(want: Want, taken: list[Step]) -> Plan:
+    return Plan(
+        writes=tuple(step.outcome for step in taken if isinstance(step.outcome, Write)),
+        looks=tuple(step.outcome for step in taken if isinstance(step.outcome, Look)),
+        blocked=tuple(step.outcome for step in taken if isinstance(step.outcome, Blocked)),
+        wanted=tuple(step.ref for step in taken if step.wanted),
+        recheck=want.recheck,
+        faults=want.faults,
+    )
+
+
+def steps(case: Case, want: Want) -> Iterator[Step]:
+    """One step per address, lazily: ten thousand of them need not be taken at once."""
+    if want.guard is not None and case.source is not None and want.guard not in case.source.finalizers:
+        if not case.source.deleting:
+            why = "the finalizer comes before anything is written"
+            yield Step(case.source.ref, Guard(case.key, case.source.ref, case.source, want.guard, True, why), False)
+        return  # a source that is deleted without our finalizer deletes nothing
+    busy = False
+    for step in _all_steps(case, want):
+        busy = busy or step.outcome is not None
+        yield step
+    if want.guard is not None and case.source is not None and case.source.deleting and not busy:
+        why = "nothing is left of this source"
+        yield Step(case.source.ref, Guard(case.key, case.source.ref, case.source, want.guard, False, why), False)
+
+
+def _all_steps(case: Case, want: Want) -> Iterator[Step]:
+    stays: set[tuple[str, str]] = set()
+    for copy in want.copies:
+        outcome = place(case, copy)
+        if isinstance(outcome, Refusal):
+            stays.add((copy.ref.namespace, copy.ref.name))
+            continue
+        if not isinstance(outcome, Delete | Release):
+            stays.add((copy.ref.namespace, copy.ref.name))
+        yield Step(copy.ref, outcome)
+    for overlay in want.overlays:
+        yield Step(overlay.ref, lay(case, overlay), wanted=False)
+    if want.prune:
+        for have in tuple(case.view.copies_of(case.key)):
+            if (have.ref.namespace, have.ref.name) not in stays:
+                yield Step(have.ref, drop(case, have), wanted=False)

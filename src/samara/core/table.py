@@ -1,0 +1,80 @@
+"""All dialects side by side: who owns an object, and whose work an event is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from samara.core.match import without_globs
+from samara.core.model import MANAGER, NAMESPACE, Key, Kind, Object
+from samara.core.travel import NEVER_TRAVELS, NOT_BY_DEFAULT
+from samara.core.view import View
+from samara.core.want import Dialect
+
+
+@dataclass(frozen=True)
+class Table:
+    """Every dialect, always: settings switch off wanting, never recognising."""
+
+    dialects: tuple[Dialect, ...]
+    never_copied: tuple[str, ...] = ()
+    """Keys that the settings add to those that never travel."""
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Dialect]:
+        return {dialect.name: dialect for dialect in self.dialects}
+
+    def __getitem__(self, name: str) -> Dialect:
+        return self.by_name[name]
+
+    @cached_property
+    def kinds(self) -> tuple[Kind, ...]:
+        """Every kind that must be watched, Namespaces first: nothing can be decided without them."""
+        return tuple(dict.fromkeys((NAMESPACE, *(kind for dialect in self.dialects for kind in dialect.kinds))))
+
+    @cached_property
+    def managers(self) -> frozenset[str]:
+        return frozenset({MANAGER}).union(*(dialect.managers for dialect in self.dialects))
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The keys that make an object worth parsing."""
+        return frozenset().union(*(dialect.marks | dialect.asks for dialect in self.dialects))
+
+    def owner(self, obj: Object, view: View) -> Key | None:
+        """The key whose copy this object says it is. Dialects come in order of rank: there is at most one owner."""
+        for dialect in self.dialects:
+            origin = dialect.origin(obj, view)
+            if origin is not None:
+                return Key(dialect.name, origin)
+        return None
+
+    def sources(self, obj: Object, view: View) -> Iterator[Key]:
+        """The keys for which this object is a source. A copy is a source only of its own dialect: a chain."""
+        owner: Key | None = None
+        asked = [dialect for dialect in self.dialects if dialect.is_source(obj, view)]
+        if asked:
+            owner = self.owner(obj, view)
+        for dialect in asked:
+            if owner is None or owner.dialect == dialect.name:
+                yield Key(dialect.name, obj.ref)
+
+    def keys(self, obj: Object, view: View) -> Iterator[Key]:
+        """Every key that may have to be planned because this object is, was, or will be so."""
+        yield from self.sources(obj, view)
+        owner = self.owner(obj, view)
+        if owner is not None:
+            yield owner.part(obj.ref.namespace)
+        for claim in view.claims(obj.ref.kind, obj.ref.name):
+            if claim.source != obj.ref:
+                yield claim.part(obj.ref.namespace)
+        for dialect in self.dialects:
+            for source in dialect.also(obj, view):
+                key = Key(dialect.name, source)
+                yield key.part(obj.ref.name) if obj.ref.kind == NAMESPACE else key
+
+    def bare(self, words: Mapping[str, str], by_default: tuple[str, ...] = NOT_BY_DEFAULT) -> dict[str, str]:
+        """Labels or annotations of a source without all that must not travel."""
+        left = {key: value for key, value in words.items() if key not in self.words}
+        return without_globs(left, NEVER_TRAVELS + by_default + self.never_copied)

@@ -1,0 +1,82 @@
+"""What a decision may read: the cluster as it is known, whole or through one namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from samara.core.match import Names
+from samara.core.model import NAMESPACE, Key, Kind, Object, Ref, namespace_ref
+
+
+class View(Protocol):
+    """The reads of a plan. The cache implements them, and so does the tests' world."""
+
+    def get(self, ref: Ref) -> Object | None:
+        """The object at this address, if it is held."""
+
+    def taken(self, ref: Ref) -> bool:
+        """True where something is at this address that is not held: it must be looked at first."""
+
+    def all(self, kind: Kind) -> Iterable[Object]:
+        """Every held object of a kind."""
+
+    def namespaces(self, listed: Names | None = None) -> Iterable[str]:
+        """The names of the namespaces in sight: all that exist, or those of a list, existing or not."""
+
+    def sources(self, dialect: str) -> Iterable[Ref]:
+        """Every source of a dialect."""
+
+    def copies_of(self, key: Key) -> Iterable[Object]:
+        """The held objects whose marks name this key's source, in the key's slice where it has one."""
+
+    def claims(self, kind: Kind, name: str) -> Iterable[Key]:
+        """The sources that may write objects of this kind and name."""
+
+    def known(self, kind: Kind) -> bool:
+        """True once the kind has been listed: before that, absence means nothing."""
+
+    def value(self, path: str) -> object:
+        """What a read from outside the cluster has brought, or `UNREAD`."""
+
+
+class Narrow:
+    """A view through one namespace: the same questions, answered for that slice. `get` is never narrowed."""
+
+    __slots__ = ("_namespace", "_view")
+
+    def __init__(self, view: View, namespace: str) -> None:
+        self._view = view
+        self._namespace = namespace
+
+    def get(self, ref: Ref) -> Object | None:
+        return self._view.get(ref)
+
+    def taken(self, ref: Ref) -> bool:
+        return self._view.taken(ref)
+
+    def all(self, kind: Kind) -> Iterable[Object]:
+        if kind != NAMESPACE:
+            return self._view.all(kind)
+        only = self._view.get(namespace_ref(self._namespace))
+        return () if only is None else (only,)
+
+    def namespaces(self, listed: Names | None = None) -> Iterable[str]:
+        if listed is not None:
+            return (self._namespace,) if self._namespace in listed.members else ()
+        return tuple(each.ref.name for each in self.all(NAMESPACE))
+
+    def sources(self, dialect: str) -> Iterable[Ref]:
+        return self._view.sources(dialect)
+
+    def copies_of(self, key: Key) -> Iterable[Object]:
+        return self._view.copies_of(key.part(self._namespace))
+
+    def claims(self, kind: Kind, name: str) -> Iterable[Key]:
+        return self._view.claims(kind, name)
+
+    def known(self, kind: Kind) -> bool:
+        return self._view.known(kind)
+
+    def value(self, path: str) -> object:
+        return self._view.value(path)

@@ -1,0 +1,145 @@
+"""What a dialect answers: the copies and overlays that one source wants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from samara.core.model import EMPTY, MANAGER, Content, Kind, Object, Owner, Ref
+from samara.core.view import View
+
+if TYPE_CHECKING:
+    from samara.core.tally import Tally
+
+
+class Mode(Enum):
+    SYNC = "sync"
+    """Keep the copy equal to its source."""
+    SEED = "seed"
+    """Create the copy once and leave it alone after."""
+
+
+class Adopt(Enum):
+    """What to do with an object at a wanted place that is not ours."""
+
+    NEVER = "never"
+    IDENTICAL = "identical"
+    ANY = "any"
+
+
+class Keep(Enum):
+    KEEP = "keep"
+    """The place is wanted and what is there stays; nothing is created, rewritten or deleted."""
+
+
+KEEP: Final = Keep.KEEP
+
+
+class Unread(Enum):
+    UNREAD = "unread"
+
+
+UNREAD: Final = Unread.UNREAD
+"""The answer of `View.value` for a path that nobody has read yet."""
+
+
+class Reach(Enum):
+    """How far a vocabulary reaches into protected namespaces."""
+
+    ANYWHERE = "anywhere"
+    NAMED = "named"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A wanted object at an address."""
+
+    ref: Ref
+    content: Content | Keep = field(repr=False)
+    labels: Mapping[str, str] = field(default=EMPTY, repr=False)
+    annotations: Mapping[str, str] = field(default=EMPTY, repr=False)
+    mode: Mode = Mode.SYNC
+    adopt: Adopt = Adopt.IDENTICAL
+    named: bool = False
+    """True where the source names this namespace, false where it is one of all or of a selection."""
+    owner: Owner | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """Some labels and annotations wanted on an object that is not ours: never creates, owns or deletes."""
+
+    ref: Ref
+    labels: Mapping[str, str] = field(default=EMPTY, repr=False)
+    annotations: Mapping[str, str] = field(default=EMPTY, repr=False)
+    manager: str = MANAGER
+
+
+class Fault(NamedTuple):
+    """Something in a source that a person must put right."""
+
+    reason: Literal["Invalid", "Refused"]
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """A dialect's whole answer for one source."""
+
+    copies: tuple[Copy, ...] = ()
+    overlays: tuple[Overlay, ...] = ()
+    prune: bool = True
+    """False: copies that are not wanted stay where they are."""
+    guard: str | None = None
+    """The finalizer that must be on the source before anything is written for it."""
+    recheck: float | None = None
+    faults: tuple[Fault, ...] = ()
+
+
+NOTHING = Want()
+
+
+class Places(NamedTuple):
+    """The kind and name that a source may write, in whichever namespaces."""
+
+    kind: Kind
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """A vocabulary, or one part of it, as plain functions in a value."""
+
+    name: str
+    kinds: tuple[Kind, ...]
+    is_source: Callable[[Object, View], bool]
+    origin: Callable[[Object, View], Ref | None]
+    places: Callable[[Ref, View], Places]
+    want: Callable[[Ref, View], Want]
+    marks: frozenset[str]
+    asks: frozenset[str]
+    also: Callable[[Object, View], Iterable[Ref]] = lambda obj, view: ()
+    """The sources that another object's change concerns; for a Namespace, in that namespace only."""
+    reads: Callable[[Ref, View], tuple[str, ...]] = lambda source, view: ()
+    report: Callable[[Object, View, Tally], Mapping[str, object]] | None = None
+    managers: frozenset[str] = frozenset()
+    vocabulary: str = ""
+    """What users call it, where a vocabulary has more than one dialect."""
+    rank: int = 0
+    """Where two vocabularies claim a place, the lower rank has it."""
+    reach: Reach = Reach.NEVER
+    any_kind: bool = False
+    """True where the administrator lists the kinds, and may list those that are denied to others."""
+    consent: bool = False
+    """True where a target namespace must accept the source's namespace."""
+
+    @property
+    def title(self) -> str:
+        return self.vocabulary or self.name
+
+    @property
+    def all_managers(self) -> frozenset[str]:
+        return self.managers | {MANAGER}
