@@ -73,7 +73,7 @@ class Key(NamedTuple):
         return f"{self.dialect}/{kind.name}/{namespace or '-'}/{name}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Field:
     """One top-level field of an object: its bytes as the server wrote them, known apart by a keyed digest."""
 
@@ -88,7 +88,7 @@ class Field:
         return hash((self.name, self.digest))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Content:
     """All of an object but its address, metadata and status. Never shown."""
 
@@ -139,8 +139,8 @@ class Object:
     uid: str
     version: int
     content: Content = field(default=Content(), repr=False)
-    labels: Mapping[str, str] = field(default=EMPTY, repr=False)
-    annotations: Mapping[str, str] = field(default=EMPTY, repr=False)
+    labels: Mapping[str, str] = field(default_factory=lambda: EMPTY, repr=False)
+    annotations: Mapping[str, str] = field(default_factory=lambda: EMPTY, repr=False)
     created: str = ""
     generation: int = 0
     owners: tuple[Owner, ...] = ()
@@ -152,6 +152,8 @@ class Object:
     """Keys that were set by a server-side apply of such a manager."""
     made: bool = False
     """True where the server's record names our field manager, or where this uid was last seen as our copy."""
+    editor: str = ""
+    """The field manager of the newest change, where that is not ours."""
     status: Field | None = None
 
     def owns(self, where: str, key: str, managers: Iterable[str]) -> bool:

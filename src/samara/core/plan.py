@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from samara.core.allow import Refusal, Rules
-from samara.core.model import Key
+from samara.core.model import NAMESPACE, Key
 from samara.core.place import Case, drop, lay, place
 from samara.core.table import Table
 from samara.core.view import Narrow, View
@@ -25,7 +25,7 @@ def plan(key: Key, view: View, table: Table, rules: Rules) -> Plan:
 def prepare(key: Key, view: View, table: Table, rules: Rules) -> Plan | tuple[Case, Want]:
     """What the dialect wants, or the plan that says why it cannot be asked yet."""
     dialect = table[key.dialect]
-    if not all(view.known(kind) for kind in dialect.kinds):
+    if not all(view.known(kind) for kind in (NAMESPACE, *dialect.kinds)):
         return Plan(ready=False)
     missing = tuple(path for path in dialect.reads(key.source, view) if view.value(path) is UNREAD)
     if missing:

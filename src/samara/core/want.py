@@ -59,8 +59,8 @@ class Copy:
 
     ref: Ref
     content: Content | Keep = field(repr=False)
-    labels: Mapping[str, str] = field(default=EMPTY, repr=False)
-    annotations: Mapping[str, str] = field(default=EMPTY, repr=False)
+    labels: Mapping[str, str] = field(default_factory=lambda: EMPTY, repr=False)
+    annotations: Mapping[str, str] = field(default_factory=lambda: EMPTY, repr=False)
     mode: Mode = Mode.SYNC
     adopt: Adopt = Adopt.IDENTICAL
     named: bool = False
@@ -73,8 +73,8 @@ class Overlay:
     """Some labels and annotations wanted on an object that is not ours: never creates, owns or deletes."""
 
     ref: Ref
-    labels: Mapping[str, str] = field(default=EMPTY, repr=False)
-    annotations: Mapping[str, str] = field(default=EMPTY, repr=False)
+    labels: Mapping[str, str] = field(default_factory=lambda: EMPTY, repr=False)
+    annotations: Mapping[str, str] = field(default_factory=lambda: EMPTY, repr=False)
     manager: str = MANAGER
 
 

@@ -1,0 +1,1 @@
+"""What Samara does: queue keys, plan them, send the writes, and tell people."""

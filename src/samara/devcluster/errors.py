@@ -1,0 +1,5 @@
+"""The one error that building or driving the local control plane raises."""
+
+
+class DevclusterError(Exception):
+    """Says in one line what failed and what the reader can do about it."""

@@ -1,0 +1,210 @@
+"""Sends one write, takes the answer into the cache, and says how it went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple, assert_never
+
+from samara.core.compare import merged, owners_with, released
+from samara.core.model import ANNOTATIONS, LABELS, Content, Object, Ref
+from samara.core.table import Table
+from samara.core.want import KEEP, Copy
+from samara.core.write import Apply, Create, Delete, Guard, Recreate, Release, Report, Update, Write
+from samara.engine.crash import CrashPoints
+from samara.kube.cache import Cache
+from samara.kube.client import APPLY_PATCH, AS_US, MERGE_PATCH, Client, address, collection
+from samara.kube.codec import Codec, body, decode, encode, owner_references
+from samara.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    SamaraError,
+    ServerFault,
+    TooMany,
+    Unreachable,
+)
+
+DRY_RUN = {"dryRun": "All"}
+
+
+class Outcome(Enum):
+    DONE = "done"
+    STALE = "stale"
+    """The place was not as planned: read it again and plan again."""
+    REFUSED = "refused"
+    """The server will not have it: a person must act; tried again seldom."""
+    FAILED = "failed"
+    """The server could not, or nobody knows whether it did: tried again soon."""
+
+
+class Result(NamedTuple):
+    outcome: Outcome
+    message: str = ""
+    retry_after: float | None = None
+    overloaded: bool = False
+
+
+VERBS: dict[type[Write], str] = {
+    Create: "create",
+    Update: "update",
+    Recreate: "recreate",
+    Delete: "delete",
+    Release: "update",
+    Apply: "overlay",
+    Guard: "guard",
+    Report: "report",
+}
+
+
+def verb(write: Write) -> str:
+    return VERBS[type(write)]
+
+
+@dataclass(frozen=True, slots=True)
+class Applier:
+    """Performs writes; decides nothing."""
+
+    client: Client
+    codec: Codec
+    cache: Cache
+    table: Table
+    crash: CrashPoints
+
+    async def perform(self, write: Write) -> Result:
+        self.crash.passed("before-write")
+        try:
+            await self._send(write)
+        except SamaraError as fault:
+            return judged(fault)
+        finally:
+            self.crash.passed("after-write")
+        return Result(Outcome.DONE)
+
+    async def _send(self, write: Write) -> None:
+        match write:
+            case Create():
+                self._answered(write.ref, await self._create(write.copy))
+            case Update():
+                self._answered(write.ref, await self._replace(write.have, *self._corrected(write)))
+            case Recreate():
+                await self._recreate(write)
+            case Delete():
+                await self._delete(write.have)
+            case Release():
+                labels, annotations = released(write.have, self.table[write.key.dialect])
+                meta = {LABELS: labels, ANNOTATIONS: annotations, **_owned_by(write.have)}
+                self._answered(write.ref, await self._replace(write.have, write.have.content, meta))
+            case Apply():
+                await self._apply(write)
+            case Guard():
+                await self._guard(write)
+            case Report():
+                await self._report(write)
+            case _:
+                assert_never(write)
+
+    def _answered(self, ref: Ref, raw: bytes) -> None:
+        self.cache.answered(self.codec.object(ref.kind, raw))
+
+    async def _create(self, copy: Copy, params: dict[str, str] = AS_US) -> bytes:  # noqa: B006 - never changed
+        assert copy.content is not KEEP
+        meta: dict[str, Any] = {LABELS: copy.labels, ANNOTATIONS: copy.annotations}
+        if copy.owner is not None:
+            meta["ownerReferences"] = owner_references((copy.owner,))
+        sent = body(copy.ref, copy.content, meta)
+        return await self.client.request("POST", collection(copy.ref.kind, copy.ref.namespace), sent, params=params)
+
+    def _corrected(self, write: Update) -> tuple[Content, dict[str, Any]]:
+        dialect = self.table[write.key.dialect]
+        copy, have = write.copy, write.have
+        assert copy.content is not KEEP
+        words = {where: merged(where, copy, have, dialect) for where in (LABELS, ANNOTATIONS)}
+        owners = owners_with(copy, have)
+        return copy.content, {**words, **_owned_by(have), **({"ownerReferences": owner_references(owners)} if owners else {})}
+
+    async def _replace(self, have: Object, content: Content, meta: dict[str, Any]) -> bytes:
+        sent = body(have.ref, content, {**meta, **_version(have)})
+        return await self.client.request("PUT", address(have.ref), sent, params=AS_US)
+
+    async def _delete(self, have: Object) -> None:
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": _version(have)}
+        try:
+            raw = await self.client.request("DELETE", address(have.ref), encode(options))
+        except NotFound:
+            self.cache.bury(have)
+            return
+        if decode(raw).get("kind") == "Status":
+            self.cache.bury(have)
+        else:  # a finalizer holds it: it is there, and on its way out
+            self._answered(have.ref, raw)
+
+    async def _recreate(self, write: Recreate) -> None:
+        """The old copy goes only when the server would take the new one."""
+        try:
+            await self._create(write.copy, {**AS_US, **DRY_RUN})
+        except AlreadyExists:
+            pass
+        await self._delete(write.have)
+        self.crash.passed("within-recreate")
+        self._answered(write.ref, await self._create(write.copy))
+
+    async def _apply(self, write: Apply) -> None:
+        overlay = write.overlay
+        meta = {LABELS: overlay.labels, ANNOTATIONS: overlay.annotations, **_version(write.have)}
+        params = {"fieldManager": overlay.manager, "force": "true"}
+        sent = body(write.ref, Content(), meta)
+        raw = await self.client.request(
+            "PATCH", address(write.ref), sent, params=params, content_type=APPLY_PATCH
+        )
+        self._answered(write.ref, raw)
+
+    async def _guard(self, write: Guard) -> None:
+        others = [each for each in write.have.finalizers if each != write.finalizer]
+        finalizers = [*others, write.finalizer] if write.add else others
+        await self._patch(write.ref, {"metadata": {"finalizers": finalizers, **_version(write.have)}})
+
+    async def _report(self, write: Report) -> None:
+        await self._patch(write.ref, {"metadata": _version(write.have), "status": write.status}, "status")
+
+    async def _patch(self, ref: Ref, patch: dict[str, Any], subresource: str = "") -> None:
+        raw = await self.client.request(
+            "PATCH", address(ref, subresource), encode(patch), params=AS_US, content_type=MERGE_PATCH
+        )
+        self._answered(ref, raw)
+
+
+def _version(have: Object) -> dict[str, str]:
+    return {"uid": have.uid, "resourceVersion": str(have.version)}
+
+
+def _owned_by(have: Object) -> dict[str, Any]:
+    """What others keep on an object and a replacement must not take away."""
+    kept: dict[str, Any] = {}
+    if have.finalizers:
+        kept["finalizers"] = list(have.finalizers)
+    if have.owners:
+        kept["ownerReferences"] = owner_references(have.owners)
+    return kept
+
+
+def judged(fault: SamaraError) -> Result:
+    """What an error means for the write that met it."""
+    match fault:
+        case Conflict() | AlreadyExists() | NotFound():
+            return Result(Outcome.STALE, str(fault))
+        case Forbidden(terminating=True):
+            return Result(Outcome.STALE, str(fault))
+        case Forbidden() | Invalid():
+            return Result(Outcome.REFUSED, str(fault))
+        case TooMany(retry_after=wait) | ServerFault(retry_after=wait):
+            return Result(Outcome.FAILED, str(fault), wait, overloaded=True)
+        case Unreachable():
+            return Result(Outcome.FAILED, str(fault), overloaded=True)
+        case ApiError(status=status):
+            return Result(Outcome.REFUSED if status in (400, 413) else Outcome.FAILED, str(fault))
+        case _:
+            return Result(Outcome.FAILED, str(fault))

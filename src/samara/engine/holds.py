@@ -1,0 +1,115 @@
+"""Removals that the brake holds: counted before they are made, and kept where a restart does not forget them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from samara.core.brake import BURST, WINDOW, Brake, must_hold
+from samara.core.model import Key, Ref
+from samara.core.write import Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """One source's removals that wait; times are seconds since the epoch."""
+
+    key: str
+    refs: frozenset[Ref]
+    count: int
+    since: float
+    until: float
+
+    @property
+    def digest(self) -> str:
+        return digest_of(self.refs)
+
+
+def digest_of(refs: Iterable[Ref]) -> str:
+    """Names a set of places, so that a release is for the set it was given for."""
+    lines = "\n".join(sorted(f"{ref.kind} {ref.path}" for ref in refs))
+    return hashlib.sha256(lines.encode()).hexdigest()[:24]
+
+
+class Holds:
+    """Decides which deletes of a plan may go now. One per process; the leader keeps it in the cluster too."""
+
+    def __init__(self, brake: Brake | None, hold: float, clock: Callable[[], float]) -> None:
+        self._brake = brake
+        self._for = hold
+        self._clock = clock
+        self.held: dict[Key, Hold] = {}
+        self.remembered: set[str] = set()
+        """Keys that were held before a restart: held again, whatever the counts say now."""
+        self._free: dict[Key, frozenset[Ref]] = {}
+        self._by_source: dict[Key, deque[float]] = {}
+        self._by_namespace: dict[str, deque[float]] = {}
+
+    def judge(self, key: Key, deletes: Sequence[Delete], has: int, all_has: int) -> Sequence[Delete]:
+        """The deletes of a plan that may be sent; `has` counts the source's copies, `all_has` its namespace's."""
+        refs = frozenset(delete.ref for delete in deletes)
+        if key.slice is None and not refs:
+            self._forget(key)
+        if not refs or self._brake is None:
+            return deletes
+        if refs <= self._free.get(key.whole, frozenset()):
+            return self._passed(key.whole, deletes)
+        if self._must_hold(key.whole, len(refs), has, all_has):
+            return self._hold(key, refs)
+        return self._passed(key.whole, deletes)
+
+    def _must_hold(self, key: Key, asked: int, has: int, all_has: int) -> bool:
+        assert self._brake is not None
+        if key in self.held or str(key) in self.remembered:
+            return True
+        gone = self._recent(self._by_source.get(key), WINDOW)
+        burst = self._recent(self._by_namespace.get(key.source.namespace), BURST)
+        return must_hold(self._brake, gone, asked, has) or must_hold(self._brake, burst, asked, all_has)
+
+    def _recent(self, times: deque[float] | None, window: float) -> int:
+        if times is None:
+            return 0
+        while times and times[0] < self._clock() - window:
+            times.popleft()
+        return len(times)
+
+    def _hold(self, key: Key, refs: frozenset[Ref]) -> Sequence[Delete]:
+        held = self.held.get(key.whole)
+        if held is None:
+            now = self._clock()
+            held = Hold(str(key), frozenset(), 0, now, now + self._for)
+            self.remembered.discard(str(key))
+        both = refs if key.slice is None else held.refs | refs
+        self.held[key.whole] = replace(held, refs=both, count=len(both))
+        return ()
+
+    def _passed(self, key: Key, deletes: Sequence[Delete]) -> Sequence[Delete]:
+        now = self._clock()
+        for times in (
+            self._by_source.setdefault(key, deque()),
+            self._by_namespace.setdefault(key.source.namespace, deque()),
+        ):
+            times.extend([now] * len(deletes))
+        return deletes
+
+    def free(self, key: Key) -> None:
+        """Lets a held set go: its time is over, or somebody has released it."""
+        held = self.held.pop(key, None)
+        if held is not None:
+            self._free[key] = held.refs
+
+    def _forget(self, key: Key) -> None:
+        """Nothing is to be removed any more: the change was undone, or all is done."""
+        self.held.pop(key, None)
+        self._free.pop(key, None)
+        self.remembered.discard(str(key))
+
+    def due(self) -> list[Key]:
+        """The held sets whose time is over."""
+        return [key for key, hold in self.held.items() if hold.until <= self._clock()]
+
+    def overdue_in(self, key: Key) -> float:
+        hold = self.held.get(key)
+        return 0.0 if hold is None else max(0.0, hold.until - self._clock())

@@ -1,0 +1,77 @@
+"""Writes that did not go through wait here, each address alone, until it makes sense to try again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from samara.core.model import Key, Ref
+from samara.core.write import Write
+from samara.engine.apply import Outcome, Result
+
+_FIRST = {Outcome.STALE: 0.05, Outcome.FAILED: 0.2, Outcome.REFUSED: 2.0}
+_FAILED_MOST = 30.0
+_REFUSED_GAP = 0.2
+"""All retries of refused writes together: five per second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """One address that is not tried again before its time."""
+
+    key: Key
+    attempts: int
+    until: float
+    refused: bool
+    message: str
+
+
+class Waits:
+    """What waits, by namespace, so that one bad namespace is one entry and a change in it frees it."""
+
+    def __init__(self, most: float, clock: Callable[[], float]) -> None:
+        self._most = most
+        self._clock = clock
+        self._by_namespace: dict[str, dict[Ref, Wait]] = {}
+        self._slot = 0.0
+
+    def note(self, write: Write, result: Result) -> float:
+        """Notes a failure and returns after how long to try again."""
+        before = self._by_namespace.get(write.ref.namespace, {}).get(write.ref)
+        attempts = before.attempts + 1 if before is not None else 1
+        delay = max(self._delay(result.outcome, attempts), result.retry_after or 0.0)
+        wait = Wait(write.key, attempts, self._clock() + delay, result.outcome is Outcome.REFUSED, result.message)
+        self._by_namespace.setdefault(write.ref.namespace, {})[write.ref] = wait
+        return delay
+
+    def _delay(self, outcome: Outcome, attempts: int) -> float:
+        if outcome is Outcome.STALE and attempts == 1:
+            return 0.0
+        most = self._most if outcome is Outcome.REFUSED else min(self._most, _FAILED_MOST)
+        delay: float = min(_FIRST[outcome] * 2.0 ** min(attempts - 1, 30), most) * random.uniform(0.8, 1.2)  # noqa: S311
+        if outcome is not Outcome.REFUSED:
+            return delay
+        now = self._clock()
+        self._slot = max(self._slot + _REFUSED_GAP, now + delay)
+        return self._slot - now
+
+    def holding(self, ref: Ref) -> Wait | None:
+        """The wait that still keeps an address back."""
+        wait = self._by_namespace.get(ref.namespace, {}).get(ref)
+        return wait if wait is not None and wait.until > self._clock() else None
+
+    def forget(self, ref: Ref) -> None:
+        waits = self._by_namespace.get(ref.namespace)
+        if waits is not None and waits.pop(ref, None) is not None and not waits:
+            del self._by_namespace[ref.namespace]
+
+    def free_namespace(self, namespace: str) -> list[Key]:
+        """Something changed in a namespace: what waits there is tried at once."""
+        return [wait.key.part(ref.namespace) for ref, wait in self._by_namespace.pop(namespace, {}).items()]
+
+    def free_source(self, source: Ref) -> None:
+        """A source changed: what was refused before may be taken now."""
+        for waits in list(self._by_namespace.values()):
+            for ref in [ref for ref, wait in waits.items() if wait.key.source == source]:
+                self.forget(ref)

@@ -1,0 +1,140 @@
+"""Kubernetes Events: one per source and reason, merged, with a count and a sample of namespaces."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from samara import log
+from samara.core.match import sample
+from samara.core.model import Object, Ref
+from samara.kube.client import AS_US, MERGE_PATCH, Client
+from samara.kube.codec import encode
+from samara.kube.errors import AlreadyExists, NotFound, SamaraError
+
+AGAIN = 1800.0
+"""What lasts is said again after this long."""
+NORMAL = frozenset({"Copied", "Updated", "Removed"})
+_MOST_MESSAGE = 1000
+
+
+@dataclass(slots=True)
+class _Topic:
+    """What is to be said about one object for one reason."""
+
+    about: Ref
+    uid: str
+    reason: str
+    namespaces: set[str] = field(default_factory=set)
+    message: str = ""
+    count: int = 0
+    first: str = ""
+    said_at: float = float("-inf")
+    said: str = ""
+    dirty: bool = False
+
+
+class Teller:
+    """Collects what happened and says it, a little later and merged."""
+
+    def __init__(self, client: Client, clock: Callable[[], float], every: float = 1.0) -> None:
+        self._client = client
+        self._clock = clock
+        self._every = every
+        self._topics: dict[tuple[Ref, str], _Topic] = {}
+
+    def note(self, about: Object | Ref, reason: str, namespaces: set[str], message: str) -> None:
+        """Takes a piece of news; the same news is not said again before its time."""
+        ref, uid = (about.ref, about.uid) if isinstance(about, Object) else (about, "")
+        topic = self._topics.setdefault((ref, reason), _Topic(ref, uid, reason))
+        if reason in NORMAL:
+            topic.namespaces |= namespaces
+        else:
+            topic.namespaces = namespaces
+        topic.uid, topic.message = uid or topic.uid, message
+        due = self._clock() - topic.said_at >= AGAIN
+        if reason in NORMAL or due or _text(topic) != topic.said:
+            topic.dirty = True
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(self._every)
+            await self.flush()
+
+    async def flush(self) -> None:
+        for place, topic in list(self._topics.items()):
+            if topic.dirty:
+                topic.dirty = False
+                await self._say(topic)
+            elif self._clock() - topic.said_at > 2 * AGAIN:
+                del self._topics[place]
+
+    async def _say(self, topic: _Topic) -> None:
+        text = _text(topic)
+        topic.count += max(1, len(topic.namespaces)) if topic.reason in NORMAL else 1
+        topic.said, topic.said_at = text, self._clock()
+        if topic.reason in NORMAL:
+            topic.namespaces = set()
+        try:
+            await self._send(topic, text[:_MOST_MESSAGE])
+        except SamaraError as fault:  # an Event is a courtesy: losing one must not stop the work
+            log.debug("event.lost", about=topic.about, reason=topic.reason, fault=fault)
+
+    async def _send(self, topic: _Topic, text: str) -> None:
+        now = datetime.fromtimestamp(time.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        topic.first = topic.first or now
+        namespace = topic.about.namespace or "default"
+        path = f"/api/v1/namespaces/{namespace}/events"
+        name = _name(topic)
+        try:
+            await self._client.request("POST", path, encode(_event(topic, name, namespace, text, now)), params=AS_US)
+        except AlreadyExists:
+            patch = {"message": text, "count": topic.count, "lastTimestamp": now}
+            try:
+                await self._client.request(
+                    "PATCH", f"{path}/{name}", encode(patch), params=AS_US, content_type=MERGE_PATCH
+                )
+            except NotFound:
+                topic.dirty = True
+
+
+def _text(topic: _Topic) -> str:
+    where = sample(topic.namespaces)
+    many = len(topic.namespaces)
+    if not many:
+        return topic.message
+    return f"{topic.message} in {many} namespace{'s' if many > 1 else ''}: {where}"
+
+
+def _name(topic: _Topic) -> str:
+    digest = hashlib.sha256(f"{topic.about.kind}{topic.uid}{topic.reason}".encode()).hexdigest()[:12]
+    return f"{topic.about.name[:220]}.{digest}"
+
+
+def _event(topic: _Topic, name: str, namespace: str, text: str, now: str) -> dict[str, Any]:
+    kind = topic.about.kind
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": namespace},
+        "involvedObject": {
+            "apiVersion": kind.api_version,
+            "kind": kind.name,
+            "name": topic.about.name,
+            **({"namespace": topic.about.namespace} if topic.about.namespace else {}),
+            **({"uid": topic.uid} if topic.uid else {}),
+        },
+        "reason": topic.reason,
+        "message": text,
+        "type": "Normal" if topic.reason in NORMAL else "Warning",
+        "count": topic.count,
+        "firstTimestamp": topic.first,
+        "lastTimestamp": now,
+        "reportingComponent": "samara",
+        "source": {"component": "samara"},
+    }

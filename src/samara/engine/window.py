@@ -1,0 +1,49 @@
+"""How many writes may be in flight: more while the server stays healthy, fewer at once when it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+_START = 8.0
+_SLOW = 2.0
+"""Seconds for one write at which the server counts as overloaded."""
+
+
+class Window:
+    """Grows by one per round trip, halves on a refusal for load, and waits as long as the server says."""
+
+    def __init__(self, most: int, per_second: float, clock: Callable[[], float]) -> None:
+        self._most = float(most)
+        self._gap = 1.0 / per_second if per_second > 0 else 0.0
+        self._clock = clock
+        self._size = min(_START, self._most)
+        self._closed_until = 0.0
+        self._halved_at = float("-inf")
+        self._next_slot = 0.0
+
+    @property
+    def size(self) -> int:
+        return int(self._size)
+
+    def wait(self) -> float:
+        """How long until one more write may be sent, as far as time is concerned."""
+        return max(0.0, self._closed_until - self._clock(), self._next_slot - self._clock())
+
+    def sent(self) -> None:
+        if self._gap:
+            self._next_slot = max(self._next_slot, self._clock()) + self._gap
+
+    def good(self, took: float) -> None:
+        if took > _SLOW:
+            self.bad(None)
+        else:
+            self._size = min(self._most, self._size + 1.0 / self._size)
+
+    def bad(self, retry_after: float | None) -> None:
+        """The server is overloaded. Answers to what was sent together count once."""
+        now = self._clock()
+        if retry_after is not None:
+            self._closed_until = max(self._closed_until, now + retry_after)
+        if now - self._halved_at >= 0.5:
+            self._halved_at = now
+            self._size = max(1.0, self._size / 2)

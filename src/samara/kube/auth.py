@@ -1,0 +1,217 @@
+"""Where the API server is and how to speak to it: flags, kubeconfig files, or the pod's service account."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from ssl import SSLContext
+from typing import Any
+from urllib.parse import SplitResult, quote, urlsplit
+
+import msgspec
+
+from samara.kube import kubeconfig as kc
+from samara.kube import tls
+from samara.kube.credentials import Credentials, Fixed, Impersonating, TokenFile, bearer, read_token
+from samara.kube.errors import ConfigError
+from samara.kube.exec_plugin import Exec, ExecCredentials, plugin
+
+__all__ = ["SERVICE_ACCOUNT", "Access", "Credentials", "load"]
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Everything needed to open a connection; headers (impersonation included) come from the credentials."""
+
+    server: str
+    namespace: str = field(repr=False)
+    ssl: SSLContext | None = field(repr=False)
+    server_hostname: str | None = field(repr=False)
+    proxy: str | None = field(repr=False)
+    credentials: Credentials = field(repr=False)
+    impersonate: str | None = field(repr=False)
+    context: str
+    in_cluster: bool = field(repr=False, default=False)
+
+
+def load(  # noqa: PLR0913 - kubectl's flags, and where to look without them
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str | None,
+    as_user: str | None,
+    env: Mapping[str, str],
+    home: Path,
+    *,
+    service_account: Path = SERVICE_ACCOUNT,
+) -> Access:
+    """Flag, then KUBECONFIG, then ~/.kube/config, then the pod's service account."""
+    files = _files(kubeconfig, env, home)
+    if files:
+        access, user = _from_context(kc.choose(kc.read(files), context), env)
+    elif context:
+        raise ConfigError(f"--context {context} needs a kubeconfig and there is none; name one with --kubeconfig")
+    else:
+        access, user = _from_pod(env, home, service_account), kc.User()
+    acting = _impersonated(access, user, as_user)
+    return replace(acting, namespace=namespace or access.namespace)
+
+
+def _files(flag: str | None, env: Mapping[str, str], home: Path) -> list[Path]:
+    if flag:
+        return [Path(flag).absolute()]
+    listed = [Path(name).absolute() for name in env.get("KUBECONFIG", "").split(os.pathsep) if name]
+    if listed:
+        present = [path for path in dict.fromkeys(listed) if path.exists()]
+        if not present:
+            raise ConfigError(f"KUBECONFIG names {', '.join(map(str, listed))}; expected a file, found none there")
+        return present
+    usual = home / ".kube" / "config"
+    return [usual] if usual.exists() else []
+
+
+def _from_context(chosen: kc.Chosen, env: Mapping[str, str]) -> tuple[Access, kc.User]:
+    cluster, where = chosen.cluster, chosen.cluster_entry
+    server = _url(cluster.server, f"{where}: server", "https://host:port")
+    ca = kc.pem(where, "certificate-authority", cluster.certificate_authority_data, cluster.certificate_authority)
+    if ca is not None and cluster.insecure_skip_tls_verify:
+        raise ConfigError(f"{where}: certificate-authority and insecure-skip-tls-verify exclude each other; remove one")
+    context = tls.client_context(ca, cluster.insecure_skip_tls_verify) if server.scheme == "https" else None
+    access = Access(
+        server=server.geturl().rstrip("/"),
+        namespace=chosen.namespace or "default",
+        ssl=context,
+        server_hostname=(cluster.tls_server_name or None) if context else None,
+        proxy=_proxy(where, cluster.proxy_url),
+        # Like kubectl: no secret travels over plain http.
+        credentials=_credentials(chosen, context, ca, env) if context else Fixed(),
+        impersonate=None,
+        context=chosen.context,
+    )
+    return access, chosen.user
+
+
+def _credentials(chosen: kc.Chosen, context: SSLContext, ca: tls.Pem | None, env: Mapping[str, str]) -> Credentials:
+    user, where = chosen.user, chosen.user_entry
+    _client_certificate(user, where, context)
+    named = bool(user.username or user.password)
+    if named and (user.token or user.token_file):
+        raise ConfigError(f"{where}: expected a token or a username, found both; remove one")
+    if user.token_file:
+        return TokenFile(kc.relative(where, user.token_file), user.token)
+    if user.token:
+        return Fixed((bearer(user.token.strip(), str(where)),))
+    if named:
+        pair = base64.b64encode(f"{user.username}:{user.password}".encode()).decode()
+        return Fixed((("Authorization", f"Basic {pair}"),))
+    if user.exec:
+        cluster = _told(chosen.cluster, ca) if user.exec.provide_cluster_info else None
+        ready = plugin(str(where), _located(where, user.exec), cluster, env, os.isatty(0))
+        return ExecCredentials(ready, context)
+    return Fixed()
+
+
+def _client_certificate(user: kc.User, where: kc.Entry, context: SSLContext) -> None:
+    certificate = kc.pem(where, "client-certificate", user.client_certificate_data, user.client_certificate)
+    key = kc.pem(where, "client-key", user.client_key_data, user.client_key)
+    if certificate is None and key is None:
+        return
+    if certificate is None or key is None:
+        raise ConfigError(f"{where}: expected client-certificate and client-key together, found one of them")
+    tls.load_client_certificate(context, certificate, key, str(where))
+
+
+def _located(where: kc.Entry, spec: Exec) -> Exec:
+    """The spec with its command found as kubectl finds it: a path counts from the file, a bare name from PATH."""
+    if os.sep not in spec.command:
+        return spec
+    return msgspec.structs.replace(spec, command=str(kc.relative(where, spec.command)))
+
+
+def _told(cluster: kc.Cluster, ca: tls.Pem | None) -> dict[str, Any]:
+    """The cluster as an exec plugin is told about it; the authority always as data."""
+    authority = tls.read(ca, "certificate-authority") if ca is not None else b""
+    extra = [e.get("extension") for e in cluster.extensions if e.get("name") == "client.authentication.k8s.io/exec"]
+    told = {
+        "server": cluster.server,
+        "tls-server-name": cluster.tls_server_name,
+        "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
+        "certificate-authority-data": base64.b64encode(authority).decode(),
+        "proxy-url": cluster.proxy_url,
+        "disable-compression": cluster.disable_compression,
+        "config": extra[0] if extra else None,
+    }
+    return {key: value for key, value in told.items() if value}
+
+
+def _from_pod(env: Mapping[str, str], home: Path, directory: Path) -> Access:
+    host, port = env.get("KUBERNETES_SERVICE_HOST"), env.get("KUBERNETES_SERVICE_PORT")
+    if not host or not port:
+        raise ConfigError(
+            "expected a cluster to talk to, found none: no --kubeconfig, KUBECONFIG is not set,"
+            f" {home / '.kube' / 'config'} does not exist, and this is not a pod; name a file with --kubeconfig"
+        )
+    token = read_token(directory / "token")
+    return Access(
+        server=f"https://[{host.strip('[]')}]:{port}" if ":" in host else f"https://{host}:{port}",
+        namespace=_namespace(directory / "namespace"),
+        ssl=tls.client_context(directory / "ca.crt", insecure=False),
+        server_hostname=None,
+        proxy=None,
+        credentials=TokenFile(directory / "token", token),
+        impersonate=None,
+        context="in-cluster",
+        in_cluster=True,
+    )
+
+
+def _namespace(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("ascii", "replace").strip() or "default"
+    except FileNotFoundError:
+        return "default"
+    except OSError as error:
+        raise ConfigError(f"{path}: expected the name of the pod's namespace, found: {error.strerror}") from error
+
+
+def _impersonated(access: Access, user: kc.User, as_user: str | None) -> Access:
+    name = as_user or user.as_
+    # Like kubectl, --as replaces the user only: uid, groups and extra of the kubeconfig stay.
+    more = [("Impersonate-Uid", user.as_uid)] if user.as_uid else []
+    more += [("Impersonate-Group", group) for group in user.as_groups]
+    for key, values in user.as_user_extra.items():
+        header = "Impersonate-Extra-" + quote(key, safe="!#$&'*+-.^_`|~")
+        more += [(header, value) for value in values]
+    if not name:
+        if more:
+            raise ConfigError("as-uid, as-groups and as-user-extra need a user; set `as` or give --as")
+        return access
+    headers = (("Impersonate-User", name), *more)
+    if not all(value.isprintable() for _, value in headers):
+        raise ConfigError("expected impersonated names to be printable, found characters no HTTP header can carry")
+    return replace(access, impersonate=name, credentials=Impersonating(access.credentials, headers))
+
+
+def _proxy(where: kc.Entry, url: str) -> str | None:
+    return _url(url, f"{where}: proxy-url", "http://host:port", userinfo=True).geturl() if url else None
+
+
+def _url(text: str, what: str, example: str, *, userinfo: bool = False) -> SplitResult:
+    """The parts of an http or https URL; the text itself is in no message, for it may hold a password."""
+    try:
+        parts = urlsplit(text)
+        usable = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        raise ConfigError(f"{what}: expected a URL like {example}, found one that cannot be read") from None
+    if parts.scheme not in ("http", "https"):
+        found = parts.scheme if usable else "no URL"
+        raise ConfigError(f"{what}: expected a URL like {example}, found {found}; only http and https are supported")
+    if not usable:
+        raise ConfigError(f"{what}: expected a URL like {example}, found one without a host")
+    if "@" in parts.netloc and not userinfo:
+        raise ConfigError(f"{what}: expected a URL like {example}, found a password in it; use username and password")
+    return parts

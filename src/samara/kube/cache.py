@@ -1,0 +1,222 @@
+"""What is known of the cluster: what is ours in full, and of everything else only a trace of its address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from samara.core.match import Names
+from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
+from samara.core.table import Table
+from samara.core.want import UNREAD, Places
+
+
+class Change(NamedTuple):
+    """What an event changed: the object before and after, None where there was or is none that is held."""
+
+    ref: Ref
+    old: Object | None
+    new: Object | None
+    rivals: tuple[Key, ...] = ()
+    """Where a source came, changed or went: the others that claim the same places."""
+
+
+@dataclass(slots=True)
+class Store:
+    """All that is known of one kind."""
+
+    objects: dict[Ref, Object] = field(default_factory=dict)
+    traces: set[int] = field(default_factory=set)
+    """Hashes of the addresses of objects that are not held."""
+    tombs: dict[Ref, str] = field(default_factory=dict)
+    """The uids of what we deleted, until the watch has said so too."""
+    version: int = 0
+    listed: bool = False
+
+
+def trace(ref: Ref) -> int:
+    return hash((ref.namespace, ref.name))
+
+
+class Cache:
+    """The cluster as it is known. Implements `View`; nothing in it awaits, so a plan sees one state."""
+
+    def __init__(self, table: Table, besides: tuple[Kind, ...] = ()) -> None:
+        self.table = table
+        self.stores: dict[Kind, Store] = {kind: Store() for kind in (*table.kinds, *besides)}
+        self._sources: dict[str, dict[Ref, Places]] = {dialect.name: {} for dialect in table.dialects}
+        self._claims: dict[Places, dict[Key, None]] = {}
+        self._copies: dict[Key, dict[str, tuple[Ref, ...]]] = {}
+        self._sealed: dict[Places, set[Ref]] = {}
+
+    # reads
+
+    def get(self, ref: Ref) -> Object | None:
+        store = self.stores.get(ref.kind)
+        return None if store is None else store.objects.get(ref)
+
+    def taken(self, ref: Ref) -> bool:
+        store = self.stores[ref.kind]
+        return ref not in store.objects and trace(ref) in store.traces
+
+    def all(self, kind: Kind) -> Iterable[Object]:
+        return self.stores[kind].objects.values()
+
+    def namespaces(self, listed: Names | None = None) -> Iterable[str]:
+        return listed.legal if listed is not None else [ref.name for ref in self.stores[NAMESPACE].objects]
+
+    def sources(self, dialect: str) -> Iterable[Ref]:
+        return self._sources[dialect]
+
+    def copies_of(self, key: Key) -> Iterator[Object]:
+        spots = self._copies.get(key.whole, {})
+        found = spots.values() if key.slice is None else (spots.get(key.slice, ()),)
+        return (obj for refs in found for ref in refs if (obj := self.get(ref)) is not None)
+
+    def claims(self, kind: Kind, name: str) -> Iterable[Key]:
+        return tuple(self._claims.get(Places(kind, name), ()))
+
+    def known(self, kind: Kind) -> bool:
+        return kind in self.stores and self.stores[kind].listed
+
+    def value(self, path: str) -> object:
+        return UNREAD
+
+    def marked(self) -> Iterable[Key]:
+        """Every source that a held copy names, whether it exists or not."""
+        return tuple(self._copies)
+
+    def matters(self, ref: Ref) -> bool:
+        """True where an object at this address must be parsed whatever it says."""
+        return (
+            ref.kind == NAMESPACE or ref in self.stores[ref.kind].objects or Places(ref.kind, ref.name) in self._claims
+        )
+
+    # changes
+
+    def put(self, obj: Object) -> Change | None:
+        """Takes an observation; None where it tells nothing new."""
+        store = self.stores[obj.ref.kind]
+        if store.tombs.get(obj.ref) == obj.uid:
+            return None
+        old = store.objects.get(obj.ref)
+        if old is not None and old.version >= obj.version:
+            return None
+        if old is not None and old.made and old.uid == obj.uid and not obj.made:
+            obj = replace(obj, made=True)  # stripping our marks does not free a copy
+        rivals = self._rivals(obj.ref)
+        self._unindex(old)
+        store.traces.discard(trace(obj.ref))
+        new = self._hold(store, obj)
+        return Change(obj.ref, old, new, tuple({*rivals, *self._rivals(obj.ref)}))
+
+    def _hold(self, store: Store, obj: Object) -> Object | None:
+        """Keeps an object in full, sealed, or as a trace, by what it is to us."""
+        store.objects[obj.ref] = obj  # held while asked about: a source's places may read it
+        keys = list(self.table.sources(obj, self))
+        owner = self.table.owner(obj, self)
+        if keys or owner is not None or obj.ref.kind == NAMESPACE:
+            self._index(obj, keys, owner)
+            return obj
+        spot = Places(obj.ref.kind, obj.ref.name)
+        if spot in self._claims:
+            sealed = store.objects[obj.ref] = replace(obj, content=obj.content.sealed())
+            self._sealed.setdefault(spot, set()).add(obj.ref)
+            return sealed
+        del store.objects[obj.ref]
+        store.traces.add(trace(obj.ref))
+        return None
+
+    def pass_by(self, ref: Ref) -> None:
+        """Takes the sight of an object that is nothing to us: only its address is kept."""
+        self.stores[ref.kind].traces.add(trace(ref))
+
+    def drop(self, ref: Ref, version: int | None = None) -> Change | None:
+        """Takes the news that an object is gone; news older than what is held is not believed."""
+        store = self.stores[ref.kind]
+        store.traces.discard(trace(ref))
+        old = store.objects.get(ref)
+        if old is not None and version is not None and old.version > version:
+            return None
+        rivals = self._rivals(ref)
+        store.tombs.pop(ref, None)
+        store.objects.pop(ref, None)
+        self._unindex(old)
+        return Change(ref, old, None, rivals)
+
+    def bury(self, obj: Object) -> Change | None:
+        """Takes our own delete: what the watch still says of this uid is old news."""
+        store = self.stores[obj.ref.kind]
+        held = store.objects.get(obj.ref)
+        if held is None or held.uid != obj.uid:
+            return None
+        change = self.drop(obj.ref)
+        store.tombs[obj.ref] = obj.uid
+        return change
+
+    def answered(self, obj: Object) -> Change | None:
+        """Takes the answer to our own write, unless the watch is already past it."""
+        return None if self.stores[obj.ref.kind].version >= obj.version else self.put(obj)
+
+    def absent(self, ref: Ref) -> None:
+        """Takes the result of a look: nothing is there."""
+        self.stores[ref.kind].traces.discard(trace(ref))
+
+    def relisted(self, kind: Kind, present: set[int]) -> list[Change]:
+        """Takes the end of a list: what it did not name has gone unobserved."""
+        store = self.stores[kind]
+        gone = [ref for ref in store.objects if trace(ref) not in present]
+        store.tombs.clear()
+        changes = [change for ref in gone if (change := self.drop(ref)) is not None]
+        store.traces = present.difference(map(trace, store.objects))
+        store.listed = True
+        return changes
+
+    # indexes
+
+    def _index(self, obj: Object, keys: list[Key], owner: Key | None) -> None:
+        for key in keys:
+            spot = self.table[key.dialect].places(obj.ref, self)
+            self._sources[key.dialect][obj.ref] = spot
+            self._claims.setdefault(spot, {})[key] = None
+        if owner is not None:
+            spots = self._copies.setdefault(owner, {})
+            spots[obj.ref.namespace] = (*spots.get(obj.ref.namespace, ()), obj.ref)
+
+    def _rivals(self, ref: Ref) -> tuple[Key, ...]:
+        spots = [sources[ref] for sources in self._sources.values() if ref in sources]
+        return tuple(key for spot in spots for key in self._claims[spot] if key.source != ref)
+
+    def _unindex(self, old: Object | None) -> None:
+        if old is None:
+            return
+        for dialect, sources in self._sources.items():
+            spot = sources.pop(old.ref, None)
+            if spot is not None:
+                self._unclaim(spot, Key(dialect, old.ref))
+        owner = self.table.owner(old, self)
+        if owner is not None and owner in self._copies:
+            self._uncopy(owner, old.ref)
+        self._sealed.get(Places(old.ref.kind, old.ref.name), set()).discard(old.ref)
+
+    def _uncopy(self, owner: Key, ref: Ref) -> None:
+        spots = self._copies[owner]
+        left = tuple(each for each in spots.get(ref.namespace, ()) if each != ref)
+        if left:
+            spots[ref.namespace] = left
+        else:
+            spots.pop(ref.namespace, None)
+        if not spots:
+            del self._copies[owner]
+
+    def _unclaim(self, spot: Places, key: Key) -> None:
+        """Gives up a claim; foreign objects that were kept because of it become traces again."""
+        self._claims[spot].pop(key, None)
+        if self._claims[spot]:
+            return
+        del self._claims[spot]
+        for ref in self._sealed.pop(spot, set()):
+            store = self.stores[ref.kind]
+            if store.objects.pop(ref, None) is not None:
+                store.traces.add(trace(ref))

@@ -1,0 +1,151 @@
+"""Requests to the API server: one session, a timeout on everything, errors as one tree."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+from yarl import URL
+
+from samara import __version__
+from samara.core.model import MANAGER, Kind, Ref
+from samara.kube.auth import Access
+from samara.kube.errors import ApiError, Unauthorized, Unreachable, from_status
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+_MOST_ERROR_BODY = 65_536
+_HEADERS = {
+    "User-Agent": f"samara/{__version__}",
+    "Accept": JSON,
+    "Accept-Encoding": "identity",  # inflating costs more than decoding the plain bytes
+}
+AS_US = {"fieldManager": MANAGER}
+
+
+def collection(kind: Kind, namespace: str = "") -> str:
+    """The path of a kind's objects, in one namespace or in all."""
+    root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
+    return f"{root}/namespaces/{namespace}/{kind.plural}" if namespace else f"{root}/{kind.plural}"
+
+
+def address(ref: Ref, subresource: str = "") -> str:
+    path = f"{collection(ref.kind, ref.namespace)}/{ref.name}"
+    return f"{path}/{subresource}" if subresource else path
+
+
+class Client:
+    """A session with one API server."""
+
+    def __init__(self, access: Access, timeout: float = 30.0, connections: int = 64) -> None:
+        self.access = access
+        self._base = URL(access.server)
+        self._timeout = aiohttp.ClientTimeout(total=timeout, sock_connect=10)
+        self._connections = connections
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        connector = aiohttp.TCPConnector(limit=self._connections, ssl=self.access.ssl or False, keepalive_timeout=60)
+        self._session = aiohttp.ClientSession(connector=connector, headers=_HEADERS, auto_decompress=False)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._session is not None
+        await self._session.close()
+
+    async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
+        return await self.request("GET", path, params=params)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        params: Mapping[str, str] | None = None,
+        content_type: str = JSON,
+        timeout: float | None = None,
+    ) -> bytes:
+        """The body of a good answer. Nothing is sent twice, except once more after new credentials."""
+        limit = self._timeout if timeout is None else aiohttp.ClientTimeout(total=timeout)
+        async with self._send(method, path, body, params, content_type, limit) as response:
+            return await response.read()
+
+    @asynccontextmanager
+    async def stream(self, path: str, params: Mapping[str, str]) -> AsyncIterator[aiohttp.StreamReader]:
+        """The body of an answer that has no end; whoever reads it watches the clock."""
+        limit = aiohttp.ClientTimeout(total=None, sock_connect=10)
+        async with self._send("GET", path, None, params, JSON, limit) as response:
+            yield response.content
+
+    @asynccontextmanager
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        params: Mapping[str, str] | None,
+        content_type: str,
+        limit: aiohttp.ClientTimeout,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        try:
+            async with self._answer(method, path, body, params, content_type, limit) as response:
+                yield response
+        except (aiohttp.ClientError, OSError, TimeoutError) as fault:
+            raise Unreachable(f"no answer from {self._base.origin()}: {_described(fault)}") from fault
+
+    @asynccontextmanager
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        params: Mapping[str, str] | None,
+        content_type: str,
+        limit: aiohttp.ClientTimeout,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        assert self._session is not None, "the client is used as a context manager"
+        url = self._base.joinpath(path.lstrip("/"), encoded=True)
+        for last in (False, True):
+            headers = [*await self.access.credentials.headers(), *([("Content-Type", content_type)] if body else [])]
+            async with self._session.request(
+                method,
+                url.with_query(params) if params else url,
+                data=body,
+                headers=headers,
+                timeout=limit,
+                server_hostname=self.access.server_hostname,
+                proxy=self.access.proxy,
+                allow_redirects=False,
+            ) as response:
+                error = await _error(response)
+                if error is None:
+                    yield response
+                    return
+                if last or not isinstance(error, Unauthorized):
+                    raise error
+                self.access.credentials.forget()
+
+
+async def _error(response: aiohttp.ClientResponse) -> ApiError | None:
+    if response.status < 300:
+        return None
+    try:
+        body = await asyncio.wait_for(response.content.read(_MOST_ERROR_BODY), 10)
+    except (aiohttp.ClientError, TimeoutError):
+        body = b""
+    wait = response.headers.get("Retry-After", "")
+    return from_status(response.status, body, float(wait) if wait.isdecimal() else None)
+
+
+def _described(fault: BaseException) -> str:
+    if isinstance(fault, TimeoutError):
+        return "timed out"
+    return str(fault).splitlines()[0][:200] if str(fault) else type(fault).__name__

@@ -1,0 +1,214 @@
+"""Bytes of the API server to values and back. Contents stay raw: what the server wrote is what is compared."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from samara.core.model import ANNOTATIONS, LABELS, MANAGER, Content, Field, Kind, Object, Owned, Owner, Ref
+
+_OUTSIDE_CONTENT = frozenset({"apiVersion", "kind", "metadata", "status"})
+_DIGEST_SIZE = 16
+
+
+class _Address(msgspec.Struct):
+    name: str
+    resourceVersion: str
+    namespace: str = ""
+
+
+class _Slim(msgspec.Struct):
+    metadata: _Address
+
+
+class SlimEvent(msgspec.Struct):
+    """The least that is read of every event: its type, and the address and version of its object."""
+
+    type: str
+    object: _Slim
+
+
+class RawEvent(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _OwnerReference(msgspec.Struct):
+    apiVersion: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool | None = None
+    blockOwnerDeletion: bool | None = None
+
+
+class _OwnedMetadata(msgspec.Struct):
+    labels: dict[str, msgspec.Raw] = msgspec.field(name="f:labels", default_factory=dict)
+    annotations: dict[str, msgspec.Raw] = msgspec.field(name="f:annotations", default_factory=dict)
+
+
+class _OwnedFields(msgspec.Struct):
+    metadata: _OwnedMetadata | None = msgspec.field(name="f:metadata", default=None)
+
+
+class _ManagedFields(msgspec.Struct):
+    manager: str = ""
+    operation: str = ""
+    time: str = ""
+    subresource: str = ""
+    fieldsV1: _OwnedFields | None = None
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+    uid: str = ""
+    resourceVersion: str = "0"
+    namespace: str = ""
+    creationTimestamp: str | None = None
+    generation: int = 0
+    deletionTimestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    finalizers: list[str] | None = None
+    ownerReferences: list[_OwnerReference] | None = None
+    managedFields: list[_ManagedFields] | None = None
+
+
+slim_event = msgspec.json.Decoder(SlimEvent).decode
+raw_event = msgspec.json.Decoder(RawEvent).decode
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_metadata = msgspec.json.Decoder(_Metadata).decode
+encode = msgspec.json.Encoder().encode
+decode = msgspec.json.Decoder().decode
+
+
+class Words(dict[str, str]):
+    """Labels or annotations that all objects with the same ones share."""
+
+    __slots__ = ("__weakref__",)
+
+
+class _Keys(frozenset[Owned]):
+    __slots__ = ("__weakref__",)
+
+
+class Codec:
+    """Decodes objects and interns what they have in common. The digest's key lives as long as the process."""
+
+    def __init__(self, managers: frozenset[str]) -> None:
+        self._managers = managers
+        self._key = secrets.token_bytes(32)
+        self._contents: WeakValueDictionary[tuple[Field, ...], Content] = WeakValueDictionary()
+        self._known: WeakValueDictionary[tuple[str, bytes], Field] = WeakValueDictionary()
+        self._words: WeakValueDictionary[frozenset[tuple[str, str]], Words] = WeakValueDictionary()
+        self._keys: WeakValueDictionary[frozenset[Owned], _Keys] = WeakValueDictionary()
+
+    def object(self, kind: Kind, raw: bytes | msgspec.Raw) -> Object:
+        """One object as the server wrote it."""
+        fields = _fields(raw)
+        meta = _metadata(fields["metadata"])
+        status = fields.get("status")
+        ours, applied, made = self._record(meta)
+        return Object(
+            ref=Ref(kind, sys.intern(meta.namespace), sys.intern(meta.name)),
+            uid=meta.uid,
+            version=int(meta.resourceVersion),
+            content=self._content(fields),
+            labels=self._shared(meta.labels),
+            annotations=self._shared(meta.annotations),
+            created=sys.intern(meta.creationTimestamp or ""),
+            generation=meta.generation,
+            owners=tuple(_owner(each) for each in meta.ownerReferences or ()),
+            finalizers=tuple(meta.finalizers or ()),
+            deleting=meta.deletionTimestamp is not None,
+            ours=ours,
+            applied=applied,
+            made=made,
+            editor=self._editor(meta),
+            status=None if status is None or kind.namespaced is False else self._field("status", status),
+        )
+
+    def content(self, fields: Mapping[str, Any]) -> Content:
+        """Content that we build ourselves, with its keys in the server's order."""
+        return self._content({name: msgspec.Raw(msgspec.json.encode(fields[name], order="sorted")) for name in fields})
+
+    def _content(self, fields: Mapping[str, msgspec.Raw]) -> Content:
+        picked = tuple(self._field(name, fields[name]) for name in sorted(fields) if name not in _OUTSIDE_CONTENT)
+        return self._contents.setdefault(picked, Content(picked))
+
+    def _field(self, name: str, raw: msgspec.Raw) -> Field:
+        digest = hashlib.blake2b(raw, digest_size=_DIGEST_SIZE, key=self._key).digest()
+        known = self._known.get((name, digest))
+        if known is None:
+            known = self._known[name, digest] = Field(sys.intern(name), digest, bytes(raw))
+        return known
+
+    def _shared(self, words: dict[str, str] | None) -> Words:
+        same = frozenset(words.items()) if words else frozenset()
+        return self._words.setdefault(same, Words(words or {}))
+
+    def _record(self, meta: _Metadata) -> tuple[frozenset[Owned], frozenset[Owned], bool]:
+        """What the server's managedFields attribute to us or to an original's manager."""
+        created = meta.creationTimestamp or ""
+        entries = [
+            each
+            for each in meta.managedFields or ()
+            if each.manager in self._managers and not each.subresource and each.time >= created
+        ]
+        applied = [each for each in entries if each.operation == "Apply"]
+        return self._owned(entries), self._owned(applied), any(each.manager == MANAGER for each in entries)
+
+    def _editor(self, meta: _Metadata) -> str:
+        newest = max(meta.managedFields or (), key=lambda each: each.time, default=None)
+        return "" if newest is None or newest.manager in self._managers else sys.intern(newest.manager)
+
+    def _owned(self, entries: Iterable[_ManagedFields]) -> frozenset[Owned]:
+        keys = _Keys(
+            Owned(entry.manager, where, key[2:])
+            for entry in entries
+            if entry.fieldsV1 is not None and entry.fieldsV1.metadata is not None
+            for where, found in (
+                (LABELS, entry.fieldsV1.metadata.labels),
+                (ANNOTATIONS, entry.fieldsV1.metadata.annotations),
+            )
+            for key in found
+            if key != "."
+        )
+        return self._keys.setdefault(keys, keys)
+
+
+def _owner(each: _OwnerReference) -> Owner:
+    return Owner(each.apiVersion, each.kind, each.name, each.uid, each.controller, each.blockOwnerDeletion)
+
+
+def body(ref: Ref, content: Content, metadata: Mapping[str, Any]) -> bytes:
+    """One object to send; the raw fields of the content go out as they came in."""
+    head: dict[str, Any] = {
+        "apiVersion": ref.kind.api_version,
+        "kind": ref.kind.name,
+        "metadata": {"name": ref.name, **({"namespace": ref.namespace} if ref.namespace else {}), **metadata},
+    }
+    for each in content.fields:
+        assert each.raw is not None, "sealed content is for comparison only"
+        head[each.name] = msgspec.Raw(each.raw)
+    return encode(head)
+
+
+def owner_references(owners: Iterable[Owner]) -> list[dict[str, Any]]:
+    return [
+        {
+            "apiVersion": each.api_version,
+            "kind": each.kind,
+            "name": each.name,
+            "uid": each.uid,
+            **({} if each.controller is None else {"controller": each.controller}),
+            **({} if each.block_owner_deletion is None else {"blockOwnerDeletion": each.block_owner_deletion}),
+        }
+        for each in owners
+    ]

@@ -1,0 +1,202 @@
+"""The faults a user can act on, as one tree.
+
+SamaraError              the command line prints one line and exits 1
+├── ConfigError          kubeconfig, settings or flags are wrong
+├── ApiError             the API server answered with an error Status
+│   ├── Unauthorized     401
+│   ├── Forbidden        403
+│   ├── NotFound         404
+│   ├── Conflict         409, the version we wrote from is old
+│   ├── AlreadyExists    409, the place is taken
+│   ├── Gone             410, the resourceVersion is too old to continue from
+│   ├── Invalid          422
+│   ├── TooMany          429
+│   └── ServerFault      5xx
+└── Unreachable          no answer: refused, reset, timeout, TLS, a failing exec plugin
+"""
+
+# ruff: noqa: N818 - the names are the words of the API: `except NotFound`
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from http import HTTPStatus
+
+import msgspec
+
+MOST_MESSAGE = 500
+_MOST_READ = 65_536
+
+# The server quotes rejected values with Go's %q, so an unescaped quote ends the value. Anything else
+# (a struct, a foreign webhook's own quoting) has no end that can be trusted: the rest is dropped.
+_VALUE = re.compile(
+    r'\b((?:Invalid|Unsupported|Duplicate) value:|(?:Not found|Too long|Too many|Internal error):(?=\s*"))'
+    r'\s*(?:"(?:[^"\\]|\\.)*"(?=: |\]?\Z)|.*)',
+    re.DOTALL,
+)
+# Older servers answer undecodable JSON with a stretch of the request body around the fault.
+_BODY = re.compile(r"(error found in #\d+ byte of|bigger context).*", re.DOTALL)
+_JWT = re.compile(r"\beyJ[\w-]+\.[\w-]+(?:\.[\w-]*)?")
+
+
+class SamaraError(Exception):
+    """A fault the user can act on."""
+
+
+class ConfigError(SamaraError):
+    """The kubeconfig, the settings or the flags are wrong."""
+
+
+class Unreachable(SamaraError):
+    """Nothing answered: refused, reset, timeout or TLS; trying again later may help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One entry of a Status's details.causes, without values."""
+
+    reason: str
+    field: str
+    message: str
+
+
+class ApiError(SamaraError):
+    """The API server answered with an error Status."""
+
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        retry_after: float | None = None,
+        causes: tuple[Cause, ...] = (),
+    ) -> None:
+        super().__init__(status, reason, message, retry_after, causes)
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.retry_after = retry_after
+        self.causes = causes
+
+    def __str__(self) -> str:
+        return f"the API server answered {self.status} {self.reason}: {self.message}"
+
+
+class Unauthorized(ApiError):
+    """401: the credentials are missing, wrong or expired."""
+
+
+class Forbidden(ApiError):
+    """403: the credentials are known and may not do this."""
+
+    @property
+    def terminating(self) -> bool:
+        return any(cause.reason == "NamespaceTerminating" for cause in self.causes)
+
+
+class NotFound(ApiError):
+    """404: there is no such object, or no such kind."""
+
+
+class Conflict(ApiError):
+    """409: the object changed since the version the write was decided on."""
+
+
+class AlreadyExists(ApiError):
+    """409: an object of this name is already there."""
+
+
+class Gone(ApiError):
+    """410: the resourceVersion is too old; list again."""
+
+
+class Invalid(ApiError):
+    """422: the server refuses the object as it is."""
+
+
+class TooMany(ApiError):
+    """429: slow down."""
+
+
+class ServerFault(ApiError):
+    """5xx: the server could not do it now."""
+
+
+_BY_STATUS: dict[int, type[ApiError]] = {
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    422: Invalid,
+    429: TooMany,
+}
+
+
+class _Cause(msgspec.Struct, frozen=True):
+    reason: str | None = None
+    field: str | None = None
+    message: str | None = None
+
+
+class _Details(msgspec.Struct, frozen=True, rename="camel"):
+    causes: tuple[_Cause, ...] | None = None
+    retry_after_seconds: float | None = None
+
+
+class _Status(msgspec.Struct, frozen=True):
+    reason: str | None = None
+    message: str | None = None
+    details: _Details | None = None
+
+
+def from_status(status: int, body: bytes, retry_after: float | None = None) -> ApiError:
+    """The error for an HTTP status and its body, whatever the body is; no value of an object survives in it."""
+    told = _parse(body)
+    details = told.details or _Details()
+    reason = told.reason or _phrase(status)
+    return _kind(status, reason)(
+        status,
+        reason,
+        redact(told.message or "") or "no explanation was given",
+        retry_after if retry_after is not None else details.retry_after_seconds or None,
+        tuple(Cause(c.reason or "", c.field or "", redact(c.message or "")) for c in details.causes or ()),
+    )
+
+
+def redact(text: str) -> str:
+    """The text without rejected values, request bodies and tokens, in one line of limited length."""
+    text = _VALUE.sub(r"\1 …", text[:_MOST_READ])
+    text = _BODY.sub(r"\1 …", text)
+    text = " ".join(_JWT.sub("…", text).split())
+    return text if len(text) <= MOST_MESSAGE else text[: MOST_MESSAGE - 1] + "…"
+
+
+def _kind(status: int, reason: str) -> type[ApiError]:
+    if status == HTTPStatus.CONFLICT and reason == "AlreadyExists":
+        return AlreadyExists
+    if 500 <= status < 600:
+        return ServerFault
+    return _BY_STATUS.get(status, ApiError)
+
+
+def _parse(body: bytes) -> _Status:
+    try:
+        return msgspec.json.decode(body, type=_Status)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _Status(message=_plain(body))
+
+
+def _plain(body: bytes) -> str:
+    """What a proxy or load balancer said; JSON and pages are left out, for they may echo what we sent."""
+    text = body[:_MOST_READ].decode("utf-8", "replace").strip()
+    if not text or text[0] in '<{["':
+        return "the answer is not a Kubernetes Status; is something between us and the API server?"
+    return text.splitlines()[0]
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase.replace(" ", "")
+    except ValueError:
+        return "Unknown"

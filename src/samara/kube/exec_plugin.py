@@ -1,0 +1,231 @@
+"""Credentials from a command: client.authentication.k8s.io/v1 and v1beta1."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from ssl import SSLContext
+from typing import Annotated, Any
+
+import msgspec
+
+from samara.kube.credentials import bearer
+from samara.kube.errors import ConfigError, Unreachable, redact
+from samara.kube.tls import load_client_certificate
+
+VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+MODES = ("Never", "IfAvailable", "Always")
+INFO = "KUBERNETES_EXEC_INFO"
+TIMEOUT = 60.0
+TIMEOUT_FOR_PEOPLE = 300.0
+
+# A plugin may print what it got; no word of an explanation is this long, tokens are.
+_TOKEN_LIKE = re.compile(r"[\w+=.-]{40,}")
+
+
+class EnvVar(msgspec.Struct, frozen=True):
+    """One variable given to the plugin."""
+
+    name: str
+    value: str = ""
+
+    def __repr__(self) -> str:
+        return f"EnvVar({self.name})"
+
+
+class Exec(msgspec.Struct, frozen=True, rename="camel"):
+    """The `exec` part of a kubeconfig's user."""
+
+    api_version: str = ""
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: tuple[EnvVar, ...] = ()
+    install_hint: str = ""
+    provide_cluster_info: bool = False
+    interactive_mode: str = ""
+
+    def __repr__(self) -> str:
+        return f"Exec({self.command})"
+
+
+class _Answer(msgspec.Struct, frozen=True, rename="camel"):
+    token: str | None = None
+    client_certificate_data: str | None = None
+    client_key_data: str | None = None
+    expiration_timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
+
+    def __repr__(self) -> str:
+        return "_Answer(…)"
+
+
+class _Credential(msgspec.Struct, frozen=True, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    status: _Answer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """A command ready to run: checked, with its environment, and whether a person can answer it."""
+
+    whose: str
+    spec: Exec
+    env: Mapping[str, str] = field(repr=False)
+    interactive: bool
+    timeout: float
+
+
+def plugin(whose: str, spec: Exec, cluster: Mapping[str, Any] | None, env: Mapping[str, str], terminal: bool) -> Plugin:
+    """Check the `exec` part and lay out the environment; cluster is what provideClusterInfo tells."""
+    if spec.api_version not in VERSIONS:
+        raise ConfigError(
+            f"{whose}: expected an exec apiVersion of {' or '.join(VERSIONS)}, found {spec.api_version!r}"
+        )
+    if not spec.command:
+        raise ConfigError(f"{whose}: expected a command in exec, found none")
+    interactive = _mode(whose, spec, terminal) != "Never" and terminal
+    told = {"interactive": interactive} | ({"cluster": cluster} if cluster is not None else {})
+    info = {"apiVersion": spec.api_version, "kind": "ExecCredential", "spec": told}
+    own = {variable.name: variable.value for variable in spec.env}
+    whole = {**env, **own, INFO: msgspec.json.encode(info).decode()}
+    return Plugin(whose, spec, whole, interactive, TIMEOUT_FOR_PEOPLE if interactive else TIMEOUT)
+
+
+def _mode(whose: str, spec: Exec, terminal: bool) -> str:
+    # v1 made the field compulsory; v1beta1 has this default.
+    mode = spec.interactive_mode or ("IfAvailable" if spec.api_version.endswith("beta1") else "")
+    if mode not in MODES:
+        raise ConfigError(f"{whose}: expected an exec interactiveMode of {', '.join(MODES)}, found {mode!r}")
+    if mode == "Always" and not terminal:
+        raise ConfigError(
+            f"{whose}: the exec plugin {spec.command} needs a terminal (interactiveMode: Always) and there is none;"
+            " use credentials that need no person"
+        )
+    return mode
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class ExecCredentials:
+    """Runs the plugin when there is no answer, when the answer has expired, and after a 401."""
+
+    __slots__ = ("_answer", "_context", "_lock", "_now", "_plugin")
+
+    def __init__(self, plugin: Plugin, context: SSLContext, now: Callable[[], datetime] = _now) -> None:
+        self._plugin = plugin
+        self._context = context
+        self._now = now
+        self._answer: _Answer | None = None
+        self._lock = asyncio.Lock()
+
+    async def headers(self) -> list[tuple[str, str]]:
+        async with self._lock:  # many requests wait for one run
+            answer = self._answer
+            if answer is None or self._expired(answer):
+                answer = self._answer = await self._fetch()
+        return self._sent(answer)
+
+    def forget(self) -> None:
+        self._answer = None
+
+    def _sent(self, answer: _Answer) -> list[tuple[str, str]]:
+        return [bearer(answer.token, f"exec plugin {self._plugin.spec.command}")] if answer.token else []
+
+    def _expired(self, answer: _Answer) -> bool:
+        return answer.expiration_timestamp is not None and self._now() >= answer.expiration_timestamp
+
+    async def _fetch(self) -> _Answer:
+        answer = _understand(self._plugin, await _run(self._plugin))
+        self._sent(answer)  # refused before it is kept, so that the next request asks again
+        if answer.client_certificate_data and answer.client_key_data:
+            # Into the context the connections are made with, so the pair is in force from the next one on.
+            certificate, key = answer.client_certificate_data.encode(), answer.client_key_data.encode()
+            whose = f"{self._plugin.whose}, from its exec plugin"
+            await asyncio.to_thread(load_client_certificate, self._context, certificate, key, whose)
+        return answer
+
+
+async def _run(plugin: Plugin) -> bytes:
+    process = await _start(plugin)
+    try:
+        async with asyncio.timeout(plugin.timeout):
+            out, err = await process.communicate()
+    except TimeoutError as error:
+        await _end(plugin, process)
+        raise Unreachable(
+            f"{plugin.whose}: the exec plugin {plugin.spec.command} gave no answer in {plugin.timeout:g} s"
+        ) from error
+    except asyncio.CancelledError:
+        await _end(plugin, process)
+        raise
+    if process.returncode != 0:
+        said = _last_line(err)
+        raise Unreachable(f"{plugin.whose}: the exec plugin {plugin.spec.command} exited {process.returncode}: {said}")
+    return out
+
+
+async def _start(plugin: Plugin) -> Process:
+    spec = plugin.spec
+    command = shutil.which(spec.command, path=plugin.env.get("PATH"))
+    if command is None:
+        hint = f"; {' '.join(spec.install_hint.split())}" if spec.install_hint else "; install it or correct PATH"
+        raise ConfigError(f"{plugin.whose}: the exec plugin {spec.command} was not found{hint}")
+    # A person sees the plugin's questions and complaints as it makes them.
+    inherit = plugin.interactive
+    try:
+        return await asyncio.create_subprocess_exec(
+            command,
+            *spec.args,
+            env=plugin.env,
+            stdin=None if inherit else DEVNULL,
+            stdout=PIPE,
+            stderr=None if inherit else PIPE,
+            start_new_session=not inherit,
+        )
+    except OSError as error:
+        raise ConfigError(f"{plugin.whose}: the exec plugin {spec.command} cannot run: {error.strerror}") from error
+
+
+async def _end(plugin: Plugin, process: Process) -> None:
+    """Leave nothing running after a timeout or a cancellation, not even what a wrapper script started."""
+    with suppress(ProcessLookupError, TimeoutError):
+        if plugin.interactive:
+            process.kill()
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
+        await asyncio.wait_for(process.communicate(), 1)  # to the end of its pipes, or they stay open
+
+
+def _understand(plugin: Plugin, out: bytes) -> _Answer:
+    start = f"{plugin.whose}: the exec plugin {plugin.spec.command} should have printed"
+    try:
+        credential = msgspec.json.decode(out, type=_Credential)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        # Without the cause, which may carry what was printed.
+        raise ConfigError(f"{start} an ExecCredential in JSON and printed something else ({error})") from None
+    if credential.kind != "ExecCredential" or credential.api_version != plugin.spec.api_version:
+        wanted = plugin.spec.api_version
+        raise ConfigError(f"{start} an ExecCredential of {wanted}; let both name the same apiVersion")
+    answer = credential.status or _Answer()
+    if bool(answer.client_certificate_data) != bool(answer.client_key_data):
+        raise ConfigError(f"{start} clientCertificateData and clientKeyData together and printed one of them")
+    if not answer.token and not answer.client_key_data:
+        raise ConfigError(f"{start} a token or a client certificate in status and printed neither")
+    return answer
+
+
+def _last_line(err: bytes | None) -> str:
+    if err is None:
+        return "see what it printed above"
+    lines = err.decode("utf-8", "replace").strip().splitlines()
+    return redact(_TOKEN_LIKE.sub("…", lines[-1])) if lines else "it printed nothing on stderr"

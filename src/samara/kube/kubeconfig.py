@@ -1,0 +1,246 @@
+"""Reads kubeconfig files, merges them as kubectl does, and picks one context out of them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import yaml
+
+from samara.kube.errors import ConfigError
+from samara.kube.exec_plugin import Exec
+from samara.kube.tls import Pem
+
+T = TypeVar("T", bound=msgspec.Struct)
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+INSTEAD = {
+    "auth-provider": "kubectl no longer supports it either; use `exec:` with a plugin,"
+    " such as gke-gcloud-auth-plugin for gcp, kubelogin for azure and oidc",
+}
+
+
+class Cluster(msgspec.Struct, frozen=True, rename="kebab"):
+    """The server's side of a context, by kubectl's own names."""
+
+    server: str = ""
+    certificate_authority: str = ""
+    certificate_authority_data: str = ""
+    insecure_skip_tls_verify: bool = False
+    tls_server_name: str = ""
+    proxy_url: str = ""
+    disable_compression: bool = False
+    extensions: list[dict[str, Any]] = []
+
+    def __repr__(self) -> str:
+        return "Cluster(…)"
+
+
+class User(msgspec.Struct, frozen=True, rename="kebab"):
+    """The client's side of a context, by kubectl's own names."""
+
+    client_certificate: str = ""
+    client_certificate_data: str = ""
+    client_key: str = ""
+    client_key_data: str = ""
+    token: str = ""
+    token_file: str = msgspec.field(default="", name="tokenFile")
+    username: str = ""
+    password: str = ""
+    exec: Exec | None = None
+    as_: str = msgspec.field(default="", name="as")
+    as_uid: str = ""
+    as_groups: tuple[str, ...] = ()
+    as_user_extra: dict[str, tuple[str, ...]] = {}
+    extensions: list[dict[str, Any]] = []
+
+    def __repr__(self) -> str:
+        return "User(…)"
+
+
+class _Context(msgspec.Struct, frozen=True):
+    cluster: str = ""
+    user: str = ""
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One named thing of a kubeconfig, and the file its relative paths count from."""
+
+    what: str
+    file: Path
+    body: Mapping[str, Any] = field(repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.what} in {self.file}"
+
+
+@dataclass(frozen=True, slots=True)
+class Kubeconfig:
+    """All files together."""
+
+    files: tuple[Path, ...]
+    current: str
+    contexts: Mapping[str, Entry]
+    clusters: Mapping[str, Entry]
+    users: Mapping[str, Entry]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """One context, with what it points at."""
+
+    context: str
+    namespace: str
+    cluster: Cluster
+    cluster_entry: Entry
+    user: User
+    user_entry: Entry
+
+
+def read(files: Sequence[Path]) -> Kubeconfig:
+    """The files merged: per name the first file wins, and the first that says so sets the current context."""
+    documents = [(file, document) for file in files if (document := _document(file))]
+    if not documents:
+        raise ConfigError(f"{_join(files)}: expected a kubeconfig, found an empty file; name another with --kubeconfig")
+    currents = (document.get("current-context") for _, document in documents)
+    return Kubeconfig(
+        files=tuple(files),
+        current=next((str(current) for current in currents if current), ""),
+        contexts=_merged(documents, "context"),
+        clusters=_merged(documents, "cluster"),
+        users=_merged(documents, "user"),
+    )
+
+
+def choose(config: Kubeconfig, context: str | None) -> Chosen:
+    """The named context, or the current one, with its cluster and its user."""
+    name = context or config.current
+    where = _join(config.files)
+    if not name:
+        have = _names(config.contexts)
+        raise ConfigError(f"{where}: no current-context is set; choose one with --context (there are: {have})")
+    if name not in config.contexts:
+        raise ConfigError(f"{where}: there is no context {name!r}; there are: {_names(config.contexts)}")
+    entry = config.contexts[name]
+    chosen = _convert(entry, _Context)
+    cluster_entry = _pointed(entry, "cluster", chosen.cluster, config.clusters)
+    user_entry = _pointed(entry, "user", chosen.user, config.users)
+    cluster = _strict(cluster_entry, Cluster)
+    return Chosen(name, chosen.namespace, cluster, cluster_entry, _user(user_entry), user_entry)
+
+
+def pem(entry: Entry, key: str, data: str, path: str) -> Pem | None:
+    """What the -data field holds, else the file the other field names, else nothing."""
+    if data:
+        try:
+            return base64.b64decode("".join(data.split()), validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise ConfigError(f"{entry}: expected base64 in {key}-data, found something else") from error
+    return relative(entry, path) if path else None
+
+
+def relative(entry: Entry, path: str) -> Path:
+    """A path of a kubeconfig counts from the folder of its file."""
+    return entry.file.parent / path
+
+
+def _document(file: Path) -> Mapping[str, Any]:
+    try:
+        document = yaml.load(file.read_bytes(), Loader=_Loader)  # noqa: S506 - one of the two safe loaders
+    except OSError as error:
+        raise ConfigError(f"{file}: expected a readable kubeconfig, found: {error.strerror}") from error
+    except (yaml.YAMLError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" (line {mark.line + 1})" if mark else ""
+        # Without the cause: PyYAML's message quotes the line, and the line may hold a token.
+        raise ConfigError(f"{file}: expected a kubeconfig in YAML, found a syntax error{line}") from None
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        raise ConfigError(f"{file}: expected a kubeconfig (a mapping), found a {type(document).__name__}")
+    if document.get("kind", "Config") != "Config":
+        raise ConfigError(f"{file}: expected a kubeconfig (kind: Config), found another kind of document")
+    return document
+
+
+def _merged(documents: Iterable[tuple[Path, Mapping[str, Any]]], what: str) -> dict[str, Entry]:
+    merged: dict[str, Entry] = {}
+    for file, document in documents:
+        own: dict[str, Entry] = {}
+        for name, body in _named(file, document, what):
+            if name in own:
+                raise ConfigError(f"{file}: expected every {what} once, found {name!r} twice; remove one")
+            own[name] = Entry(f"{what} {name!r}", file, body)
+        merged = own | merged
+    return merged
+
+
+def _named(file: Path, document: Mapping[str, Any], what: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    items = document.get(f"{what}s") or []
+    expected = f"{file}: expected {what}s to be a list of `name` and `{what}`"
+    if not isinstance(items, list):
+        raise ConfigError(f"{expected}, found a {type(items).__name__}")
+    for item in items:
+        if not isinstance(item, dict) or not isinstance(item.get("name"), str):
+            raise ConfigError(f"{expected}, found an entry without a name")
+        body = item.get(what) or {}
+        if not isinstance(body, dict):
+            raise ConfigError(f"{expected}, found a {type(body).__name__} under {item['name']!r}")
+        yield item["name"], body
+
+
+def _pointed(entry: Entry, what: str, name: str, among: Mapping[str, Entry]) -> Entry:
+    if name in among:
+        return among[name]
+    found = f"{name!r}, which is not defined" if name else "none"
+    raise ConfigError(f"{entry}: expected the name of a {what}, found {found}; there are: {_names(among)}")
+
+
+def _user(entry: Entry) -> User:
+    body = entry.body
+    if isinstance(body.get("exec"), dict):
+        plugin = Entry(f"exec of {entry.what}", entry.file, body["exec"])
+        _strict(plugin, Exec)
+        body = {**body, "exec": _present(plugin.body)}
+    return _strict(Entry(entry.what, entry.file, body), User)
+
+
+def _strict(entry: Entry, into: type[T]) -> T:
+    """Convert, refusing unknown fields: ignoring one could mean the wrong server, or the wrong user."""
+    known = into.__struct_encode_fields__
+    for key in _present(entry.body):
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, 1)
+            advice = INSTEAD.get(key) or (f"did you mean {near[0]}?" if near else "remove it")
+            raise ConfigError(f"{entry}: the field {key!r} is not supported; {advice}")
+    return _convert(entry, into)
+
+
+def _convert(entry: Entry, into: type[T]) -> T:
+    try:
+        return msgspec.convert(_present(entry.body), into)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{entry}: {error}") from error
+
+
+def _present(body: Mapping[str, Any]) -> dict[str, Any]:
+    # kubectl writes `args: null` and means the default.
+    return {key: value for key, value in body.items() if value is not None}
+
+
+def _names(among: Iterable[str]) -> str:
+    names = sorted(among)
+    more = f" and {len(names) - 20} more" if len(names) > 20 else ""
+    return ", ".join(names[:20]) + more if names else "none"
+
+
+def _join(files: Iterable[Path]) -> str:
+    return ", ".join(map(str, files))

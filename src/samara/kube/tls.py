@@ -1,0 +1,83 @@
+"""TLS towards the API server, as lenient and as strict about certificates as Go's clients are."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from ssl import SSLContext
+
+from samara.kube.errors import ConfigError
+
+Pem = bytes | Path
+"""Certificates or a key: the text itself, or the file that holds it."""
+
+
+def client_context(ca: Pem | None, insecure: bool) -> SSLContext:
+    """A context that trusts the given authority, or the system's when there is none."""
+    context = ssl.create_default_context() if ca is None else _trusting(ca)
+    # Python 3.13 turns on STRICT, which refuses the authorities of many clusters (no key identifier);
+    # Go accepts those, and accepts an intermediate as a root. The same kubeconfig must work everywhere.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    if insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def load_client_certificate(context: SSLContext, certificate: Pem, key: Pem, whose: str) -> None:
+    """Present this certificate on every connection the context makes from now on."""
+    try:
+        with ExitStack() as stack:
+            files = _on_disk(certificate, stack), _on_disk(key, stack)
+            context.load_cert_chain(*files, password=_no_password)
+    except ssl.SSLError as error:
+        raise ConfigError(
+            f"{whose}: expected a client certificate in PEM and the key that belongs to it,"
+            f" found something else ({error.reason or 'not PEM'}); renew the pair"
+        ) from error
+    except OSError as error:
+        raise ConfigError(f"{whose}: the client certificate or key cannot be read: {_why(error)}") from error
+
+
+def read(pem: Pem, what: str) -> bytes:
+    """The text of a PEM, wherever it is."""
+    if isinstance(pem, bytes):
+        return pem
+    try:
+        return pem.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{what} cannot be read: {_why(error)}") from error
+
+
+def _trusting(ca: Pem) -> SSLContext:
+    where = str(ca) if isinstance(ca, Path) else "certificate-authority-data"
+    try:
+        # As text, comments in other alphabets would be refused.
+        text = read(ca, "the certificate authority").decode("ascii", "ignore")
+        return ssl.create_default_context(cadata=text or "empty")
+    except ssl.SSLError as error:
+        raise ConfigError(f"{where}: expected certificates in PEM, found none that can be read") from error
+
+
+def _on_disk(pem: Pem, stack: ExitStack) -> Path:
+    """A file for OpenSSL, which loads client certificates from files only; gone when the stack closes."""
+    if isinstance(pem, Path):
+        return pem
+    directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="samara-"))
+    path = Path(directory, "pem")
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(pem)
+    return path
+
+
+def _no_password() -> str:
+    # Without this OpenSSL would ask on the terminal, and an operator would hang there.
+    raise ConfigError("the client key is encrypted; expected a key without a password, as kubectl does")
+
+
+def _why(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)

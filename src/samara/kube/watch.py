@@ -1,0 +1,249 @@
+"""Keeps one kind of the cache up to date: list, watch, and everything that goes wrong with a watch."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass
+
+import msgspec
+from aiohttp import StreamReader
+
+from samara import log
+from samara.core.model import MANAGER, Kind, Ref
+from samara.kube.cache import Cache, Change, trace
+from samara.kube.client import Client, collection
+from samara.kube.codec import Codec, raw_event, slim_event
+from samara.kube.errors import ApiError, Forbidden, Gone, NotFound, SamaraError, Unreachable, from_status
+
+PAGE = 500
+_LIST_END = b'"k8s.io/initial-events-end":"true"'
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The times of a watch, in seconds."""
+
+    silence: float = 75.0
+    """A watch without a byte for this long is reopened."""
+    doubt: float = 30.0
+    """A list that is suddenly empty is asked for again after this long before it is believed."""
+    longest: float = 300.0
+    """The server is asked to end a watch after this long."""
+    backoff_most: float = 30.0
+
+
+def words_pattern(words: Iterable[str]) -> re.Pattern[bytes]:
+    """Matches the bytes of an object that is worth parsing: one of our words, or our field manager."""
+    spelled = [re.escape(word.encode()) for word in sorted(words)]
+    return re.compile(b"|".join((*spelled, re.escape(f'"manager":"{MANAGER}"'.encode()))))
+
+
+class Watch:
+    """One kind, watched for ever."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        client: Client,
+        cache: Cache,
+        codec: Codec,
+        changed: Callable[[list[Change]], None],
+        pace: Pace,
+        passed: Callable[[Ref], None] = lambda ref: None,
+    ) -> None:
+        self.kind = kind
+        self.pace = pace
+        self.waiting: str | None = "not listed yet"
+        """Why this kind is not being served, in words; None where it is."""
+        self.progress = 0.0
+        """When, by the loop's clock, the server was last heard."""
+        self.restarts: dict[str, int] = {}
+        self._client = client
+        self._cache = cache
+        self._store = cache.stores[kind]
+        self._codec = codec
+        self._changed = changed
+        self._passed = passed
+        self._pattern = words_pattern(cache.table.words)
+        self._version = ""
+        """Where to go on; empty: list first."""
+        self._present: set[int] | None = None
+        """While a list is read: the traces of all that it has named."""
+        self._doubted = False
+        self._streams_lists = True
+        self._failures = 0
+
+    async def run(self) -> None:
+        while True:
+            try:
+                if not self._version and not self._streams_lists:
+                    await self._list()
+                await self._follow()
+                self._failures = 0
+                self._restarted("ended")
+            except Gone:
+                self._version = ""
+                self._restarted("gone")
+            except SamaraError as fault:
+                await self._recover(fault)
+
+    async def _follow(self) -> None:
+        """Reads one watch to its end."""
+        params = self._params()
+        if not self._version:
+            self._present = set()
+        async with self._client.stream(collection(self.kind), params) as content:
+            self._heard()
+            async for lines in self._lines(content):
+                self._heard()
+                self._take(lines)
+
+    def _params(self) -> dict[str, str]:
+        params = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(int(self.pace.longest))}
+        if self._version:
+            return {**params, "resourceVersion": self._version}
+        return {**params, "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+
+    async def _lines(self, content: StreamReader) -> AsyncIterator[list[bytes]]:
+        """Whole lines as they come; a stream that says nothing for too long is given up."""
+        tail = b""
+        while True:
+            try:
+                async with asyncio.timeout(self.pace.silence):
+                    chunk: bytes = await content.readany()
+            except TimeoutError:
+                self._restarted("silent")
+                raise Unreachable(f"the watch of {self.kind} was silent for {self.pace.silence:g} s") from None
+            if not chunk:
+                return
+            *lines, tail = (tail + chunk).split(b"\n")
+            if lines:
+                yield lines
+
+    def _take(self, lines: list[bytes]) -> None:
+        changes = [change for line in lines if line for change in self._event(line)]
+        if changes:
+            self._changed(changes)
+
+    def _event(self, line: bytes) -> Iterable[Change]:
+        try:
+            event = slim_event(line)
+        except msgspec.DecodeError:
+            raise self._in_stream(line) from None
+        version, place = event.object.metadata.resourceVersion, event.object.metadata
+        if event.type == "BOOKMARK":
+            return self._bookmark(line, version)
+        ref = Ref(self.kind, place.namespace, place.name)
+        change = self._observed(event.type, line, ref, int(version))
+        self._advance(version)
+        return () if change is None else (change,)
+
+    def _observed(self, type_: str, line: bytes, ref: Ref, version: int) -> Change | None:
+        if type_ == "DELETED":
+            return self._cache.drop(ref, version)
+        if type_ not in ("ADDED", "MODIFIED"):
+            log.warning("watch.unknown-event", kind=self.kind, type=type_)
+            return None
+        if self._present is not None:
+            self._present.add(trace(ref))
+        if self._cache.matters(ref) or self._pattern.search(line):
+            return self._cache.put(self._codec.object(self.kind, raw_event(line).object))
+        self._cache.pass_by(ref)
+        self._passed(ref)
+        return None
+
+    def _advance(self, version: str) -> None:
+        self._store.version = max(self._store.version, int(version))
+        if self._present is None:
+            self._version = version
+
+    def _bookmark(self, line: bytes, version: str) -> Iterable[Change]:
+        if self._present is not None:
+            if _LIST_END not in line:
+                return ()
+            return self._listed(version)
+        self._advance(version)
+        return ()
+
+    def _listed(self, version: str) -> list[Change]:
+        """The end of a list: it is believed, unless it is empty and was not before."""
+        present, self._present = self._present or set(), None
+        if not present and self._store.objects and not self._doubted:
+            self._doubted = True
+            raise Unreachable(f"the list of {self.kind} is empty and was not before: asking again")
+        self._doubted = False
+        changes = self._cache.relisted(self.kind, present)
+        self._advance(version)
+        self.waiting = None
+        self._failures = 0
+        log.info("watch.listed", kind=self.kind, held=len(self._store.objects), passed=len(self._store.traces))
+        return changes
+
+    async def _list(self) -> None:
+        """The list in pages, for a server that does not stream it."""
+        self._present = set()
+        token, version = "", ""
+        while True:
+            params = {"limit": str(PAGE), **({"continue": token} if token else {})}
+            page = _page(await self._client.get(collection(self.kind), params))
+            self._heard()
+            changes = [change for raw in page.items for change in self._item(bytes(raw))]
+            self._changed(changes)
+            token, version = page.metadata.continue_, page.metadata.resourceVersion
+            if not token:
+                self._changed(self._listed(version))
+                return
+
+    def _item(self, raw: bytes) -> Iterable[Change]:
+        return self._event(b'{"type":"ADDED","object":' + raw + b"}")
+
+    def _in_stream(self, line: bytes) -> SamaraError:
+        """The error that the server put into the stream in place of an event, or what a cut line means."""
+        try:
+            status = bytes(raw_event(line).object)
+            return from_status(_code(status).code, status)
+        except msgspec.DecodeError:
+            return Unreachable(f"the watch of {self.kind} was cut in the middle of an event")
+
+    async def _recover(self, fault: SamaraError) -> None:
+        """Waits as the fault demands; what is cached stays as it was."""
+        self._present = None
+        if isinstance(fault, ApiError) and fault.status in (400, 422) and not self._version and self._streams_lists:
+            self._streams_lists = False  # an older server: lists come in pages
+            return
+        if isinstance(fault, Forbidden | NotFound):
+            self.waiting = str(fault)
+        self._failures += 1
+        self._restarted("error")
+        wait = self.pace.doubt if self._doubted else min(0.1 * 2**self._failures, self.pace.backoff_most)
+        if isinstance(fault, ApiError) and fault.retry_after is not None:
+            wait = max(wait, fault.retry_after)
+        log.warning("watch.failed", kind=self.kind, fault=fault, again_in=f"{wait:.1f}s")
+        await asyncio.sleep(wait * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
+
+    def _restarted(self, reason: str) -> None:
+        self.restarts[reason] = self.restarts.get(reason, 0) + 1
+
+    def _heard(self) -> None:
+        self.progress = asyncio.get_running_loop().time()
+
+
+class _ListMeta(msgspec.Struct):
+    resourceVersion: str
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _List(msgspec.Struct):
+    metadata: _ListMeta
+    items: list[msgspec.Raw]
+
+
+class _Code(msgspec.Struct):
+    code: int = 500
+
+
+_page = msgspec.json.Decoder(_List).decode
+_code = msgspec.json.Decoder(_Code).decode

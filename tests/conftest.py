@@ -1,0 +1,19 @@
+"""How Hypothesis runs: the same examples every time, without a deadline."""
+
+import os
+
+from hypothesis import HealthCheck, Phase, settings
+
+_SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
+settings.register_profile("ci", deadline=None, derandomize=True, max_examples=100, suppress_health_check=_SLOW)
+settings.register_profile("deep", deadline=None, max_examples=2000, suppress_health_check=_SLOW)
+settings.register_profile(
+    "seeded",
+    deadline=None,
+    derandomize=True,
+    max_examples=150,
+    suppress_health_check=_SLOW,
+    database=None,
+    phases=(Phase.explicit, Phase.generate),
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

@@ -1,0 +1,209 @@
+"""What a right settings file gives, and what is there without one."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from samara.settings import (
+    NEVER_TRAVELS,
+    NOT_BY_DEFAULT,
+    VOCABULARIES,
+    Accurate,
+    FishySecret,
+    KindName,
+    MassDelete,
+    NeverCopied,
+    PathRule,
+    ResourceDistribution,
+    SecretCopy,
+    Settings,
+    SyncTo,
+    Timers,
+    Writes,
+    help_text,
+    load,
+    parse,
+)
+
+EVERY = frozenset(VOCABULARIES)
+
+WHOLE = """
+dialects:
+  secret-copy: {home: vault, onSourceGone: delete, conflicts: overwrite, takeover: true, managers: [old, older]}
+  sync-to: {kinds: [v1/Secret, apps/v1/Deployment], crossNamespace: allow, conflicts: refuse}
+  resource-distribution: {kinds: [rbac.authorization.k8s.io/v1/Role]}
+  accurate:
+    labelKeys: [team, "*.example.com/*"]
+    watches: [{version: v1, kind: Secret}]
+    allowCascadingDeletion: true
+    propagateGenerated: true
+  fishysecret:
+    namespace: keys
+    crossNamespace: consent
+    paths: [{namespaces: ["team-*"], allow: [/app/*]}]
+    refreshInterval: 90s
+    lastSynced: change
+tenancy: strict
+conflicts: overwrite
+recreate: refuse
+protectedNamespaces: ["kube-*", infra]
+neverCopied: {labels: [team], annotations: ["example.com/*"]}
+sourceGoneAfter: 0
+resync: 0s
+writes: {inFlight: 4, perSecond: 2.5}
+massDelete: {most: 0, percent: 100, hold: forever, namespaces: 0}
+timers: {lease: 30s, renew: 20s, silence: 2m, backoffMost: 1h30m}
+"""
+
+
+def test_every_key_is_read_into_its_field() -> None:
+    role = KindName("rbac.authorization.k8s.io", "v1", "Role")
+    secret, deployment = KindName("", "v1", "Secret"), KindName("apps", "v1", "Deployment")
+    config = {"labelKeys": ["team", "*.example.com/*"], "watches": [{"version": "v1", "kind": "Secret"}]}
+    assert parse(WHOLE, "whole.yaml", EVERY) == Settings(
+        dialects={
+            "secret-copy": SecretCopy("vault", "delete", "overwrite", True, ("old", "older")),
+            "sync-to": SyncTo((secret, deployment), "allow", "refuse"),
+            "resource-distribution": ResourceDistribution((role,)),
+            "accurate": Accurate(None, config, True, True),
+            "fishysecret": FishySecret("keys", "consent", (PathRule(("team-*",), ("/app/*",)),), 90.0, "change"),
+        },
+        tenancy="strict",
+        conflicts="overwrite",
+        recreate="refuse",
+        protected_namespaces=("kube-*", "infra"),
+        never_copied=NeverCopied(("team",), ("example.com/*",)),
+        source_gone_after=0.0,
+        resync=0.0,
+        writes=Writes(4, 2.5),
+        mass_delete=MassDelete(0, 100, math.inf, 0),
+        timers=Timers(30.0, 20.0, 120.0, 5400.0),
+    )
+
+
+def test_without_a_file_the_defaults_are_those_of_the_specification() -> None:
+    defaults = load(None)
+    assert dict(defaults.dialects) == {"secret-copy": SecretCopy("admin", "keep", None, False, ())}
+    assert (defaults.tenancy, defaults.conflicts, defaults.recreate) == ("open", "refuse", "allow")
+    assert defaults.protected_namespaces == ("kube-system", "kube-public", "kube-node-lease")
+    assert (defaults.source_gone_after, defaults.resync) == (3.0, 600.0)
+    assert defaults.never_copied == NeverCopied((), ())
+    assert defaults.writes == Writes(16, 0.0)
+    assert defaults.mass_delete == MassDelete(50, 30, 600.0, 3)
+    assert defaults.timers == Timers(15.0, 10.0, 75.0, 900.0)
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "# only a comment\n", "---\n", "{}", "null", "---\n...\n", "\ufeff"])
+def test_an_empty_file_means_the_defaults(text: str) -> None:
+    assert parse(text, "empty.yaml") == Settings() == load(None)
+
+
+@pytest.mark.parametrize("text", ["dialects: {secret-copy: {}}", "dialects:\n  secret-copy:\n"])
+def test_a_vocabulary_that_is_only_named_has_its_defaults(text: str) -> None:
+    assert parse(text, "f").dialects == {"secret-copy": SecretCopy()}
+
+
+def test_without_dialects_every_built_vocabulary_is_served() -> None:
+    assert list(parse("tenancy: strict", "f", EVERY).dialects) == list(VOCABULARIES)
+
+
+def test_with_dialects_only_those_named_are_served_in_the_order_of_rank() -> None:
+    assert list(parse("dialects: {sync-to: , secret-copy: }", "f", EVERY).dialects) == ["secret-copy", "sync-to"]
+
+
+def test_accurate_counts_the_marks_of_the_original_controller_as_ours() -> None:
+    accurate = load(None, EVERY).dialects["accurate"]
+    assert accurate == Accurate(config={}, managers=("accurate-controller",))
+
+
+def test_accurate_takes_the_originals_file_in_place_of_its_keys() -> None:
+    text = "dialects: {accurate: {configFile: /etc/accurate/config.yaml}}"
+    accurate = parse(text, "f", EVERY).dialects["accurate"]
+    assert accurate == Accurate(config_file="/etc/accurate/config.yaml")
+
+
+def test_the_brake_can_be_taken_off() -> None:
+    assert parse("massDelete: null", "f").mass_delete is None
+
+
+def test_items_given_twice_are_kept_once() -> None:
+    assert parse("protectedNamespaces: [b, a, b]", "f").protected_namespaces == ("b", "a")
+
+
+def test_no_namespace_need_be_protected() -> None:
+    assert parse("protectedNamespaces: []", "f").protected_namespaces == ()
+
+
+def test_anchors_and_merges_are_understood() -> None:
+    text = "neverCopied: {labels: &keys [team], annotations: *keys}"
+    assert parse(text, "f").never_copied == NeverCopied(("team",), ("team",))
+    merged = "dialects:\n  resource-distribution: &own {takeover: true}\n  sync-to: {<<: *own, takeover: false}\n"
+    assert parse(merged, "f", EVERY).dialects["sync-to"] == SyncTo(takeover=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "refuse"),
+        ("conflicts: overwrite", "overwrite"),
+        ("dialects: {secret-copy: {conflicts: overwrite}}", "overwrite"),
+        ("{conflicts: overwrite, dialects: {secret-copy: {conflicts: refuse}}}", "refuse"),
+        ("{conflicts: overwrite, dialects: {secret-copy: {conflicts: null}}}", "overwrite"),
+    ],
+)
+def test_a_vocabularys_own_word_on_conflicts_outranks_the_general_one(text: str, expected: str) -> None:
+    assert parse(text, "f").conflicts_of("secret-copy") == expected
+
+
+@pytest.mark.parametrize("name", ["resource-distribution", "fishysecret"])
+def test_vocabularies_without_the_choice_always_refuse_conflicts(name: str) -> None:
+    assert parse("conflicts: overwrite", "f", EVERY).conflicts_of(name) == "refuse"
+
+
+@pytest.mark.parametrize(
+    ("tenancy", "own", "expected"),
+    [
+        ("open", "", "allow"),
+        ("strict", "", "consent"),
+        ("open", "crossNamespace: consent", "consent"),
+        ("strict", "crossNamespace: allow", "allow"),
+    ],
+)
+@pytest.mark.parametrize("name", ["sync-to", "fishysecret"])
+def test_consent_is_asked_for_by_tenancy_unless_said_otherwise(
+    name: str, tenancy: str, own: str, expected: str
+) -> None:
+    settings = parse(f"{{tenancy: {tenancy}, dialects: {{{name}: {{{own}}}}}}}", "f", EVERY)
+    assert settings.cross_namespace_of(name) == expected
+
+
+def test_strict_tenants_are_served_when_sync_to_itself_refuses_conflicts() -> None:
+    text = "{tenancy: strict, conflicts: overwrite, dialects: {sync-to: {conflicts: refuse}}}"
+    assert parse(text, "f", EVERY).conflicts_of("sync-to") == "refuse"
+
+
+def test_a_file_is_read_as_its_text(tmp_path: Path) -> None:
+    file = tmp_path / "samara.yaml"
+    file.write_bytes(b"\xef\xbb\xbf" + WHOLE.encode())
+    assert load(str(file), EVERY) == parse(WHOLE, "whole.yaml", EVERY)
+
+
+@pytest.mark.parametrize("built", [frozenset({"secret-copy"}), EVERY])
+def test_the_manual_read_as_settings_gives_the_defaults(built: frozenset[str]) -> None:
+    assert parse(help_text(built), "manual", built) == load(None, built)
+
+
+def test_the_manual_names_what_never_travels() -> None:
+    for pattern in (*NEVER_TRAVELS, *NOT_BY_DEFAULT):
+        assert pattern in help_text()
+
+
+def test_every_line_of_the_manual_says_what_it_is_about() -> None:
+    lines = [line.strip() for line in help_text(EVERY).splitlines()]
+    assert [line for line in lines if "#" not in line] == [f"{name}:" for name in VOCABULARIES]
+
+
+def test_the_manual_shows_default_choice_and_meaning_on_one_line() -> None:
+    line = "    onSourceGone: keep             # keep | delete; copies whose source is gone"
+    assert line in help_text().splitlines()

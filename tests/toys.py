@@ -1,0 +1,114 @@
+"""Three toy dialects that show the core to be plain: a chain of copies, an overlay, and reads with status and guard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from samara.core.match import csv_names, label_token
+from samara.core.model import NAMESPACE, SECRET, Content, Kind, Object, Ref, namespace_ref
+from samara.core.table import Table
+from samara.core.tally import Tally
+from samara.core.view import View
+from samara.core.want import KEEP, Adopt, Copy, Dialect, Overlay, Places, Reach, Want
+from samara.dialects import secret_copy
+
+PARENT, TEAM = "toys.dev/parent", "team"
+CHAIN, CHAINED, LINK = "toys.dev/chain", "toys.dev/chained-from", "toys.dev/link"
+FETCH = Kind("toys.dev", "v1", "Fetch", "fetches")
+PATH, INTO, FETCHED, GUARD = "toys.dev/path", "toys.dev/into", "toys.dev/fetched-by", "toys.dev/guard"
+
+
+def parent_of(namespace: str, view: View) -> str:
+    have = view.get(namespace_ref(namespace))
+    return have.labels.get(PARENT, "") if have is not None else ""
+
+
+def told(obj: Object, mark: str, kind: Kind) -> Ref | None:
+    namespace = obj.annotations.get(mark) if obj.ref.kind == SECRET else None
+    return Ref(kind, namespace, obj.ref.name) if namespace else None
+
+
+def chain(bare: Callable[[Mapping[str, str]], dict[str, str]]) -> Dialect:
+    def is_source(obj: Object, view: View) -> bool:  # a copy counts while it hangs on a source: a mark proves nothing
+        above = view.get(Ref(SECRET, parent_of(obj.ref.namespace, view), obj.ref.name))
+        hangs = above is not None and told(obj, CHAINED, SECRET) == above.ref and is_source(above, view)
+        return hangs or (obj.ref.kind == SECRET and CHAIN in obj.annotations)
+
+    def want(source: Ref, view: View) -> Want:
+        have = view.get(source)
+        if have is None or have.deleting or not is_source(have, view):
+            return Want()
+        labels, marks = bare(have.labels) | {LINK: label_token(source.path)}, {CHAINED: source.namespace}
+        below = [Ref(SECRET, ns, source.name) for ns in view.namespaces() if parent_of(ns, view) == source.namespace]
+        return Want(tuple(Copy(ref, have.content, labels, marks, adopt=Adopt.NEVER) for ref in below))
+
+    def also(obj: Object, view: View) -> Iterable[Ref]:
+        near = [ref for ref in view.sources("chain") if ref.namespace == obj.labels.get(PARENT)]
+        return near if obj.ref.kind == NAMESPACE else [obj.ref] if CHAINED in obj.annotations else ()
+
+    words = frozenset({CHAINED, LINK}), frozenset({CHAIN})
+    return Dialect("chain", (SECRET,), is_source, by(CHAINED, SECRET), same_name, want, *words, also, rank=2)
+
+
+def inherit() -> Dialect:
+    def is_source(obj: Object, view: View) -> bool:
+        return obj.ref.kind == NAMESPACE
+
+    def want(source: Ref, view: View) -> Want:
+        above = view.get(namespace_ref(parent_of(source.name, view)))
+        team = above.labels.get(TEAM) if above is not None else None
+        return Want(overlays=(Overlay(source, {TEAM: team} if team else {}),))
+
+    def below(obj: Object, view: View) -> Iterable[Ref]:
+        near = [ns.ref for ns in view.all(NAMESPACE) if ns.labels.get(PARENT) == obj.ref.name]
+        return near if obj.ref.kind == NAMESPACE else ()
+
+    words: frozenset[str] = frozenset()
+    return Dialect("inherit", (NAMESPACE,), is_source, nobody, same_name, want, words, words, below, rank=3)
+
+
+def fetch() -> Dialect:
+    def is_source(obj: Object, view: View) -> bool:
+        return obj.ref.kind == FETCH
+
+    def reads(source: Ref, view: View) -> tuple[str, ...]:
+        have = view.get(source)
+        return () if have is None or have.deleting else (have.annotations[PATH],)
+
+    def want(source: Ref, view: View) -> Want:
+        have = view.get(source)
+        if have is None or have.deleting:  # what a Fetch made goes while its guard holds it, and never without
+            return Want(prune=have is not None, guard=GUARD)
+        found, into = view.value(have.annotations[PATH]), view.namespaces(csv_names(have.annotations[INTO]))
+        value, marks = found if isinstance(found, Content) else KEEP, {FETCHED: source.namespace}
+        places = [Ref(SECRET, namespace, source.name) for namespace in into]
+        return Want(tuple(Copy(ref, value, {}, marks, named=True) for ref in places), guard=GUARD, recheck=60.0)
+
+    words = frozenset({FETCHED}), frozenset({PATH, INTO})
+    more = Dialect("fetch", (SECRET, FETCH), is_source, by(FETCHED, FETCH), same_name, want, *words, reads=reads)
+    return replace(more, report=counted, rank=1, reach=Reach.NAMED, consent=True)
+
+
+def same_name(source: Ref, view: View) -> Places:
+    return Places(NAMESPACE if source.kind == NAMESPACE else SECRET, source.name)
+
+
+def by(mark: str, kind: Kind) -> Callable[[Object, View], Ref | None]:
+    return lambda obj, view: told(obj, mark, kind)
+
+
+def nobody(obj: Object, view: View) -> Ref | None:
+    return None
+
+
+def counted(obj: Object, view: View, tally: Tally) -> Mapping[str, object]:
+    return {"wanted": tally.wanted, "right": tally.right}
+
+
+def table(on_source_gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL) -> Table:
+    """Secret copy and the three toys, in order of rank."""
+    made: list[Table] = []
+    toys = fetch(), chain(lambda words: made[0].bare(words)), inherit()
+    made.append(Table((secret_copy.dialect("admin", on_source_gone, adopt), *toys)))
+    return made[0]
