@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Literal
 
+from tests.server import perform
 from tests.world import World, a_field
 
 from samara.core.allow import Rules
-from samara.core.model import Key, Object, Ref
+from samara.core.model import Key, Ref
 from samara.core.plan import plan, prepare, steps
 from samara.core.tally import Tally
 from samara.core.write import Plan, Report, Write
@@ -17,6 +19,7 @@ Order = Callable[[list[Key]], list[Key]]
 Fate = Literal["done", "dropped", "unseen"]
 Check = Callable[[World, Write], None]
 ROUNDS = 40
+RULES = Rules()
 
 
 def as_they_come(keys: list[Key]) -> list[Key]:
@@ -25,12 +28,7 @@ def as_they_come(keys: list[Key]) -> list[Key]:
 
 def every_key(world: World) -> list[Key]:
     """Every source, and every source that a mark names, present or not."""
-    owners = [
-        Key(dialect.name, origin)
-        for obj in world.held()
-        for dialect in world.table.dialects
-        if (origin := dialect.origin(obj, world)) is not None
-    ]
+    owners = [owner for obj in world.held() if (owner := world.table.owner(obj, world)) is not None]
     return list(dict.fromkeys((*world.asking(), *owners)))
 
 
@@ -68,7 +66,7 @@ def is_silent(world: World, rules: Rules) -> bool:
 
 def settle(
     world: World,
-    rules: Rules = Rules(),
+    rules: Rules = RULES,
     order: Order = as_they_come,
     fates: Iterable[Fate] = (),
     check: Check = lambda world, write: None,
@@ -83,7 +81,7 @@ def settle(
                 check(cache, write)
                 outcome = next(fate, "done")
                 if outcome != "dropped":
-                    world.write(write)
+                    perform(world, write)
                 if outcome == "done":
                     cache.catch_up(world)
         if len(sent) == before:
@@ -91,26 +89,29 @@ def settle(
     raise AssertionError(f"not settled after {ROUNDS} rounds: {sent[-3:]}")
 
 
-def follow(world: World, rules: Rules, changes: Iterable[tuple[Object | None, Object | None]]) -> None:
-    """Plans only the keys that events lead to, from these changes on."""
-    queue = dict.fromkeys(_woken(world, changes))
+def follow(world: World, rules: Rules, deed: Callable[[World], object]) -> None:
+    """Plans only the keys that events lead to, from this deed on."""
+    queue = dict.fromkeys(_woken(world, deed))
     for _ in range(ROUNDS * 10):
         if not queue:
             return
         key = next(iter(queue))
         del queue[key]
         for write in writes_of(key, world, rules):
-            before = dict(world.objects)
-            world.write(write)
-            queue.update(dict.fromkeys(_woken(world, changes_since(before, world))))
+            queue.update(dict.fromkeys(_woken(world, partial(perform, write=write))))
     raise AssertionError("the events never end")
 
 
-def changes_since(before: dict[Ref, Object], world: World) -> list[tuple[Object | None, Object | None]]:
-    refs = dict.fromkeys((*before, *world.objects))
-    pairs = [(before.get(ref), world.objects.get(ref)) for ref in refs]
-    return [(old, new) for old, new in pairs if old is not new]
+def _woken(world: World, deed: Callable[[World], object]) -> list[Key]:
+    """The keys that a deed's events lead to: those of the object before and after, and the rivals of a source."""
+    before = world.seen()
+    deed(world)
+    refs = [ref for ref in {**before.objects, **world.objects} if before.objects.get(ref) is not world.objects.get(ref)]
+    rivals = [key for ref in refs for each in (before, world) for key in _rivals(each, ref)]
+    seen = [each.objects[ref] for ref in refs for each in (before, world) if ref in each.objects]
+    return [*rivals, *(key for obj in seen for key in world.table.keys(obj, world))]
 
 
-def _woken(world: World, changes: Iterable[tuple[Object | None, Object | None]]) -> list[Key]:
-    return [key for pair in changes for obj in pair if obj is not None for key in world.table.keys(obj, world)]
+def _rivals(world: World, ref: Ref) -> list[Key]:
+    spots = [world.table[key.dialect].places(ref, world) for key in world.asking() if key.source == ref]
+    return [key for spot in spots for key in world.claims(*spot) if key.source != ref]

@@ -1,4 +1,4 @@
-"""An in-memory cluster for tests: it reads by scanning, and writes by the rules of a real API server."""
+"""An in-memory cluster for tests, read by scanning and changed by people; `server.py` performs our own writes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, assert_never
+from typing import Any
 
-from samara.core.compare import merged, owners_with, released
 from samara.core.match import Names
 from samara.core.model import (
     ANNOTATIONS,
@@ -26,8 +25,7 @@ from samara.core.model import (
     namespace_ref,
 )
 from samara.core.table import Table
-from samara.core.want import KEEP, UNREAD, Copy, Overlay, Places
-from samara.core.write import Apply, Create, Delete, Guard, Recreate, Release, Report, Update, Write
+from samara.core.want import UNREAD, Places
 
 Words = Mapping[str, str]
 
@@ -49,7 +47,7 @@ def at(namespace: str, name: str, kind: Kind = SECRET) -> Ref:
     return Ref(kind, namespace, name)
 
 
-@dataclass
+@dataclass(repr=False)
 class World:
     """Everything that exists, what of it is held, and what lies outside the cluster."""
 
@@ -65,10 +63,9 @@ class World:
     # What a plan may read. An unrelated Secret is not held until it has been looked at.
 
     def _holds(self, obj: Object) -> bool:
-        words = self.table.words
-        return (
-            obj.ref.kind != SECRET or obj.ref in self.looked or any(w in words for w in (*obj.labels, *obj.annotations))
-        )
+        if obj.ref.kind != SECRET or obj.ref in self.looked:
+            return True
+        return not self.table.words.isdisjoint((*obj.labels, *obj.annotations))
 
     def get(self, ref: Ref) -> Object | None:
         return None if self.taken(ref) else self.objects.get(ref)
@@ -86,6 +83,7 @@ class World:
         return listed.legal if listed is not None else [each.ref.name for each in self.all(NAMESPACE)]
 
     def asking(self) -> list[Key]:
+        """Every source there is, scanned once per change."""
         if self._asking is None:
             self._asking = [key for obj in self.held() for key in self.table.sources(obj, self)]
         return self._asking
@@ -94,9 +92,8 @@ class World:
         return [key.source for key in self.asking() if key.dialect == dialect]
 
     def copies_of(self, key: Key) -> list[Object]:
-        origin = self.table[key.dialect].origin
         near = [obj for obj in self.held() if key.slice in (None, obj.ref.namespace)]
-        return [obj for obj in near if origin(obj, self) == key.source]
+        return [obj for obj in near if self.table.owner(obj, self) == key.whole]
 
     def claims(self, kind: Kind, name: str) -> list[Key]:
         return [k for k in self.asking() if self.table[k.dialect].places(k.source, self) == Places(kind, name)]
@@ -107,119 +104,59 @@ class World:
     def value(self, path: str) -> object:
         return self.values.get(path, UNREAD)
 
-    # What the API server does with a write.
+    def look(self, refs: Iterable[Ref]) -> None:
+        self.looked.update(refs)
+        self._asking = None
 
-    def write(self, write: Write) -> bool:
-        """Performs a write of ours; False where the server refuses it."""
-        if isinstance(write, Create):
-            return self._create(write.copy)
-        have = self.objects.get(write.ref)
-        if have is None or (have.uid, have.version) != (write.have.uid, write.have.version):
-            return False
-        dialect = self.table[write.key.dialect]
-        match write:
-            case Update(copy=copy):
-                labels, annotations = (merged(where, copy, have, dialect) for where in (LABELS, ANNOTATIONS))
-                return self._replace(have, copy, labels, annotations)
-            case Recreate(copy=copy):
-                self.delete(have.ref)
-                return self._create(copy)
-            case Delete():
-                self.delete(have.ref)
-            case Release():
-                labels, annotations = released(have, dialect)
-                self.edit(have.ref, by=MANAGER, labels=labels, annotations=annotations)
-            case Apply(overlay=overlay):
-                self._apply(have, overlay)
-            case Guard(finalizer=ours, add=add):
-                rest = tuple(each for each in have.finalizers if each != ours)
-                self.edit(have.ref, finalizers=(*rest, ours) if add else rest)
-            case Report(status=status):
-                self.edit(have.ref, status=a_field("status", status))
-            case _:
-                assert_never(write)
-        return True
-
-    def _create(self, copy: Copy) -> bool:
-        namespace = self.objects.get(namespace_ref(copy.ref.namespace))
-        if copy.ref in self.objects or namespace is None or namespace.deleting or copy.content is KEEP:
-            return False
-        self.put(copy.ref, copy.content, MANAGER, labels=copy.labels, annotations=copy.annotations)
-        return True
-
-    def _replace(self, have: Object, copy: Copy, labels: Words, annotations: Words) -> bool:
-        if copy.content is KEEP or self._is_immutable(have, copy.content):
-            return False
-        words: dict[str, Any] = {"labels": labels, "annotations": annotations, "owners": owners_with(copy, have)}
-        self.edit(have.ref, by=MANAGER, content=copy.content, made=True, **words)
-        return True
-
-    @staticmethod
-    def _is_immutable(have: Object, sent: Content) -> bool:
-        frozen = have.content.get("immutable") is not None and have.content != sent
-        return have.ref.kind == SECRET and (frozen or have.content.get("type") != sent.get("type"))
-
-    def _apply(self, have: Object, overlay: Overlay) -> None:
-        before = {owned for owned in have.applied if owned.manager == overlay.manager}
-        words = {LABELS: dict(have.labels), ANNOTATIONS: dict(have.annotations)}
-        for owned in before:
-            words[owned.where].pop(owned.key, None)
-        words[LABELS].update(overlay.labels)
-        words[ANNOTATIONS].update(overlay.annotations)
-        self.edit(have.ref, labels=words[LABELS], annotations=words[ANNOTATIONS])
-        keys = [(LABELS, key) for key in overlay.labels] + [(ANNOTATIONS, key) for key in overlay.annotations]
-        applied = have.applied - before | {Owned(overlay.manager, *each) for each in keys}
-        self._store(replace(self.objects[have.ref], applied=applied))
-
-    # What people do, or `by` a field manager of ours: the server's record follows.
+    # What people do, or `by` a field manager of ours: the server's record of who set which key follows.
 
     def put(self, ref: Ref, has: Content | None = None, by: str = "", **more: Any) -> Object:
         self.version += 1
-        bare = Object(ref, f"u{self.version}", self.version, made=by == MANAGER, created=more.pop("created", "2026"))
-        self._store(bare)
+        self.store(
+            Object(ref, f"u{self.version}", self.version, made=by == MANAGER, created=more.pop("created", "2026"))
+        )
         return self.edit(ref, by=by, content=has or Content(), **more)
 
     def edit(self, ref: Ref, by: str = "", **changes: Any) -> Object:
         have = self.objects[ref]
         self.version += 1
         after = replace(have, version=self.version, **changes)
-        ours = _kept(have.ours, have, after)
-        if by:
-            ours |= {Owned(by, where, key) for where, key in _changed(have, after)}
-        return self._store(replace(after, ours=ours, applied=_kept(have.applied, have, after)))
+        changed = {Owned(by, where, key) for (where, key), _ in _words(after) - _words(have)}
+        ours = _kept(have.ours, have, after) | (changed if by else set())
+        return self.store(replace(after, ours=ours, applied=_kept(have.applied, have, after)))
 
     def delete(self, ref: Ref) -> None:
-        if self.objects[ref].finalizers:
-            self.edit(ref, deleting=True)
-            return
-        gone = self.objects.pop(ref)
-        self._asking = None
-        if gone.ref.kind == NAMESPACE:
+        self.edit(ref, deleting=True)
+        if ref.kind == NAMESPACE and ref not in self.objects:
             self.objects = {each: obj for each, obj in self.objects.items() if each.namespace != ref.name}
 
     def paste(self, ref: Ref, namespace: str) -> Object:
         """`kubectl get -o yaml | kubectl apply -n other`: the marks come along, the server's record does not."""
         have = self.objects[ref]
-        words: dict[str, Any] = {"labels": have.labels, "annotations": have.annotations}
-        return self.put(ref._replace(namespace=namespace), have.content, **words)
+        pasted = ref._replace(namespace=namespace)
+        return self.put(pasted, have.content, labels=have.labels, annotations=have.annotations)
 
     def strip(self, ref: Ref) -> Object:
+        """Takes every mark off."""
         have, words = self.objects[ref], self.table.words
-        labels, annotations = (
-            {k: v for k, v in each.items() if k not in words} for each in (have.labels, have.annotations)
-        )
-        return self.edit(ref, labels=labels, annotations=annotations)
+        left = [{key: each[key] for key in each if key not in words} for each in (have.labels, have.annotations)]
+        return self.edit(ref, labels=left[0], annotations=left[1])
 
-    def namespace(self, name: str, labels: Words | None = None, **annotations: str) -> Object:
-        told = {key.replace("__", ".dev/").replace("_", "-"): value for key, value in annotations.items()}
-        return self.put(namespace_ref(name), labels=labels or {}, annotations=told)
+    def namespace(self, name: str, labels: Words | None = None, annotations: Words | None = None) -> Object:
+        return self.put(namespace_ref(name), labels=labels or {}, annotations=annotations or {})
 
     def terminate(self, name: str) -> None:
         self.edit(namespace_ref(name), finalizers=("kubernetes",), deleting=True)
 
-    def look(self, refs: Iterable[Ref]) -> None:
-        self.looked.update(refs)
+    def store(self, obj: Object) -> Object:
         self._asking = None
+        if obj.deleting and not obj.finalizers:
+            del self.objects[obj.ref]
+        else:
+            self.objects[obj.ref] = obj
+        return obj
+
+    # What tests ask.
 
     def seen(self) -> World:
         """What a cache knows at this moment; it shares what was looked at and read."""
@@ -228,16 +165,15 @@ class World:
     def catch_up(self, world: World) -> None:
         self.objects, self._asking = dict(world.objects), None
 
-    def state(self) -> dict[Ref, tuple[object, ...]]:
-        return {ref: _shown(obj) for ref, obj in self.objects.items()}
+    def __repr__(self) -> str:
+        return "\n".join(_line(obj) for obj in self.objects.values())
 
-    def _store(self, obj: Object) -> Object:
-        self._asking = None
-        if obj.deleting and not obj.finalizers:
-            del self.objects[obj.ref]
-        else:
-            self.objects[obj.ref] = obj
-        return obj
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
+
+    def state(self) -> dict[Ref, tuple[object, ...]]:
+        """All that a user can see, so without uids and versions."""
+        return {ref: _shown(obj) for ref, obj in self.objects.items()}
 
 
 def _shown(obj: Object) -> tuple[object, ...]:
@@ -245,15 +181,19 @@ def _shown(obj: Object) -> tuple[object, ...]:
     return obj.content, dict(obj.labels), dict(obj.annotations), obj.owners, set(obj.finalizers), obj.deleting, status
 
 
-def _words(obj: Object) -> dict[tuple[str, str], str]:
-    labels = {(LABELS, key): value for key, value in obj.labels.items()}
-    return labels | {(ANNOTATIONS, key): value for key, value in obj.annotations.items()}
+def _line(obj: Object) -> str:
+    """One object for the eyes of whoever reads a failing example."""
+    flags = f"{'made ' * obj.made}{'deleting ' * obj.deleting}{' '.join(obj.finalizers)}"
+    raw = " ".join(f"{each.name}={each.raw!r}" for each in obj.content.fields)
+    ours = sorted(owned.key for owned in obj.ours)
+    return f"{obj.ref} {dict(obj.labels)} {dict(obj.annotations)} {raw} {flags} ours={ours}"
 
 
-def _changed(before: Object, after: Object) -> set[tuple[str, str]]:
-    return {(where, key) for (where, key), _ in _words(after).items() - _words(before).items()}
+def _words(obj: Object) -> set[tuple[tuple[str, str], str]]:
+    labels = {((LABELS, key), value) for key, value in obj.labels.items()}
+    return labels | {((ANNOTATIONS, key), value) for key, value in obj.annotations.items()}
 
 
 def _kept(owned: frozenset[Owned], before: Object, after: Object) -> frozenset[Owned]:
-    same = _words(after).items() & _words(before).items()
-    return frozenset(each for each in owned if any(key == (each.where, each.key) for key, _ in same))
+    same = {place for place, _ in _words(after) & _words(before)}
+    return frozenset(each for each in owned if (each.where, each.key) in same)

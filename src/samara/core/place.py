@@ -61,12 +61,16 @@ def _refused(case: Case, copy: Copy, refusal: Refusal) -> Write | Blocked | Refu
 
 def winner(case: Case, copy: Copy) -> Key | None:
     """Another source that wants the same place and comes before this one, if there is one."""
-    rivals = [key for key in case.view.claims(copy.ref.kind, copy.ref.name) if key != case.key]
+    rivals = _rivals(case, copy.ref)
     if not rivals:
         return None
     ordered = sorted((case.key, *rivals), key=lambda key: _standing(key, case.view, case.table))
     before = ordered[: ordered.index(case.key)]
     return next((rival for rival in before if _wants(case, rival, copy.ref)), None)
+
+
+def _rivals(case: Case, ref: Ref) -> list[Key]:
+    return [key for key in case.view.claims(ref.kind, ref.name) if key != case.key]
 
 
 def _standing(key: Key, view: View, table: Table) -> tuple[int, str, str, str]:
@@ -103,7 +107,9 @@ def is_ours(case: Case, have: Object) -> bool:
 
 
 def _meet(case: Case, copy: Copy, have: Object) -> Write | Blocked:
-    """An object that is not ours: adopted, taken over or left alone."""
+    """An object that is not ours: adopted, taken over or left alone. What is itself a source stays its people's."""
+    if any(True for _ in case.table.sources(have, case.view)):
+        return Blocked(case.key, copy.ref, "conflict", "the object of this name there is itself a source")
     if copy.adopt is Adopt.ANY and copy.content is not KEEP:
         return _correct(case, copy, have, "somebody else's object, taken over as the settings say")
     if copy.adopt is Adopt.IDENTICAL and copy.content == have.content and _is_free(have):
@@ -137,12 +143,14 @@ def drop(case: Case, have: Object) -> Write | Blocked | None:
         return None
     if is_paused(namespace) or (case.source is not None and is_paused(case.source)):
         return Blocked(case.key, have.ref, "held", f"its source or its namespace is paused ({PAUSED})")
+    if have.made and any(_wants(case, rival, have.ref) for rival in _rivals(case, have.ref)):
+        return None  # another source wants the place, and takes over what is there
     if ADOPTED in have.annotations:
         return Release(case.key, have.ref, have)
     return Delete(case.key, have.ref, have)
 
 
-def lay(case: Case, overlay: Overlay) -> Write | None:
+def lay(case: Case, overlay: Overlay) -> Write | Blocked | None:
     """An overlay is right when its keys have their values and the applied set holds exactly them."""
     have = case.view.get(overlay.ref)
     if have is None or have.deleting:
@@ -150,4 +158,12 @@ def lay(case: Case, overlay: Overlay) -> Write | None:
     wanted = {(LABELS, key) for key in overlay.labels} | {(ANNOTATIONS, key) for key in overlay.annotations}
     applied = {(owned.where, owned.key) for owned in have.applied if owned.manager == overlay.manager}
     valued = overlay.labels.items() <= have.labels.items() and overlay.annotations.items() <= have.annotations.items()
-    return None if valued and wanted == applied else Apply(case.key, overlay.ref, overlay, have)
+    if valued and wanted == applied:
+        return None
+    if any(is_paused(each) for each in (have, case.source, _home(case, have)) if each is not None):
+        return Blocked(case.key, overlay.ref, "held", f"it, its source or its namespace is paused ({PAUSED})")
+    return Apply(case.key, overlay.ref, overlay, have)
+
+
+def _home(case: Case, have: Object) -> Object | None:
+    return case.view.get(namespace_ref(have.ref.namespace)) if have.ref.namespace else None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from samara.core.allow import Refusal, Rules
-from samara.core.model import NAMESPACE, Key
+from samara.core.allow import Refusal, Rules, is_paused
+from samara.core.model import NAMESPACE, Key, Object, Ref
 from samara.core.place import Case, drop, lay, place
 from samara.core.table import Table
 from samara.core.view import Narrow, View
 from samara.core.want import UNREAD, Want
-from samara.core.write import Blocked, Delete, Guard, Look, Plan, Release, Step, Write
+from samara.core.write import Blocked, Guard, Look, Plan, Step, Write
 
 
 def plan(key: Key, view: View, table: Table, rules: Rules) -> Plan:
@@ -47,33 +47,34 @@ def gathered(want: Want, taken: list[Step]) -> Plan:
 
 def steps(case: Case, want: Want) -> Iterator[Step]:
     """One step per address, lazily: ten thousand of them need not be taken at once."""
-    if want.guard is not None and case.source is not None and want.guard not in case.source.finalizers:
-        if not case.source.deleting:
-            why = "the finalizer comes before anything is written"
-            yield Step(case.source.ref, Guard(case.key, case.source.ref, case.source, want.guard, True, why), False)
+    source = case.source if want.guard is not None and case.source is not None and not is_paused(case.source) else None
+    if source is not None and want.guard not in source.finalizers:
+        if not source.deleting:
+            yield _guard(case, want, source, "the finalizer comes before anything is written")
         return  # a source that is deleted without our finalizer deletes nothing
     busy = False
     for step in _all_steps(case, want):
         busy = busy or step.outcome is not None
         yield step
-    if want.guard is not None and case.source is not None and case.source.deleting and not busy:
-        why = "nothing is left of this source"
-        yield Step(case.source.ref, Guard(case.key, case.source.ref, case.source, want.guard, False, why), False)
+    if source is not None and source.deleting and not busy:
+        yield _guard(case, want, source, "nothing is left of this source")
+
+
+def _guard(case: Case, want: Want, source: Object, why: str) -> Step:
+    assert want.guard is not None
+    return Step(source.ref, Guard(case.key, source.ref, source, want.guard, not source.deleting, why), wanted=False)
 
 
 def _all_steps(case: Case, want: Want) -> Iterator[Step]:
-    stays: set[tuple[str, str]] = set()
+    stays: set[Ref] = set()
     for copy in want.copies:
         outcome = place(case, copy)
-        if isinstance(outcome, Refusal):
-            stays.add((copy.ref.namespace, copy.ref.name))
-            continue
-        if not isinstance(outcome, Delete | Release):
-            stays.add((copy.ref.namespace, copy.ref.name))
-        yield Step(copy.ref, outcome)
+        stays.add(copy.ref)
+        if not isinstance(outcome, Refusal):
+            yield Step(copy.ref, outcome)
     for overlay in want.overlays:
         yield Step(overlay.ref, lay(case, overlay), wanted=False)
     if want.prune:
         for have in tuple(case.view.copies_of(case.key)):
-            if (have.ref.namespace, have.ref.name) not in stays:
+            if have.ref not in stays:
                 yield Step(have.ref, drop(case, have), wanted=False)

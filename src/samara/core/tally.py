@@ -73,12 +73,12 @@ class Tally:
         if ref.namespace in self.counts:
             self.exceptions[ref] = Missing(reason, message)
 
-    def reasons(self) -> dict[str, list[str]]:
-        """Per reason the namespaces that are blocked for it."""
-        found: dict[str, list[str]] = {}
+    def by_reason(self) -> dict[str, dict[Ref, str]]:
+        """Per reason the places that are blocked for it, each with its message."""
+        found: dict[str, dict[Ref, str]] = {}
         for ref, each in self.exceptions.items():
             if each.reason != PENDING:
-                found.setdefault(each.reason, []).append(ref.namespace)
+                found.setdefault(each.reason, {})[ref] = each.message
         return found
 
 

@@ -60,6 +60,16 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
+class Spare:
+    """Says on a copy that it stays although nothing wants it: its removal was held, and somebody chose to keep it."""
+
+    key: Key
+    ref: Ref
+    have: Object
+    why: str = "its removal was discarded; it stays as an orphan"
+
+
+@dataclass(frozen=True, slots=True)
 class Apply:
     """Lays an overlay over an object that is not ours, by server-side apply."""
 
@@ -93,7 +103,8 @@ class Report:
     why: str = "the status has changed"
 
 
-Write = Create | Update | Recreate | Delete | Release | Apply | Guard | Report
+Removal = Delete | Release | Spare
+Write = Create | Update | Recreate | Removal | Apply | Guard | Report
 
 
 class Look(NamedTuple):

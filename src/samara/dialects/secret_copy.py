@@ -16,7 +16,12 @@ FROM = "secret-copy/from"
 NAME = "secret-copy"
 
 
-def dialect(home: str = "admin", on_source_gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL) -> Dialect:
+def dialect(
+    home: str = "admin",
+    on_source_gone: str = "keep",
+    adopt: Adopt = Adopt.IDENTICAL,
+    managers: frozenset[str] = frozenset(),
+) -> Dialect:
     def is_source(obj: Object, view: View) -> bool:
         return obj.ref.kind == SECRET and obj.ref.namespace == home and TARGETS in obj.annotations
 
@@ -61,6 +66,7 @@ def dialect(home: str = "admin", on_source_gone: str = "keep", adopt: Adopt = Ad
         marks=frozenset({ORIGIN, FROM}),
         asks=frozenset({TARGETS}),
         also=also,
+        managers=managers,
         reach=Reach.ANYWHERE,
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple, assert_never
@@ -9,10 +11,11 @@ from typing import Any, NamedTuple, assert_never
 from samara.core.compare import merged, owners_with, released
 from samara.core.model import ANNOTATIONS, LABELS, Content, Object, Ref
 from samara.core.table import Table
+from samara.core.travel import RELEASED
 from samara.core.want import KEEP, Copy
-from samara.core.write import Apply, Create, Delete, Guard, Recreate, Release, Report, Update, Write
+from samara.core.write import Apply, Create, Delete, Guard, Recreate, Release, Report, Spare, Update, Write
 from samara.engine.crash import CrashPoints
-from samara.kube.cache import Cache
+from samara.kube.cache import Cache, Change
 from samara.kube.client import APPLY_PATCH, AS_US, MERGE_PATCH, Client, address, collection
 from samara.kube.codec import Codec, body, decode, encode, owner_references
 from samara.kube.errors import (
@@ -54,6 +57,7 @@ VERBS: dict[type[Write], str] = {
     Recreate: "recreate",
     Delete: "delete",
     Release: "update",
+    Spare: "update",
     Apply: "overlay",
     Guard: "guard",
     Report: "report",
@@ -64,7 +68,7 @@ def verb(write: Write) -> str:
     return VERBS[type(write)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Applier:
     """Performs writes; decides nothing."""
 
@@ -73,6 +77,8 @@ class Applier:
     cache: Cache
     table: Table
     crash: CrashPoints
+    answered: Callable[[Change | None], None] = lambda change: None
+    """Told of every answer that the cache has taken."""
 
     async def perform(self, write: Write) -> Result:
         self.crash.passed("before-write")
@@ -84,7 +90,7 @@ class Applier:
             self.crash.passed("after-write")
         return Result(Outcome.DONE)
 
-    async def _send(self, write: Write) -> None:
+    async def _send(self, write: Write) -> None:  # noqa: C901 - one branch per kind of write
         match write:
             case Create():
                 self._answered(write.ref, await self._create(write.copy))
@@ -95,9 +101,9 @@ class Applier:
             case Delete():
                 await self._delete(write.have)
             case Release():
-                labels, annotations = released(write.have, self.table[write.key.dialect])
-                meta = {LABELS: labels, ANNOTATIONS: annotations, **_owned_by(write.have)}
-                self._answered(write.ref, await self._replace(write.have, write.have.content, meta))
+                await self._relabel(write.have, *released(write.have, self.table[write.key.dialect]))
+            case Spare():
+                await self._relabel(write.have, write.have.labels, {**write.have.annotations, RELEASED: "true"})
             case Apply():
                 await self._apply(write)
             case Guard():
@@ -108,9 +114,9 @@ class Applier:
                 assert_never(write)
 
     def _answered(self, ref: Ref, raw: bytes) -> None:
-        self.cache.answered(self.codec.object(ref.kind, raw))
+        self.answered(self.cache.answered(self.codec.object(ref.kind, raw)))
 
-    async def _create(self, copy: Copy, params: dict[str, str] = AS_US) -> bytes:  # noqa: B006 - never changed
+    async def _create(self, copy: Copy, params: dict[str, str] = AS_US) -> bytes:
         assert copy.content is not KEEP
         meta: dict[str, Any] = {LABELS: copy.labels, ANNOTATIONS: copy.annotations}
         if copy.owner is not None:
@@ -124,11 +130,19 @@ class Applier:
         assert copy.content is not KEEP
         words = {where: merged(where, copy, have, dialect) for where in (LABELS, ANNOTATIONS)}
         owners = owners_with(copy, have)
-        return copy.content, {**words, **_owned_by(have), **({"ownerReferences": owner_references(owners)} if owners else {})}
+        return copy.content, {
+            **words,
+            **_owned_by(have),
+            **({"ownerReferences": owner_references(owners)} if owners else {}),
+        }
 
     async def _replace(self, have: Object, content: Content, meta: dict[str, Any]) -> bytes:
         sent = body(have.ref, content, {**meta, **_version(have)})
         return await self.client.request("PUT", address(have.ref), sent, params=AS_US)
+
+    async def _relabel(self, have: Object, labels: Mapping[str, str], annotations: Mapping[str, str]) -> None:
+        meta = {LABELS: labels, ANNOTATIONS: annotations, **_owned_by(have)}
+        self._answered(have.ref, await self._replace(have, have.content, meta))
 
     async def _delete(self, have: Object) -> None:
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": _version(have)}
@@ -144,10 +158,8 @@ class Applier:
 
     async def _recreate(self, write: Recreate) -> None:
         """The old copy goes only when the server would take the new one."""
-        try:
+        with suppress(AlreadyExists):
             await self._create(write.copy, {**AS_US, **DRY_RUN})
-        except AlreadyExists:
-            pass
         await self._delete(write.have)
         self.crash.passed("within-recreate")
         self._answered(write.ref, await self._create(write.copy))
@@ -157,9 +169,7 @@ class Applier:
         meta = {LABELS: overlay.labels, ANNOTATIONS: overlay.annotations, **_version(write.have)}
         params = {"fieldManager": overlay.manager, "force": "true"}
         sent = body(write.ref, Content(), meta)
-        raw = await self.client.request(
-            "PATCH", address(write.ref), sent, params=params, content_type=APPLY_PATCH
-        )
+        raw = await self.client.request("PATCH", address(write.ref), sent, params=params, content_type=APPLY_PATCH)
         self._answered(write.ref, raw)
 
     async def _guard(self, write: Guard) -> None:

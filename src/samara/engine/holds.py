@@ -6,6 +6,7 @@ import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from samara.core.brake import BURST, WINDOW, Brake, must_hold
 from samara.core.model import Key, Ref
@@ -14,7 +15,7 @@ from samara.core.write import Delete
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """One source's removals that wait; times are seconds since the epoch."""
+    """One source's removals that wait; times are of the clock that the holds were given."""
 
     key: str
     refs: frozenset[Ref]
@@ -44,6 +45,7 @@ class Holds:
         self.remembered: set[str] = set()
         """Keys that were held before a restart: held again, whatever the counts say now."""
         self._free: dict[Key, frozenset[Ref]] = {}
+        self._discarded: set[Key] = set()
         self._by_source: dict[Key, deque[float]] = {}
         self._by_namespace: dict[str, deque[float]] = {}
 
@@ -94,22 +96,34 @@ class Holds:
             times.extend([now] * len(deletes))
         return deletes
 
-    def free(self, key: Key) -> None:
-        """Lets a held set go: its time is over, or somebody has released it."""
+    def free(self, key: Key, discard: bool = False) -> None:
+        """Lets a held set go: its time is over, or somebody has released it, or wants it kept as orphans."""
         held = self.held.pop(key, None)
-        if held is not None:
-            self._free[key] = held.refs
+        if held is None:
+            return
+        self._free[key] = held.refs
+        if discard:
+            self._discarded.add(key)
+
+    def is_discarded(self, key: Key) -> bool:
+        return key in self._discarded
 
     def _forget(self, key: Key) -> None:
         """Nothing is to be removed any more: the change was undone, or all is done."""
         self.held.pop(key, None)
         self._free.pop(key, None)
+        self._discarded.discard(key)
         self.remembered.discard(str(key))
 
     def due(self) -> list[Key]:
         """The held sets whose time is over."""
         return [key for key, hold in self.held.items() if hold.until <= self._clock()]
 
-    def overdue_in(self, key: Key) -> float:
-        hold = self.held.get(key)
-        return 0.0 if hold is None else max(0.0, hold.until - self._clock())
+    def next_due(self) -> float | None:
+        """How long until a held set's time is over; None where nothing is held, or only for ever."""
+        ends = [hold.until for hold in self.held.values() if hold.until != inf]
+        return max(0.0, min(ends) - self._clock()) if ends else None
+
+    def left(self, moment: float) -> float:
+        """How far a moment of our clock lies ahead."""
+        return moment - self._clock()

@@ -42,7 +42,8 @@ class _Topic:
 class Teller:
     """Collects what happened and says it, a little later and merged."""
 
-    def __init__(self, client: Client, clock: Callable[[], float], every: float = 1.0) -> None:
+    def __init__(self, client: Client, clock: Callable[[], float], every: float = 1.0, *, silent: bool = False) -> None:
+        self._silent = silent
         self._client = client
         self._clock = clock
         self._every = every
@@ -50,6 +51,8 @@ class Teller:
 
     def note(self, about: Object | Ref, reason: str, namespaces: set[str], message: str) -> None:
         """Takes a piece of news; the same news is not said again before its time."""
+        if self._silent:
+            return
         ref, uid = (about.ref, about.uid) if isinstance(about, Object) else (about, "")
         topic = self._topics.setdefault((ref, reason), _Topic(ref, uid, reason))
         if reason in NORMAL:

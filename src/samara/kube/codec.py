@@ -18,8 +18,10 @@ _DIGEST_SIZE = 16
 
 
 class _Address(msgspec.Struct):
-    name: str
-    resourceVersion: str
+    """Bookmarks have no name, and errors in a stream not even a version."""
+
+    name: str = ""
+    resourceVersion: str = ""
     namespace: str = ""
 
 
@@ -94,10 +96,6 @@ class Words(dict[str, str]):
     __slots__ = ("__weakref__",)
 
 
-class _Keys(frozenset[Owned]):
-    __slots__ = ("__weakref__",)
-
-
 class Codec:
     """Decodes objects and interns what they have in common. The digest's key lives as long as the process."""
 
@@ -107,7 +105,7 @@ class Codec:
         self._contents: WeakValueDictionary[tuple[Field, ...], Content] = WeakValueDictionary()
         self._known: WeakValueDictionary[tuple[str, bytes], Field] = WeakValueDictionary()
         self._words: WeakValueDictionary[frozenset[tuple[str, str]], Words] = WeakValueDictionary()
-        self._keys: WeakValueDictionary[frozenset[Owned], _Keys] = WeakValueDictionary()
+        self._keys: WeakValueDictionary[tuple[Owned, ...], frozenset[Owned]] = WeakValueDictionary()
 
     def object(self, kind: Kind, raw: bytes | msgspec.Raw) -> Object:
         """One object as the server wrote it."""
@@ -169,7 +167,7 @@ class Codec:
         return "" if newest is None or newest.manager in self._managers else sys.intern(newest.manager)
 
     def _owned(self, entries: Iterable[_ManagedFields]) -> frozenset[Owned]:
-        keys = _Keys(
+        keys = frozenset(
             Owned(entry.manager, where, key[2:])
             for entry in entries
             if entry.fieldsV1 is not None and entry.fieldsV1.metadata is not None
@@ -180,7 +178,7 @@ class Codec:
             for key in found
             if key != "."
         )
-        return self._keys.setdefault(keys, keys)
+        return self._keys.setdefault(tuple(sorted(keys)), keys)
 
 
 def _owner(each: _OwnerReference) -> Owner:

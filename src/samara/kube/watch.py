@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 import msgspec
 from aiohttp import StreamReader
@@ -41,6 +42,18 @@ def words_pattern(words: Iterable[str]) -> re.Pattern[bytes]:
     return re.compile(b"|".join((*spelled, re.escape(f'"manager":"{MANAGER}"'.encode()))))
 
 
+class Sink(Protocol):
+    """Who is told of what a watch sees."""
+
+    def changed(self, changes: list[Change]) -> None: ...
+
+    def passed(self, ref: Ref) -> None:
+        """An object that is nothing to us came or changed."""
+
+    def listed(self, kind: Kind) -> None:
+        """A kind has been listed, for the first time or anew."""
+
+
 class Watch:
     """One kind, watched for ever."""
 
@@ -50,14 +63,15 @@ class Watch:
         client: Client,
         cache: Cache,
         codec: Codec,
-        changed: Callable[[list[Change]], None],
+        sink: Sink,
         pace: Pace,
-        passed: Callable[[Ref], None] = lambda ref: None,
     ) -> None:
         self.kind = kind
         self.pace = pace
         self.waiting: str | None = "not listed yet"
         """Why this kind is not being served, in words; None where it is."""
+        self.unservable = False
+        """True where the server does not know the kind, or will not let us list it."""
         self.progress = 0.0
         """When, by the loop's clock, the server was last heard."""
         self.restarts: dict[str, int] = {}
@@ -65,8 +79,7 @@ class Watch:
         self._cache = cache
         self._store = cache.stores[kind]
         self._codec = codec
-        self._changed = changed
-        self._passed = passed
+        self._sink = sink
         self._pattern = words_pattern(cache.table.words)
         self._version = ""
         """Where to go on; empty: list first."""
@@ -97,6 +110,8 @@ class Watch:
             self._present = set()
         async with self._client.stream(collection(self.kind), params) as content:
             self._heard()
+            if self._version:
+                self.waiting, self.unservable = None, False
             async for lines in self._lines(content):
                 self._heard()
                 self._take(lines)
@@ -126,7 +141,7 @@ class Watch:
     def _take(self, lines: list[bytes]) -> None:
         changes = [change for line in lines if line for change in self._event(line)]
         if changes:
-            self._changed(changes)
+            self._sink.changed(changes)
 
     def _event(self, line: bytes) -> Iterable[Change]:
         try:
@@ -134,6 +149,8 @@ class Watch:
         except msgspec.DecodeError:
             raise self._in_stream(line) from None
         version, place = event.object.metadata.resourceVersion, event.object.metadata
+        if event.type == "ERROR" or not version:
+            raise self._in_stream(line)
         if event.type == "BOOKMARK":
             return self._bookmark(line, version)
         ref = Ref(self.kind, place.namespace, place.name)
@@ -152,7 +169,7 @@ class Watch:
         if self._cache.matters(ref) or self._pattern.search(line):
             return self._cache.put(self._codec.object(self.kind, raw_event(line).object))
         self._cache.pass_by(ref)
-        self._passed(ref)
+        self._sink.passed(ref)
         return None
 
     def _advance(self, version: str) -> None:
@@ -177,8 +194,9 @@ class Watch:
         self._doubted = False
         changes = self._cache.relisted(self.kind, present)
         self._advance(version)
-        self.waiting = None
+        self.waiting, self.unservable = None, False
         self._failures = 0
+        self._sink.listed(self.kind)
         log.info("watch.listed", kind=self.kind, held=len(self._store.objects), passed=len(self._store.traces))
         return changes
 
@@ -191,10 +209,10 @@ class Watch:
             page = _page(await self._client.get(collection(self.kind), params))
             self._heard()
             changes = [change for raw in page.items for change in self._item(bytes(raw))]
-            self._changed(changes)
+            self._sink.changed(changes)
             token, version = page.metadata.continue_, page.metadata.resourceVersion
             if not token:
-                self._changed(self._listed(version))
+                self._sink.changed(self._listed(version))
                 return
 
     def _item(self, raw: bytes) -> Iterable[Change]:
@@ -215,7 +233,7 @@ class Watch:
             self._streams_lists = False  # an older server: lists come in pages
             return
         if isinstance(fault, Forbidden | NotFound):
-            self.waiting = str(fault)
+            self.waiting, self.unservable = str(fault), True
         self._failures += 1
         self._restarted("error")
         wait = self.pace.doubt if self._doubted else min(0.1 * 2**self._failures, self.pace.backoff_most)

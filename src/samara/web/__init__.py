@@ -1,0 +1,1 @@
+"""What the process shows over HTTP: health, readiness and metrics."""

@@ -1,0 +1,223 @@
+"""Builds everything and runs it: one task group, from the first list to the last write."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+
+from samara import __version__, log
+from samara.core.allow import Rules
+from samara.core.brake import Brake
+from samara.core.model import QUOTA
+from samara.core.table import Table
+from samara.core.want import Adopt, Dialect, Want
+from samara.dialects import secret_copy
+from samara.engine.apply import Applier
+from samara.engine.crash import CrashPoints
+from samara.engine.desk import Desk
+from samara.engine.holdbook import HoldBook
+from samara.engine.holds import Holds
+from samara.engine.lease import Lease
+from samara.engine.loop import Engine
+from samara.engine.meter import Meter
+from samara.engine.news import News
+from samara.engine.outbox import Outbox
+from samara.engine.queue import Queue
+from samara.engine.retry import Waits
+from samara.engine.tell import Teller
+from samara.engine.watchdog import Watchdog
+from samara.engine.window import Window
+from samara.kube.auth import Access
+from samara.kube.cache import Cache
+from samara.kube.client import Client
+from samara.kube.codec import Codec
+from samara.kube.errors import SamaraError
+from samara.kube.watch import Pace, Watch
+from samara.settings import SecretCopy, Settings
+from samara.web.health import Health
+from samara.web.metrics import Metrics, Sources
+from samara.web.server import serve
+
+DRAIN = 10.0
+"""Running writes may take this long after a signal."""
+STANDSTILL = 30.0
+"""The loop may stand still for this long before the process ends itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line adds to the settings."""
+
+    observe: bool = False
+    leader_elect: bool = False
+    http_address: str = ":8080"
+    watch_seconds: float = 300.0
+
+
+class LeaseLostError(SamaraError):
+    """Somebody else leads, or may: this process must not go on."""
+
+
+def table_of(settings: Settings) -> Table:
+    """Every dialect of the program; those that are switched off recognise their objects and want nothing."""
+    chosen = settings.dialects.get(secret_copy.NAME)
+    own = chosen if isinstance(chosen, SecretCopy) else SecretCopy()
+    adopt = Adopt.ANY if settings.conflicts_of(secret_copy.NAME) == "overwrite" else Adopt.IDENTICAL
+    made = secret_copy.dialect(own.home, own.on_source_gone, adopt, frozenset(own.managers))
+    never = (*settings.never_copied.labels, *settings.never_copied.annotations)
+    return Table((made if chosen is not None else switched_off(made),), never)
+
+
+def switched_off(dialect: Dialect) -> Dialect:
+    return replace(
+        dialect,
+        is_source=lambda obj, view: False,
+        want=lambda source, view: Want(prune=False),
+        also=lambda obj, view: (),
+    )
+
+
+def rules_of(settings: Settings, access: Access) -> Rules:
+    """The settings' rules; in a cluster the operator's own namespace is always protected."""
+    own = (access.namespace,) if access.in_cluster else ()
+    return Rules((*settings.protected_namespaces, *own), settings.recreate == "allow")
+
+
+def _desk(settings: Settings, access: Access, client: Client, observe: bool) -> Desk:
+    clock = asyncio.get_running_loop().time
+    table = table_of(settings)
+    codec = Codec(table.managers)
+    cache = Cache(table, besides=(QUOTA,))
+    brake = settings.mass_delete
+    return Desk(
+        client=client,
+        codec=codec,
+        cache=cache,
+        table=table,
+        rules=rules_of(settings, access),
+        queue=Queue(clock),
+        outbox=Outbox(),
+        window=Window(settings.writes.in_flight, settings.writes.per_second, clock),
+        waits=Waits(settings.timers.backoff_most, clock),
+        holds=Holds(Brake(brake.most, brake.percent) if brake else None, brake.hold if brake else 0.0, clock),
+        applier=Applier(client, codec, cache, table, CrashPoints()),
+        news=News(Teller(client, clock, silent=observe), cache),
+        meter=Meter(),
+        clock=clock,
+        resync=settings.resync,
+        gone_after=settings.source_gone_after,
+    )
+
+
+class Operator:
+    """The running program."""
+
+    def __init__(self, settings: Settings, options: Options, access: Access, clients: tuple[Client, Client]) -> None:
+        client, own = clients
+        self._options = options
+        self._lease = self._leased(settings, access, own) if options.leader_elect else None
+        self._desk = _desk(settings, access, client, options.observe)
+        self._book = HoldBook(own, access.namespace, self._desk.holds)
+        self._engine = Engine(self._desk, self._may_write())
+        pace = Pace(silence=settings.timers.silence, longest=options.watch_seconds)
+        self._watches = tuple(
+            Watch(kind, client, self._desk.cache, self._desk.codec, self._engine, pace)
+            for kind in self._desk.cache.stores
+        )
+        self._watchdog = Watchdog(STANDSTILL)
+
+    @staticmethod
+    def _leased(settings: Settings, access: Access, client: Client) -> Lease:
+        identity = f"{socket.gethostname()}_{os.getpid()}_{os.urandom(4).hex()}"
+        return Lease(client, access.namespace, identity, settings.timers.lease, settings.timers.renew)
+
+    def _may_write(self) -> Callable[[], bool]:
+        if self._options.observe:
+            return lambda: False
+        return self._lease.may_write if self._lease is not None else lambda: True
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Works until `stop`; then lets running writes end and the lease go."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(each) for each in self._tasks()]
+            await stop.wait()
+            log.info("stopping", flying=self._desk.outbox.flying)
+            await self._engine.drain(DRAIN)
+            if self._lease is not None:
+                await self._lease.release()
+            for task in tasks:
+                task.cancel()
+
+    def _tasks(self) -> Iterator[Coroutine[None, None, None]]:
+        yield self._watchdog.beat()
+        yield serve(self._options.http_address, self._health(), self._metrics())
+        for watch in self._watches:
+            yield watch.run()
+        yield self._lead()
+
+    def _health(self) -> Health:
+        return Health(self._watches, self._engine, (self._lease,) if self._lease is not None else ())
+
+    def _metrics(self) -> Metrics:
+        engine, desk = self._engine, self._desk
+        return Metrics(
+            Sources(
+                desk.table,
+                engine.tallies,
+                desk.queue,
+                desk.meter,
+                desk.holds,
+                self._watches,
+                lambda: engine.leading,
+                lambda: engine.synced,
+                engine.orphans,
+            )
+        )
+
+    async def _lead(self) -> None:
+        """Waits until it leads, then plans and writes."""
+        if self._lease is not None:
+            await self._lease.acquire()
+        if not self._options.observe:
+            await self._book.load()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._engine.run())
+            if not self._options.observe:
+                group.create_task(self._book.run(self._engine.answered))
+                group.create_task(self._desk.news.run())
+            if self._lease is not None:
+                group.create_task(self._keep(self._lease))
+
+    async def _keep(self, lease: Lease) -> None:
+        await lease.keep()
+        raise LeaseLostError("the lease could not be kept; ending, so that at most one operator writes")
+
+
+async def run(settings: Settings, options: Options, access: Access) -> None:
+    """The operator, until a signal."""
+    stop = asyncio.Event()
+    _on_signals(stop)
+    log.info("starting", version=__version__, server=access.server, vocabularies=",".join(settings.dialects))
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(Client(access))
+        own = await stack.enter_async_context(Client(access, connections=2))
+        await Operator(settings, options, access, (client, own)).run(stop)
+    log.info("stopped")
+
+
+def _on_signals(stop: asyncio.Event) -> None:
+    """The first signal stops; a second one ends at once."""
+    loop = asyncio.get_running_loop()
+
+    def received(number: signal.Signals) -> None:
+        if stop.is_set():
+            os._exit(128 + number)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, received, number)

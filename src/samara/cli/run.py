@@ -1,0 +1,81 @@
+"""`samara run`: the operator."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+import click
+
+from samara import log
+from samara.cli.kubectl_flags import Cluster, kubectl_flags
+from samara.settings import BUILT, Settings, help_text
+from samara.settings import load as load_settings
+
+
+def _print_settings(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        click.echo(help_text())
+        context.exit()
+
+
+@click.command("run")
+@click.option("--config", metavar="FILE", help="The settings.")
+@click.option("--dialect", "dialects", multiple=True, metavar="NAME", help="Serve only this vocabulary; repeatable.")
+@click.option("--observe", is_flag=True, help="Plan, report and count; write nothing but the Lease.")
+@click.option("--leader-elect/--no-leader-elect", default=None, help="Default: on in a cluster, off outside.")
+@click.option("--http-address", default=":8080", show_default=True, help="/healthz, /readyz, /syncz, /metrics.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+)
+@click.option("--watch-seconds", type=float, default=300.0, hidden=True, help="Ask for watches of this length.")
+@click.option(
+    "--help-settings",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_settings,
+    help="Print every setting with its default and end.",
+)
+@kubectl_flags
+def command(
+    cluster: Cluster,
+    config: str | None,
+    dialects: tuple[str, ...],
+    observe: bool,
+    leader_elect: bool | None,
+    http_address: str,
+    log_format: str,
+    log_level: str,
+    watch_seconds: float,
+) -> None:
+    """Run the operator until a signal."""
+    from samara import app
+
+    log.configure(log_format, log_level)
+    settings = only(load_settings(config), dialects)
+    access = cluster.access()
+    elect = access.in_cluster if leader_elect is None else leader_elect
+    options = app.Options(observe, elect, http_address, watch_seconds)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(app.run(settings, options, access))
+
+
+def only(settings: Settings, names: tuple[str, ...]) -> Settings:
+    """The settings with only these vocabularies, where any are named."""
+    for name in names:
+        if name not in BUILT:
+            raise click.UsageError(f"--dialect {name!r}: expected one of {', '.join(sorted(BUILT))}")
+    if not names:
+        return settings
+    return replace(settings, dialects={name: own for name, own in settings.dialects.items() if name in names})
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

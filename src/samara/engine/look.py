@@ -1,0 +1,67 @@
+"""Reads single places that a plan must see first, or that were not as planned."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from samara import log
+from samara.core.model import Key, Ref
+from samara.kube.cache import Cache
+from samara.kube.client import Client, address
+from samara.kube.codec import Codec
+from samara.kube.errors import NotFound, SamaraError
+
+_AT_ONCE = 8
+_AFTER_FAILURE = 5.0
+
+
+class Desk(Protocol):
+    @property
+    def client(self) -> Client: ...
+    @property
+    def codec(self) -> Codec: ...
+    @property
+    def cache(self) -> Cache: ...
+
+
+class Looker:
+    """One read per place, however many ask; then the slice that asked is planned again."""
+
+    def __init__(self, desk: Desk, again: Callable[[Key, float], None]) -> None:
+        self._desk = desk
+        self._again = again
+        self._asked: dict[Ref, set[Key]] = {}
+        self._room = asyncio.Semaphore(_AT_ONCE)
+
+    @property
+    def looking(self) -> int:
+        return len(self._asked)
+
+    def start(self, group: asyncio.TaskGroup, ref: Ref, key: Key, delay: float = 0.0) -> None:
+        asked = self._asked.setdefault(ref, set())
+        asked.add(key.part(ref.namespace) if ref.namespace else key)
+        if len(asked) == 1:
+            group.create_task(self._look(ref, delay))
+
+    async def _look(self, ref: Ref, delay: float) -> None:
+        if delay:
+            await asyncio.sleep(delay)
+        failed = 0.0
+        async with self._room:
+            try:
+                await self._read(ref)
+            except SamaraError as fault:
+                log.debug("look.failed", at=ref, fault=fault)
+                failed = _AFTER_FAILURE
+        for key in self._asked.pop(ref):
+            self._again(key, failed)
+
+    async def _read(self, ref: Ref) -> None:
+        try:
+            raw = await self._desk.client.get(address(ref))
+        except NotFound:
+            self._desk.cache.absent(ref)
+            return
+        self._desk.cache.put(self._desk.codec.object(ref.kind, raw))

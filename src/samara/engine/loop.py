@@ -1,0 +1,298 @@
+"""The shell around the plan: events become keys, keys become plans, plans become writes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from samara import log
+from samara.core.model import NAMESPACE, QUOTA, Key, Kind, Ref
+from samara.core.place import Case
+from samara.core.plan import prepare, steps
+from samara.core.tally import Tally
+from samara.core.want import Want
+from samara.core.write import Blocked, Delete, Look, Plan, Release, Removal, Spare, Step
+from samara.engine.desk import Desk
+from samara.engine.sender import Sender
+from samara.kube.cache import Change
+
+TURN = 0.005
+"""How long planning may keep the loop to itself, in seconds."""
+CHUNK = 250
+"""Steps of a large plan that are taken at a time."""
+AHEAD = 2000
+"""A large plan goes on only while fewer writes than this wait for it."""
+
+
+@dataclass(slots=True)
+class Growth:
+    """A plan that is being made."""
+
+    key: Key
+    case: Case
+    want: Want
+    steps: Iterator[Step]
+    removals: list[Removal]
+
+
+class Engine:
+    """One per process. It plans only while it leads; its cache is kept by the watches all the time."""
+
+    def __init__(self, desk: Desk, may_write: Callable[[], bool]) -> None:
+        self.desk = desk
+        self.tallies: dict[Key, Tally] = {}
+        self.synced = False
+        """True once everything that was listed has been planned and written."""
+        self.leading = False
+        self._growing: dict[Key, Growth] = {}
+        self._gone_since: dict[Key, float] = {}
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._sender = Sender(
+            desk, self.tallies, self._again, lambda: may_write() and not self._stopping, self._wake.set
+        )
+        desk.applier.answered = self._answered
+
+    # what comes in
+
+    def changed(self, changes: list[Change]) -> None:
+        """Takes news from a watch."""
+        if not self.leading:
+            return
+        for change in changes:
+            self._sender.fights.disturbed(change, self.desk.table.owner, self.desk.cache)
+            if change.ref.kind == NAMESPACE:
+                self.freed(change.ref.name)
+            for key in self._concerned(change):
+                self._add(key)
+        self._wake.set()
+
+    def passed(self, ref: Ref) -> None:
+        """Takes the sight of an object that is nothing to us, unless it is a quota."""
+        if ref.kind == QUOTA:
+            self.freed(ref.namespace)
+
+    def listed(self, kind: Kind) -> None:
+        """A kind is known now: what could not be planned before can be planned."""
+        if self.leading:
+            self.resync()
+
+    def _concerned(self, change: Change) -> Iterator[Key]:
+        table, cache = self.desk.table, self.desk.cache
+        yield from change.rivals
+        seen = [obj for obj in (change.old, change.new) if obj is not None]
+        for obj in seen:
+            for key in table.keys(obj, cache):
+                if key.source == change.ref:
+                    self.desk.waits.free_source(change.ref)
+                yield key
+        if not seen:
+            for claim in cache.claims(change.ref.kind, change.ref.name):
+                yield claim.part(change.ref.namespace)
+
+    def _add(self, key: Key, delay: float = 0.0) -> None:
+        if key.slice is None and not delay:
+            self._growing.pop(key, None)
+        self.desk.queue.add(key, delay)
+
+    def _again(self, key: Key, delay: float = 0.0) -> None:
+        self.desk.queue.add(key, delay)
+        self._wake.set()
+
+    def freed(self, namespace: str) -> None:
+        """A namespace or a quota in it changed: what was refused there is tried again at once."""
+        for key in self.desk.waits.free_namespace(namespace):
+            self._again(key)
+
+    def _answered(self, change: Change | None) -> None:
+        """Our own write came back: the next hop of a chain starts from it, without waiting for the echo."""
+        if change is not None and change.new is not None:
+            for key in self.desk.table.sources(change.new, self.desk.cache):
+                self._again(key)
+
+    def resync(self) -> None:
+        """Everything is planned again, from the cache."""
+        cache = self.desk.cache
+        for dialect in self.desk.table.dialects:
+            for source in cache.sources(dialect.name):
+                self._add(Key(dialect.name, source))
+        for key in cache.marked():
+            self._add(key)
+        self._wake.set()
+
+    def answered(self, key: Key, word: str) -> None:
+        """Somebody has released or discarded what the brake holds."""
+        log.info("brake.answered", key=key, word=word)
+        self.desk.holds.free(key, discard=word == "discard")
+        self._add(key)
+        self._wake.set()
+
+    # the loop
+
+    async def run(self) -> None:
+        """Plans and writes until cancelled; writes in flight end by themselves."""
+        self.leading = True
+        self.resync()
+        async with asyncio.TaskGroup() as group:
+            self._sender.begin(group)
+            group.create_task(self._resync_now_and_then())
+            while True:
+                self._wake.clear()
+                busy = self._turn()
+                self._sender.pump()
+                if busy:
+                    await asyncio.sleep(0)
+                else:
+                    await self._rest()
+
+    async def _rest(self) -> None:
+        self._note_sync()
+        waits = [wait for wait in (self.desk.queue.next_due(), self.desk.holds.next_due()) if wait is not None]
+        if len(self.desk.outbox):
+            waits.append(self.desk.window.wait() or 1.0)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), min(waits, default=None))
+
+    def _note_sync(self) -> None:
+        listed = all(map(self.desk.cache.known, self.desk.table.kinds))
+        if self.synced or not listed or self._growing or len(self.desk.queue) or not self._sender.idle:
+            return
+        self.synced = True
+        log.info("synced", sources=len(self.tallies))
+
+    async def _resync_now_and_then(self) -> None:
+        if not self.desk.resync:
+            return
+        while True:
+            await asyncio.sleep(self.desk.resync * random.uniform(0.9, 1.1))  # noqa: S311
+            self.resync()
+
+    def _turn(self) -> bool:
+        """Plans for a little while; True where more is waiting."""
+        end = self.desk.clock() + TURN
+        for key in self.desk.holds.due():
+            log.info("brake.over", key=key)
+            self.desk.holds.free(key)
+            self._add(key)
+        while self.desk.clock() < end:
+            next_ = self.desk.queue.take()
+            if next_ is not None:
+                self._plan(next_)
+            elif not self._grow():
+                return False
+        return True
+
+    def _plan(self, key: Key) -> None:
+        desk = self.desk
+        began = desk.clock()
+        prepared = prepare(key, desk.cache, desk.table, desk.rules)
+        if isinstance(prepared, Plan):
+            return  # a kind is not listed yet; its list queues everything anew
+        case, want = prepared
+        desk.outbox.clear(key)
+        tally = self.tallies.setdefault(key.whole, Tally())
+        tally.begin(key.slice)
+        growth = Growth(key, case, want, steps(case, want), [])
+        if key.slice is None and len(want.copies) > CHUNK:
+            self._growing[key] = growth
+            return
+        for step in growth.steps:
+            self._step(growth, tally, step)
+        self._finish(growth, tally)
+        desk.meter.plan_seconds.observe(desk.clock() - began)
+
+    async def drain(self, most: float) -> None:
+        """Takes no more work and lets running writes end."""
+        self.leading = False
+        self._stopping = True
+        end = self.desk.clock() + most
+        while self.desk.outbox.flying and self.desk.clock() < end:
+            self._wake.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), 0.2)
+
+    def _grow(self) -> bool:
+        """Takes some more steps of a large plan that has room; False where there is none."""
+        key = next((key for key in self._growing if self.desk.outbox.waiting(key) < AHEAD), None)
+        if key is None:
+            return False
+        growth = self._growing.pop(key)  # and back at the end, so that the next one has its turn
+        tally = self.tallies[key]
+        taken = 0
+        for taken, step in enumerate(islice(growth.steps, CHUNK), 1):  # noqa: B007 - it is how many there were
+            self._step(growth, tally, step)
+        if taken == CHUNK:
+            self._growing[key] = growth
+        else:
+            self._finish(growth, tally)
+        return True
+
+    def _step(self, growth: Growth, tally: Tally, step: Step) -> None:
+        tally.count(step)
+        match step.outcome:
+            case None:
+                self.desk.waits.forget(step.ref)
+            case Look(ref=ref):
+                self._sender.look(ref, growth.key)
+            case Blocked():
+                pass
+            case Delete() | Release() as removal:
+                growth.removals.append(removal)
+            case write:
+                self._sender.offer(write, tally, growth.key.slice is not None)
+
+    def orphans(self, dialect: str) -> int:
+        """Marked copies whose source is no source any more."""
+        cache = self.desk.cache
+        sources = set(cache.sources(dialect))
+        keys = [key for key in cache.marked() if key.dialect == dialect and key.source not in sources]
+        return sum(1 for key in keys for _ in cache.copies_of(key))
+
+    # the end of a plan
+
+    def _finish(self, growth: Growth, tally: Tally) -> None:
+        key, case = growth.key, growth.case
+        for removal in self._removable(growth):
+            self.desk.outbox.put(removal, soon=key.slice is not None)
+        if growth.want.recheck is not None:
+            self._again(key, growth.want.recheck)
+        self.desk.news.planned(case, growth.want, tally, self.desk.holds.held.get(key.whole))
+        if not tally.counts and not growth.removals and case.source is None:
+            self.tallies.pop(key.whole, None)
+
+    def _removable(self, growth: Growth) -> list[Removal]:
+        """The removals of a plan that may be sent now."""
+        if self._is_too_soon(growth):
+            return []
+        deletes = [each for each in growth.removals if isinstance(each, Delete)]
+        has, all_has = self._counts(growth.key) if deletes else (0, 0)
+        allowed = self.desk.holds.judge(growth.key, deletes, has, all_has)
+        released = [each for each in growth.removals if isinstance(each, Release)]
+        if self.desk.holds.is_discarded(growth.key.whole):
+            return [*(Spare(each.key, each.ref, each.have) for each in allowed), *released]
+        return [*allowed, *released]
+
+    def _is_too_soon(self, growth: Growth) -> bool:
+        """A source that vanished keeps its copies for a moment: it may be on its way back."""
+        key = growth.key.whole
+        if growth.case.source is not None and not growth.case.source.deleting:
+            self._gone_since.pop(key, None)
+            return False
+        if not growth.removals:
+            return False
+        left = self._gone_since.setdefault(key, self.desk.clock()) + self.desk.gone_after - self.desk.clock()
+        if left > 0:
+            self._again(key, left)
+        return left > 0
+
+    def _counts(self, key: Key) -> tuple[int, int]:
+        cache = self.desk.cache
+        namespace = key.source.namespace
+        sizes = {
+            each: sum(1 for _ in cache.copies_of(each)) for each in cache.marked() if each.source.namespace == namespace
+        }
+        return sizes.get(key.whole, 0), sum(sizes.values())

@@ -1,0 +1,130 @@
+"""Sends what plans have put into the outbox, as many at a time as the server bears, and judges the results."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from samara import log
+from samara.core.model import Key, Object, Ref
+from samara.core.tally import Tally
+from samara.core.write import Removal, Write
+from samara.engine.apply import Outcome, Result, verb
+from samara.engine.desk import Desk
+from samara.engine.fights import Fights
+from samara.engine.look import Looker
+
+Again = Callable[[Key, float], None]
+
+
+class Sender:
+    """Between the outbox and the API server. Every result concerns one address and touches no other."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        tallies: Mapping[Key, Tally],
+        again: Again,
+        may_write: Callable[[], bool],
+        landed: Callable[[], None],
+    ) -> None:
+        self.desk = desk
+        self.fights = Fights(desk.clock)
+        self.looker = Looker(desk, again)
+        self._tallies = tallies
+        self._again = again
+        self._may_write = may_write
+        self._landed_one = landed
+        self._group: asyncio.TaskGroup | None = None
+
+    def begin(self, group: asyncio.TaskGroup) -> None:
+        self._group = group
+
+    @property
+    def idle(self) -> bool:
+        return not len(self.desk.outbox) and not self.desk.outbox.flying and not self.looker.looking
+
+    def look(self, ref: Ref, key: Key, delay: float = 0.0) -> None:
+        assert self._group is not None
+        self.looker.start(self._group, ref, key, delay)
+
+    def offer(self, write: Write, tally: Tally, soon: bool) -> None:
+        """Puts a write into the outbox, unless its address has to wait."""
+        wait = self.desk.waits.holding(write.ref)
+        if wait is not None:
+            if wait.refused:
+                tally.blocked_now(write.ref, "refused", wait.message)
+            return
+        fought = self.fights.judge(write)
+        if fought is not None:
+            tally.blocked_now(write.ref, "fought", fought.message)
+            self._again(write.key.part(write.ref.namespace), fought.again_in)
+            return
+        self.desk.outbox.put(write, soon)
+
+    def pump(self) -> None:
+        assert self._group is not None
+        desk = self.desk
+        while desk.outbox.flying < desk.window.size and not desk.window.wait() and self._may_write():
+            write = desk.outbox.take()
+            if write is None:
+                return
+            if not self._is_current(write):
+                self._landed(write)
+                self._again(write.key.part(write.ref.namespace), 0.0)
+                continue
+            desk.window.sent()
+            self._group.create_task(self._flight(write))
+
+    def _is_current(self, write: Write) -> bool:
+        """False where the place has changed since the write was planned."""
+        have: Object | None = getattr(write, "have", None)
+        return self.desk.cache.get(write.ref) is have
+
+    async def _flight(self, write: Write) -> None:
+        started = self.desk.clock()
+        result = await self.desk.applier.perform(write)
+        took = self.desk.clock() - started
+        self._landed(write)
+        self._judge(write, result, took)
+        self.pump()
+        self._landed_one()
+
+    def _landed(self, write: Write) -> None:
+        for key in self.desk.outbox.done(write):
+            self._again(key.part(write.ref.namespace) if write.ref.namespace else key, 0.0)
+
+    def _judge(self, write: Write, result: Result, took: float) -> None:
+        self.desk.meter.wrote(self.desk.table[write.key.dialect].title, verb(write), result.outcome.value, took)
+        if result.overloaded:
+            self.desk.window.bad(result.retry_after)
+        else:
+            self.desk.window.good(took)
+        if result.outcome is Outcome.DONE:
+            self._done(write)
+        else:
+            self._not_done(write, result)
+
+    def _done(self, write: Write) -> None:
+        tally = self._tallies.get(write.key)
+        if tally is not None and not isinstance(write, Removal):
+            tally.right_now(write.ref)
+        self.desk.waits.forget(write.ref)
+        who = self.fights.repaired(write)
+        if who is not None:
+            self.desk.news.put_back(write, who)
+        log.debug("wrote", verb=verb(write), to=write.ref, key=write.key)
+        self.desk.news.wrote(write)
+
+    def _not_done(self, write: Write, result: Result) -> None:
+        delay = self.desk.waits.note(write, result)
+        tally = self._tallies.get(write.key)
+        if result.outcome is Outcome.REFUSED:
+            if tally is not None:
+                tally.blocked_now(write.ref, "refused", result.message)
+                self.desk.news.refused(write, tally)
+            log.warning("write.refused", verb=verb(write), to=write.ref, key=write.key, fault=result.message)
+            self._again(write.key.part(write.ref.namespace), delay)
+            return
+        log.debug("write.again", verb=verb(write), to=write.ref, outcome=result.outcome.value, fault=result.message)
+        self.look(write.ref, write.key, delay)

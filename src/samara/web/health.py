@@ -1,0 +1,52 @@
+"""Is the process well, ready, in sync? Each answer says in JSON which part is not."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from samara.kube.watch import Watch
+
+
+class Progress(Protocol):
+    """Something that must go on: a lease, by its own clock."""
+
+    def stalled(self) -> str | None:
+        """What has made no progress for its allowed time, in words."""
+
+
+class Synced(Protocol):
+    @property
+    def synced(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Judged when asked."""
+
+    watches: tuple[Watch, ...]
+    engine: Synced
+    parts: tuple[Progress, ...] = ()
+
+    def live(self) -> tuple[bool, dict[str, Any]]:
+        """False where a watch or the lease has made no progress for its allowed time."""
+        now = asyncio.get_running_loop().time()
+        faults = [fault for part in self.parts if (fault := part.stalled()) is not None]
+        for watch in self.watches:
+            quiet = now - watch.progress
+            if watch.waiting is None and quiet > 2 * watch.pace.silence:
+                faults.append(f"the watch of {watch.kind} has been quiet for {quiet:.0f} s")
+        return not faults, {"ok": not faults, "faults": faults}
+
+    def ready(self) -> tuple[bool, dict[str, Any]]:
+        """True where every kind that can be listed has been listed."""
+        waiting = {str(watch.kind): watch.waiting for watch in self.watches if watch.waiting is not None}
+        unlisted = [str(watch.kind) for watch in self.watches if watch.waiting is not None and not watch.unservable]
+        return not unlisted, {"ok": not unlisted, "waiting": waiting}
+
+    def synced(self) -> tuple[bool, dict[str, Any]]:
+        """True where, besides, the queue has been empty once since."""
+        ready, told = self.ready()
+        synced = ready and self.engine.synced
+        return synced, {**told, "ok": synced, "synced": self.engine.synced}

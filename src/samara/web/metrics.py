@@ -1,0 +1,107 @@
+"""The metrics of one process in Prometheus' format, read from the engine when asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+from samara.core.model import Key
+from samara.core.table import Table
+from samara.core.tally import Tally, total
+from samara.engine.holds import Holds
+from samara.engine.meter import BUCKETS, Histogram, Meter
+from samara.engine.queue import Queue
+from samara.kube.watch import Watch
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where the figures come from."""
+
+    table: Table
+    tallies: Mapping[Key, Tally]
+    queue: Queue
+    meter: Meter
+    holds: Holds
+    watches: tuple[Watch, ...]
+    leading: Callable[[], bool]
+    synced: Callable[[], bool]
+    orphans: Callable[[str], int]
+
+
+class Metrics:
+    """A collector over `Sources`."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._from = sources
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+
+    def text(self) -> bytes:
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterable[Metric]:
+        yield from self._copies()
+        yield from self._work()
+        yield from self._watches()
+        yield _gauge("samara_leader", "1 where this process leads", float(self._from.leading()))
+        yield _gauge(
+            "samara_synced", "1 once everything listed has been planned and written", float(self._from.synced())
+        )
+        yield _gauge(
+            "samara_mass_delete_held",
+            "Removals held by the brake",
+            sum(h.count for h in self._from.holds.held.values()),
+        )
+
+    def _copies(self) -> Iterable[Metric]:
+        copies = GaugeMetricFamily("samara_copies", "Wanted copies by state", labels=["dialect", "state"])
+        sources = GaugeMetricFamily("samara_sources", "Sources", labels=["dialect"])
+        orphans = GaugeMetricFamily("samara_orphans", "Marked copies that no source wants", labels=["dialect"])
+        for dialect in self._from.table.dialects:
+            mine = [tally for key, tally in self._from.tallies.items() if key.dialect == dialect.name]
+            for state, number in total(mine).items():
+                copies.add_metric([dialect.title, state], number)
+            sources.add_metric([dialect.title], sum(1 for tally in mine if tally.counts))
+            orphans.add_metric([dialect.title], self._from.orphans(dialect.name))
+        return copies, sources, orphans
+
+    def _work(self) -> Iterable[Metric]:
+        writes = CounterMetricFamily("samara_writes", "Writes", labels=["dialect", "verb", "result"])
+        for labels, number in self._from.meter.writes.items():
+            writes.add_metric(list(labels), number)
+        calls = CounterMetricFamily("samara_provider_calls", "Calls to secret managers", labels=["store", "result"])
+        for call, number in self._from.meter.provider_calls.items():
+            calls.add_metric(list(call), number)
+        yield writes
+        yield calls
+        yield _histogram("samara_write_seconds", "Duration of writes", self._from.meter.write_seconds)
+        yield _histogram("samara_plan_seconds", "Duration of planning one key", self._from.meter.plan_seconds)
+        yield _gauge("samara_queue_depth", "Keys waiting to be planned", len(self._from.queue))
+        yield _gauge("samara_oldest_pending_seconds", "Age of the oldest waiting key", self._from.queue.oldest())
+
+    def _watches(self) -> Iterable[Metric]:
+        quiet = GaugeMetricFamily("samara_watch_last_event_seconds", "Since the server was last heard", labels=["kind"])
+        restarts = CounterMetricFamily("samara_watch_restarts", "Watches reopened", labels=["kind", "reason"])
+        waiting = GaugeMetricFamily("samara_kind_waiting", "1 where a kind cannot be served yet", labels=["kind"])
+        now = asyncio.get_running_loop().time()
+        for watch in self._from.watches:
+            quiet.add_metric([str(watch.kind)], now - watch.progress)
+            waiting.add_metric([str(watch.kind)], float(watch.waiting is not None))
+            for reason, number in watch.restarts.items():
+                restarts.add_metric([str(watch.kind), reason], number)
+        return quiet, restarts, waiting
+
+
+def _gauge(name: str, about: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, about, value=value)
+
+
+def _histogram(name: str, about: str, of: Histogram) -> Metric:
+    edges = [*(str(edge) for edge in BUCKETS), "+Inf"]
+    sums = [float(sum(of.counts[: index + 1])) for index in range(len(edges))]
+    return HistogramMetricFamily(name, about, buckets=list(zip(edges, sums, strict=True)), sum_value=of.total)

@@ -1,0 +1,62 @@
+"""The HTTP server of /healthz, /readyz, /syncz and /metrics."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+
+from samara import log
+from samara.kube.errors import ConfigError
+from samara.web.health import Health
+from samara.web.metrics import Metrics
+
+Answer = Callable[[], tuple[bool, dict[str, Any]]]
+
+
+def split_address(address: str) -> tuple[str | None, int]:
+    """`:8080` or `127.0.0.1:8080`; no host means every interface."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise ConfigError(f"address {address!r}: expected host:port or :port")
+    return host.strip("[]") or None, int(port)
+
+
+async def serve(address: str, health: Health, metrics: Metrics) -> None:
+    """Answers until cancelled."""
+    app = web.Application()
+    app.router.add_get("/healthz", _json(health.live))
+    app.router.add_get("/readyz", _json(health.ready))
+    app.router.add_get("/syncz", _json(health.synced))
+    app.router.add_get("/metrics", _metrics(metrics))
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    host, port = split_address(address)
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as fault:
+        raise ConfigError(
+            f"cannot listen on {address}: {fault.strerror or fault}; choose another --http-address"
+        ) from fault
+    log.info("http.listening", address=address)
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await runner.cleanup()
+
+
+def _json(answer: Answer) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def respond(request: web.Request) -> web.StreamResponse:
+        good, told = answer()
+        return web.json_response(told, status=200 if good else 503)
+
+    return respond
+
+
+def _metrics(metrics: Metrics) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def respond(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+
+    return respond

@@ -1,0 +1,128 @@
+"""What any write must satisfy, said again and apart from the core: the laws, as assertions."""
+
+from __future__ import annotations
+
+from tests.world import World
+
+from samara.core.model import ANNOTATIONS, LABELS, MANAGER, Object, Owned, Ref, namespace_ref
+from samara.core.travel import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
+from samara.core.want import Adopt, Copy, Reach
+from samara.core.write import Apply, Create, Delete, Guard, Recreate, Release, Report, Update, Write
+
+GITOPS = (
+    "argocd.argoproj.io/",
+    "helm.sh/",
+    "meta.helm.sh/",
+    "app.kubernetes.io/managed-by",
+    "app.kubernetes.io/instance",
+)
+
+
+def assert_lawful(world: World, write: Write) -> None:
+    """Every law that can be seen from one write and the world it was decided on."""
+    source = world.get(write.key.source)
+    if isinstance(write, Report):
+        return
+    assert source is None or source.annotations.get(PAUSED) != "true", "the source is paused"
+    if isinstance(write, Guard):
+        assert write.ref == write.key.source
+        return
+    assert_open(world, write.ref)
+    if isinstance(write, Create | Update | Recreate):
+        assert_placed(world, write)
+    elif isinstance(write, Delete | Release):
+        assert_unwanted(world, write)
+    else:
+        assert isinstance(write, Apply)
+        assert_laid(world, write)
+
+
+def assert_open(world: World, ref: Ref) -> None:
+    """Nothing is written where a namespace ends or is paused."""
+    namespace = world.get(namespace_ref(ref.namespace or ref.name))
+    assert namespace is not None
+    assert not namespace.deleting
+    assert namespace.annotations.get(PAUSED) != "true"
+
+
+def wanted(world: World, write: Write) -> Copy | None:
+    """What the write's own source wants at its place, by its dialect's word alone."""
+    want = world.table[write.key.dialect].want(write.key.source, world)
+    return next((copy for copy in want.copies if copy.ref == write.ref), None)
+
+
+def is_welcome(world: World, write: Write, copy: Copy) -> bool:
+    """True where the namespace is not closed to this source by consent, ignore or protection."""
+    dialect, source = world.table[write.key.dialect], write.key.source
+    namespace = world.objects[namespace_ref(copy.ref.namespace)]
+    accepted = [item.strip() for item in namespace.annotations.get(ACCEPT, "").split(",")]
+    names = ("*", source.namespace, f"{source.namespace}:{source.kind.name}/{source.name}")
+    agreed = source.namespace == copy.ref.namespace or any(name in accepted for name in names)
+    ignored = namespace.annotations.get(IGNORE) == "true" and not copy.named
+    return (agreed or not dialect.consent) and not ignored
+
+
+def may_reach(world: World, write: Write, copy: Copy, protected: tuple[str, ...]) -> bool:
+    """Protected namespaces here are whole names or `kube-*`."""
+    name, reach = copy.ref.namespace, world.table[write.key.dialect].reach
+    shut = name in protected or ("kube-*" in protected and name.startswith("kube-"))
+    return not shut or reach is Reach.ANYWHERE or (reach is Reach.NAMED and copy.named)
+
+
+def assert_placed(world: World, write: Create | Update | Recreate) -> None:
+    copy = wanted(world, write)
+    assert copy is not None, "written where nothing is wanted"
+    assert is_welcome(world, write, copy)
+    type_field = write.copy.content.get("type") if not isinstance(write.copy.content, str) else None  # type: ignore[union-attr]
+    assert type_field is None or b"service-account-token" not in (type_field.raw or b"")
+    have = world.objects.get(write.ref)
+    if isinstance(write, Create):
+        assert have is None, "created over something"
+        return
+    assert have is write.have
+    assert is_ours(world, write, have) or may_take(world, copy, have), "somebody else's object"
+
+
+def is_ours(world: World, write: Write, have: Object) -> bool:
+    marked = world.table[write.key.dialect].origin(have, world) == write.key.source
+    return marked or (have.made and RELEASED not in have.annotations)
+
+
+def may_take(world: World, copy: Copy, have: Object) -> bool:
+    """Taken over as the settings say, or adopted because it is identical and nobody's."""
+    if list(world.table.sources(have, world)):
+        return False
+    tools = any(key.startswith(GITOPS) for key in (*have.labels, *have.annotations))
+    identical = have.content == copy.content and not have.owners and not tools
+    return copy.adopt is Adopt.ANY or (copy.adopt is Adopt.IDENTICAL and identical)
+
+
+def assert_unwanted(world: World, write: Delete | Release) -> None:
+    have, copy = world.objects[write.ref], wanted(world, write)
+    assert have is write.have
+    assert copy is None or not is_welcome(world, write, copy), "deleted where it is wanted"
+    assert world.table[write.key.dialect].origin(have, world) == write.key.source
+    assert any(proof(have, mark) for mark in world.table[write.key.dialect].marks), "the mark is not of our making"
+    assert RELEASED not in have.annotations
+    assert not have.deleting
+    assert isinstance(write, Release) == (ADOPTED in have.annotations), "what was adopted stays"
+    assert_nobody_needs(world, write)
+
+
+def assert_nobody_needs(world: World, write: Delete | Release) -> None:
+    """No other source's good copy goes."""
+    for key in world.asking():
+        dialect = world.table[key.dialect]
+        if key != write.key and dialect.origin(write.have, world) == key.source:
+            copies = [copy for copy in dialect.want(key.source, world).copies if copy.ref == write.ref]
+            assert not any(copy.content == write.have.content for copy in copies), f"the last good copy of {key}"
+
+
+def proof(have: Object, mark: str) -> bool:
+    return Owned(MANAGER, LABELS, mark) in have.ours or Owned(MANAGER, ANNOTATIONS, mark) in have.ours
+
+
+def assert_laid(world: World, write: Apply) -> None:
+    have = world.objects[write.ref]
+    assert have is write.have
+    assert not have.deleting

@@ -1,0 +1,86 @@
+"""What a real API server does with a write of ours: conditional, with finalizers and a record of field managers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.world import World, a_field
+
+from samara.core.compare import merged, owners_with, released
+from samara.core.model import ANNOTATIONS, LABELS, MANAGER, SECRET, Content, Object, Owned, namespace_ref
+from samara.core.travel import RELEASED
+from samara.core.want import KEEP, Copy, Overlay
+from samara.core.write import Apply, Create, Delete, Guard, Recreate, Release, Removal, Report, Spare, Update, Write
+
+
+def perform(world: World, write: Write) -> bool:
+    """Performs a write; False where the server refuses it: the place is taken, or what was planned on has changed."""
+    if isinstance(write, Create):
+        return _create(world, write.copy)
+    have = world.objects.get(write.ref)
+    if have is None or (have.uid, have.version) != (write.have.uid, write.have.version):
+        return False
+    if isinstance(write, Update):
+        return _replace(world, write, have)
+    if isinstance(write, Recreate):
+        world.delete(have.ref)
+        return _create(world, write.copy)
+    _change(world, write, have)
+    return True
+
+
+def _create(world: World, copy: Copy) -> bool:
+    namespace = world.objects.get(namespace_ref(copy.ref.namespace))
+    if copy.ref in world.objects or namespace is None or namespace.deleting or copy.content is KEEP:
+        return False
+    owners = () if copy.owner is None else (copy.owner,)
+    world.put(copy.ref, copy.content, MANAGER, labels=copy.labels, annotations=copy.annotations, owners=owners)
+    return True
+
+
+def _replace(world: World, write: Update, have: Object) -> bool:
+    copy, dialect = write.copy, world.table[write.key.dialect]
+    if copy.content is KEEP or _is_refused(have, copy.content):
+        return False
+    labels, annotations = (merged(where, copy, have, dialect) for where in (LABELS, ANNOTATIONS))
+    changes = {"content": copy.content, "made": True, "owners": owners_with(copy, have)}
+    world.edit(have.ref, by=MANAGER, labels=labels, annotations=annotations, **changes)
+    return True
+
+
+def _is_refused(have: Object, sent: Content) -> bool:
+    """A Secret's type never changes, and nothing does once it is immutable."""
+    frozen = have.content.get("immutable") is not None and have.content != sent
+    return have.ref.kind == SECRET and (frozen or have.content.get("type") != sent.get("type"))
+
+
+def _change(world: World, write: Removal | Apply | Guard | Report, have: Object) -> None:
+    match write:
+        case Delete():
+            world.delete(have.ref)
+        case Release():
+            labels, annotations = released(have, world.table[write.key.dialect])
+            world.edit(have.ref, by=MANAGER, labels=labels, annotations=annotations)
+        case Spare():
+            world.edit(have.ref, by=MANAGER, annotations={**have.annotations, RELEASED: "true"})
+        case Apply(overlay=overlay):
+            _apply(world, have, overlay)
+        case Guard(finalizer=ours, add=add):
+            rest = tuple(each for each in have.finalizers if each != ours)
+            world.edit(have.ref, finalizers=(*rest, ours) if add else rest)
+        case Report(status=status):
+            world.edit(have.ref, status=a_field("status", status))
+
+
+def _apply(world: World, have: Object, overlay: Overlay) -> None:
+    """Server-side apply with force: what this manager applied before and does not now, goes."""
+    before = {owned for owned in have.applied if owned.manager == overlay.manager}
+    labels, annotations = dict(have.labels), dict(have.annotations)
+    for owned in before:
+        (labels if owned.where == LABELS else annotations).pop(owned.key, None)
+    now = world.edit(
+        have.ref, labels=labels | dict(overlay.labels), annotations=annotations | dict(overlay.annotations)
+    )
+    keys = [(LABELS, key) for key in overlay.labels] + [(ANNOTATIONS, key) for key in overlay.annotations]
+    applied = {Owned(overlay.manager, where, key) for where, key in keys}
+    world.store(replace(now, applied=(now.applied - before) | applied))

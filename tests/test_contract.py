@@ -1,0 +1,273 @@
+"""What holds for every dialect in every world: the contract, over Secret copy and the three toys."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests import strategies, toys
+from tests.oracle import assert_lawful, may_reach, wanted
+from tests.settle import Fate, every_key, follow, is_silent, plan_of, settle, writes_of
+from tests.strategies import CANARY
+from tests.world import World, at, secret
+
+import samara.core
+from samara.core.allow import Rules
+from samara.core.model import NAMESPACE, SECRET, Key, Object, Ref
+from samara.core.plan import plan, prepare, steps
+from samara.core.travel import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
+from samara.core.want import KEEP, Adopt
+from samara.core.write import Create, Delete, Guard, Plan, Recreate, Release, Update, Write
+from samara.dialects.secret_copy import TARGETS
+
+CORE = Path(inspect.getfile(samara.core)).parent
+Order = Callable[[list[Key]], list[Key]]
+
+
+def copy_of(world: World) -> World:
+    fresh = world.seen()
+    fresh.looked, fresh.values = set(world.looked), dict(world.values)
+    return fresh
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_every_world_settles_by_lawful_writes_and_is_then_silent(world: World, rules: Rules) -> None:
+    settle(world, rules, check=assert_lawful)
+    assert is_silent(world, rules)
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_what_is_not_ours_and_not_wanted_is_the_same_object_after(world: World, rules: Rules) -> None:
+    before = copy_of(world)
+    touched = {write.ref for write in settle(world, rules)}
+    asked = _asked(before) | _asked(world)
+    for ref, obj in before.objects.items():
+        if ref.kind == SECRET and ref not in asked and not _is_proven(obj, before):
+            assert world.objects.get(ref) is obj
+            assert ref not in touched
+
+
+def _asked(world: World) -> set[Ref]:
+    """Every place that any source wants, allowed or not."""
+    wants = [world.table[key.dialect].want(key.source, world) for key in world.asking()]
+    return {copy.ref for want in wants for copy in want.copies}
+
+
+def _is_proven(obj: Object, world: World) -> bool:
+    return any(owned.key in world.table.words for owned in obj.ours)
+
+
+@given(strategies.worlds(), strategies.rules(), strategies.orders())
+def test_the_order_of_keys_does_not_matter(world: World, rules: Rules, order: Order) -> None:
+    other = copy_of(world)
+    settle(world, rules)
+    settle(other, rules, order)
+    assert other.state() == world.state()
+
+
+@given(strategies.worlds(), strategies.rules(), strategies.fates(), strategies.orders())
+def test_lost_writes_and_late_news_only_delay(world: World, rules: Rules, fates: list[Fate], order: Order) -> None:
+    other = copy_of(world)
+    settle(world, rules)
+    settle(other, rules, order, fates, check=assert_lawful)
+    assert other.state() == world.state()
+
+
+@given(strategies.worlds(), strategies.rules(), st.lists(strategies.deeds(), min_size=1, max_size=3))
+def test_events_alone_lead_to_every_key_with_work(
+    world: World, rules: Rules, deeds: list[Callable[[World], None]]
+) -> None:
+    settle(world, rules)
+    for deed in deeds:
+        follow(world, rules, deed)
+        assert is_silent(world, rules)
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_the_slices_of_a_plan_together_are_the_plan(world: World, rules: Rules) -> None:
+    settle_reads(world, rules)
+    namespaces = {"admin", "a", "b", "c", "zz", "kube-x"}  # all that exist, and those that are only listed
+    for key in every_key(world):
+        whole = _outcomes(key, world, rules)
+        parts = [_outcomes(key.part(namespace), world, rules) for namespace in sorted(namespaces)]
+        assert {ref: outcome for part in parts for ref, outcome in part.items()} == whole
+        assert all(part[ref] == whole[ref] for part in parts for ref in part)
+
+
+def settle_reads(world: World, rules: Rules) -> None:
+    for key in every_key(world):
+        plan_of(key, world, rules)
+
+
+def _outcomes(key: Key, world: World, rules: Rules) -> dict[Ref, object]:
+    prepared = prepare(key, world, world.table, rules)
+    if isinstance(prepared, Plan):
+        return {}
+    taken = list(steps(*prepared))
+    assert len({step.ref for step in taken}) == len(taken), "two outcomes for one address"
+    return {step.ref: (step.outcome, step.wanted) for step in taken}
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_every_label_written_is_legal(world: World, rules: Rules) -> None:
+    legal = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+    for write in settle(world, rules):
+        if isinstance(write, Create | Update | Recreate):
+            assert all(legal.fullmatch(value) for value in write.copy.labels.values())
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_no_value_is_in_any_repr(world: World, rules: Rules) -> None:
+    shown = [repr(obj) + repr(obj.content) for obj in world.objects.values()]
+    for key in every_key(world):
+        shown.append(repr(plan_of(key, world, rules)))
+        shown.append(repr(world.table[key.dialect].want(key.source, world)))
+        shown += [repr(write) for write in writes_of(key, world, rules)]
+    assert CANARY not in "".join(shown)
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_an_address_has_at_most_one_owner_over_all_dialects(world: World, rules: Rules) -> None:
+    settle(world, rules)
+    holders: dict[Ref, Key] = {}
+    for key in world.asking():
+        planned = plan_of(key, world, rules)
+        for ref in set(planned.wanted) - {blocked.ref for blocked in planned.blocked}:
+            assert holders.setdefault(ref, key) == key
+            assert _is_kept(ref, key, world) or world.table[key.dialect].origin(world.objects[ref], world) == key.source
+
+
+def _is_kept(ref: Ref, key: Key, world: World) -> bool:
+    copies = world.table[key.dialect].want(key.source, world).copies
+    return any(copy.ref == ref and copy.content is KEEP for copy in copies)
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_marks_and_asks_are_never_copied(world: World, rules: Rules) -> None:
+    words = world.table.words | {ADOPTED, RELEASED, PAUSED, IGNORE, ACCEPT}
+    for write in settle(world, rules):
+        if isinstance(write, Create | Update | Recreate):
+            dialect = world.table[write.key.dialect]
+            carried = {*write.copy.labels, *write.copy.annotations} - {ADOPTED}
+            assert carried & words <= dialect.marks
+            assert strategies.GITOPS not in carried
+
+
+@given(strategies.worlds(), strategies.rules(), st.sampled_from((NAMESPACE, SECRET, toys.FETCH)))
+def test_a_kind_that_has_not_been_listed_yields_no_plan(world: World, rules: Rules, kind: object) -> None:
+    before = copy_of(world)
+    for each in (NAMESPACE, SECRET, toys.FETCH):
+        if each == kind:
+            world.unlisted.add(each)
+            world.objects = {ref: obj for ref, obj in world.objects.items() if ref.kind != each}
+    for key in every_key(before):
+        if kind in (NAMESPACE, *world.table[key.dialect].kinds):
+            assert plan(key, world, world.table, rules) == Plan(ready=False)
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_protected_namespaces_are_reached_only_where_the_dialect_may(world: World, rules: Rules) -> None:
+    def check(cache: World, write: Write) -> None:
+        copy = wanted(cache, write)
+        if isinstance(write, Create | Update | Recreate) and copy is not None:
+            assert may_reach(cache, write, copy, rules.protected)
+
+    settle(world, rules, check=check)
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_immutable_differences_recreate_only_where_the_settings_allow_it(world: World, rules: Rules) -> None:
+    assert rules.recreate or not any(isinstance(write, Recreate) for write in settle(world, rules))
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_every_copy_that_is_wanted_and_not_blocked_is_exact(world: World, rules: Rules) -> None:
+    settle(world, rules)
+    for key in world.asking():
+        blocked = {each.ref for each in plan_of(key, world, rules).blocked}
+        planned = set(plan_of(key, world, rules).wanted)
+        for copy in world.table[key.dialect].want(key.source, world).copies:
+            if copy.ref in planned - blocked and copy.content is not KEEP:
+                have = world.objects[copy.ref]
+                assert have.content == copy.content
+                assert {**have.labels, **copy.labels} == dict(have.labels)
+                assert {**have.annotations, **copy.annotations} == dict(have.annotations)
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_no_good_copy_is_deleted_while_its_source_wants_it_there(world: World, rules: Rules) -> None:
+    settle_reads(world, rules)
+    plans = {key: plan_of(key, world, rules) for key in every_key(world)}
+    gone = {write.ref for each in plans.values() for write in each.writes if isinstance(write, Delete | Release)}
+    for each in plans.values():
+        undecided = {outcome.ref for outcome in (*each.writes, *each.blocked)}
+        good = {ref for ref in each.wanted if ref not in undecided and ref in world.objects}
+        assert not gone & good
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_a_guard_is_the_first_write_and_the_last(world: World, rules: Rules) -> None:
+    def check(cache: World, write: Write) -> None:
+        source = cache.get(write.key.source)
+        if write.key.dialect != "fetch" or source is None or isinstance(write, Guard):
+            return
+        assert toys.GUARD in source.finalizers or write.ref == source.ref
+
+    for write in settle(world, rules, check=check):
+        if isinstance(write, Guard) and not write.add:
+            assert not [obj for obj in world.copies_of(write.key) if _may_go(obj, world)]
+
+
+def _may_go(obj: Object, world: World) -> bool:
+    namespace = world.objects[Ref(NAMESPACE, "", obj.ref.namespace)]
+    stays = obj.deleting or namespace.deleting or RELEASED in obj.annotations or obj.ref in _asked(world)
+    return _is_proven(obj, world) and not stays
+
+
+@pytest.mark.parametrize("gone", ["keep", "delete"])
+@pytest.mark.parametrize("adopt", list(Adopt))
+def test_each_setting_fills_an_empty_cluster(gone: str, adopt: Adopt) -> None:
+    world = World(toys.table(gone, adopt))
+    for name in ("admin", "a", "b"):
+        world.namespace(name)
+    world.put(at("admin", "db"), secret(), annotations={TARGETS: ""})
+    assert {write.ref for write in settle(world)} == {at("a", "db"), at("b", "db")}
+
+
+@pytest.mark.parametrize("toy", [toys.chain, toys.inherit, toys.fetch])
+def test_a_toy_dialect_takes_twenty_lines(toy: Callable[..., object]) -> None:
+    assert len(inspect.getsource(toy).splitlines()) <= 20
+
+
+CORE_FILES = sorted(CORE.glob("*.py"))
+
+
+@pytest.mark.parametrize("file", CORE_FILES, ids=lambda file: file.name)
+def test_the_core_knows_no_vocabulary(file: Path) -> None:
+    text = file.read_text().lower()
+    assert [
+        word for word in ("secret-copy", "secret_copy", "accurate", "kruise", "fishy", "sync-to") if word in text
+    ] == []
+
+
+PURE = frozenset(
+    {"__future__", "collections", "csv", "dataclasses", "enum", "functools", "hashlib", "re", "types", "typing"}
+)
+
+
+@pytest.mark.parametrize("file", CORE_FILES, ids=lambda file: file.name)
+def test_the_core_imports_no_clock_no_loop_and_no_third_party(file: Path) -> None:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(node.module or "")
+    outside = {name for name in found if not name.startswith("samara.core") and name.split(".")[0] not in PURE}
+    assert outside - {"samara.core"} == set()
