@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -89,7 +90,7 @@ def rules_of(settings: Settings, access: Access) -> Rules:
 
 
 def _desk(settings: Settings, access: Access, client: Client, observe: bool) -> Desk:
-    clock = asyncio.get_running_loop().time
+    clock = time.monotonic
     table = table_of(settings)
     codec = Codec(table.managers)
     cache = Cache(table, besides=(QUOTA,))
@@ -123,7 +124,7 @@ class Operator:
         self._lease = self._leased(settings, access, own) if options.leader_elect else None
         self._desk = _desk(settings, access, client, options.observe)
         self._book = HoldBook(own, access.namespace, self._desk.holds)
-        self._engine = Engine(self._desk, self._may_write())
+        self._engine = Engine(self._desk, self._may_write(), options.observe)
         pace = Pace(silence=settings.timers.silence, longest=options.watch_seconds)
         self._watches = tuple(
             Watch(kind, client, self._desk.cache, self._desk.codec, self._engine, pace)
@@ -187,9 +188,9 @@ class Operator:
             await self._book.load()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._engine.run())
+            group.create_task(self._desk.news.run())
             if not self._options.observe:
                 group.create_task(self._book.run(self._engine.answered))
-                group.create_task(self._desk.news.run())
             if self._lease is not None:
                 group.create_task(self._keep(self._lease))
 

@@ -49,6 +49,10 @@ class Result(NamedTuple):
     message: str = ""
     retry_after: float | None = None
     overloaded: bool = False
+    sure: bool = True
+    """False where nobody knows what is at the address now: it must be read before it is planned again."""
+    version: int | None = None
+    """The version that the write made; None for a delete."""
 
 
 VERBS: dict[type[Write], str] = {
@@ -83,38 +87,40 @@ class Applier:
     async def perform(self, write: Write) -> Result:
         self.crash.passed("before-write")
         try:
-            await self._send(write)
+            version = await self._send(write)
         except SamaraError as fault:
             return judged(fault)
         finally:
             self.crash.passed("after-write")
-        return Result(Outcome.DONE)
+        return Result(Outcome.DONE, version=version)
 
-    async def _send(self, write: Write) -> None:  # noqa: C901 - one branch per kind of write
+    async def _send(self, write: Write) -> int | None:  # noqa: C901 - one branch per kind of write
         match write:
             case Create():
-                self._answered(write.ref, await self._create(write.copy))
+                return self._answered(write.ref, await self._create(write.copy))
             case Update():
-                self._answered(write.ref, await self._replace(write.have, *self._corrected(write)))
+                return self._answered(write.ref, await self._replace(write.have, *self._corrected(write)))
             case Recreate():
-                await self._recreate(write)
+                return await self._recreate(write)
             case Delete():
-                await self._delete(write.have)
+                return await self._delete(write.have)
             case Release():
-                await self._relabel(write.have, *released(write.have, self.table[write.key.dialect]))
+                return await self._relabel(write.have, *released(write.have, self.table[write.key.dialect]))
             case Spare():
-                await self._relabel(write.have, write.have.labels, {**write.have.annotations, RELEASED: "true"})
+                return await self._relabel(write.have, write.have.labels, {**write.have.annotations, RELEASED: "true"})
             case Apply():
-                await self._apply(write)
+                return await self._apply(write)
             case Guard():
-                await self._guard(write)
+                return await self._guard(write)
             case Report():
-                await self._report(write)
+                return await self._report(write)
             case _:
                 assert_never(write)
 
-    def _answered(self, ref: Ref, raw: bytes) -> None:
-        self.answered(self.cache.answered(self.codec.object(ref.kind, raw)))
+    def _answered(self, ref: Ref, raw: bytes) -> int:
+        obj = self.codec.object(ref.kind, raw)
+        self.answered(self.cache.answered(obj))
+        return obj.version
 
     async def _create(self, copy: Copy, params: dict[str, str] = AS_US) -> bytes:
         assert copy.content is not KEEP
@@ -140,51 +146,51 @@ class Applier:
         sent = body(have.ref, content, {**meta, **_version(have)})
         return await self.client.request("PUT", address(have.ref), sent, params=AS_US)
 
-    async def _relabel(self, have: Object, labels: Mapping[str, str], annotations: Mapping[str, str]) -> None:
+    async def _relabel(self, have: Object, labels: Mapping[str, str], annotations: Mapping[str, str]) -> int:
         meta = {LABELS: labels, ANNOTATIONS: annotations, **_owned_by(have)}
-        self._answered(have.ref, await self._replace(have, have.content, meta))
+        return self._answered(have.ref, await self._replace(have, have.content, meta))
 
-    async def _delete(self, have: Object) -> None:
+    async def _delete(self, have: Object) -> int | None:
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": _version(have)}
         try:
             raw = await self.client.request("DELETE", address(have.ref), encode(options))
         except NotFound:
             self.cache.bury(have)
-            return
-        if decode(raw).get("kind") == "Status":
-            self.cache.bury(have)
-        else:  # a finalizer holds it: it is there, and on its way out
-            self._answered(have.ref, raw)
+            return None
+        if decode(raw).get("kind") != "Status":  # a finalizer holds it: it is there, and on its way out
+            return self._answered(have.ref, raw)
+        self.cache.bury(have)
+        return None
 
-    async def _recreate(self, write: Recreate) -> None:
+    async def _recreate(self, write: Recreate) -> int:
         """The old copy goes only when the server would take the new one."""
         with suppress(AlreadyExists):
             await self._create(write.copy, {**AS_US, **DRY_RUN})
         await self._delete(write.have)
         self.crash.passed("within-recreate")
-        self._answered(write.ref, await self._create(write.copy))
+        return self._answered(write.ref, await self._create(write.copy))
 
-    async def _apply(self, write: Apply) -> None:
+    async def _apply(self, write: Apply) -> int:
         overlay = write.overlay
         meta = {LABELS: overlay.labels, ANNOTATIONS: overlay.annotations, **_version(write.have)}
         params = {"fieldManager": overlay.manager, "force": "true"}
         sent = body(write.ref, Content(), meta)
         raw = await self.client.request("PATCH", address(write.ref), sent, params=params, content_type=APPLY_PATCH)
-        self._answered(write.ref, raw)
+        return self._answered(write.ref, raw)
 
-    async def _guard(self, write: Guard) -> None:
+    async def _guard(self, write: Guard) -> int:
         others = [each for each in write.have.finalizers if each != write.finalizer]
         finalizers = [*others, write.finalizer] if write.add else others
-        await self._patch(write.ref, {"metadata": {"finalizers": finalizers, **_version(write.have)}})
+        return await self._patch(write.ref, {"metadata": {"finalizers": finalizers, **_version(write.have)}})
 
-    async def _report(self, write: Report) -> None:
-        await self._patch(write.ref, {"metadata": _version(write.have), "status": write.status}, "status")
+    async def _report(self, write: Report) -> int:
+        return await self._patch(write.ref, {"metadata": _version(write.have), "status": write.status}, "status")
 
-    async def _patch(self, ref: Ref, patch: dict[str, Any], subresource: str = "") -> None:
+    async def _patch(self, ref: Ref, patch: dict[str, Any], subresource: str = "") -> int:
         raw = await self.client.request(
             "PATCH", address(ref, subresource), encode(patch), params=AS_US, content_type=MERGE_PATCH
         )
-        self._answered(ref, raw)
+        return self._answered(ref, raw)
 
 
 def _version(have: Object) -> dict[str, str]:
@@ -204,17 +210,13 @@ def _owned_by(have: Object) -> dict[str, Any]:
 def judged(fault: SamaraError) -> Result:
     """What an error means for the write that met it."""
     match fault:
-        case Conflict() | AlreadyExists() | NotFound():
-            return Result(Outcome.STALE, str(fault))
-        case Forbidden(terminating=True):
-            return Result(Outcome.STALE, str(fault))
-        case Forbidden() | Invalid():
+        case Conflict() | AlreadyExists() | NotFound() | Forbidden(terminating=True):
+            return Result(Outcome.STALE, str(fault), sure=False)
+        case Forbidden() | Invalid() | ApiError(status=400 | 413):
             return Result(Outcome.REFUSED, str(fault))
-        case TooMany(retry_after=wait) | ServerFault(retry_after=wait):
+        case TooMany(retry_after=wait):
             return Result(Outcome.FAILED, str(fault), wait, overloaded=True)
-        case Unreachable():
-            return Result(Outcome.FAILED, str(fault), overloaded=True)
-        case ApiError(status=status):
-            return Result(Outcome.REFUSED if status in (400, 413) else Outcome.FAILED, str(fault))
+        case ServerFault(retry_after=wait):
+            return Result(Outcome.FAILED, str(fault), wait, overloaded=True, sure=False)
         case _:
-            return Result(Outcome.FAILED, str(fault))
+            return Result(Outcome.FAILED, str(fault), overloaded=isinstance(fault, Unreachable), sure=False)

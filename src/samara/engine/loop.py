@@ -15,8 +15,9 @@ from samara.core.place import Case
 from samara.core.plan import prepare, steps
 from samara.core.tally import Tally
 from samara.core.want import Want
-from samara.core.write import Blocked, Delete, Look, Plan, Release, Removal, Spare, Step
+from samara.core.write import Blocked, Delete, Look, Plan, Release, Removal, Step
 from samara.engine.desk import Desk
+from samara.engine.removals import Removals
 from samara.engine.sender import Sender
 from samara.kube.cache import Change
 
@@ -42,19 +43,20 @@ class Growth:
 class Engine:
     """One per process. It plans only while it leads; its cache is kept by the watches all the time."""
 
-    def __init__(self, desk: Desk, may_write: Callable[[], bool]) -> None:
+    def __init__(self, desk: Desk, may_write: Callable[[], bool], observing: bool = False) -> None:
         self.desk = desk
+        self._observing = observing
         self.tallies: dict[Key, Tally] = {}
         self.synced = False
         """True once everything that was listed has been planned and written."""
         self.leading = False
         self._growing: dict[Key, Growth] = {}
-        self._gone_since: dict[Key, float] = {}
         self._wake = asyncio.Event()
         self._stopping = False
         self._sender = Sender(
             desk, self.tallies, self._again, lambda: may_write() and not self._stopping, self._wake.set
         )
+        self._removals = Removals(desk, self._again)
         desk.applier.answered = self._answered
 
     # what comes in
@@ -64,11 +66,14 @@ class Engine:
         if not self.leading:
             return
         for change in changes:
-            self._sender.fights.disturbed(change, self.desk.table.owner, self.desk.cache)
+            echo_of = self.desk.outbox.echo(change.ref)
+            if echo_of is None:
+                self._sender.fights.disturbed(change, self.desk.table.owner, self.desk.cache)
             if change.ref.kind == NAMESPACE:
                 self.freed(change.ref.name)
             for key in self._concerned(change):
-                self._add(key)
+                if echo_of is None or key.whole != echo_of.key:  # the writer itself looks at its answer when it lands
+                    self._add(key)
         self._wake.set()
 
     def passed(self, ref: Ref) -> None:
@@ -159,7 +164,8 @@ class Engine:
 
     def _note_sync(self) -> None:
         listed = all(map(self.desk.cache.known, self.desk.table.kinds))
-        if self.synced or not listed or self._growing or len(self.desk.queue) or not self._sender.idle:
+        busy = self._growing or len(self.desk.queue) or not (self._sender.idle or self._observing)
+        if self.synced or not listed or busy:
             return
         self.synced = True
         log.info("synced", sources=len(self.tallies))
@@ -256,43 +262,10 @@ class Engine:
 
     def _finish(self, growth: Growth, tally: Tally) -> None:
         key, case = growth.key, growth.case
-        for removal in self._removable(growth):
-            self.desk.outbox.put(removal, soon=key.slice is not None)
+        for removal in self._removals.allowed(key, case.source, growth.removals):
+            self._sender.offer(removal, tally, key.slice is not None)
         if growth.want.recheck is not None:
             self._again(key, growth.want.recheck)
-        self.desk.news.planned(case, growth.want, tally, self.desk.holds.held.get(key.whole))
+        self.desk.news.planned(key, growth.want, tally, self.desk.holds.held.get(key.whole))
         if not tally.counts and not growth.removals and case.source is None:
             self.tallies.pop(key.whole, None)
-
-    def _removable(self, growth: Growth) -> list[Removal]:
-        """The removals of a plan that may be sent now."""
-        if self._is_too_soon(growth):
-            return []
-        deletes = [each for each in growth.removals if isinstance(each, Delete)]
-        has, all_has = self._counts(growth.key) if deletes else (0, 0)
-        allowed = self.desk.holds.judge(growth.key, deletes, has, all_has)
-        released = [each for each in growth.removals if isinstance(each, Release)]
-        if self.desk.holds.is_discarded(growth.key.whole):
-            return [*(Spare(each.key, each.ref, each.have) for each in allowed), *released]
-        return [*allowed, *released]
-
-    def _is_too_soon(self, growth: Growth) -> bool:
-        """A source that vanished keeps its copies for a moment: it may be on its way back."""
-        key = growth.key.whole
-        if growth.case.source is not None and not growth.case.source.deleting:
-            self._gone_since.pop(key, None)
-            return False
-        if not growth.removals:
-            return False
-        left = self._gone_since.setdefault(key, self.desk.clock()) + self.desk.gone_after - self.desk.clock()
-        if left > 0:
-            self._again(key, left)
-        return left > 0
-
-    def _counts(self, key: Key) -> tuple[int, int]:
-        cache = self.desk.cache
-        namespace = key.source.namespace
-        sizes = {
-            each: sum(1 for _ in cache.copies_of(each)) for each in cache.marked() if each.source.namespace == namespace
-        }
-        return sizes.get(key.whole, 0), sum(sizes.values())

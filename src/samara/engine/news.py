@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from samara import log
-from samara.core.model import Object, Ref, namespace_ref
-from samara.core.place import Case
+import asyncio
+
+from samara.core.model import Key, Object, Ref, namespace_ref
 from samara.core.tally import Tally
-from samara.core.want import Want
+from samara.core.want import Fault, Want
 from samara.core.write import Create, Delete, Recreate, Release, Update, Write
 from samara.engine.holds import Hold
 from samara.engine.tell import Teller
 from samara.kube.cache import Cache
 
+EVERY = 1.0
 _REASONS = {
     "conflict": "Conflict",
     "refused": "Refused",
@@ -30,14 +31,20 @@ _WORDS = {
 
 
 class News:
-    """Turns results into Events through the teller."""
+    """Collects what plans and writes have brought, and once a second turns it into Events."""
 
     def __init__(self, teller: Teller, cache: Cache) -> None:
         self._teller = teller
         self._cache = cache
+        self._due: dict[Key, Tally] = {}
+        self._faults: dict[Key, tuple[Fault, ...]] = {}
+        self._held: dict[Key, Hold] = {}
 
     async def run(self) -> None:
-        await self._teller.run()
+        while True:
+            await asyncio.sleep(EVERY)
+            self._gather()
+            await self._teller.flush()
 
     def wrote(self, write: Write) -> None:
         words = _WORDS.get(type(write))
@@ -50,25 +57,34 @@ class News:
         now = self._cache.get(write.ref)
         self._teller.note(now or write.ref, "Updated", set(), f"put back to what {write.key.source} says{by}")
 
-    def planned(self, case: Case, want: Want, tally: Tally, hold: Hold | None) -> None:
-        about = self._about(case.key.source)
-        for fault in want.faults:
-            log.warning("source.fault", source=case.key.source, reason=fault.reason, fault=fault.message)
-            self._teller.note(about, fault.reason, set(), fault.message)
-        self._exceptions(about, tally)
+    def planned(self, key: Key, want: Want, tally: Tally, hold: Hold | None) -> None:
+        """Takes the end of a plan. A slice says nothing about the source itself."""
+        self.due(key.whole, tally)
         if hold is not None:
+            self._held[key.whole] = hold
+        if key.slice is None:
+            self._faults.pop(key, None)
+            if want.faults:
+                self._faults[key] = want.faults
+
+    def due(self, key: Key, tally: Tally) -> None:
+        """Says that something about this key may have to be told."""
+        self._due[key] = tally
+
+    def _gather(self) -> None:
+        for key, tally in self._due.items():
+            about = self._about(key.source)
+            for fault in self._faults.get(key, ()):
+                self._teller.note(about, fault.reason, set(), fault.message)
+            for reason, found in tally.by_reason().items():
+                if reason in _REASONS:
+                    message = next(iter(found.values()))
+                    self._teller.note(about, _REASONS[reason], {ref.namespace for ref in found}, message)
+        self._due.clear()
+        for key, hold in self._held.items():
             text = f"{hold.count} removals are held by the brake; `samara release {hold.key}` lets them go on"
-            log.warning("brake.held", key=hold.key, count=hold.count)
-            self._teller.note(about, "Held", {ref.namespace for ref in hold.refs}, text)
-
-    def refused(self, write: Write, tally: Tally) -> None:
-        self._exceptions(self._about(write.key.source), tally)
-
-    def _exceptions(self, about: Object | Ref, tally: Tally) -> None:
-        for reason, found in tally.by_reason().items():
-            if reason in _REASONS:
-                message = next(iter(found.values()))
-                self._teller.note(about, _REASONS[reason], {ref.namespace for ref in found}, message)
+            self._teller.note(self._about(key.source), "Held", {ref.namespace for ref in hold.refs}, text)
+        self._held.clear()
 
     def _about(self, source: Ref) -> Object | Ref:
         """The source, or its namespace where it is gone."""

@@ -24,6 +24,7 @@ class Outbox:
         self._ring: OrderedDict[Key, None] = OrderedDict()
         self._flying: dict[Ref, Write] = {}
         self._again: dict[Ref, set[Key]] = {}
+        self._echoes: set[Ref] = set()
         self._size = 0
 
     def __len__(self) -> int:
@@ -32,6 +33,19 @@ class Outbox:
     @property
     def flying(self) -> int:
         return len(self._flying)
+
+    def echo(self, ref: Ref) -> Write | None:
+        """The write in flight to an address of which the watch has just told: most likely its echo."""
+        write = self._flying.get(ref)
+        if write is not None:
+            self._echoes.add(ref)
+        return write
+
+    def was_echoed(self, ref: Ref) -> bool:
+        """True where the watch told of an address before the answer to our write came."""
+        echoed = ref in self._echoes
+        self._echoes.discard(ref)
+        return echoed
 
     def waiting(self, key: Key) -> int:
         """How many namespaces of a source wait for a write."""

@@ -52,13 +52,13 @@ class Sender:
         """Puts a write into the outbox, unless its address has to wait."""
         wait = self.desk.waits.holding(write.ref)
         if wait is not None:
-            if wait.refused:
+            if wait.refused and not isinstance(write, Removal):
                 tally.blocked_now(write.ref, "refused", wait.message)
             return
         fought = self.fights.judge(write)
         if fought is not None:
             tally.blocked_now(write.ref, "fought", fought.message)
-            self._again(write.key.part(write.ref.namespace), fought.again_in)
+            self._again(_slice(write), fought.again_in)
             return
         self.desk.outbox.put(write, soon)
 
@@ -71,7 +71,7 @@ class Sender:
                 return
             if not self._is_current(write):
                 self._landed(write)
-                self._again(write.key.part(write.ref.namespace), 0.0)
+                self._again(_slice(write), 0.0)
                 continue
             desk.window.sent()
             self._group.create_task(self._flight(write))
@@ -85,10 +85,17 @@ class Sender:
         started = self.desk.clock()
         result = await self.desk.applier.perform(write)
         took = self.desk.clock() - started
+        echoed = self.desk.outbox.was_echoed(write.ref)
         self._landed(write)
         self._judge(write, result, took)
+        if echoed and result.outcome is Outcome.DONE and not self._is_as_written(write, result):
+            self._again(_slice(write), 0.0)  # what we took for an echo was somebody else's change
         self.pump()
         self._landed_one()
+
+    def _is_as_written(self, write: Write, result: Result) -> bool:
+        now = self.desk.cache.get(write.ref)
+        return (None if now is None else now.version) == result.version
 
     def _landed(self, write: Write) -> None:
         for key in self.desk.outbox.done(write):
@@ -118,13 +125,22 @@ class Sender:
 
     def _not_done(self, write: Write, result: Result) -> None:
         delay = self.desk.waits.note(write, result)
-        tally = self._tallies.get(write.key)
         if result.outcome is Outcome.REFUSED:
-            if tally is not None:
-                tally.blocked_now(write.ref, "refused", result.message)
-                self.desk.news.refused(write, tally)
-            log.warning("write.refused", verb=verb(write), to=write.ref, key=write.key, fault=result.message)
-            self._again(write.key.part(write.ref.namespace), delay)
-            return
+            self._refused(write, result)
         log.debug("write.again", verb=verb(write), to=write.ref, outcome=result.outcome.value, fault=result.message)
-        self.look(write.ref, write.key, delay)
+        if result.sure:
+            self._again(_slice(write), delay)
+        else:
+            self.look(write.ref, write.key, delay)
+
+    def _refused(self, write: Write, result: Result) -> None:
+        log.warning("write.refused", verb=verb(write), to=write.ref, key=write.key, fault=result.message)
+        tally = self._tallies.get(write.key)
+        if tally is not None and not isinstance(write, Removal):
+            tally.blocked_now(write.ref, "refused", result.message)
+            self.desk.news.due(write.key, tally)
+
+
+def _slice(write: Write) -> Key:
+    """The part of a key that one write belongs to."""
+    return write.key.part(write.ref.namespace) if write.ref.namespace else write.key

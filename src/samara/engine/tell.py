@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import time
 from collections.abc import Callable
@@ -42,17 +41,14 @@ class _Topic:
 class Teller:
     """Collects what happened and says it, a little later and merged."""
 
-    def __init__(self, client: Client, clock: Callable[[], float], every: float = 1.0, *, silent: bool = False) -> None:
+    def __init__(self, client: Client, clock: Callable[[], float], *, silent: bool = False) -> None:
         self._silent = silent
         self._client = client
         self._clock = clock
-        self._every = every
         self._topics: dict[tuple[Ref, str], _Topic] = {}
 
     def note(self, about: Object | Ref, reason: str, namespaces: set[str], message: str) -> None:
         """Takes a piece of news; the same news is not said again before its time."""
-        if self._silent:
-            return
         ref, uid = (about.ref, about.uid) if isinstance(about, Object) else (about, "")
         topic = self._topics.setdefault((ref, reason), _Topic(ref, uid, reason))
         if reason in NORMAL:
@@ -63,11 +59,6 @@ class Teller:
         due = self._clock() - topic.said_at >= AGAIN
         if reason in NORMAL or due or _text(topic) != topic.said:
             topic.dirty = True
-
-    async def run(self) -> None:
-        while True:
-            await asyncio.sleep(self._every)
-            await self.flush()
 
     async def flush(self) -> None:
         for place, topic in list(self._topics.items()):
@@ -83,6 +74,10 @@ class Teller:
         topic.said, topic.said_at = text, self._clock()
         if topic.reason in NORMAL:
             topic.namespaces = set()
+        report = log.info if topic.reason in NORMAL else log.warning
+        report(f"told.{topic.reason}", about=topic.about, message=text)
+        if self._silent:
+            return
         try:
             await self._send(topic, text[:_MOST_MESSAGE])
         except SamaraError as fault:  # an Event is a courtesy: losing one must not stop the work

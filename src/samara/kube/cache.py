@@ -87,6 +87,10 @@ class Cache:
         """Every source that a held copy names, whether it exists or not."""
         return tuple(self._copies)
 
+    def count(self, key: Key) -> int:
+        """How many namespaces hold a copy of this key's source."""
+        return len(self._copies.get(key, ()))
+
     def matters(self, ref: Ref) -> bool:
         """True where an object at this address must be parsed whatever it says."""
         return (

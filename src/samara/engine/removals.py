@@ -1,0 +1,49 @@
+"""Which removals of a plan may be sent now: not too soon after a source vanished, and not too many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from samara.core.model import Key, Object
+from samara.core.write import Delete, Release, Removal, Spare
+from samara.engine.desk import Desk
+
+
+class Removals:
+    """Between a plan's removals and the outbox."""
+
+    def __init__(self, desk: Desk, again: Callable[[Key, float], None]) -> None:
+        self._desk = desk
+        self._again = again
+        self._gone_since: dict[Key, float] = {}
+
+    def allowed(self, key: Key, source: Object | None, removals: Sequence[Removal]) -> list[Removal]:
+        """The removals that may go; what is held back is queued again for its time."""
+        if self._is_too_soon(key.whole, source, removals):
+            return []
+        deletes = [each for each in removals if isinstance(each, Delete)]
+        has, all_has = self._counts(key) if deletes else (0, 0)
+        allowed = self._desk.holds.judge(key, deletes, has, all_has)
+        released = [each for each in removals if isinstance(each, Release)]
+        if self._desk.holds.is_discarded(key.whole):
+            return [*(Spare(each.key, each.ref, each.have) for each in allowed), *released]
+        return [*allowed, *released]
+
+    def _is_too_soon(self, key: Key, source: Object | None, removals: Sequence[Removal]) -> bool:
+        """A source that vanished keeps its copies for a moment: it may be on its way back."""
+        if source is not None and not source.deleting:
+            self._gone_since.pop(key, None)
+            return False
+        if not removals:
+            return False
+        now = self._desk.clock()
+        left = self._gone_since.setdefault(key, now) + self._desk.gone_after - now
+        if left > 0:
+            self._again(key, left)
+        return left > 0
+
+    def _counts(self, key: Key) -> tuple[int, int]:
+        """How many copies this source has, and all sources of its namespace together."""
+        cache, home = self._desk.cache, key.source.namespace
+        near = [each for each in cache.marked() if each.source.namespace == home]
+        return cache.count(key.whole), sum(map(cache.count, near))
