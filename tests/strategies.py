@@ -121,12 +121,14 @@ def _occupant(draw: st.DrawFn, world: World, ref: Ref) -> None:
     marks = marks_of(ref)
     first, second = draw(st.sampled_from(sorted(marks))), draw(st.sampled_from(("", "", "", *sorted(marks))))
     labels, annotations = (marks[first][each] | marks[second][each] for each in (0, 1))
-    extra = _set({ADOPTED: draw(rarely()), RELEASED: draw(rarely()), toys.CHAIN: draw(rarely("yes"))})
+    extra = _set({ADOPTED: draw(rarely()), RELEASED: draw(rarely())})
     foreign = _set({"team": draw(rarely("red")), GITOPS: draw(rarely("app"))})
     frozen = {"immutable": True} if draw(rarely()) else {}
     has = secret(draw(st.sampled_from(VALUES)), draw(st.sampled_from(TYPES[:4])), **frozen)
-    world.put(ref, has, draw(st.sampled_from((MANAGER, MANAGER, ""))), labels=labels, annotations=annotations | extra)
-    world.edit(ref, labels=labels | foreign, annotations=annotations | extra | {"note": CANARY})
+    by = draw(st.sampled_from((MANAGER, MANAGER, "")))
+    theirs = {"note": CANARY, **({toys.CHAIN: "yes"} if not by and draw(st.booleans()) else {})}
+    world.put(ref, has, by, labels=labels, annotations=annotations | extra)
+    world.edit(ref, labels=labels | foreign, annotations=annotations | extra | theirs)
     _mishaps(draw, world, ref)
 
 

@@ -52,9 +52,6 @@ def chain(bare: Callable[[Mapping[str, str]], dict[str, str]]) -> Dialect:
 
 
 def inherit() -> Dialect:
-    def is_source(obj: Object, view: View) -> bool:
-        return obj.ref.kind == NAMESPACE
-
     def want(source: Ref, view: View) -> Want:
         above = view.get(namespace_ref(parent_of(source.name, view)))
         team = above.labels.get(TEAM) if above is not None else None
@@ -65,12 +62,12 @@ def inherit() -> Dialect:
         return near if obj.ref.kind == NAMESPACE else ()
 
     words: frozenset[str] = frozenset()
-    return Dialect("inherit", (NAMESPACE,), is_source, nobody, same_name, want, words, words, below, rank=3)
+    return Dialect("inherit", (NAMESPACE,), any_of(NAMESPACE), nobody, same_name, want, words, words, below, rank=3)
 
 
 def fetch() -> Dialect:
-    def is_source(obj: Object, view: View) -> bool:
-        return obj.ref.kind == FETCH
+    def also(obj: Object, view: View) -> Iterable[Ref]:
+        return view.sources("fetch") if obj.ref.kind == NAMESPACE else ()
 
     def reads(source: Ref, view: View) -> tuple[str, ...]:
         have = view.get(source)
@@ -86,12 +83,16 @@ def fetch() -> Dialect:
         return Want(tuple(Copy(ref, value, {}, marks, named=True) for ref in places), guard=GUARD, recheck=60.0)
 
     words = frozenset({FETCHED}), frozenset({PATH, INTO})
-    more = Dialect("fetch", (SECRET, FETCH), is_source, by(FETCHED, FETCH), same_name, want, *words, reads=reads)
-    return replace(more, report=counted, rank=1, reach=Reach.NAMED, consent=True)
+    made = Dialect("fetch", (SECRET, FETCH), any_of(FETCH), by(FETCHED, FETCH), same_name, want, *words, also, reads)
+    return replace(made, report=counted, rank=1, reach=Reach.NAMED, consent=True)
 
 
 def same_name(source: Ref, view: View) -> Places:
     return Places(NAMESPACE if source.kind == NAMESPACE else SECRET, source.name)
+
+
+def any_of(kind: Kind) -> Callable[[Object, View], bool]:
+    return lambda obj, view: obj.ref.kind == kind
 
 
 def by(mark: str, kind: Kind) -> Callable[[Object, View], Ref | None]:

@@ -12,6 +12,7 @@ from samara.settings import SettingsError
 
 COMMANDS = {
     "run": "the operator: watches, plans, writes, until a signal",
+    "demo": "a real local control plane, the operator, the examples, and a guided look at the result",
 }
 
 

@@ -24,6 +24,8 @@ class Case:
     dialect: Dialect
     source: Object | None
     view: View
+    """What is in sight: all, or one namespace."""
+    whole: View
     table: Table
     rules: Rules
 

@@ -31,7 +31,7 @@ def prepare(key: Key, view: View, table: Table, rules: Rules) -> Plan | tuple[Ca
     if missing:
         return Plan(ready=False, reads=missing)
     sight = view if key.slice is None else Narrow(view, key.slice)
-    return Case(key.whole, dialect, view.get(key.source), sight, table, rules), dialect.want(key.source, sight)
+    return Case(key.whole, dialect, view.get(key.source), sight, view, table, rules), dialect.want(key.source, sight)
 
 
 def gathered(want: Want, taken: list[Step]) -> Plan:
@@ -56,8 +56,13 @@ def steps(case: Case, want: Want) -> Iterator[Step]:
     for step in _all_steps(case, want):
         busy = busy or step.outcome is not None
         yield step
-    if source is not None and source.deleting and not busy:
+    if source is not None and source.deleting and not busy and not _is_left(case, want):
         yield _guard(case, want, source, "nothing is left of this source")
+
+
+def _is_left(case: Case, want: Want) -> bool:
+    """True where a copy has still to go: a slice sees only its own, and must not let the guard go for all."""
+    return want.prune and any(drop(case, have) is not None for have in case.whole.copies_of(case.key))
 
 
 def _guard(case: Case, want: Want, source: Object, why: str) -> Step:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from samara.core.allow import Reason
@@ -23,14 +24,15 @@ class Missing(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """The number of copies wanted per namespace, and only the exceptions; the rest is right."""
+    """The names wanted per namespace, and only the exceptions; the rest is right."""
 
-    counts: dict[str, int] = field(default_factory=dict)
+    names: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By namespace. A slice may be counted while the whole is: what counts twice is counted once."""
     exceptions: dict[Ref, Missing] = field(default_factory=dict)
 
     @property
     def wanted(self) -> int:
-        return sum(self.counts.values())
+        return sum(map(len, self.names.values()))
 
     @property
     def blocked(self) -> int:
@@ -47,20 +49,22 @@ class Tally:
     def begin(self, namespace: str | None) -> None:
         """Forgets what was counted before, in one namespace or in all: a plan is about to count anew."""
         if namespace is None:
-            self.counts.clear()
+            self.names.clear()
             self.exceptions.clear()
             return
-        if self.counts.pop(namespace, None) is not None:
+        if self.names.pop(namespace, None) is not None:
             for ref in [ref for ref in self.exceptions if ref.namespace == namespace]:
                 del self.exceptions[ref]
 
     def count(self, step: Step) -> None:
         if not step.wanted:
             return
-        self.counts[step.ref.namespace] = self.counts.get(step.ref.namespace, 0) + 1
+        names = self.names.get(step.ref.namespace, ())
+        if step.ref.name not in names:
+            self.names[step.ref.namespace] = _shared((*names, step.ref.name))
         match step.outcome:
             case None:
-                pass
+                self.exceptions.pop(step.ref, None)
             case Blocked(reason=reason, message=message):
                 self.exceptions[step.ref] = Missing(reason, message)
             case Look() | _:
@@ -70,7 +74,7 @@ class Tally:
         self.exceptions.pop(ref, None)
 
     def blocked_now(self, ref: Ref, reason: Reason, message: str) -> None:
-        if ref.namespace in self.counts:
+        if ref.namespace in self.names:
             self.exceptions[ref] = Missing(reason, message)
 
     def by_reason(self) -> dict[str, dict[Ref, str]]:
@@ -80,6 +84,12 @@ class Tally:
             if each.reason != PENDING:
                 found.setdefault(each.reason, {})[ref] = each.message
         return found
+
+
+@lru_cache(maxsize=4096)
+def _shared(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Ten thousand namespaces that want the same name share one tuple."""
+    return names
 
 
 def total(tallies: Iterable[Tally]) -> Counter[str]:

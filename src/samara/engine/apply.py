@@ -17,7 +17,7 @@ from samara.core.write import Apply, Create, Delete, Guard, Recreate, Release, R
 from samara.engine.crash import CrashPoints
 from samara.kube.cache import Cache, Change
 from samara.kube.client import APPLY_PATCH, AS_US, MERGE_PATCH, Client, address, collection
-from samara.kube.codec import Codec, body, decode, encode, owner_references
+from samara.kube.codec import Codec, body, decode, encode, owner_references, version_of
 from samara.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -118,9 +118,11 @@ class Applier:
                 assert_never(write)
 
     def _answered(self, ref: Ref, raw: bytes) -> int:
-        obj = self.codec.object(ref.kind, raw)
-        self.answered(self.cache.answered(obj))
-        return obj.version
+        """Takes an answer into the cache, unless the watch has already told of it."""
+        version = version_of(raw)
+        if not self.cache.is_past(ref.kind, version):
+            self.answered(self.cache.put(self.codec.object(ref.kind, raw)))
+        return version
 
     async def _create(self, copy: Copy, params: dict[str, str] = AS_US) -> bytes:
         assert copy.content is not KEEP

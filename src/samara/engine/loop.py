@@ -267,5 +267,5 @@ class Engine:
         if growth.want.recheck is not None:
             self._again(key, growth.want.recheck)
         self.desk.news.planned(key, growth.want, tally, self.desk.holds.held.get(key.whole))
-        if not tally.counts and not growth.removals and case.source is None:
+        if not tally.names and not growth.removals and case.source is None:
             self.tallies.pop(key.whole, None)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 _START = 8.0
 _SLOW = 2.0
 """Seconds for one write at which the server counts as overloaded."""
+_LONGEST_PAUSE = 5.0
 
 
 class Window:
@@ -19,6 +20,7 @@ class Window:
         self._size = min(_START, self._most)
         self._closed_until = 0.0
         self._halved_at = float("-inf")
+        self._bad_in_a_row = 0
         self._next_slot = 0.0
 
     @property
@@ -34,16 +36,18 @@ class Window:
             self._next_slot = max(self._next_slot, self._clock()) + self._gap
 
     def good(self, took: float) -> None:
+        self._bad_in_a_row = 0
         if took > _SLOW:
             self.bad(None)
         else:
             self._size = min(self._most, self._size + 1.0 / self._size)
 
     def bad(self, retry_after: float | None) -> None:
-        """The server is overloaded. Answers to what was sent together count once."""
+        """The server is overloaded or gone: all wait a little. Answers to what was sent together count once."""
         now = self._clock()
-        if retry_after is not None:
-            self._closed_until = max(self._closed_until, now + retry_after)
-        if now - self._halved_at >= 0.5:
+        if now - self._halved_at >= 0.5 or self._size > 1.0:
             self._halved_at = now
+            self._bad_in_a_row += 1
             self._size = max(1.0, self._size / 2)
+        pause = retry_after if retry_after is not None else min(0.05 * 2.0**self._bad_in_a_row, _LONGEST_PAUSE)
+        self._closed_until = max(self._closed_until, now + pause)

@@ -159,9 +159,14 @@ class Cache:
         store.tombs[obj.ref] = obj.uid
         return change
 
-    def answered(self, obj: Object) -> Change | None:
-        """Takes the answer to our own write, unless the watch is already past it."""
-        return None if self.stores[obj.ref.kind].version >= obj.version else self.put(obj)
+    def is_past(self, kind: Kind, version: int) -> bool:
+        """True where the watch of a kind has told of this version already, or of a later one."""
+        return self.stores[kind].version >= version
+
+    def is_news(self, ref: Ref, version: int) -> bool:
+        """False where what is held is at least as new: an echo of our own write, mostly."""
+        held = self.stores[ref.kind].objects.get(ref)
+        return held is None or held.version < version
 
     def absent(self, ref: Ref) -> None:
         """Takes the result of a look: nothing is there."""

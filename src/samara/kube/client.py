@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self
+from urllib.parse import urlencode
 
 import aiohttp
 from yarl import URL
@@ -25,6 +26,7 @@ _HEADERS = {
     "Accept": JSON,
     "Accept-Encoding": "identity",  # inflating costs more than decoding the plain bytes
 }
+_NO_ANSWER = (aiohttp.ClientError, OSError, TimeoutError)
 AS_US = {"fieldManager": MANAGER}
 
 
@@ -44,7 +46,7 @@ class Client:
 
     def __init__(self, access: Access, timeout: float = 30.0, connections: int = 64) -> None:
         self.access = access
-        self._base = URL(access.server)
+        self._server = access.server
         self._timeout = aiohttp.ClientTimeout(total=timeout, sock_connect=10)
         self._connections = connections
         self._session: aiohttp.ClientSession | None = None
@@ -75,68 +77,59 @@ class Client:
     ) -> bytes:
         """The body of a good answer. Nothing is sent twice, except once more after new credentials."""
         limit = self._timeout if timeout is None else aiohttp.ClientTimeout(total=timeout)
-        async with self._send(method, path, body, params, content_type, limit) as response:
-            return await response.read()
+        try:
+            async with await self._open(method, self._url(path, params), body, content_type, limit) as response:
+                return await response.read()
+        except _NO_ANSWER as fault:
+            raise self._unreachable(fault) from fault
 
     @asynccontextmanager
     async def stream(self, path: str, params: Mapping[str, str]) -> AsyncIterator[aiohttp.StreamReader]:
         """The body of an answer that has no end; whoever reads it watches the clock."""
         limit = aiohttp.ClientTimeout(total=None, sock_connect=10)
-        async with self._send("GET", path, None, params, JSON, limit) as response:
-            yield response.content
-
-    @asynccontextmanager
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None,
-        params: Mapping[str, str] | None,
-        content_type: str,
-        limit: aiohttp.ClientTimeout,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
         try:
-            async with self._answer(method, path, body, params, content_type, limit) as response:
-                yield response
-        except (aiohttp.ClientError, OSError, TimeoutError) as fault:
-            raise Unreachable(f"no answer from {self._base.origin()}: {_described(fault)}") from fault
+            async with await self._open("GET", self._url(path, params), None, JSON, limit) as response:
+                yield response.content
+        except _NO_ANSWER as fault:
+            raise self._unreachable(fault) from fault
 
-    @asynccontextmanager
-    async def _answer(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None,
-        params: Mapping[str, str] | None,
-        content_type: str,
-        limit: aiohttp.ClientTimeout,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+    def _url(self, path: str, params: Mapping[str, str] | None) -> URL:
+        # Our paths and values are legal as they are: quoting them anew would cost more than the request's body.
+        return URL(f"{self._server}{path}?{urlencode(params)}" if params else f"{self._server}{path}", encoded=True)
+
+    async def _open(
+        self, method: str, url: URL, body: bytes | None, content_type: str, limit: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        """A good answer, not yet read; an error answer is raised."""
         assert self._session is not None, "the client is used as a context manager"
-        url = self._base.joinpath(path.lstrip("/"), encoded=True)
         for last in (False, True):
-            headers = [*await self.access.credentials.headers(), *([("Content-Type", content_type)] if body else [])]
-            async with self._session.request(
+            headers = await self.access.credentials.headers()
+            if body is not None:
+                headers.append(("Content-Type", content_type))
+            response = await self._session.request(
                 method,
-                url.with_query(params) if params else url,
+                url,
                 data=body,
                 headers=headers,
                 timeout=limit,
                 server_hostname=self.access.server_hostname,
                 proxy=self.access.proxy,
                 allow_redirects=False,
-            ) as response:
+            )
+            if response.status < 300:
+                return response
+            async with response:
                 error = await _error(response)
-                if error is None:
-                    yield response
-                    return
-                if last or not isinstance(error, Unauthorized):
-                    raise error
-                self.access.credentials.forget()
+            if last or not isinstance(error, Unauthorized):
+                raise error
+            self.access.credentials.forget()
+        raise AssertionError("the second answer was returned or raised")
+
+    def _unreachable(self, fault: BaseException) -> Unreachable:
+        return Unreachable(f"no answer from {self._server}: {_described(fault)}")
 
 
-async def _error(response: aiohttp.ClientResponse) -> ApiError | None:
-    if response.status < 300:
-        return None
+async def _error(response: aiohttp.ClientResponse) -> ApiError:
     try:
         body = await asyncio.wait_for(response.content.read(_MOST_ERROR_BODY), 10)
     except (aiohttp.ClientError, TimeoutError):

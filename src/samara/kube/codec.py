@@ -82,6 +82,7 @@ class _Metadata(msgspec.Struct):
     managedFields: list[_ManagedFields] | None = None
 
 
+_slim = msgspec.json.Decoder(_Slim).decode
 slim_event = msgspec.json.Decoder(SlimEvent).decode
 raw_event = msgspec.json.Decoder(RawEvent).decode
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -90,10 +91,18 @@ encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder().decode
 
 
+def version_of(raw: bytes) -> int:
+    """The version of an object, without decoding the rest of it."""
+    return int(_slim(raw).metadata.resourceVersion)
+
+
 class Words(dict[str, str]):
     """Labels or annotations that all objects with the same ones share."""
 
     __slots__ = ("__weakref__",)
+
+
+_NONE: frozenset[Owned] = frozenset()
 
 
 class Codec:
@@ -166,7 +175,9 @@ class Codec:
         newest = max(meta.managedFields or (), key=lambda each: each.time, default=None)
         return "" if newest is None or newest.manager in self._managers else sys.intern(newest.manager)
 
-    def _owned(self, entries: Iterable[_ManagedFields]) -> frozenset[Owned]:
+    def _owned(self, entries: list[_ManagedFields]) -> frozenset[Owned]:
+        if not entries:
+            return _NONE
         keys = frozenset(
             Owned(entry.manager, where, key[2:])
             for entry in entries

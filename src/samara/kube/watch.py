@@ -6,6 +6,7 @@ import asyncio
 import random
 import re
 from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,6 +21,7 @@ from samara.kube.codec import Codec, raw_event, slim_event
 from samara.kube.errors import ApiError, Forbidden, Gone, NotFound, SamaraError, Unreachable, from_status
 
 PAGE = 500
+SHORT = 0.2
 _LIST_END = b'"k8s.io/initial-events-end":"true"'
 
 
@@ -94,9 +96,12 @@ class Watch:
             try:
                 if not self._version and not self._streams_lists:
                     await self._list()
+                began = self._now()
                 await self._follow()
                 self._failures = 0
                 self._restarted("ended")
+                if self._now() - began < SHORT:  # a server or proxy that ends every watch at once
+                    await asyncio.sleep(SHORT)
             except Gone:
                 self._version = ""
                 self._restarted("gone")
@@ -108,7 +113,9 @@ class Watch:
         params = self._params()
         if not self._version:
             self._present = set()
-        async with self._client.stream(collection(self.kind), params) as content:
+        opening = asyncio.timeout(self.pace.silence)
+        async with _quiet(opening, self.kind), self._client.stream(collection(self.kind), params) as content:
+            opening.reschedule(None)
             self._heard()
             if self._version:
                 self.waiting, self.unservable = None, False
@@ -166,8 +173,13 @@ class Watch:
             return None
         if self._present is not None:
             self._present.add(trace(ref))
+        if not self._cache.is_news(ref, version):
+            return None
         if self._cache.matters(ref) or self._pattern.search(line):
-            return self._cache.put(self._codec.object(self.kind, raw_event(line).object))
+            try:
+                return self._cache.put(self._codec.object(self.kind, raw_event(line).object))
+            except msgspec.DecodeError as fault:
+                log.warning("watch.odd-object", ref=ref, fault=fault)
         self._cache.pass_by(ref)
         self._sink.passed(ref)
         return None
@@ -246,7 +258,21 @@ class Watch:
         self.restarts[reason] = self.restarts.get(reason, 0) + 1
 
     def _heard(self) -> None:
-        self.progress = asyncio.get_running_loop().time()
+        self.progress = self._now()
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
+
+
+@asynccontextmanager
+async def _quiet(limit: asyncio.Timeout, kind: Kind) -> AsyncIterator[None]:
+    """Turns the end of a time limit into an error of ours."""
+    try:
+        async with limit:
+            yield
+    except TimeoutError:
+        raise Unreachable(f"the watch of {kind} was not answered in time") from None
 
 
 class _ListMeta(msgspec.Struct):

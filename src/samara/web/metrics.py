@@ -66,7 +66,7 @@ class Metrics:
             mine = [tally for key, tally in self._from.tallies.items() if key.dialect == dialect.name]
             for state, number in total(mine).items():
                 copies.add_metric([dialect.title, state], number)
-            sources.add_metric([dialect.title], sum(1 for tally in mine if tally.counts))
+            sources.add_metric([dialect.title], sum(1 for tally in mine if tally.names))
             orphans.add_metric([dialect.title], self._from.orphans(dialect.name))
         return copies, sources, orphans
 

@@ -1,0 +1,93 @@
+# Everything a developer does, from a bare machine with Python 3.11+, Go and make. `make` lists it.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo run test check static matrix bench seeded-faults fmt docs lock dist clean control-plane announce
+
+VENV := .venv
+INSTALLED := $(VENV)/.installed
+BIN := $(VENV)/bin
+# The interpreter of the virtual environment: PYTHON=… chooses another one than the newest tested.
+PYTHON ?= $(shell scripts/pythons | sed -n '1s/^[^ ]* //p')
+# More arguments for pytest: make test PYTEST="-k brake".
+PYTEST ?=
+
+PIP := -m pip --disable-pip-version-check --quiet
+# $(call install,<folder>): the pinned requirements and this checkout.
+install = \
+	$(1)/bin/python $(PIP) install --require-hashes -r requirements/dev.txt && \
+	$(1)/bin/python $(PIP) install --no-deps --no-build-isolation -e . && \
+	touch $(1)/.installed
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(INSTALLED): requirements/dev.txt pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer, with venv, was not found: install it, or name one with make PYTHON=…" >&2; exit 1; }
+	@echo "Setting up the virtual environment $(VENV)."
+	@$(BIN)/python -c '' 2>/dev/null || "$(PYTHON)" -m venv --clear $(VENV)
+	@$(call install,$(VENV))
+
+demo: $(INSTALLED) ## a real cluster, the operator and the example, shown step by step; leaves nothing behind
+	@$(BIN)/samara demo
+
+run: $(INSTALLED) ## cluster, operator and example stay up until Ctrl-C; prints the KUBECONFIG line
+	@$(BIN)/samara demo --keep
+
+test: announce static control-plane ## all of it: format, lint, types, layers, unit, property and cluster tests
+	@$(BIN)/python -m pytest $(PYTEST)
+
+check: static ## the part without a cluster, in under a minute
+	@$(BIN)/python -m pytest -m 'not cluster' $(PYTEST)
+
+static: $(INSTALLED) ## format, lint, types and layers only
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --config .importlinter > $(VENV)/.layers || { cat $(VENV)/.layers; exit 1; }
+	@echo "Format, lint, types and layers are right."
+
+matrix: control-plane ## the test suite on every installed Python of 3.11, 3.12 and 3.13
+	@scripts/pythons | while read -r version python; do \
+		case $$version in 3.11|3.12|3.13) ;; *) continue ;; esac; \
+		echo "Python $$version ($$python)"; \
+		venv=.venv-$$version; \
+		$$venv/bin/python -c '' 2>/dev/null || "$$python" -m venv --clear $$venv; \
+		if [ ! $$venv/.installed -nt requirements/dev.txt ] || [ ! $$venv/.installed -nt pyproject.toml ]; then \
+			$(call install,$$venv); \
+		fi; \
+		$$venv/bin/python -m pytest $(PYTEST) < /dev/null; \
+	done
+
+bench: $(INSTALLED) control-plane ## speed and memory against a bare client on the same server; one table and JSON
+	@$(BIN)/python -m bench
+
+seeded-faults: $(INSTALLED) ## breaks the core in many small ways, and shows that the suite notices each
+	@$(BIN)/python -m tests.seeded_faults
+
+fmt: $(INSTALLED) ## formats the code and mends what lint can mend
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+docs: $(INSTALLED) ## writes the generated parts of docs/reference anew
+	@$(BIN)/python scripts/reference.py
+
+lock: ## pins the dependencies anew from the ranges in pyproject.toml (needs uv)
+	@requirements/lock.sh
+
+dist: $(INSTALLED) ## wheel and sdist, in dist/
+	@rm -rf dist
+	@$(BIN)/python -m build --no-isolation
+
+clean: ## removes all that make made here; the built control plane stays in the user's cache folder
+	@rm -rf .venv .venv-3.* dist build bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+
+control-plane: $(INSTALLED)
+	@$(BIN)/python -m samara.devcluster build > /dev/null
+
+announce:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer, with venv, was not found: install it, or name one with make PYTHON=…" >&2; exit 1; }
+	@"$(PYTHON)" scripts/announce.py

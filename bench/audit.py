@@ -1,0 +1,178 @@
+"""The server's audit log: what was asked of it, by whom, and when it was answered."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+READS = frozenset({"get", "list", "watch"})
+CHUNK = 1 << 20
+"""Bytes that are read at a time, so that the reader never keeps its own loop busy for long."""
+
+
+class _User(msgspec.Struct):
+    username: str = ""
+
+
+class _Object(msgspec.Struct):
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+
+
+class _Status(msgspec.Struct):
+    code: int = 0
+
+
+class _Line(msgspec.Struct):
+    stage: str
+    verb: str
+    requestURI: str
+    requestReceivedTimestamp: datetime
+    stageTimestamp: datetime
+    user: _User = msgspec.field(default_factory=_User)
+    userAgent: str = ""
+    objectRef: _Object = msgspec.field(default_factory=_Object)
+    responseStatus: _Status = msgspec.field(default_factory=_Status)
+
+
+_line = msgspec.json.Decoder(_Line).decode
+
+
+class Entry(NamedTuple):
+    """One request. Times are seconds since the epoch by the server's clock."""
+
+    user: str
+    agent: str
+    verb: str
+    resource: str
+    subresource: str
+    namespace: str
+    name: str
+    code: int
+    began: float
+    ended: float
+    dry: bool = False
+
+    @property
+    def is_good(self) -> bool:
+        return 200 <= self.code < 300
+
+    @property
+    def is_write(self) -> bool:
+        return self.verb not in READS
+
+
+def entry_of(line: bytes) -> Entry | None:
+    """One line as an entry; a watch counts once, when it opens, and anything else when it is answered."""
+    event = _line(line)
+    opened = event.stage == "ResponseStarted"
+    if opened != (event.verb == "watch"):
+        return None
+    place = event.objectRef
+    return Entry(
+        event.user.username,
+        event.userAgent.partition(" ")[0],
+        event.verb,
+        place.resource,
+        place.subresource,
+        place.namespace,
+        place.name,
+        event.responseStatus.code,
+        event.requestReceivedTimestamp.timestamp(),
+        event.stageTimestamp.timestamp(),
+        "dryRun=" in event.requestURI,
+    )
+
+
+class AuditLog:
+    """The log of a running server, read as it grows."""
+
+    def __init__(self, path: Path) -> None:
+        self.entries: list[Entry] = []
+        self._file = path.open("rb")
+        self._tail = b""
+
+    def poll(self) -> int:
+        """Takes what is new and returns how many entries there are; the rest of a large piece comes next time."""
+        *lines, self._tail = (self._tail + self._file.read(CHUNK)).split(b"\n")
+        self.entries.extend(entry for line in lines if line and (entry := entry_of(line)) is not None)
+        return len(self.entries)
+
+    def catch_up(self) -> int:
+        """Takes all that is there: a mark for `since`."""
+        count = -1
+        while count != (count := self.poll()):
+            pass
+        return count
+
+    def since(self, mark: int) -> list[Entry]:
+        self.catch_up()
+        return self.entries[mark:]
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Counts(NamedTuple):
+    """Requests by column. Leases are in none of the others, and neither are Events, status or dry runs."""
+
+    writes: int = 0
+    reads: int = 0
+    events: int = 0
+    status: int = 0
+    dry_runs: int = 0
+    leases: int = 0
+    failed: int = 0
+    """Of the writes, those that the server refused."""
+
+
+def column(entry: Entry) -> str:
+    if entry.resource in ("leases", "events"):
+        return entry.resource
+    if not entry.is_write:
+        return "reads"
+    if entry.dry:
+        return "dry_runs"
+    return "status" if entry.subresource == "status" else "writes"
+
+
+def count(entries: Iterable[Entry]) -> Counts:
+    listed = list(entries)
+    found = Counter(map(column, listed))
+    failed = sum(1 for entry in listed if column(entry) == "writes" and not entry.is_good)
+    return Counts(
+        **{name: found[name] for name in ("writes", "reads", "events", "status", "dry_runs", "leases")}, failed=failed
+    )
+
+
+def by(entries: Iterable[Entry], user: str) -> list[Entry]:
+    return [entry for entry in entries if entry.user == user]
+
+
+def agents(entries: Iterable[Entry]) -> tuple[str, ...]:
+    return tuple(sorted({entry.agent for entry in entries}))
+
+
+def written(entries: Iterable[Entry], name: str, resource: str = "secrets") -> dict[str, float]:
+    """When each namespace last had a good write of the object of this name."""
+    return {
+        entry.namespace: entry.ended
+        for entry in sorted(entries, key=lambda entry: entry.ended)
+        if entry.resource == resource and entry.name == name and entry.is_write and entry.is_good and not entry.dry
+    }
+
+
+def created(entries: Iterable[Entry], resource: str) -> dict[str, float]:
+    """When each cluster-wide object of this resource was made, by name."""
+    return {
+        entry.name: entry.ended
+        for entry in entries
+        if entry.resource == resource and entry.verb == "create" and entry.is_good
+    }

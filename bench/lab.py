@@ -1,0 +1,162 @@
+"""One control plane with its namespaces, its audit log, the benchmark's own client and the controller's identity."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench import procfs
+from bench.audit import AuditLog, Entry, by, written
+from bench.bare import Bare, BareError, bare, encode, spread
+from bench.controller import Controller
+from bench.figures import Cpu
+from bench.options import Options
+from bench.secrets import Source
+from samara.devcluster import Devcluster, DevclusterOptions
+from samara.devcluster.cluster import APISERVER, ETCD
+
+ADMIN = "bench"
+BARE = "bench-bare"
+CONTROLLER = "bench-controller"
+CONTROLLER_MANAGER = "system:kube-controller-manager"
+ALL_RIGHTS = "system:masters"
+POLL = 0.02
+WORKERS = 16
+PATIENCE = 120.0
+"""Seconds without any progress after which a wait is given up."""
+CONTROLLER_MANAGER_QPS = 5000
+
+
+def say(text: str) -> None:
+    print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
+
+
+@dataclass(slots=True)
+class Lab:
+    options: Options
+    cluster: Devcluster
+    log: AuditLog
+    admin: Bare
+    bare: Bare
+    kubeconfig: Path
+    namespaces: list[str] = field(default_factory=list)
+    runs: int = 0
+
+    # namespaces and sources
+
+    async def grow(self, total: int) -> None:
+        """Adds namespaces and waits until the server's own controllers are done with them."""
+        say(f"making {total - len(self.namespaces)} namespaces")
+        names = [f"n-{number:05}" for number in range(len(self.namespaces), total)]
+        await spread(names, WORKERS, self.add_namespace)
+        await self.until(self._has_root_ca, "the configuration of every namespace")
+        await self.quiet(lambda entry: entry.is_write, 1.0)
+
+    async def add_namespace(self, name: str) -> None:
+        self.namespaces.append(name)
+        await self.make_namespace(name)
+
+    async def make_namespace(self, name: str) -> None:
+        await self.admin.send("POST", "/api/v1/namespaces", encode({"metadata": {"name": name}}))
+
+    def _has_root_ca(self) -> bool:
+        made = by(self.log.entries, CONTROLLER_MANAGER)
+        filled = written(made, "kube-root-ca.crt", "configmaps").keys() & written(made, "default", "serviceaccounts")
+        return filled >= set(self.namespaces)
+
+    async def write(self, source: Source) -> None:
+        method, path = ("PUT", source.path) if source.edition else ("POST", source.folder)
+        await self.admin.send(method, path, source.body())
+
+    async def verify(self, source: Source) -> None:
+        """Every namespace has the copy with the content of the source, or the figures mean nothing."""
+        found = await self.admin.get("/api/v1/secrets", fieldSelector=f"metadata.name={source.name}")
+        right = {each["metadata"]["namespace"] for each in found["items"] if each.get("data") == source.data}
+        missing = set(self.namespaces) - right
+        if missing:
+            raise BareError(f"{len(missing)} namespaces lack a right copy of {source.name}, such as {min(missing)}")
+
+    # waiting
+
+    async def until(self, done: Callable[[], bool], what: str) -> None:
+        """Follows the log until something is true; gives up when nothing is written for long."""
+        seen, moved = -1, time.monotonic()
+        while not done():
+            await asyncio.sleep(POLL)
+            count = self.log.poll()
+            if count != seen:
+                seen, moved = count, time.monotonic()
+            if time.monotonic() - moved > PATIENCE:
+                raise BareError(f"waited in vain for {what}")
+
+    async def copied(self, source: Source, mark: int) -> None:
+        """Waits until every namespace has had a write of this source's copy since the mark."""
+        missing = set(self.namespaces)
+        at = mark
+
+        def done() -> bool:
+            nonlocal at
+            fresh, at = self.log.entries[at:], len(self.log.entries)
+            missing.difference_update(written(by(fresh, CONTROLLER), source.name))
+            return not missing
+
+        await self.until(done, f"the copies of {source.name}")
+
+    async def quiet(self, what: Callable[[Entry], bool], seconds: float = 0.5) -> None:
+        """Waits until no such request has been made for a while."""
+        at, since = self.log.catch_up(), time.monotonic()
+        while time.monotonic() - since < seconds:
+            await asyncio.sleep(POLL)
+            self.log.poll()
+            if any(map(what, self.log.entries[at:])):
+                since = time.monotonic()
+            at = len(self.log.entries)
+
+    async def settled(self) -> None:
+        """Waits until the controller writes no more; its Events come up to a second later."""
+        await self.quiet(lambda entry: entry.user == CONTROLLER and entry.is_write and entry.resource != "leases", 1.5)
+
+    # the controller
+
+    @contextmanager
+    def running(self) -> Iterator[Controller]:
+        """A controller that has just been started."""
+        self.runs += 1
+        controller = Controller(self.options, self.kubeconfig, self.cluster.data / f"controller-{self.runs}.log")
+        try:
+            yield controller
+        finally:
+            controller.stop()
+
+    @asynccontextmanager
+    async def ready(self) -> AsyncIterator[Controller]:
+        """A controller that is ready and has nothing to do."""
+        with self.running() as controller:
+            if self.options.ready_url:
+                await controller.ready()
+            await self.settled()
+            yield controller
+
+    def cpu(self, client: float) -> Cpu:
+        pids = self.cluster.pids
+        return Cpu(procfs.cpu_seconds(pids[APISERVER]), procfs.cpu_seconds(pids[ETCD]), client)
+
+
+@asynccontextmanager
+async def lab(options: Options, namespaces: int) -> AsyncIterator[Lab]:
+    """A fresh control plane; its data is thrown away in the end, which is faster than deleting anything."""
+    say("starting a control plane")
+    with Devcluster(DevclusterOptions(controller_manager_qps=CONTROLLER_MANAGER_QPS)) as cluster:
+        users = [cluster.kubeconfig_for(user, [ALL_RIGHTS]) for user in (ADMIN, BARE, CONTROLLER)]
+        log = AuditLog(cluster.audit_log)
+        async with bare(users[0], ADMIN) as admin, bare(users[1], BARE) as loop:
+            made = Lab(options, cluster, log, admin, loop, users[2])
+            await made.make_namespace(options.home)
+            await made.grow(namespaces)
+            yield made
+        log.close()

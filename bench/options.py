@@ -1,0 +1,110 @@
+"""What can be asked of the benchmark."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+
+PHASES = ("fill", "change", "latency", "rest", "restart", "memory", "large")
+OURS = "{python} -m samara.cli.main run --kubeconfig {kubeconfig} --http-address 127.0.0.1:{port}"
+READY = "http://127.0.0.1:{port}/readyz"
+SYNCED = "http://127.0.0.1:{port}/syncz"
+METRICS = "http://127.0.0.1:{port}/metrics"
+FULL = 10_000
+SMALL = 1_000
+"""Namespaces at which memory and the time to ready are judged."""
+SOURCES = 10
+"""Of the large run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    namespaces: int
+    only: frozenset[str]
+    controller: str
+    copies: int
+    rest: float
+    unrelated: int
+    rounds: int
+    trial: int
+    fresh: int
+    small: int
+    home: str
+    annotations: dict[str, str]
+    labels: dict[str, str]
+    ready_url: str
+    synced_url: str
+    metrics_url: str
+    out: str
+
+    def wants(self, *phases: str) -> bool:
+        return any(phase in self.only for phase in phases)
+
+
+def parse(arguments: list[str] | None = None) -> Options:
+    given = _parser().parse_args(arguments)
+    namespaces = given.namespaces or (FULL if given.full else SMALL)
+    chosen = frozenset(given.only.split(",")) if given.only else _usual(given.full or given.copies)
+    return Options(
+        namespaces,
+        chosen,
+        given.controller,
+        given.copies or SOURCES * FULL,
+        given.rest,
+        given.unrelated,
+        given.rounds,
+        min(given.trial, namespaces),
+        given.fresh,
+        given.small,
+        given.source_namespace,
+        dict(given.source_annotation or [("secret-copy/namespaces", "")]),
+        dict(given.source_label),
+        given.ready_url,
+        given.synced_url,
+        given.metrics_url,
+        given.out,
+    )
+
+
+def _usual(large: bool) -> frozenset[str]:
+    return frozenset(PHASES) if large else frozenset(PHASES) - {"large"}
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"expected key=value, found {text!r}")
+    return key, value
+
+
+def _phases(text: str) -> str:
+    for name in text.split(","):
+        if name not in PHASES:
+            raise argparse.ArgumentTypeError(f"expected some of {','.join(PHASES)}, found {name!r}")
+    return text
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    add = parser.add_argument
+    add("--namespaces", type=int, metavar="N", help=f"how many the fan-outs go to (default {SMALL}, {FULL} if --full)")
+    add("--full", action="store_true", help=f"{FULL} namespaces, and the large run too")
+    add("--only", type=_phases, metavar="PHASES", help=f"some of {','.join(PHASES)}")
+    add("--copies", type=int, metavar="N", help=f"do the large run, with this many copies of {SOURCES} sources")
+    add("--rest", type=float, default=60.0, metavar="S", help="seconds at rest")
+    add("--unrelated", type=int, default=5000, metavar="N", help="Secrets of 10 KiB that are nobody's business")
+    add("--rounds", type=int, default=3, metavar="N", help="how often bare client and controller take turns")
+    add("--trial", type=int, default=2000, metavar="N", help="writes in one trial of the bare client")
+    add("--fresh", type=int, default=200, metavar="N", help="namespaces made one after another for the latency")
+    add("--small", type=int, default=SMALL, metavar="N", help="namespaces of the memory phase")
+    add("--out", default="bench/out", metavar="FOLDER", help="where the JSON goes")
+    theirs = parser.add_argument_group("another controller")
+    add = theirs.add_argument
+    add("--controller", default=OURS, metavar="COMMAND", help="may use {kubeconfig}, {port} and {python}")
+    add("--source-namespace", default="admin", metavar="NAME", help="where its sources live")
+    add("--source-annotation", type=_pair, action="append", metavar="K=V", help="what makes a Secret its source")
+    add("--source-label", type=_pair, action="append", default=[], metavar="K=V")
+    add("--ready-url", default=READY, metavar="URL", help="200 when it is ready; empty: when it has been quiet")
+    add("--synced-url", default=SYNCED, metavar="URL", help="200 when all is in sync; may not exist")
+    add("--metrics-url", default=METRICS, metavar="URL", help="may name the longest stall of its loop")
+    return parser

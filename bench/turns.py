@@ -1,0 +1,75 @@
+"""Fill and change, in turns with the bare client, since the machine is never the same twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bench.audit import agents, by
+from bench.baseline import Baseline
+from bench.controller import Controller
+from bench.figures import Burst, Who, fan_out, ratios
+from bench.lab import ADMIN, CONTROLLER, Lab, say
+from bench.secrets import Source
+
+
+@dataclass(slots=True)
+class Turns:
+    baseline: Baseline = field(default_factory=Baseline)
+    fills: list[Burst] = field(default_factory=list)
+    changes: list[Burst] = field(default_factory=list)
+    agents: tuple[str, ...] = ()
+
+    def fill_ratios(self) -> list[float]:
+        return ratios([each.per_second for each in self.fills], [pair[0].per_second for pair in self.baseline.rounds])
+
+    def change_ratios(self) -> list[float]:
+        return ratios([each.per_second for each in self.changes], [pair[1].per_second for pair in self.baseline.rounds])
+
+    def fill_cpu_ratios(self) -> list[float]:
+        used = [each.cpu_ms.serving for each in self.fills]
+        return ratios(used, [pair[0].cpu_ms.serving for pair in self.baseline.rounds])
+
+    def change_cpu_ratios(self) -> list[float]:
+        used = [each.cpu_ms.serving for each in self.changes]
+        return ratios(used, [pair[1].cpu_ms.serving for pair in self.baseline.rounds])
+
+
+async def take_turns(lab: Lab) -> Turns:
+    turns = Turns()
+    await turns.baseline.choose(lab)
+    await turns.baseline.again(lab)
+    for number in range(1, lab.options.rounds + 1):
+        await _turn(lab, turns, Source(lab.options, f"turn-{number}"))
+        await turns.baseline.again(lab)
+    return turns
+
+
+async def _turn(lab: Lab, turns: Turns, source: Source) -> None:
+    mark = lab.log.catch_up()
+    async with lab.ready() as controller:
+        turns.fills.append(await fan(lab, controller, source))
+        say(f"fill: {_shown(turns.fills[-1])}")
+        if lab.options.wants("change"):
+            turns.changes.append(await fan(lab, controller, source.changed()))
+            say(f"change: {_shown(turns.changes[-1])}")
+    turns.agents = agents(by(lab.log.since(mark), CONTROLLER))
+
+
+async def fan(lab: Lab, controller: Controller, source: Source) -> Burst:
+    """Writes the source, and measures until every namespace has its copy."""
+    mark, before = lab.log.catch_up(), lab.cpu(controller.cpu())
+    await lab.write(source)
+    await lab.copied(source, mark)
+    used = lab.cpu(controller.cpu()).since(before)
+    await lab.settled()
+    await lab.verify(source)
+    controller.check()
+    return fan_out(lab.log.since(mark), Who(ADMIN, source.name), Who(CONTROLLER, source.name), used)
+
+
+def _shown(burst: Burst) -> str:
+    cpu = burst.cpu_ms
+    return (
+        f"{burst.copies} copies, {burst.per_second:.0f}/s, {burst.per_copy(burst.counts.writes):.3f} writes a copy; "
+        f"CPU ms a copy: server {cpu.server:.2f}, etcd {cpu.etcd:.2f}, controller {cpu.client:.2f}"
+    )

@@ -1,0 +1,53 @@
+"""Says what `make test` is going to build on this machine, and about how long that takes.
+
+Run by any Python, before anything is installed: only the standard library is used.
+"""
+
+import os
+import sys
+import types
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SUITE = "about 25 minutes on two cores"
+
+
+def bare_binaries() -> types.ModuleType:
+    """The module that finds the control plane, without its package, whose dependencies may not be there yet."""
+    sys.path.insert(0, str(ROOT / "src"))
+    package = types.ModuleType("samara.devcluster")
+    package.__path__ = [str(ROOT / "src" / "samara" / "devcluster")]
+    sys.modules["samara.devcluster"] = package
+    from samara.devcluster import binaries
+
+    return binaries
+
+
+def control_plane() -> str:
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    if assets:
+        return f"the control plane of KUBEBUILDER_ASSETS ({assets}) is used: nothing to build"
+    binaries = bare_binaries()
+    recipe = binaries.read_recipe()
+    folder = binaries.cache_folder() / recipe.key
+    if (folder / "kube-apiserver").exists():
+        return f"the control plane is there, in {folder}: nothing to build"
+    return (
+        f"a control plane (Kubernetes {recipe.kubernetes} and etcd) from Go modules, into {folder}: "
+        "about 6 minutes on two cores, once per version"
+    )
+
+
+def environment() -> str:
+    if (ROOT / ".venv" / ".installed").exists():
+        return "the virtual environment is there, in .venv"
+    return "a virtual environment in .venv, from the pinned requirements: about a minute"
+
+
+def main() -> None:
+    lines = ("What this needs, and makes where it is missing:", f"  - {environment()}", f"  - {control_plane()}")
+    sys.stdout.write("\n".join((*lines, f"Then the checks and all tests: {SUITE}.")) + "\n")
+
+
+if __name__ == "__main__":
+    main()

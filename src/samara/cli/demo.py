@@ -1,0 +1,67 @@
+"""`samara demo`: a real local control plane, the operator, the examples, and a guided look at the result."""
+
+from __future__ import annotations
+
+import signal
+import time
+from types import FrameType
+
+import click
+
+from samara.demo.screen import Screen
+from samara.demo.stage import DemoError, Stage
+from samara.demo.walk import Walk, timed
+from samara.devcluster import DevclusterError, find
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@click.command("demo")
+@click.option("--keep", is_flag=True, help="Skip the walk; keep cluster and operator up until Ctrl-C.")
+@click.pass_context
+def command(context: click.Context, keep: bool) -> None:
+    """Start a cluster of its own, the operator and the examples; walk through them; remove it all."""
+    for number in _SIGNALS:
+        signal.signal(number, _interrupt)
+    screen = Screen()
+    try:
+        show(screen, keep)
+    except KeyboardInterrupt:
+        screen.title("Stopped. Nothing is left of it.")
+        context.exit(0 if keep else 128 + signal.SIGINT)
+    except DevclusterError as error:
+        raise DemoError(str(error)) from error
+    screen.say("The cluster, the operator and their data are gone.")
+
+
+def show(screen: Screen, keep: bool) -> None:
+    screen.title("Samara on a real Kubernetes API server, on this machine only")
+    with Stage(find(screen.say)) as stage:
+        screen.took("etcd, kube-apiserver and kube-controller-manager are up", timed(stage.start_cluster))
+        screen.took("samara run is up and in sync", timed(lambda: _start_operator(stage, keep)))
+        if keep:
+            _keep(stage, screen)
+        Walk(stage, screen).all()
+
+
+def _start_operator(stage: Stage, keep: bool) -> None:
+    kubeconfig = stage.cluster.kubeconfig_for("samara", ["system:masters"])
+    stage.start_operator(kubeconfig, log_to_terminal=keep)
+
+
+def _keep(stage: Stage, screen: Screen) -> None:
+    """Until a signal, or until something ends by itself."""
+    Walk(stage, screen).sources()
+    screen.title("All of it runs until Ctrl-C. In a second terminal:")
+    click.echo(f"export KUBECONFIG={stage.cluster.kubeconfig}")
+    click.echo(f"export PATH={stage.cluster.binaries.kubectl.parent}:$PATH")
+    while True:
+        stage.check()
+        time.sleep(0.5)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    # Only once: a second signal must not interrupt the clean-up that the first one began.
+    for each in _SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+    raise KeyboardInterrupt

@@ -1,0 +1,114 @@
+"""A control plane and an operator beside it, both gone at the end whatever happens."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from samara.devcluster import Binaries, Devcluster
+from samara.devcluster.process import leashed
+from samara.devcluster.wire import answers, free_port
+from samara.kube.errors import SamaraError
+
+READY = 60.0
+GRACE = 15.0
+_POLL = 0.02
+_TAIL = 2000
+
+
+class DemoError(SamaraError):
+    """The demo cannot go on."""
+
+
+class Operator:
+    """`samara run` as a process of its own, which the kernel ends with us."""
+
+    def __init__(self, kubeconfig: Path, folder: Path, log_to_terminal: bool) -> None:
+        self._address = f"127.0.0.1:{free_port()}"
+        self._log = folder / "samara.log"
+        arguments = ("run", f"--kubeconfig={kubeconfig}", f"--http-address={self._address}")
+        # -P: a folder named samara where the user stands must not be taken for ours.
+        command = leashed(sys.executable, "-P", "-m", "samara.cli.main", *arguments)
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(  # noqa: S603
+                command,
+                cwd=folder,
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=None if log_to_terminal else log,
+                process_group=0,  # Ctrl-C goes to us alone, so that things end in order
+            )
+
+    def is_ready(self) -> bool:
+        if self.has_ended():
+            said = self._log.read_text(errors="replace")[-_TAIL:].strip()
+            raise DemoError(f"the operator ended by itself; the end of its log: {said or 'nothing'}")
+        return answers(f"http://{self._address}", "/syncz")
+
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def stop(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _environment() -> dict[str, str]:
+    """Ours, without what would make the operator another one than the demo's."""
+    return {
+        name: value for name, value in os.environ.items() if name != "KUBECONFIG" and not name.startswith("SAMARA_")
+    }
+
+
+class Stage:
+    """`start_cluster` and then `start_operator` fill it; when it is left, nothing remains."""
+
+    def __init__(self, binaries: Binaries) -> None:
+        self.cluster = Devcluster(binaries=binaries)
+        self._operator: Operator | None = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def start_cluster(self) -> None:
+        self._stack.enter_context(self.cluster)
+
+    def start_operator(self, kubeconfig: Path, *, log_to_terminal: bool = False) -> None:
+        """Returns when the operator has listed, planned and written all there was."""
+        self._operator = Operator(kubeconfig, self.cluster.data, log_to_terminal)
+        self._stack.callback(self._operator.stop)
+        self.wait_for("the operator", self._operator.is_ready)
+
+    def check(self) -> None:
+        """Raises where something that must run has ended by itself."""
+        ended = self.cluster.ended()
+        if ended is not None:
+            raise DemoError(f"{ended} ended by itself, so everything was stopped")
+        if self._operator is not None and self._operator.has_ended():
+            raise DemoError("the operator ended by itself, so everything was stopped")
+
+    def wait_for(self, what: str, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + READY
+        while not condition():
+            self.check()
+            if time.monotonic() > deadline:
+                raise DemoError(f"expected {what} within {READY:.0f} s; it did not come")
+            time.sleep(_POLL)

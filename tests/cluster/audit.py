@@ -1,0 +1,135 @@
+"""The server's audit log as the tests read it: every request, who sent it, what it carried and what came back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+
+from samara import __version__
+
+OPERATOR = f"samara/{__version__}"
+MUTATING = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+_COUNTED = frozenset({"secrets", "namespaces"})
+"""O2 counts writes to sources, copies and Namespaces; everything else is counted apart."""
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One request, once it was answered."""
+
+    verb: str
+    agent: str
+    user: str
+    uri: str
+    resource: str
+    subresource: str
+    namespace: str
+    name: str
+    code: int
+    received: float
+    answered: float
+    request: Json
+    response: Json
+
+    @property
+    def ours(self) -> bool:
+        return self.agent == OPERATOR
+
+    @property
+    def mutating(self) -> bool:
+        return self.verb in MUTATING
+
+    @property
+    def dry_run(self) -> bool:
+        return "dryRun" in parse_qs(urlsplit(self.uri).query)
+
+    @property
+    def done(self) -> bool:
+        return 200 <= self.code < 300
+
+    @property
+    def address(self) -> tuple[str, str]:
+        name = self.name or str((self.response.get("metadata") or {}).get("name") or "")
+        return self.namespace, name or str(((self.request.get("metadata") or {}).get("name")) or "")
+
+    @property
+    def counted(self) -> bool:
+        """A write of ours to a source, a copy or a Namespace, dry runs left out."""
+        return self.ours and self.mutating and self.resource in _COUNTED and not self.dry_run
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.verb} {self.resource}/{self.subresource} {'/'.join(self.address)} by {self.user}"
+
+
+_decode = msgspec.json.Decoder().decode
+
+
+class Audit:
+    """Reads one log from where the test began."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._start = path.stat().st_size
+        self._read = self._start
+        self._events: list[Event] = []
+
+    def mark(self) -> int:
+        """A place in the log, to count from later."""
+        return len(self.events())
+
+    def events(self) -> list[Event]:
+        """Everything since the test began."""
+        with self._path.open("rb") as file:
+            file.seek(self._read)
+            raw = file.read()
+        whole = raw[: raw.rfind(b"\n") + 1]
+        self._read += len(whole)
+        self._events.extend(_event(line) for line in whole.splitlines() if line)
+        return self._events
+
+    def since(self, mark: int) -> list[Event]:
+        return self.events()[mark:]
+
+    def writes(self, mark: int = 0) -> list[Event]:
+        """The operators' writes to sources, copies and Namespaces, also those that were refused."""
+        return [event for event in self.since(mark) if event.counted]
+
+    def ours(self, mark: int = 0) -> Iterator[Event]:
+        return (event for event in self.since(mark) if event.ours)
+
+
+def _event(line: bytes) -> Event:
+    raw = _decode(line)
+    place = raw.get("objectRef") or {}
+    return Event(
+        verb=raw["verb"],
+        agent=raw.get("userAgent", ""),
+        user=(raw.get("user") or {}).get("username", ""),
+        uri=raw["requestURI"],
+        resource=place.get("resource", ""),
+        subresource=place.get("subresource", ""),
+        namespace=place.get("namespace", ""),
+        name=place.get("name", ""),
+        code=(raw.get("responseStatus") or {}).get("code", 0),
+        received=_time(raw["requestReceivedTimestamp"]),
+        answered=_time(raw["stageTimestamp"]),
+        request=_kept(raw, "requestObject"),
+        response=_kept(raw, "responseObject"),
+    )
+
+
+def _kept(raw: Json, field: str) -> Json:
+    """A body, unless it is a list: the tests' own lists would fill the memory."""
+    body = raw.get(field)
+    return {} if not isinstance(body, dict) or "items" in body else body
+
+
+def _time(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()

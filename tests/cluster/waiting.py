@@ -1,0 +1,42 @@
+"""Waits for a condition instead of for time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def eventually(condition: Callable[[], T], deadline: float = 20.0, every: float = 0.03) -> T:
+    """The first truthy answer; an answer that is a list of faults counts as true when it is empty: see `no_faults`."""
+    end = time.monotonic() + deadline
+    while True:
+        found = condition()
+        if found:
+            return found
+        assert time.monotonic() < end, f"not true within {deadline:g} s: {_named(condition)}"
+        time.sleep(every)
+
+
+def no_faults(faults: Callable[[], list[str]], deadline: float = 20.0, every: float = 0.05) -> None:
+    """Waits until a list of faults is empty; else fails with the last one."""
+    end = time.monotonic() + deadline
+    while found := faults():
+        assert time.monotonic() < end, f"after {deadline:g} s still {len(found)} faults:\n" + "\n".join(found[:20])
+        time.sleep(every)
+
+
+def never(condition: Callable[[], object], seconds: float, every: float = 0.05) -> None:
+    """Fails as soon as the condition is true within a window: the only place where time itself is waited for."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = condition()
+        assert not found, f"{_named(condition)} came true: {found}"
+        time.sleep(every)
+
+
+def _named(condition: Callable[[], object]) -> str:
+    code = getattr(condition, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(condition)
