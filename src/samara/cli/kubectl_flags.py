@@ -11,17 +11,21 @@ from typing import Any, TypeVar
 import click
 
 from samara.kube.auth import Access, load
-from samara.kube.errors import ConfigError
-from samara.settings.durations import parse_duration
+from samara.settings.durations import FORM, parse_duration
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+ENDLESS = 86_400.0
+"""kubectl's `0`: no timeout. A day is as good, and ends."""
 
 _FLAGS = (
     click.option("--kubeconfig", metavar="FILE", help="Path of the kubeconfig file."),
     click.option("--context", metavar="NAME", help="The kubeconfig context to use."),
     click.option("-n", "--namespace", metavar="NAME", help="The namespace, where the command has one."),
     click.option("--as", "as_user", metavar="USER", help="Act as this user."),
-    click.option("--request-timeout", default="30s", metavar="DURATION", help="How long one request may take."),
+    click.option(
+        "--request-timeout", default="30s", show_default=True, metavar="DURATION", help="How long a request may take."
+    ),
 )
 
 
@@ -63,7 +67,8 @@ def kubectl_flags(command: F) -> F:
 
 
 def _seconds(text: str) -> float:
-    try:
-        return parse_duration(text) or 86_400.0
-    except ValueError as fault:
-        raise ConfigError(f"--request-timeout {text!r}: {fault}") from fault
+    """As kubectl reads it: a duration, or a bare number of seconds."""
+    seconds = float(text) if text.isdecimal() and len(text) < 10 else parse_duration(text)
+    if seconds is None:
+        raise click.UsageError(f"--request-timeout: expected {FORM}, found {text!r}")
+    return seconds or ENDLESS

@@ -21,6 +21,7 @@ from samara.kube.errors import AlreadyExists, Conflict, NotFound, SamaraError
 
 CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps")
 NAME = "samara-holds"
+EVERY = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +60,25 @@ class HoldBook:
         self._client = client
         self._ref = Ref(CONFIG_MAP, namespace, NAME)
         self._holds = holds
-        self._written: dict[str, str] | None = None
+        self._found: dict[str, str] = {}
+        """What was written down before this process started."""
+        self._texts: dict[str, tuple[str, str]] = {}
+        """What this process has written of each hold: the digest of its set, and the text."""
+        self._written: dict[str, str] = {}
 
     async def load(self) -> None:
         """At the start: what was held before is held again, with its whole time."""
         try:
             config_map = decode(await self._client.get(address(self._ref)))
         except NotFound:
-            self._written = {}
             return
-        self._written = config_map.get("data") or {}
+        self._found = self._written = config_map.get("data") or {}
         self._holds.remembered = {entry.key for entry in entries(config_map).values()}
 
     async def run(self, answered: Callable[[Key, str], None]) -> None:
         """Once a second, and only while something is held or has to be written down."""
         while True:
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(EVERY)
             try:
                 if self._holds.held:
                     for key, word in await self._answers():
@@ -88,7 +92,7 @@ class HoldBook:
         try:
             told = entries(decode(await self._client.get(address(self._ref))))
         except NotFound:
-            self._written = None
+            self._written = {}
             return []
         found = []
         for key, hold in self._holds.held.items():
@@ -98,23 +102,22 @@ class HoldBook:
         return found
 
     async def _write(self) -> None:
-        """Writes only where something differs; an answer that is being followed goes with its hold."""
-        wanted = {entry_name(str(key)): hold for key, hold in self._holds.held.items()}
-        wanted_texts = {name: self._text(hold) for name, hold in wanted.items()}
+        """Writes only where a set came, changed or went."""
+        held = {entry_name(hold.key): self._text(hold) for hold in self._holds.held.values()}
         waiting = {entry_name(key) for key in self._holds.remembered}
-        before = self._written or {}
-        kept = {name: text for name, text in before.items() if name in waiting and name not in wanted_texts}
-        texts = {**kept, **{name: _same(before.get(name), text) for name, text in wanted_texts.items()}}
-        if texts == before:
-            return
-        await self._send(texts)
-        self._written = texts
+        texts = {**{name: text for name, text in self._found.items() if name in waiting}, **held}
+        if texts != self._written:
+            await self._send(texts)
+            self._written = texts
 
     def _text(self, hold: Hold) -> str:
-        return json.dumps(
-            asdict(Entry(hold.key, hold.count, self._stamp(hold.since), self._stamp(hold.until), hold.digest)),
-            sort_keys=True,
-        )
+        """The same text for the same set: times that only jitter are no news."""
+        digest, text = self._texts.get(hold.key, ("", ""))
+        if digest != hold.digest:
+            entry = Entry(hold.key, hold.count, self._stamp(hold.since), self._stamp(hold.until), hold.digest)
+            text = json.dumps(asdict(entry), sort_keys=True)
+            self._texts[hold.key] = (hold.digest, text)
+        return text
 
     def _stamp(self, moment: float) -> str:
         if moment == inf:
@@ -122,23 +125,12 @@ class HoldBook:
         return datetime.fromtimestamp(time.time() + self._holds.left(moment), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     async def _send(self, texts: dict[str, str]) -> None:
-        meta = {"name": NAME, "namespace": self._ref.namespace, "labels": {"app.kubernetes.io/name": "samara-holds"}}
-        sent = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": texts}
+        meta = {"name": NAME, "namespace": self._ref.namespace, "labels": {"app.kubernetes.io/name": NAME}}
+        sent = encode({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": texts})
         try:
-            await self._client.request("PUT", address(self._ref), encode(sent), params=AS_US)
+            await self._client.request("PUT", address(self._ref), sent, params=AS_US)
         except NotFound:
-            await self._client.request("POST", collection(CONFIG_MAP, self._ref.namespace), encode(sent), params=AS_US)
-
-
-def _same(before: str | None, now: str) -> str:
-    """The text as it was, where the set and the count are the same: times that only jitter are no news."""
-    if before is None:
-        return now
-    try:
-        old, new = json.loads(before), json.loads(now)
-    except ValueError:
-        return now
-    return before if (old.get("set"), old.get("key")) == (new["set"], new["key"]) else now
+            await self._client.request("POST", collection(CONFIG_MAP, self._ref.namespace), sent, params=AS_US)
 
 
 async def answer(client: Client, namespace: str, key: str, word: str) -> Entry | None:

@@ -115,6 +115,10 @@ class Holds:
         self._discarded.discard(key)
         self.remembered.discard(str(key))
 
+    def settle(self, planned: Iterable[Key]) -> None:
+        """Everything has been planned: what was held before a restart and is no key any more is forgotten."""
+        self.remembered &= {str(key) for key in planned}
+
     def due(self) -> list[Key]:
         """The held sets whose time is over."""
         return [key for key, hold in self.held.items() if hold.until <= self._clock()]

@@ -168,6 +168,7 @@ class Engine:
         if self.synced or not listed or busy:
             return
         self.synced = True
+        self.desk.holds.settle(self.tallies)
         log.info("synced", sources=len(self.tallies))
 
     async def _resync_now_and_then(self) -> None:

@@ -1,0 +1,64 @@
+"""Answers in the form that was asked for: JSON, YAML, or a table that fits a terminal and a pipe alike."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+import yaml
+
+_Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+def emit(shape: Mapping[str, Any], form: str, table: Callable[[], None]) -> None:
+    """Prints one answer."""
+    if form == "json":
+        click.echo(json.dumps(shape, indent=2, ensure_ascii=False))
+    elif form == "yaml":
+        click.echo(as_yaml([shape]), nl=False)
+    else:
+        table()
+
+
+def as_yaml(documents: Iterable[Mapping[str, Any]]) -> str:
+    return yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1000)
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Columns as wide as their widest cell; on a terminal the header stands out and long cells are folded."""
+    cells = [[_cell(each) for each in row] for row in rows]
+    if sys.stdout.isatty():
+        _rich(headers, cells)
+    else:
+        _plain([list(headers), *cells])
+
+
+def _cell(value: object) -> str:
+    """One line, and nothing in it that a terminal would obey."""
+    return "".join(char if char.isprintable() else "·" for char in str(value))
+
+
+def _plain(lines: list[list[str]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def _rich(headers: Sequence[str], rows: list[list[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for header in headers:
+        made.add_column(header, overflow="fold")
+    for row in rows:
+        made.add_row(*map(Text, row))
+    Console(highlight=False).print(made)
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

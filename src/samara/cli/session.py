@@ -1,0 +1,156 @@
+"""One command's conversation with one cluster: the connection, the settings that hold there, and what was seen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from samara.app import rules_of, table_of
+from samara.cli.base import note
+from samara.cli.kubectl_flags import Cluster
+from samara.core.allow import Rules
+from samara.core.model import Key, Ref
+from samara.core.table import Table
+from samara.core.write import Plan
+from samara.engine.holdbook import CONFIG_MAP, NAME, Entry, entries
+from samara.kube.auth import Access
+from samara.kube.client import Client, address, collection
+from samara.kube.codec import decode
+from samara.kube.errors import Forbidden, NotFound, SamaraError
+from samara.kube.snapshot import Snapshot, take
+from samara.settings import Settings, load, parse
+
+LABEL = "app.kubernetes.io/name=samara"
+FILE = "config.yaml"
+_BRIEFLY = 3.0
+"""A command that can do without a cluster waits this long for one."""
+
+T = TypeVar("T")
+
+
+def wait_for(answer: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """The operator's settings as the cluster holds them, and where they were found."""
+
+    namespace: str
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A connection, and the settings by which its answers are given."""
+
+    client: Client
+    access: Access
+    settings: Settings
+    installed: Installed | None
+
+    @property
+    def table(self) -> Table:
+        return table_of(self.settings)
+
+    @property
+    def rules(self) -> Rules:
+        rules = rules_of(self.settings, self.access)
+        own = (self.installed.namespace,) if self.installed is not None else ()
+        return replace(rules, protected=(*rules.protected, *own))
+
+    @property
+    def home(self) -> str:
+        """The namespace of the operator: where its settings are, else the one that was named."""
+        return self.installed.namespace if self.installed is not None else self.access.namespace
+
+    async def held(self) -> dict[str, Entry]:
+        """What the brake holds, by key."""
+        try:
+            return entries(decode(await self.client.get(address(Ref(CONFIG_MAP, self.home, NAME)))))
+        except NotFound:
+            return {}
+
+
+@asynccontextmanager
+async def session(cluster: Cluster, config: str | None) -> AsyncIterator[Session]:
+    given = load(config) if config is not None else None
+    access = cluster.access()
+    async with Client(access, timeout=cluster.timeout) as client:
+        installed = await _installed(client, access.namespace)
+        yield Session(client, access, given if given is not None else _told(installed), installed)
+
+
+async def _installed(client: Client, namespace: str) -> Installed | None:
+    """The ConfigMap with the operator's settings, in any namespace, or in this one where that is all we may read."""
+    for where in ("", namespace):
+        try:
+            raw = await client.get(collection(CONFIG_MAP, where), {"labelSelector": LABEL})
+        except Forbidden:
+            continue
+        return _chosen(decode(raw).get("items") or [], namespace)
+    return None
+
+
+def _chosen(config_maps: list[dict[str, Any]], namespace: str) -> Installed | None:
+    found = [
+        Installed(each["metadata"]["namespace"], each["metadata"]["name"], each["data"][FILE])
+        for each in config_maps
+        if FILE in (each.get("data") or {})
+    ]
+    if len(found) > 1:
+        names = ", ".join(f"{each.namespace}/{each.name}" for each in found)
+        note(f"found more than one ConfigMap with settings ({names}); -n says which to take")
+    return min(found, key=lambda each: (each.namespace != namespace, each.namespace, each.name), default=None)
+
+
+def _told(installed: Installed | None) -> Settings:
+    if installed is None:
+        note("settings: the defaults (no ConfigMap of an operator was found, and no --config was given)")
+        return load(None)
+    where = f"ConfigMap {installed.namespace}/{installed.name}"
+    note(f"settings: from {where}")
+    return parse(installed.text, where)
+
+
+async def settings_if_any(cluster: Cluster, config: str | None) -> tuple[Settings, Installed | None]:
+    """The settings for a command that needs no cluster: without one it takes the defaults."""
+    if config is not None:
+        return load(config), None
+    installed: Installed | None = None
+    try:
+        access = cluster.access()
+        async with Client(access, timeout=min(_BRIEFLY, cluster.timeout)) as client:
+            installed = await _installed(client, access.namespace)
+    except SamaraError:
+        note("settings: the defaults (no cluster could be asked, and no --config was given)")
+        return load(None), None
+    return _told(installed), installed
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A cluster as it was seen, and what every key needs there."""
+
+    shot: Snapshot
+    table: Table
+    plans: dict[Key, Plan]
+
+    def title(self, key: Key) -> str:
+        return self.table[key.dialect].title
+
+
+async def snapshot(at: Session) -> Snapshot:
+    shot = await take(at.client, at.table)
+    for kind, why in shot.unknown.items():
+        note(f"{kind} is left out: {why}")
+    return shot
+
+
+async def picture(at: Session, shot: Snapshot | None = None) -> Picture:
+    shot = shot or await snapshot(at)
+    return Picture(shot, shot.cache.table, await shot.plans(at.rules))

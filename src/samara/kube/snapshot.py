@@ -1,0 +1,154 @@
+"""The cluster at one moment: every kind listed once into a cache, just as the watch fills it, and planned from there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from samara.core.allow import Rules
+from samara.core.model import Key, Kind, Object, Ref
+from samara.core.plan import plan
+from samara.core.table import Table
+from samara.core.write import Plan
+from samara.kube.cache import Cache, trace
+from samara.kube.client import Client, address, collection
+from samara.kube.codec import Codec
+from samara.kube.errors import Gone, NotFound, Unreachable
+from samara.kube.watch import PAGE, words_pattern
+
+_LISTS = 5
+"""A list whose pages have expired is begun again, at most this often."""
+_ROUNDS = 10
+"""A look settles its place; a plan that still has one after this many rounds is not worth waiting for."""
+_AT_ONCE = 8
+
+
+class _Address(msgspec.Struct):
+    name: str
+    namespace: str = ""
+
+
+class _Item(msgspec.Struct):
+    metadata: _Address
+
+
+class _ListMeta(msgspec.Struct):
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _List(msgspec.Struct):
+    items: list[msgspec.Raw] | None
+    metadata: _ListMeta
+
+
+_page = msgspec.json.Decoder(_List).decode
+_item = msgspec.json.Decoder(_Item).decode
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """What was listed. `cache` answers as the operator's own would."""
+
+    client: Client
+    codec: Codec
+    cache: Cache
+    marked: dict[Ref, Object] = field(default_factory=dict)
+    """Every object that carries a mark of any dialect, whether the dialect recognises it or not."""
+    unknown: dict[Kind, str] = field(default_factory=dict)
+    """The kinds that the server does not serve, and what it said."""
+
+    async def plans(self, rules: Rules) -> dict[Key, Plan]:
+        """What every key needs now; the places that a plan must see first are read, and it is made again."""
+        made: dict[Key, Plan] = {}
+        todo = set(self.keys())
+        for _ in range(_ROUNDS):
+            made |= {key: plan(key, self.cache, self.cache.table, rules) for key in todo}
+            todo = {key for key in todo if made[key].looks}
+            if not todo:
+                return {key: made[key] for key in sorted(made, key=str)}
+            await self.look(look.ref for key in todo for look in made[key].looks)
+        raise Unreachable("the cluster changes faster than it can be read; try again")
+
+    def keys(self) -> Iterable[Key]:
+        """Every source, and every source that a copy names."""
+        for dialect in self.cache.table.dialects:
+            yield from (Key(dialect.name, source) for source in self.cache.sources(dialect.name))
+        yield from self.cache.marked()
+
+    async def look(self, refs: Iterable[Ref]) -> None:
+        room = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(ref: Ref) -> None:
+            async with room:
+                found = await self.read(ref)
+            if found is None:
+                self.cache.absent(ref)
+            else:
+                self.cache.put(found)
+
+        await asyncio.gather(*(one(ref) for ref in dict.fromkeys(refs)))
+
+    async def read(self, ref: Ref) -> Object | None:
+        """One object as it is at this moment."""
+        try:
+            return self.codec.object(ref.kind, await self.client.get(address(ref)))
+        except NotFound:
+            return None
+
+
+async def take(client: Client, table: Table) -> Snapshot:
+    """Lists every kind of the table once, consistently; a kind that the server does not know is noted."""
+    shot = Snapshot(client, Codec(table.managers), Cache(table))
+    for kind in table.kinds:
+        try:
+            await _Lister(shot, kind).run()
+        except NotFound as fault:
+            shot.unknown[kind] = str(fault)
+    return shot
+
+
+class _Lister:
+    """Reads one kind in pages. Only what matters is parsed; of the rest the address is kept."""
+
+    def __init__(self, shot: Snapshot, kind: Kind) -> None:
+        self._shot = shot
+        self._kind = kind
+        table = shot.cache.table
+        self._pattern = words_pattern(table.words)
+        self._marks = frozenset().union(*(dialect.marks for dialect in table.dialects))
+
+    async def run(self) -> None:
+        for _ in range(_LISTS):
+            try:
+                self._shot.cache.relisted(self._kind, await self._pages())
+                return
+            except Gone:
+                continue  # the pages took too long: the list begins again
+        raise Unreachable(f"the list of {self._kind} expired {_LISTS} times before its last page")
+
+    async def _pages(self) -> set[int]:
+        present: set[int] = set()
+        token = ""
+        while True:
+            params = {"limit": str(PAGE), **({"continue": token} if token else {})}
+            page = _page(await self._shot.client.get(collection(self._kind), params))
+            for raw in page.items or ():
+                present.add(trace(self._take(raw)))
+            token = page.metadata.continue_
+            if not token:
+                return present
+
+    def _take(self, raw: msgspec.Raw) -> Ref:
+        place = _item(raw).metadata
+        ref = Ref(self._kind, place.namespace, place.name)
+        if not self._shot.cache.matters(ref) and not self._pattern.search(bytes(raw)):
+            self._shot.cache.pass_by(ref)
+            return ref
+        obj = self._shot.codec.object(self._kind, raw)
+        self._shot.cache.put(obj)
+        if not self._marks.isdisjoint((*obj.labels, *obj.annotations)):
+            self._shot.marked[ref] = obj
+        return ref
