@@ -90,7 +90,7 @@ def is_ours(world: World, write: Write, have: Object) -> bool:
 
 def may_take(world: World, copy: Copy, have: Object) -> bool:
     """Taken over as the settings say, or adopted because it is identical and nobody's."""
-    if list(world.table.sources(have, world)):
+    if world.table.owner(have, world) is None and list(world.table.sources(have, world)):
         return False
     tools = any(key.startswith(GITOPS) for key in (*have.labels, *have.annotations))
     identical = have.content == copy.content and not have.owners and not tools

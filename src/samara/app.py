@@ -46,8 +46,8 @@ from samara.web.server import serve
 
 DRAIN = 10.0
 """Running writes may take this long after a signal."""
-STANDSTILL = 30.0
-"""The loop may stand still for this long before the process ends itself."""
+STANDSTILL = 2.0
+"""The event loop may stand still for this many durations of the lease before the process ends itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Operator:
             Watch(kind, client, self._desk.cache, self._desk.codec, self._engine, pace)
             for kind in self._desk.cache.stores
         )
-        self._watchdog = Watchdog(STANDSTILL)
+        self._watchdog = Watchdog(STANDSTILL * settings.timers.lease)
 
     @staticmethod
     def _leased(settings: Settings, access: Access, client: Client) -> Lease:

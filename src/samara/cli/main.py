@@ -1,19 +1,33 @@
-"""The program `samara`: finds the command, and turns every foreseen fault into one line and an exit code."""
+"""The program `samara`: finds the command, and turns every fault into one line and an exit code."""
 
 from __future__ import annotations
 
+import os
 import sys
+import traceback
 from importlib import import_module
+from pathlib import Path
 
 import click
 
+from samara.cli.base import Debug
 from samara.kube.errors import SamaraError
 from samara.settings import SettingsError
 
 COMMANDS = {
     "run": "the operator: watches, plans, writes, until a signal",
+    "plan": "what the operator would write now, without writing; with -f: what if I applied this?",
+    "why": "why an object is, or is not, in a namespace",
+    "status": "every source, its copies wanted, right and blocked; what the brake holds",
+    "release": "let a held removal go on, or discard it",
+    "orphans": "marked copies that no source wants",
+    "lint": "manifests that cannot mean what they say",
+    "rbac": "exactly the rights that the settings need",
     "demo": "a real local control plane, the operator, the examples, and a guided look at the result",
+    "version": "version, vocabularies, the server's version",
+    "completion": "shell completion for bash, zsh or fish",
 }
+INTERRUPTED = 130
 
 
 class Commands(click.Group):
@@ -28,8 +42,13 @@ class Commands(click.Group):
         command: click.Command = import_module(f"samara.cli.{name}").command
         return command
 
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """From the table, so that `--help` imports no command."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
-@click.command(cls=Commands, context_settings={"auto_envvar_prefix": "SAMARA", "help_option_names": ["-h", "--help"]})
+
+@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 def samara() -> None:
     """Keeps namespaced Kubernetes objects where they are needed."""
 
@@ -46,21 +65,53 @@ def faults(error: BaseException) -> list[SamaraError | SettingsError] | None:
 
 
 def main() -> None:
+    debug = Debug()
     try:
-        code = samara.main(prog_name="samara", standalone_mode=False)
+        code = samara.main(prog_name="samara", standalone_mode=False, obj=debug)
+        sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
-    except click.exceptions.Abort:
-        sys.exit(1)
+    except click.exceptions.Abort as error:
+        sys.exit(INTERRUPTED if isinstance(error.__cause__, KeyboardInterrupt) else 1)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except BaseException as error:
-        foreseen = faults(error)
-        if foreseen is None:
-            raise
-        for fault in foreseen:
-            click.echo(f"samara: {fault}", err=True)
+    except BrokenPipeError:
+        _hush()
         sys.exit(1)
+    except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - the outermost boundary: one line, whatever it was
+        _tell(error, debug)
+        sys.exit(1)
+
+
+def _hush() -> None:
+    """Nobody reads on: what is still in the buffer must not raise again when the interpreter ends."""
+    with Path(os.devnull).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+def _tell(error: BaseException, debug: Debug) -> None:
+    if debug.wanted:
+        traceback.print_exception(error)
+    for line in _lines(error):
+        click.echo(f"samara: {line}", err=True)
+
+
+def _lines(error: BaseException) -> list[str]:
+    foreseen = faults(error)
+    if foreseen is not None:
+        return list(dict.fromkeys(line for fault in foreseen for line in str(fault).splitlines()))
+    # Not its message: an unforeseen one may hold anything, a Secret's value included.
+    return [f"a bug: unexpected {_where(error)}; --debug shows the traceback, please report it"]
+
+
+def _where(error: BaseException) -> str:
+    inner = error
+    while isinstance(inner, BaseExceptionGroup):
+        inner = inner.exceptions[0]
+    frames = traceback.extract_tb(inner.__traceback__)
+    ours = [frame for frame in frames if "samara" in Path(frame.filename).parts] or list(frames)
+    spot = f" at {Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else ""
+    return f"{type(inner).__name__}{spot}"
 
 
 if __name__ == "__main__":

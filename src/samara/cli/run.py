@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import click
 
 from samara import log
+from samara.cli.base import Command
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.settings import BUILT, Settings, help_text
 from samara.settings import load as load_settings
+
+WEBHOOKS = "Takes effect with vocabularies that have admission."
 
 
 def _print_settings(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
@@ -20,12 +24,15 @@ def _print_settings(context: click.Context, parameter: click.Parameter, wanted: 
         context.exit()
 
 
-@click.command("run")
+@click.command("run", cls=Command)
 @click.option("--config", metavar="FILE", help="The settings.")
 @click.option("--dialect", "dialects", multiple=True, metavar="NAME", help="Serve only this vocabulary; repeatable.")
 @click.option("--observe", is_flag=True, help="Plan, report and count; write nothing but the Lease.")
 @click.option("--leader-elect/--no-leader-elect", default=None, help="Default: on in a cluster, off outside.")
 @click.option("--http-address", default=":8080", show_default=True, help="/healthz, /readyz, /syncz, /metrics.")
+@click.option("--webhook-address", default=":9443", show_default=True, help=f"Of the webhook server. {WEBHOOKS}")
+@click.option("--no-webhook", is_flag=True, help=f"No webhook server. {WEBHOOKS}")
+@click.option("--webhook-url", metavar="URL", help=f"Outside a cluster, e.g. https://127.0.0.1:9443. {WEBHOOKS}")
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
@@ -50,6 +57,7 @@ def command(
     log_format: str,
     log_level: str,
     watch_seconds: float,
+    **webhook: Any,
 ) -> None:
     """Run the operator until a signal."""
     from samara import app

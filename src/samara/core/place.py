@@ -110,7 +110,7 @@ def is_ours(case: Case, have: Object) -> bool:
 
 def _meet(case: Case, copy: Copy, have: Object) -> Write | Blocked:
     """An object that is not ours: adopted, taken over or left alone. What is itself a source stays its people's."""
-    if any(True for _ in case.table.sources(have, case.view)):
+    if case.table.owner(have, case.view) is None and any(case.table.sources(have, case.view)):
         return Blocked(case.key, copy.ref, "conflict", "the object of this name there is itself a source")
     if copy.adopt is Adopt.ANY and copy.content is not KEEP:
         return _correct(case, copy, have, "somebody else's object, taken over as the settings say")

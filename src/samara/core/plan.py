@@ -31,7 +31,11 @@ def prepare(key: Key, view: View, table: Table, rules: Rules) -> Plan | tuple[Ca
     if missing:
         return Plan(ready=False, reads=missing)
     sight = view if key.slice is None else Narrow(view, key.slice)
-    return Case(key.whole, dialect, view.get(key.source), sight, view, table, rules), dialect.want(key.source, sight)
+    source = view.get(key.source)
+    owner = None if source is None else table.owner(source, view)
+    foreign = owner is not None and owner.dialect != key.dialect  # one vocabulary's copy is no source of another
+    want = dialect.want(key.source, Narrow(view, key.slice, hidden=key.source) if foreign else sight)
+    return Case(key.whole, dialect, source, sight, view, table, rules), want
 
 
 def gathered(want: Want, taken: list[Step]) -> Plan:

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 
-BEAT = 0.5
+BEAT = 0.25
 
 
 class Watchdog:

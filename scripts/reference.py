@@ -1,0 +1,81 @@
+"""Writes the generated parts of docs/reference anew, from the program itself; `--check` only compares."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from samara import app
+from samara.cli.main import COMMANDS, samara
+from samara.engine.holds import Holds
+from samara.engine.meter import Meter
+from samara.engine.queue import Queue
+from samara.settings import Settings, help_text
+from samara.web.metrics import Metrics, Sources
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
+BEGIN, END = "<!-- generated: make docs -->\n", "<!-- end of the generated part -->\n"
+WIDTH = 100
+
+
+def settings() -> str:
+    return f"```yaml\n{help_text().rstrip()}\n```\n"
+
+
+def commands() -> str:
+    return "\n".join(f"### `samara {name}`\n\n```text\n{_help(name)}\n```\n" for name in COMMANDS)
+
+
+def _help(name: str) -> str:
+    command: click.Command = import_module(f"samara.cli.{name}").command
+    with samara.make_context("samara", [], resilient_parsing=True) as above:
+        made = click.Context(command, info_name=name, parent=above, terminal_width=WIDTH, max_content_width=WIDTH)
+        return "\n".join(line.rstrip() for line in command.get_help(made).splitlines())
+
+
+def metrics() -> str:
+    rows = "\n".join(f"| `{name}` | {kind} | {labels} | {about} |" for name, kind, labels, about in _families())
+    return f"| name | type | labels | is |\n| --- | --- | --- | --- |\n{rows}\n"
+
+
+def _families() -> Iterator[tuple[str, str, str, str]]:
+    for family in sorted(asyncio.run(_collected()), key=lambda each: str(each.name)):
+        labels = ", ".join(f"`{label}`" for label in getattr(family, "_labelnames", ()))
+        yield family.name + ("_total" if family.type == "counter" else ""), family.type, labels, family.documentation
+
+
+async def _collected() -> list[Any]:
+    clock = asyncio.get_running_loop().time
+    table, no = app.table_of(Settings()), (lambda: False)
+    sources = Sources(table, {}, Queue(clock), Meter(), Holds(None, 0.0, clock), (), no, no, lambda dialect: 0)
+    return list(Metrics(sources).collect())
+
+
+PAGES: dict[str, Callable[[], str]] = {"settings.md": settings, "commands.md": commands, "metrics.md": metrics}
+
+
+def renewed(page: str) -> str:
+    """A page with its generated part written anew."""
+    text = (FOLDER / page).read_text()
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}{PAGES[page]()}{END}{after}"
+
+
+def main(arguments: list[str]) -> int:
+    stale = [page for page in PAGES if renewed(page) != (FOLDER / page).read_text()]
+    if arguments == ["--check"]:
+        print(*(f"docs/reference/{page} is not what the program says: run make docs" for page in stale), sep="\n")
+        return 1 if stale else 0
+    for page in stale:
+        (FOLDER / page).write_text(renewed(page))
+        print(f"wrote docs/reference/{page}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

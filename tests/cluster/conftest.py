@@ -1,0 +1,84 @@
+"""A control plane for all cluster tests, a clean slate for each, and the oracles O1–O5 around every one.
+
+A test opts out of an oracle by name and with a reason: `@pytest.mark.oracle_off("O5", reason="…")`.
+A module that needs a control plane of its own overrides the fixture `cluster`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+from tests.cluster.oracles import Judge
+from tests.cluster.stage import Stage, prepare
+
+from samara.devcluster import Devcluster, DevclusterOptions
+
+ORACLES = frozenset({"O1", "O2", "O4", "O5"})
+_FAILED = pytest.StashKey[bool]()
+_PREPARED = pytest.StashKey[set[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "oracle_off(name, reason): this test is not judged by the oracle of this name")
+    config.stash[_PREPARED] = set()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.cluster)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if call.when == "call":
+        item.stash[_FAILED] = report.failed
+    return report
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Devcluster]:
+    """One control plane for the session: starting it takes longer than sweeping it."""
+    with Devcluster(DevclusterOptions(audit_secret_bodies=True)) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def stage(request: pytest.FixtureRequest, cluster: Devcluster, tmp_path: Path) -> Iterator[Stage]:
+    """What a test works with. When its body is done the oracles judge; then everything goes."""
+    prepared = request.config.stash[_PREPARED]
+    if str(cluster.data) not in prepared:
+        prepare(cluster)
+        prepared.add(str(cluster.data))
+    made = Stage(cluster, tmp_path)
+    made.home()
+    try:
+        yield made
+        if not request.node.stash.get(_FAILED, True):
+            Judge(made, _opted_out(request.node)).judge()
+    finally:
+        made.end_processes()
+        for operator in made.operators:
+            request.node.add_report_section("teardown", f"log of {operator.log_file.name}", operator.tail())
+        made.sweep()
+
+
+@pytest.fixture
+def judge(request: pytest.FixtureRequest, stage: Stage) -> Judge:
+    """The oracles, for a test that asks them in its middle."""
+    return Judge(stage, _opted_out(request.node))
+
+
+def _opted_out(node: pytest.Item) -> frozenset[str]:
+    off = set()
+    for mark in node.iter_markers("oracle_off"):
+        assert mark.args[0] in ORACLES, f"there is no oracle {mark.args[0]}"
+        assert mark.kwargs.get("reason"), f"{node.name} opts out of {mark.args[0]} without a reason"
+        off.add(mark.args[0])
+    return frozenset(off)

@@ -1,0 +1,83 @@
+"""The harness itself: a copy through a real operator, through the proxy, and oracles that can fail."""
+
+from __future__ import annotations
+
+import pytest
+from tests.cluster.oracles import Judge, listed
+from tests.cluster.proxy import answer_lost
+from tests.cluster.stage import ORIGIN, Stage, encoded
+from tests.cluster.waiting import eventually
+
+
+def test_a_copy_appears_where_its_source_names_it(stage: Stage) -> None:
+    stage.namespace("a", "b")
+    stage.source("db", "a,b")
+    operator = stage.operator()
+    stage.until_copied("db", "a", "b")
+    operator.stop()
+
+
+def test_a_copy_appears_through_the_proxy_although_the_first_answer_is_lost(stage: Stage) -> None:
+    stage.namespace("a")
+    stage.source("db", "a")
+    proxy = stage.proxy()
+    rule = proxy.on_request(lambda seen: seen.method == "POST" and seen.plural == "secrets", answer_lost, times=1)
+    stage.operator(through=proxy)
+    stage.until_copied("db", "a")
+    assert rule.hits == 1
+
+
+@pytest.mark.oracle_off("O1", reason="the test shows that O1 fails")
+def test_oracle_o1_sees_a_missing_copy(stage: Stage, judge: Judge) -> None:
+    stage.namespace("a")
+    stage.source("db", "a")
+    with pytest.raises(AssertionError, match="a/db: no copy is there"):
+        judge.o1(deadline=0.1)
+
+
+@pytest.mark.oracle_off("O4", reason="the test shows that O4 fails")
+def test_oracle_o4_sees_an_unsafe_write_to_a_foreign_object(stage: Stage, judge: Judge) -> None:
+    from samara import __version__
+
+    stage.namespace("a")
+    have = stage.foreign("a", "db")
+    forger = type(stage.api)(stage.api.url, stage.api._context, agent=f"samara/{__version__}")
+    forger.replace(stage.path("a", "db"), {**have, "data": encoded({"x": "y"})})
+    with pytest.raises(AssertionError, match="overwrites an object that we did not make"):
+        judge.o4()
+
+
+@pytest.mark.oracle_off("O4", reason="the test shows that O4 fails")
+def test_oracle_o4_sees_a_value_that_goes_back_in_time(stage: Stage, judge: Judge) -> None:
+    from samara import __version__
+
+    stage.namespace("a")
+    forger = type(stage.api)(stage.api.url, stage.api._context, agent=f"samara/{__version__}")
+    body = {"metadata": {"name": "db", "annotations": {ORIGIN: "admin/db"}}, "data": encoded({"n": "2"})}
+    have = forger.create("/api/v1/namespaces/a/secrets", body)
+    forger.replace(stage.path("a", "db"), {**have, "data": encoded({"n": "1"})})
+    with pytest.raises(AssertionError, match="an older value was written over a newer one"):
+        judge.o4()
+
+
+@pytest.mark.oracle_off("O2", reason="the test shows that O2 fails")
+@pytest.mark.oracle_off("O5", reason="a person changes the copy all the time")
+def test_oracle_o2_sees_a_write_after_convergence(stage: Stage, judge: Judge) -> None:
+    stage.namespace("a")
+    stage.source("db", "a")
+    stage.operator()
+    stage.until_copied("db", "a")
+    mark = stage.audit.mark()
+    stage.api.patch(stage.path("a", "db"), {"data": encoded({"n": "0"})})
+    eventually(lambda: stage.audit.writes(mark))
+    with pytest.raises(AssertionError, match="came true"):
+        judge.stage.audit.mark = lambda: mark  # type: ignore[method-assign]
+        judge.o2(1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [("", None), (" ", None), (",", []), ("a, b,,a", ["a", "b"]), ('"a","b"', ["a", "b"]), ("Bad_Name", [])],
+)
+def test_the_oracles_read_lists_by_themselves(text: str, names: list[str] | None) -> None:
+    assert listed(text) == names
