@@ -10,11 +10,15 @@ from dataclasses import dataclass, field
 import msgspec
 
 from bench.bare import spread
-from bench.figures import Burst, Cpu, Who, median, trial
+from bench.figures import Burst, median, trial
 from bench.lab import BARE, Lab, say
 from bench.secrets import content, folder, like_a_copy
 
 CONCURRENCY = (8, 16, 32)
+Place = tuple[str, str]
+"""Namespace and name."""
+Pair = tuple[Burst, Burst]
+"""Creates and updates."""
 
 
 class _Meta(msgspec.Struct):
@@ -35,36 +39,38 @@ class Baseline:
     creates: int = 0
     """The best concurrency for creates."""
     updates: int = 0
-    found: dict[int, tuple[Burst, Burst]] = field(default_factory=dict)
+    found: dict[int, list[Pair]] = field(default_factory=dict)
     """By concurrency: the trials that the choice was made by."""
-    unwatched: tuple[Burst, Burst] | None = None
+    unwatched: list[Pair] = field(default_factory=list)
     """For the record: without a watch."""
-    rounds: list[tuple[Burst, Burst]] = field(default_factory=list)
+    rounds: list[Pair] = field(default_factory=list)
     number: int = 0
 
     async def choose(self, lab: Lab) -> None:
-        """Finds the best concurrency for each kind of write."""
+        """Finds the best concurrency for each kind of write, by several trials that take turns."""
         await self._pair(lab, 16, 16)  # to warm the server up
-        for each in CONCURRENCY:
-            self.found[each] = await self._pair(lab, each, each)
-            say(f"bare client, {each} at a time: {_shown(self.found[each])}")
-        self.creates = max(self.found, key=lambda each: self.found[each][0].per_second)
-        self.updates = max(self.found, key=lambda each: self.found[each][1].per_second)
-        self.unwatched = await self._pair(lab, self.creates, self.updates, watched=False)
-        say(f"bare client without a watch: {_shown(self.unwatched)}")
+        for _ in range(lab.options.rounds):
+            for each in CONCURRENCY:
+                self.found.setdefault(each, []).append(await self._pair(lab, each, each))
+        for each, pairs in self.found.items():
+            say(f"bare client, {each} at a time: {_shown(pairs)}")
+        self.creates, self.updates = (self._best(kind) for kind in (0, 1))
+
+    def _best(self, kind: int) -> int:
+        return max(self.found, key=lambda each: median(pair[kind].per_second for pair in self.found[each]))
 
     async def again(self, lab: Lab) -> None:
-        pair = await self._pair(lab, self.creates, self.updates)
-        say(f"bare client: {_shown(pair)}")
-        self.rounds.append(pair)
+        self.unwatched.append(await self._pair(lab, self.creates, self.updates, watched=False))
+        self.rounds.append(await self._pair(lab, self.creates, self.updates))
+        say(f"bare client: {_shown(self.rounds[-1:])}; without a watch: {_shown(self.unwatched[-1:])}")
 
-    def median(self, kind: int) -> float:
-        return median(each[kind].per_second for each in self.rounds)
+    def per_second(self, kind: int, *, watched: bool = True) -> float:
+        return median(each[kind].per_second for each in (self.rounds if watched else self.unwatched))
 
     def cpu_ms(self, kind: int) -> float:
         return median(each[kind].cpu_ms.serving for each in self.rounds)
 
-    async def _pair(self, lab: Lab, creates: int, updates: int, *, watched: bool = True) -> tuple[Burst, Burst]:
+    async def _pair(self, lab: Lab, creates: int, updates: int, *, watched: bool = True) -> Pair:
         self.number += 1
         loop = _Loop(lab, f"bare-{self.number}")
         async with _watch(lab, watched):
@@ -84,39 +90,42 @@ async def _watch(lab: Lab, watched: bool) -> AsyncIterator[None]:
 
 
 class _Loop:
-    """One pair of trials over the first namespaces."""
+    """One pair of trials: as many Secrets as a trial has writes, spread over the namespaces."""
 
     def __init__(self, lab: Lab, name: str) -> None:
         self._lab = lab
-        self._name = name
-        self._answers: dict[str, bytes] = {}
+        self._answers: dict[Place, bytes] = {}
         self._data = content(name)
-        self._versions: dict[str, str] = {}
-        self.places = lab.namespaces[: lab.options.trial]
+        self._versions: dict[Place, str] = {}
+        many = len(lab.namespaces)
+        self.places = [(lab.namespaces[i % many], f"{name}-{i // many}") for i in range(lab.options.trial)]
 
-    async def measured(self, workers: int, do: Callable[[str], Awaitable[None]]) -> Burst:
+    async def measured(self, workers: int, do: Callable[[Place], Awaitable[None]]) -> Burst:
         lab = self._lab
         mark, before = lab.log.catch_up(), lab.cpu(time.process_time())
         await spread(self.places, workers, do)
-        used: Cpu = lab.cpu(time.process_time()).since(before)
+        used = lab.cpu(time.process_time()).since(before)
         self._versions = {place: _answer(raw).metadata.resourceVersion for place, raw in self._answers.items()}
-        self._data = content(f"{self._name} changed")
-        return trial(lab.log.since(mark), Who(BARE, self._name), used)
+        self._data = content(f"{self.places[0]} changed")
+        return trial(lab.log.since(mark), BARE, used)
 
-    async def create(self, namespace: str) -> None:
-        body = like_a_copy(namespace, self._name, self._data)
-        self._answers[namespace] = await self._lab.bare.send("POST", folder(namespace), body)
+    async def create(self, place: Place) -> None:
+        body = like_a_copy(*place, self._data)
+        self._answers[place] = await self._lab.bare.send("POST", folder(place[0]), body)
 
-    async def update(self, namespace: str) -> None:
-        body = like_a_copy(namespace, self._name, self._data, self._versions[namespace])
-        await self._lab.bare.send("PUT", f"{folder(namespace)}/{self._name}", body)
+    async def update(self, place: Place) -> None:
+        body = like_a_copy(*place, self._data, self._versions[place])
+        await self._lab.bare.send("PUT", f"{folder(place[0])}/{place[1]}", body)
 
-    async def delete(self, namespace: str) -> None:
-        await self._lab.bare.send("DELETE", f"{folder(namespace)}/{self._name}")
+    async def delete(self, place: Place) -> None:
+        await self._lab.bare.send("DELETE", f"{folder(place[0])}/{place[1]}")
 
 
-def _shown(pair: tuple[Burst, Burst]) -> str:
+def _shown(pairs: list[Pair]) -> str:
+    found = [
+        (median(pair[kind].per_second for pair in pairs), median(pair[kind].cpu_ms.serving for pair in pairs))
+        for kind in (0, 1)
+    ]
     return ", ".join(
-        f"{each.per_second:.0f} {what}/s ({each.cpu_ms.serving:.2f} ms of server CPU)"
-        for each, what in zip(pair, ("creates", "updates"), strict=True)
+        f"{rate:.0f} {what}/s ({cpu:.2f} ms)" for (rate, cpu), what in zip(found, ("creates", "updates"), strict=True)
     )

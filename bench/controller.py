@@ -96,6 +96,13 @@ class Controller:
                 await asyncio.sleep(POLL)
         return time.monotonic() - self.started
 
+    async def answers(self) -> None:
+        """Waits until it answers at all: before that there is no loop that could be blocked."""
+        async with aiohttp.ClientSession() as session:
+            while await _status(session, self._filled(self._options.ready_url)) is None:
+                self.check()
+                await asyncio.sleep(POLL)
+
     async def probe(self) -> None:
         """Asks it again and again, until cancelled, and notes the longest wait."""
         if not self._options.ready_url:
@@ -131,11 +138,15 @@ class Controller:
 
 
 async def _is_good(session: aiohttp.ClientSession, url: str) -> bool:
+    return await _status(session, url) == 200
+
+
+async def _status(session: aiohttp.ClientSession, url: str) -> int | None:
     try:
         async with session.get(url) as response:
-            return response.status == 200
+            return response.status
     except (aiohttp.ClientError, OSError):
-        return False
+        return None
 
 
 def stall_in(metrics: str) -> float | None:

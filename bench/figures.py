@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -64,17 +65,17 @@ def fan_out(entries: Sequence[Entry], cause: Who, effect: Who, cpu: Cpu) -> Burs
     return Burst(len(copies), max(copies.values()) - start, count(mine), cpu.per(len(copies)))
 
 
-def trial(entries: Sequence[Entry], who: Who, cpu: Cpu) -> Burst:
+def trial(entries: Sequence[Entry], user: str, cpu: Cpu) -> Burst:
     """From the first request of a bare loop to its last answer."""
-    mine = by(entries, who.user)
-    copies = written(mine, who.name)
-    start = min(entry.began for entry in mine if entry.name == who.name)
-    return Burst(len(copies), max(copies.values()) - start, count(mine), cpu.per(len(copies)))
+    mine = by(entries, user)
+    good = [entry for entry in mine if entry.is_write and entry.is_good]
+    seconds = max(entry.ended for entry in good) - min(entry.began for entry in good)
+    return Burst(len(good), seconds, count(mine), cpu.per(len(good)))
 
 
 def ratios(measured: Sequence[float], beside: Sequence[float]) -> list[float]:
     """Each figure over the mean of what was measured just before and just after it."""
-    pairs = zip(measured, zip(beside, beside[1:], strict=False), strict=False)
+    pairs = zip(measured, itertools.pairwise(beside), strict=False)
     return [each / statistics.fmean(pair) for each, pair in pairs]
 
 

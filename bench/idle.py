@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from bench.audit import Counts, Entry, by, count, created, written
-from bench.controller import Controller
+from bench.audit import Counts, by, count, created, first_written
 from bench.figures import delays
 from bench.lab import ADMIN, CONTROLLER, Lab, say
 from bench.secrets import Source
@@ -41,7 +39,7 @@ async def stay_calm(lab: Lab) -> Calm:
         await lab.settled()
         await fan(lab, controller, source)
         if lab.options.wants("latency"):
-            await _latency(lab, calm, controller, source)
+            await _latency(lab, calm, source)
         if lab.options.wants("rest"):
             calm.rest = await _rest(lab)
     if lab.options.wants("restart"):
@@ -49,12 +47,12 @@ async def stay_calm(lab: Lab) -> Calm:
     return calm
 
 
-async def _latency(lab: Lab, calm: Calm, controller: Controller, source: Source) -> None:
+async def _latency(lab: Lab, calm: Calm, source: Source) -> None:
     calm.idle = await _idle(lab, source)
     say(f"new namespaces when idle: {len(calm.idle)} served")
     for _ in range(BUSY_FANS):
         source = source.changed()
-        calm.busy = sorted((*calm.busy, *await _busy(lab, controller, source)))
+        calm.busy = sorted((*calm.busy, *await _busy(lab, source)))
         if len(calm.busy) >= BUSY_SAMPLES:
             break
     say(f"new namespaces during a fan-out: {len(calm.busy)} served")
@@ -66,37 +64,28 @@ async def _idle(lab: Lab, source: Source) -> list[float]:
         at = lab.log.catch_up()
         name = f"n-{len(lab.namespaces):05}"
         await lab.add_namespace(name)
-        await lab.until(_served(lab, at, source, name), f"the copy in {name}")
+        await lab.copied(source, at, {name})
         await asyncio.sleep(BREATH)
-    return await _delays(lab, source, mark)
+    return _delays(lab, source, mark)
 
 
-def _served(lab: Lab, at: int, source: Source, namespace: str) -> Callable[[], bool]:
-    return lambda: namespace in written(by(lab.log.entries[at:], CONTROLLER), source.name)
-
-
-async def _busy(lab: Lab, controller: Controller, source: Source) -> list[float]:
+async def _busy(lab: Lab, source: Source) -> list[float]:
     """Namespaces made while a change goes out to all the others."""
     mark = lab.log.catch_up()
-    running = asyncio.create_task(fan(lab, controller, source))
-    await asyncio.sleep(PACE)
-    targets = set(lab.namespaces)
-    while not targets <= written(by(lab.log.entries[mark:], CONTROLLER), source.name).keys():
-        await lab.add_namespace(f"n-{len(lab.namespaces):05}")
+    await lab.write(source)
+    fan_out = asyncio.create_task(lab.copied(source, mark))
+    while not fan_out.done():
         await asyncio.sleep(PACE)
-    await running
+        await lab.add_namespace(f"n-{len(lab.namespaces):05}")
+    await fan_out
     await lab.settled()
-    return await _delays(lab, source, mark)
+    await lab.verify(source)
+    return _delays(lab, source, mark)
 
 
-async def _delays(lab: Lab, source: Source, mark: int) -> list[float]:
+def _delays(lab: Lab, source: Source, mark: int) -> list[float]:
     entries = lab.log.since(mark)
-    return delays(created(by(entries, ADMIN), "namespaces"), first_writes(by(entries, CONTROLLER), source.name))
-
-
-def first_writes(entries: list[Entry], name: str) -> dict[str, float]:
-    """When each namespace got its copy; what is written to it later is no part of the delay."""
-    return written(sorted(entries, key=lambda entry: -entry.ended), name)
+    return delays(created(by(entries, ADMIN), "namespaces"), first_written(by(entries, CONTROLLER), source.name))
 
 
 async def _rest(lab: Lab) -> Counts:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench import procfs
-from bench.audit import AuditLog, Entry, by, written
+from bench.audit import AuditLog, Entry, Pending, by, written
 from bench.bare import Bare, BareError, bare, encode, spread
 from bench.controller import Controller
 from bench.figures import Cpu
@@ -23,7 +23,8 @@ from samara.devcluster.cluster import APISERVER, ETCD
 ADMIN = "bench"
 BARE = "bench-bare"
 CONTROLLER = "bench-controller"
-CONTROLLER_MANAGER = "system:kube-controller-manager"
+SET_UP = (("kube-root-ca.crt", "configmaps"), ("default", "serviceaccounts"))
+"""What the server's own controllers put into every namespace."""
 ALL_RIGHTS = "system:masters"
 POLL = 0.02
 WORKERS = 16
@@ -53,9 +54,15 @@ class Lab:
         """Adds namespaces and waits until the server's own controllers are done with them."""
         say(f"making {total - len(self.namespaces)} namespaces")
         names = [f"n-{number:05}" for number in range(len(self.namespaces), total)]
+        mark = self.log.catch_up()
         await spread(names, WORKERS, self.add_namespace)
-        await self.until(self._has_root_ca, "the configuration of every namespace")
+        for name, resource in SET_UP:
+            await self._served_by_server(mark, set(names), name, resource)
         await self.quiet(lambda entry: entry.is_write, 1.0)
+
+    async def _served_by_server(self, mark: int, namespaces: set[str], name: str, resource: str) -> None:
+        pending = Pending(self.log, mark, namespaces, lambda entries: written(entries, name, resource))
+        await self.until(pending.is_over, f"{name} in every namespace")
 
     async def add_namespace(self, name: str) -> None:
         self.namespaces.append(name)
@@ -63,11 +70,6 @@ class Lab:
 
     async def make_namespace(self, name: str) -> None:
         await self.admin.send("POST", "/api/v1/namespaces", encode({"metadata": {"name": name}}))
-
-    def _has_root_ca(self) -> bool:
-        made = by(self.log.entries, CONTROLLER_MANAGER)
-        filled = written(made, "kube-root-ca.crt", "configmaps").keys() & written(made, "default", "serviceaccounts")
-        return filled >= set(self.namespaces)
 
     async def write(self, source: Source) -> None:
         method, path = ("PUT", source.path) if source.edition else ("POST", source.folder)
@@ -94,18 +96,11 @@ class Lab:
             if time.monotonic() - moved > PATIENCE:
                 raise BareError(f"waited in vain for {what}")
 
-    async def copied(self, source: Source, mark: int) -> None:
-        """Waits until every namespace has had a write of this source's copy since the mark."""
-        missing = set(self.namespaces)
-        at = mark
-
-        def done() -> bool:
-            nonlocal at
-            fresh, at = self.log.entries[at:], len(self.log.entries)
-            missing.difference_update(written(by(fresh, CONTROLLER), source.name))
-            return not missing
-
-        await self.until(done, f"the copies of {source.name}")
+    async def copied(self, source: Source, mark: int, namespaces: set[str] | None = None) -> None:
+        """Waits until these namespaces, or all, have had a write of this source's copy since the mark."""
+        missing = set(self.namespaces) if namespaces is None else namespaces
+        pending = Pending(self.log, mark, missing, lambda entries: written(by(entries, CONTROLLER), source.name))
+        await self.until(pending.is_over, f"the copies of {source.name}")
 
     async def quiet(self, what: Callable[[Entry], bool], seconds: float = 0.5) -> None:
         """Waits until no such request has been made for a while."""

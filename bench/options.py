@@ -53,7 +53,7 @@ def parse(arguments: list[str] | None = None) -> Options:
         given.rest,
         given.unrelated,
         given.rounds,
-        min(given.trial, namespaces),
+        given.trial,
         given.fresh,
         given.small,
         given.source_namespace,

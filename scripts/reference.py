@@ -3,7 +3,6 @@
 import asyncio
 import sys
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +30,9 @@ def commands() -> str:
 
 
 def _help(name: str) -> str:
-    command: click.Command = import_module(f"samara.cli.{name}").command
     with samara.make_context("samara", [], resilient_parsing=True) as above:
+        command = samara.get_command(above, name)
+        assert command is not None
         made = click.Context(command, info_name=name, parent=above, terminal_width=WIDTH, max_content_width=WIDTH)
         return "\n".join(line.rstrip() for line in command.get_help(made).splitlines())
 

@@ -177,6 +177,7 @@ class Operator:
                 lambda: engine.leading,
                 lambda: engine.synced,
                 engine.orphans,
+                desk.cache.sources,
             )
         )
 

@@ -28,7 +28,8 @@ class _Text(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         fields = getattr(record, "fields", {})
         words = " ".join(f"{key}={_quoted(value)}" for key, value in fields.items())
-        line = f"{_time(record)} {record.levelname.lower():7} {record.getMessage()}"
+        event = " ".join(record.getMessage().split())  # a library's warning may have several lines
+        line = f"{_time(record)} {record.levelname.lower():7} {event}"
         return f"{line} {words}" if words else line
 
 
@@ -50,7 +51,7 @@ def _plain(value: object) -> object:
 
 def _quoted(value: object) -> str:
     text = str(_plain(value))
-    return text if text and not set(' "=\n') & set(text) else json.dumps(text)
+    return text if text and text.isprintable() and not set(' "=') & set(text) else json.dumps(text)
 
 
 def configure(form: str = "text", level: str = "info") -> None:

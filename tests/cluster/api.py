@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
-import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -19,7 +18,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 
-class ApiFault(Exception):
+class ApiFault(Exception):  # noqa: N818 - the word of this project
     """The server answered with an error."""
 
     def __init__(self, status: int, told: Json) -> None:
@@ -29,13 +28,13 @@ class ApiFault(Exception):
 
 
 class Api:
-    """One connection per thread, kept open."""
+    """Connections are kept open and shared between threads, each by one at a time."""
 
     def __init__(self, url: str, context: ssl.SSLContext, agent: str = AGENT) -> None:
         self.url = url
         self._context = context
         self._agent = agent
-        self._local = threading.local()
+        self._idle: list[http.client.HTTPSConnection] = []
 
     def request(
         self,
@@ -56,26 +55,35 @@ class Api:
         return told
 
     def _exchange(self, method: str, target: str, body: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
-        for last in (False, True):
-            connection = self._connection()
+        while True:
+            connection, fresh = self._connection()
             try:
                 connection.request(method, target, body, headers)
                 response = connection.getresponse()
-                return response.status, response.read()
+                answer = response.status, response.read()
             except (OSError, http.client.HTTPException):
                 connection.close()
-                self._local.connection = None
-                if last:
+                if fresh:
                     raise
-        raise AssertionError("unreachable")
+            else:
+                self._idle.append(connection)
+                return answer
 
-    def _connection(self) -> http.client.HTTPSConnection:
-        found: http.client.HTTPSConnection | None = getattr(self._local, "connection", None)
-        if found is None:
+    def _connection(self) -> tuple[http.client.HTTPSConnection, bool]:
+        """A connection, and whether it is new: an old one may have been closed by the server meanwhile."""
+        try:
+            return self._idle.pop(), False
+        except IndexError:
             host = urlsplit(self.url).netloc
-            found = http.client.HTTPSConnection(host, timeout=30, context=self._context)
-            self._local.connection = found
-        return found
+            return http.client.HTTPSConnection(host, timeout=30, context=self._context), True
+
+    def as_agent(self, agent: str) -> Api:
+        """The same rights under another user agent."""
+        return Api(self.url, self._context, agent)
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
 
     # verbs
 

@@ -48,7 +48,9 @@ class Operator:
 
     _numbers = itertools.count(1)
 
-    def __init__(self, folder: Path, kubeconfig: Path, flags: tuple[str, ...], config: Json, env: dict[str, str]) -> None:
+    def __init__(
+        self, folder: Path, kubeconfig: Path, flags: tuple[str, ...], config: Json, env: dict[str, str]
+    ) -> None:
         number = next(self._numbers)
         self.port = free_port()
         self.log_file = folder / f"operator-{number}.log"
@@ -151,7 +153,7 @@ class Operator:
             connection.close()
 
     def metrics(self) -> dict[str, float]:
-        """Every sample, by its name and labels as Prometheus writes them: `samara_copies{dialect="…",state="right"}`."""
+        """Every sample, by its name and sorted labels: `samara_copies{dialect="…",state="right"}`."""
         found: dict[str, float] = {}
         for family in text_string_to_metric_families(self.answer("/metrics")[1].decode()):
             for sample in family.samples:

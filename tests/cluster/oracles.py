@@ -30,9 +30,8 @@ def listed(text: str) -> list[str] | None:
     """The names in an annotation; None stands for every namespace. A reading of rule 2 without the product's."""
     if not text.strip():
         return None
-    items: list[str] = []
-    for match in re.finditer(r'\s*(?:"((?:[^"]|"")*)"[^,]*|([^,]*))(?:,|$)', text):
-        items.append((match[1].replace('""', '"') if match[1] is not None else match[2]).strip())
+    found = re.finditer(r'\s*(?:"((?:[^"]|"")*)"[^,]*|([^,]*))(?:,|$)', text)
+    items = [(match[1] if match[1] is not None else match[2]).strip() for match in found]
     return list(dict.fromkeys(item for item in items if _NAME.fullmatch(item)))
 
 
@@ -142,7 +141,9 @@ class Judge:
     ) -> bool:
         if namespace is None or namespace["metadata"].get("deletionTimestamp") or address in self.stage.expect.blocked:
             return True
-        if source["type"] in DENIED or any(words(each).get("samara.dev/paused") == "true" for each in (source, namespace)):
+        if source["type"] in DENIED or any(
+            words(each).get("samara.dev/paused") == "true" for each in (source, namespace)
+        ):
             return True
         if have is None:
             return False
@@ -189,13 +190,13 @@ class Judge:
 
     # O2
 
-    def o2(self, seconds: float | None = None) -> None:
-        """No write to a source, a copy or a Namespace from now on."""
+    def o2(self, seconds: float | None = None, mark: int | None = None) -> None:
+        """No write to a source, a copy or a Namespace from now on, or from a mark on."""
         if not any(each.running for each in self.stage.operators):
             return
-        mark = self.stage.audit.mark()
+        start = self.stage.audit.mark() if mark is None else mark
         window = self.stage.expect.quiet if seconds is None else seconds
-        never(lambda: [str(event) for event in self.stage.audit.writes(mark)], window, every=0.2)
+        never(lambda: [str(event) for event in self.stage.audit.writes(start)], window, every=0.2)
 
     # O4
 
@@ -281,7 +282,9 @@ class Judge:
             "samara_queue_depth": 0,
             "samara_oldest_pending_seconds": 0,
         }
-        return [f"{name} is {told.get(name)}, not {value}" for name, value in expected.items() if told.get(name) != value]
+        return [
+            f"{name} is {told.get(name)}, not {value}" for name, value in expected.items() if told.get(name) != value
+        ]
 
 
 def _address(secret: Json) -> Address:

@@ -3,6 +3,7 @@
 Two kinds of rules. `on_request` decides what becomes of a request that matches: delayed, dropped, answered in the
 server's place, or forwarded with its answer lost, cut or edited. `on_event` decides what becomes of one line of a
 watch: dropped, doubled, late, replaced, cut in the middle. `cut`, `freeze` and `thaw` act on the watches that are open.
+What can go wrong is in `faults.py`.
 """
 
 from __future__ import annotations
@@ -131,10 +132,10 @@ class Exchange:
             if self.seen.watch and upstream.status == 200:
                 return await self._stream(upstream)
             body = await upstream.read()
-            return web.Response(body=edit(body) if edit else body, status=upstream.status, headers=_headers(upstream))
+            return web.Response(body=edit(body) if edit else body, status=upstream.status, headers=headers_of(upstream))
 
     async def _stream(self, upstream: aiohttp.ClientResponse) -> web.StreamResponse:
-        response = web.StreamResponse(status=200, headers=_headers(upstream))
+        response = web.StreamResponse(status=200, headers=headers_of(upstream))
         response.enable_chunked_encoding()
         await response.prepare(self.request)
         stream = Stream(self, response)
@@ -193,161 +194,6 @@ async def _line(content: aiohttp.StreamReader) -> bytes:
         parts.append(part)
         if not part or part.endswith(b"\n"):
             return b"".join(parts)
-
-
-# what may become of a request
-
-
-def delayed(seconds: float) -> Fault:
-    async def fault(exchange: Exchange) -> web.StreamResponse:
-        await asyncio.sleep(seconds)
-        return await exchange.forward()
-
-    return fault
-
-
-async def dropped(exchange: Exchange) -> web.StreamResponse:
-    """The connection is reset before the server hears of the request."""
-    return exchange.abort()
-
-
-async def answer_lost(exchange: Exchange) -> web.StreamResponse:
-    """The server does it, and the connection is reset before its answer comes back."""
-    await exchange.forward()
-    return exchange.abort()
-
-
-async def stalled(exchange: Exchange) -> web.StreamResponse:
-    """Nothing comes back, and the connection stays open until the proxy ends or the operator gives up."""
-    await asyncio.Event().wait()
-    raise AssertionError("unreachable")
-
-
-async def stalled_after(exchange: Exchange) -> web.StreamResponse:
-    """The server does it; nothing comes back."""
-    await exchange.forward()
-    return await stalled(exchange)
-
-
-def cut_short(size: int) -> Fault:
-    """The answer's headers and its first bytes arrive, the rest does not."""
-
-    async def fault(exchange: Exchange) -> web.StreamResponse:
-        async with exchange.proxy.send(exchange.request, exchange.seen) as upstream:
-            whole = await upstream.read()
-            response = web.StreamResponse(status=upstream.status, headers=_headers(upstream))
-            response.content_length = len(whole)
-            await response.prepare(exchange.request)
-            await response.write(whole[:size])
-            await asyncio.sleep(0.05)
-            exchange.abort()
-            return response
-
-    return fault
-
-
-def answered(code: int, reason: str, message: str = "by the fault proxy", retry_after: int | None = None) -> Fault:
-    """A Status in the server's place; the server hears nothing."""
-
-    async def fault(exchange: Exchange) -> web.StreamResponse:
-        headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
-        return web.json_response(status_body(code, reason, message), status=code, headers=headers)
-
-    return fault
-
-
-def answered_after(code: int, reason: str, message: str = "by the fault proxy") -> Fault:
-    """The server does it, and the operator hears an error."""
-
-    async def fault(exchange: Exchange) -> web.StreamResponse:
-        await exchange.forward()
-        return web.json_response(status_body(code, reason, message), status=code)
-
-    return fault
-
-
-def edited(change: Callable[[bytes], bytes]) -> Fault:
-    """The server's answer, changed: an old list, an empty one."""
-
-    async def fault(exchange: Exchange) -> web.StreamResponse:
-        return await exchange.forward(change)
-
-    return fault
-
-
-def body(content: bytes, code: int = 200, content_type: str = "application/json") -> Fault:
-    """Any bytes in the server's place."""
-
-    async def fault(exchange: Exchange) -> web.StreamResponse:
-        return web.Response(body=content, status=code, content_type=content_type)
-
-    return fault
-
-
-def status_body(code: int, reason: str, message: str = "by the fault proxy") -> Json:
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": message,
-        "reason": reason,
-        "code": code,
-    }
-
-
-# what may become of one line of a watch
-
-
-async def swallowed(stream: Stream, line: bytes) -> list[bytes]:
-    return []
-
-
-async def doubled(stream: Stream, line: bytes) -> list[bytes]:
-    return [line, line]
-
-
-def late(seconds: float) -> EventFault:
-    """This line and all that come after it on the same watch."""
-
-    async def fault(stream: Stream, line: bytes) -> list[bytes]:
-        await asyncio.sleep(seconds)
-        return [line]
-
-    return fault
-
-
-def replaced(*lines: bytes | Json) -> EventFault:
-    """Other lines in its place."""
-    out = [each if isinstance(each, bytes) else json.dumps(each).encode() + b"\n" for each in lines]
-
-    async def fault(stream: Stream, line: bytes) -> list[bytes]:
-        return out
-
-    return fault
-
-
-def preceded_by(*lines: bytes | Json) -> EventFault:
-    out = [each if isinstance(each, bytes) else json.dumps(each).encode() + b"\n" for each in lines]
-
-    async def fault(stream: Stream, line: bytes) -> list[bytes]:
-        return [*out, line]
-
-    return fault
-
-
-def truncated(size: int = 60) -> EventFault:
-    """The line breaks off after some bytes, and the connection with it."""
-
-    async def fault(stream: Stream, line: bytes) -> list[bytes]:
-        await stream.cut_after(line[: min(size, len(line) - 2)])
-        return []
-
-    return fault
-
-
-def error_event(code: int, reason: str) -> Json:
-    return {"type": "ERROR", "object": status_body(code, reason)}
 
 
 class Proxy:
@@ -473,7 +319,9 @@ class Proxy:
     def send(self, request: web.BaseRequest, seen: Seen) -> aiohttp.client._RequestContextManager:
         assert self._session is not None
         headers = {key: value for key, value in request.headers.items() if key.lower() not in _HOP_BY_HOP}
-        url = URL(f"{self.upstream}{request.raw_path if hasattr(request, 'raw_path') else request.path_qs}", encoded=True)
+        url = URL(f"{self.upstream}{request.raw_path}", encoded=True)
+        if seen.query != dict(request.query):  # a rule asks for something else
+            url = url.with_query(seen.query)
         return self._session.request(seen.method, url, data=seen.body or None, headers=headers, allow_redirects=False)
 
     async def edited(self, stream: Stream, line: bytes) -> list[bytes]:
@@ -489,7 +337,7 @@ class Proxy:
             await event.wait()
 
 
-def _headers(upstream: aiohttp.ClientResponse) -> dict[str, str]:
+def headers_of(upstream: aiohttp.ClientResponse) -> dict[str, str]:
     return {key: value for key, value in upstream.headers.items() if key.lower() not in _HOP_BY_HOP}
 
 
@@ -498,13 +346,13 @@ def _client_context(kubeconfig: Path, folder: Path) -> ssl.SSLContext:
     config = yaml.safe_load(kubeconfig.read_text())
     user, cluster = config["users"][0]["user"], config["clusters"][0]["cluster"]
     number = next(_numbers)
-    files = []
-    for part in ("client-certificate-data", "client-key-data"):
-        files.append(write_private(folder / f"proxy-identity-{number}-{part}", base64.b64decode(user[part])))
+    files = [
+        write_private(folder / f"proxy-identity-{number}-{part}", base64.b64decode(user[part]))
+        for part in ("client-certificate-data", "client-key-data")
+    ]
     context = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
     context.load_cert_chain(files[0], files[1])
     return context
 
 
 _numbers = itertools.count(1)
-

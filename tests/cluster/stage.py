@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ USER = "samara"
 OWN = "default"
 """The operator's own namespace: lease and holds."""
 SYSTEM = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
-_SWEPT = ("secrets", "resourcequotas", "configmaps", "events", "pods")
+_SWEPT = ("secrets", "resourcequotas", "events")
 READ_ALL = [{"apiGroups": [""], "resources": ["namespaces", "resourcequotas"], "verbs": ["list", "watch"]}]
 READ_SECRETS = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "watch"]}]
 WRITE_SECRETS = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "update", "patch", "delete"]}]
@@ -65,6 +65,7 @@ def prepare(cluster: Devcluster) -> None:
     role = {"kind": "Role", "name": "samara", "apiGroup": "rbac.authorization.k8s.io"}
     _made(api, f"{own}/roles", {"metadata": {"name": "samara"}, "rules": OWN_THINGS[:2]})
     _made(api, f"{own}/rolebindings", {"metadata": {"name": "samara"}, "roleRef": role, "subjects": subject})
+    api.close()
 
 
 def _made(api: Api, path: str, body: Json) -> None:
@@ -248,21 +249,21 @@ class Stage:
             if secret["metadata"].get("finalizers"):
                 meta = secret["metadata"]
                 self.api.patch(self.path(meta["namespace"], meta["name"]), {"metadata": {"finalizers": None}})
-        self.api.gone("/apis/coordination.k8s.io/v1/namespaces/default/leases/samara")
+        self.api.gone(f"/apis/coordination.k8s.io/v1/namespaces/{OWN}/leases/samara")
+        self.api.gone(f"/api/v1/namespaces/{OWN}/configmaps/samara-holds")
         in_parallel(self._sweep_namespace, [each["metadata"]["name"] for each in self.api.items("/api/v1/namespaces")])
         eventually(lambda: not self._left())
+        self.api.close()
 
-    def _left(self) -> Iterable[str]:
+    def _left(self) -> list[str]:
         namespaces = [each["metadata"]["name"] for each in self.api.items("/api/v1/namespaces")]
-        return [name for name in namespaces if name not in SYSTEM] or self.api.items("/api/v1/secrets")
+        secrets = [each["metadata"]["name"] for each in self.api.items("/api/v1/secrets")]
+        return [name for name in namespaces if name not in SYSTEM] + secrets
 
     def _sweep_namespace(self, name: str) -> None:
         """Empties a namespace and takes it away without waiting for the controller's five seconds."""
-        for plural in _SWEPT if name in SYSTEM else _SWEPT[:2]:
-            if plural == "configmaps":
-                self.api.gone(f"/api/v1/namespaces/{name}/configmaps/samara-holds")
-            else:
-                self.api.gone(f"/api/v1/namespaces/{name}/{plural}")
+        for plural in _SWEPT:
+            self.api.gone(f"/api/v1/namespaces/{name}/{plural}")
         if name not in SYSTEM:
             self.api.gone(f"/api/v1/namespaces/{name}")
             self.finalize(name)

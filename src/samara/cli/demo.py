@@ -8,6 +8,7 @@ from types import FrameType
 
 import click
 
+from samara.cli.base import Command
 from samara.demo.screen import Screen
 from samara.demo.stage import DemoError, Stage
 from samara.demo.walk import Walk, timed
@@ -16,7 +17,7 @@ from samara.devcluster import DevclusterError, find
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-@click.command("demo")
+@click.command("demo", cls=Command)
 @click.option("--keep", is_flag=True, help="Skip the walk; keep cluster and operator up until Ctrl-C.")
 @click.pass_context
 def command(context: click.Context, keep: bool) -> None:
@@ -38,15 +39,11 @@ def show(screen: Screen, keep: bool) -> None:
     screen.title("Samara on a real Kubernetes API server, on this machine only")
     with Stage(find(screen.say)) as stage:
         screen.took("etcd, kube-apiserver and kube-controller-manager are up", timed(stage.start_cluster))
-        screen.took("samara run is up and in sync", timed(lambda: _start_operator(stage, keep)))
+        operator = timed(lambda: stage.start_operator(log_to_terminal=keep))
+        screen.took("samara run is in sync, with the rights of `samara rbac` and no others", operator)
         if keep:
             _keep(stage, screen)
         Walk(stage, screen).all()
-
-
-def _start_operator(stage: Stage, keep: bool) -> None:
-    kubeconfig = stage.cluster.kubeconfig_for("samara", ["system:masters"])
-    stage.start_operator(kubeconfig, log_to_terminal=keep)
 
 
 def _keep(stage: Stage, screen: Screen) -> None:

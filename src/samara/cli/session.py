@@ -75,6 +75,13 @@ class Session:
         except NotFound:
             return {}
 
+    async def held_if_readable(self) -> dict[str, Entry]:
+        try:
+            return await self.held()
+        except Forbidden:
+            note(f"what the brake holds already could not be read in namespace {self.home}")
+            return {}
+
 
 @asynccontextmanager
 async def session(cluster: Cluster, config: str | None) -> AsyncIterator[Session]:
@@ -93,6 +100,7 @@ async def _installed(client: Client, namespace: str) -> Installed | None:
         except Forbidden:
             continue
         return _chosen(decode(raw).get("items") or [], namespace)
+    note("the operator's settings may exist, but the ConfigMaps may not be listed")
     return None
 
 

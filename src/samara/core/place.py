@@ -75,10 +75,10 @@ def _rivals(case: Case, ref: Ref) -> list[Key]:
     return [key for key in case.view.claims(ref.kind, ref.name) if key != case.key]
 
 
-def _standing(key: Key, view: View, table: Table) -> tuple[int, str, str, str]:
+def _standing(key: Key, view: View, table: Table) -> tuple[int, str, str, str, str]:
     source = view.get(key.source)
     created = source.created if source is not None else ""
-    return table[key.dialect].rank, created, key.source.namespace, key.source.name
+    return table[key.dialect].rank, created, key.source.namespace, key.source.name, key.dialect
 
 
 def _wants(case: Case, rival: Key, ref: Ref) -> bool:
@@ -94,9 +94,11 @@ def _settle(case: Case, copy: Copy, have: Object) -> Write | Blocked | None:
     """What is there already: ours and right, ours and wrong, or somebody else's."""
     if have.deleting:
         return Blocked(case.key, copy.ref, "conflict", "the object there is being deleted and waits for its finalizers")
+    if copy.mode is Mode.SEED or copy.content is KEEP:
+        return None
     if not is_ours(case, have):
         return _meet(case, copy, have)
-    if copy.mode is Mode.SEED or copy.content is KEEP or is_right(copy, have, case.dialect):
+    if is_right(copy, have, case.dialect):
         return None
     return _correct(case, copy, have, "differs from its source")
 
@@ -112,7 +114,7 @@ def _meet(case: Case, copy: Copy, have: Object) -> Write | Blocked:
     """An object that is not ours: adopted, taken over or left alone. What is itself a source stays its people's."""
     if case.table.owner(have, case.view) is None and any(case.table.sources(have, case.view)):
         return Blocked(case.key, copy.ref, "conflict", "the object of this name there is itself a source")
-    if copy.adopt is Adopt.ANY and copy.content is not KEEP:
+    if copy.adopt is Adopt.ANY:
         return _correct(case, copy, have, "somebody else's object, taken over as the settings say")
     if copy.adopt is Adopt.IDENTICAL and copy.content == have.content and _is_free(have):
         return Update(case.key, copy.ref, adopting(copy), have, "an identical object is there: adopted")

@@ -32,10 +32,10 @@ def prepare(key: Key, view: View, table: Table, rules: Rules) -> Plan | tuple[Ca
         return Plan(ready=False, reads=missing)
     sight = view if key.slice is None else Narrow(view, key.slice)
     source = view.get(key.source)
-    owner = None if source is None else table.owner(source, view)
-    foreign = owner is not None and owner.dialect != key.dialect  # one vocabulary's copy is no source of another
-    want = dialect.want(key.source, Narrow(view, key.slice, hidden=key.source) if foreign else sight)
-    return Case(key.whole, dialect, source, sight, view, table, rules), want
+    case = Case(key.whole, dialect, source, sight, view, table, rules)
+    if source is not None and dialect.is_source(source, view) and case.key not in table.sources(source, view):
+        return case, Want(prune=False)  # another dialect's copy is no source; a mark alone takes nothing away
+    return case, dialect.want(key.source, sight)
 
 
 def gathered(want: Want, taken: list[Step]) -> Plan:

@@ -41,31 +41,27 @@ class View(Protocol):
 
 
 class Narrow:
-    """A view through one namespace, or without one object: the same questions, answered for that slice."""
+    """A view through one namespace: the same questions, answered for that slice. `get` is never narrowed."""
 
-    __slots__ = ("_hidden", "_namespace", "_view")
+    __slots__ = ("_namespace", "_view")
 
-    def __init__(self, view: View, namespace: str | None, hidden: Ref | None = None) -> None:
+    def __init__(self, view: View, namespace: str) -> None:
         self._view = view
         self._namespace = namespace
-        self._hidden = hidden
 
     def get(self, ref: Ref) -> Object | None:
-        """Never narrowed: a decision about one namespace may read objects in others."""
-        return None if ref == self._hidden else self._view.get(ref)
+        return self._view.get(ref)
 
     def taken(self, ref: Ref) -> bool:
         return self._view.taken(ref)
 
     def all(self, kind: Kind) -> Iterable[Object]:
-        if kind != NAMESPACE or self._namespace is None:
+        if kind != NAMESPACE:
             return self._view.all(kind)
         only = self._view.get(namespace_ref(self._namespace))
         return () if only is None else (only,)
 
     def namespaces(self, listed: Names | None = None) -> Iterable[str]:
-        if self._namespace is None:
-            return self._view.namespaces(listed)
         if listed is not None:
             return (self._namespace,) if self._namespace in listed.members else ()
         return tuple(each.ref.name for each in self.all(NAMESPACE))
@@ -74,7 +70,7 @@ class Narrow:
         return self._view.sources(dialect)
 
     def copies_of(self, key: Key) -> Iterable[Object]:
-        return self._view.copies_of(key if self._namespace is None else key.part(self._namespace))
+        return self._view.copies_of(key.part(self._namespace))
 
     def claims(self, kind: Kind, name: str) -> Iterable[Key]:
         return self._view.claims(kind, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-_COLUMN = 66
+_COLUMN = 72
 
 
 def spoken(seconds: float) -> str:

@@ -17,10 +17,16 @@ from samara.devcluster.process import leashed
 from samara.devcluster.wire import answers, free_port
 from samara.kube.errors import SamaraError
 
+HOME = "samara"
+"""The operator's own namespace and its service account in it."""
+MOST_STAY = "720h"
+"""How long the operator can work before its credentials end: long enough for any demo."""
 READY = 60.0
 GRACE = 15.0
 _POLL = 0.02
 _TAIL = 2000
+# -P: a folder named samara where the user stands must not be taken for ours.
+_SAMARA = (sys.executable, "-P", "-m", "samara.cli.main")
 
 
 class DemoError(SamaraError):
@@ -33,12 +39,10 @@ class Operator:
     def __init__(self, kubeconfig: Path, folder: Path, log_to_terminal: bool) -> None:
         self._address = f"127.0.0.1:{free_port()}"
         self._log = folder / "samara.log"
-        arguments = ("run", f"--kubeconfig={kubeconfig}", f"--http-address={self._address}")
-        # -P: a folder named samara where the user stands must not be taken for ours.
-        command = leashed(sys.executable, "-P", "-m", "samara.cli.main", *arguments)
+        arguments = ("run", f"--kubeconfig={kubeconfig}", f"--namespace={HOME}", f"--http-address={self._address}")
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(  # noqa: S603
-                command,
+                leashed(*_SAMARA, *arguments),
                 cwd=folder,
                 env=_environment(),
                 stdin=subprocess.DEVNULL,
@@ -91,8 +95,20 @@ class Stage:
     def start_cluster(self) -> None:
         self._stack.enter_context(self.cluster)
 
-    def start_operator(self, kubeconfig: Path, *, log_to_terminal: bool = False) -> None:
-        """Returns when the operator has listed, planned and written all there was."""
+    def samara(self, *words: str) -> str:
+        """What one of our own commands says about the cluster."""
+        env = {**_environment(), "KUBECONFIG": str(self.cluster.kubeconfig)}
+        done = subprocess.run([*_SAMARA, *words], env=env, capture_output=True, text=True, timeout=READY, check=False)  # noqa: S603
+        if done.returncode != 0:
+            raise DemoError(f"samara {' '.join(words)} failed: {done.stderr.strip()}")
+        return done.stdout
+
+    def start_operator(self, *, log_to_terminal: bool = False) -> None:
+        """With the rights that `samara rbac` prints and no others; returns when all that was there is planned."""
+        self.cluster.kubectl("create", "namespace", HOME)
+        self.cluster.kubectl("apply", "--filename=-", input=self.samara("rbac", f"--namespace={HOME}"))
+        token = self.cluster.service_account_token(HOME, HOME, MOST_STAY)
+        kubeconfig = self.cluster.kubeconfig_with_token(token)
         self._operator = Operator(kubeconfig, self.cluster.data, log_to_terminal)
         self._stack.callback(self._operator.stop)
         self.wait_for("the operator", self._operator.is_ready)

@@ -36,6 +36,7 @@ class Walk:
         self.edited_copy()
         self.new_namespace()
         self.dropped_target()
+        self.questions()
         self._screen.title(f"That was all of it, in {spoken(time.monotonic() - began)}.")
 
     def sources(self) -> None:
@@ -82,6 +83,12 @@ class Walk:
         self._screen.took("the copy in billing is gone", took)
         self._kubectl("get", "secrets", "--all-namespaces", f"--selector=secret-copy/from={HOME}-{DATABASE}")
 
+    def questions(self) -> None:
+        """The program explains itself, with the function that decides."""
+        self._screen.title("5. Ask it")
+        self._samara("why", f"secret/{DATABASE}", "-n", "billing")
+        self._samara("status")
+
     # what the steps are made of
 
     def _file(self, name: str) -> str:
@@ -92,6 +99,10 @@ class Walk:
     def _kubectl(self, *words: str) -> None:
         self._screen.command("kubectl", *words)
         self._screen.output(self._stage.cluster.kubectl(*words))
+
+    def _samara(self, *words: str) -> None:
+        self._screen.command("samara", *words)
+        self._screen.output(self._stage.samara(*words))
 
     def _namespaces(self) -> list[str]:
         listed = json.loads(self._stage.cluster.kubectl("get", "namespaces", "--output=json"))

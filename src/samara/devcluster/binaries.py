@@ -193,7 +193,8 @@ def _run(command: list[str], folder: Path, output: int, beat: Progress, heartbea
 def _advice(recipe: Recipe) -> str:
     return (
         f"install Go {recipe.go} or newer from https://go.dev/dl, or set KUBEBUILDER_ASSETS to a folder with etcd, "
-        "kube-apiserver, kube-controller-manager and kubectl, or use `samara run --kubeconfig FILE` on a cluster of your own"
+        "kube-apiserver, kube-controller-manager and kubectl, "
+        "or use `samara run --kubeconfig FILE` with a cluster of your own"
     )
 
 

@@ -7,10 +7,13 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from math import inf
 from typing import Any
+
+import msgspec
 
 from samara import log
 from samara.core.model import Key, Kind, Ref
@@ -45,11 +48,9 @@ def entries(config_map: dict[str, Any]) -> dict[str, Entry]:
     """The holds in a ConfigMap by key; what cannot be read is left out."""
     found = {}
     for text in (config_map.get("data") or {}).values():
-        try:
-            entry = Entry(**json.loads(text))
-        except (ValueError, TypeError):
-            continue
-        found[entry.key] = entry
+        with suppress(msgspec.DecodeError):
+            entry = msgspec.json.decode(text, type=Entry)
+            found[entry.key] = entry
     return found
 
 
@@ -103,6 +104,8 @@ class HoldBook:
 
     async def _write(self) -> None:
         """Writes only where a set came, changed or went."""
+        keys = {hold.key for hold in self._holds.held.values()}
+        self._texts = {key: text for key, text in self._texts.items() if key in keys}
         held = {entry_name(hold.key): self._text(hold) for hold in self._holds.held.values()}
         waiting = {entry_name(key) for key in self._holds.remembered}
         texts = {**{name: text for name, text in self._found.items() if name in waiting}, **held}

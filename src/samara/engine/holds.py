@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
@@ -46,8 +46,9 @@ class Holds:
         """Keys that were held before a restart: held again, whatever the counts say now."""
         self._free: dict[Key, frozenset[Ref]] = {}
         self._discarded: set[Key] = set()
-        self._by_source: dict[Key, deque[float]] = {}
-        self._by_namespace: dict[str, deque[float]] = {}
+        self._by_source: dict[Key, OrderedDict[Ref, float]] = {}
+        """When each copy was last let go, the oldest first: a delete that is planned anew counts once."""
+        self._by_namespace: dict[str, OrderedDict[Ref, float]] = {}
 
     def judge(self, key: Key, deletes: Sequence[Delete], has: int, all_has: int) -> Sequence[Delete]:
         """The deletes of a plan that may be sent; `has` counts the source's copies, `all_has` its namespace's."""
@@ -58,24 +59,25 @@ class Holds:
             return deletes
         if refs <= self._free.get(key.whole, frozenset()):
             return self._passed(key.whole, deletes)
-        if self._must_hold(key.whole, len(refs), has, all_has):
+        if self._must_hold(key.whole, refs, has, all_has):
             return self._hold(key, refs)
         return self._passed(key.whole, deletes)
 
-    def _must_hold(self, key: Key, asked: int, has: int, all_has: int) -> bool:
+    def _must_hold(self, key: Key, refs: frozenset[Ref], has: int, all_has: int) -> bool:
         assert self._brake is not None
         if key in self.held or str(key) in self.remembered:
             return True
-        gone = self._recent(self._by_source.get(key), WINDOW)
-        burst = self._recent(self._by_namespace.get(key.source.namespace), BURST)
-        return must_hold(self._brake, gone, asked, has) or must_hold(self._brake, burst, asked, all_has)
+        gone = self._others(self._by_source.get(key), refs, WINDOW)
+        burst = self._others(self._by_namespace.get(key.source.namespace), refs, BURST)
+        return must_hold(self._brake, gone, len(refs), has) or must_hold(self._brake, burst, len(refs), all_has)
 
-    def _recent(self, times: deque[float] | None, window: float) -> int:
+    def _others(self, times: OrderedDict[Ref, float] | None, refs: frozenset[Ref], window: float) -> int:
+        """How many copies besides these were let go lately."""
         if times is None:
             return 0
-        while times and times[0] < self._clock() - window:
-            times.popleft()
-        return len(times)
+        while times and next(iter(times.values())) < self._clock() - window:
+            times.popitem(last=False)
+        return len(times) - sum(ref in times for ref in refs)
 
     def _hold(self, key: Key, refs: frozenset[Ref]) -> Sequence[Delete]:
         held = self.held.get(key.whole)
@@ -90,10 +92,12 @@ class Holds:
     def _passed(self, key: Key, deletes: Sequence[Delete]) -> Sequence[Delete]:
         now = self._clock()
         for times in (
-            self._by_source.setdefault(key, deque()),
-            self._by_namespace.setdefault(key.source.namespace, deque()),
+            self._by_source.setdefault(key, OrderedDict()),
+            self._by_namespace.setdefault(key.source.namespace, OrderedDict()),
         ):
-            times.extend([now] * len(deletes))
+            for delete in deletes:
+                times[delete.ref] = now
+                times.move_to_end(delete.ref)
         return deletes
 
     def free(self, key: Key, discard: bool = False) -> None:

@@ -64,4 +64,6 @@ class Looker:
         except NotFound:
             self._desk.cache.absent(ref)
             return
-        self._desk.cache.put(self._desk.codec.object(ref.kind, raw))
+        cache, found = self._desk.cache, self._desk.codec.object(ref.kind, raw)
+        if cache.get(ref) is not None or cache.taken(ref) or not cache.is_past(ref.kind, found.version):
+            cache.put(found)  # else the watch has meanwhile told that it is gone

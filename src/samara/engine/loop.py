@@ -54,7 +54,7 @@ class Engine:
         self._wake = asyncio.Event()
         self._stopping = False
         self._sender = Sender(
-            desk, self.tallies, self._again, lambda: may_write() and not self._stopping, self._wake.set
+            desk, self.tallies, self._again, lambda: may_write() and not self._stopping, self._landed
         )
         self._removals = Removals(desk, self._again)
         desk.applier.answered = self._answered
@@ -107,6 +107,12 @@ class Engine:
     def _again(self, key: Key, delay: float = 0.0) -> None:
         self.desk.queue.add(key, delay)
         self._wake.set()
+
+    def _landed(self) -> None:
+        """A write has ended. The loop is woken only where that changes something: wakings cost, too."""
+        room = any(self.desk.outbox.waiting(key) < AHEAD // 2 for key in self._growing)
+        if room or self._stopping or self._sender.idle:
+            self._wake.set()
 
     def freed(self, namespace: str) -> None:
         """A namespace or a quota in it changed: what was refused there is tried again at once."""

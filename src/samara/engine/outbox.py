@@ -73,7 +73,7 @@ class Outbox:
 
     def take(self) -> Write | None:
         """The next write, in turn between the sources; it is in flight until `done`."""
-        for _ in range(len(self._ring)):
+        while self._ring:
             key = next(iter(self._ring))
             write = self._first(self._soon.get(key)) or self._first(self._bulk.get(key))
             if write is None:

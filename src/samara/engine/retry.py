@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 
 from samara.core.model import Key, Ref
 from samara.core.write import Write
@@ -34,7 +35,9 @@ class Waits:
         self._most = most
         self._clock = clock
         self._by_namespace: dict[str, dict[Ref, Wait]] = {}
-        self._slot = 0.0
+        self._slots: dict[int, int] = {}
+        """Moments that are given away, each with one where to look on: a long wait must not delay a short one."""
+        self._pruned = 0
 
     def note(self, write: Write, result: Result) -> float:
         """Notes a failure and returns after how long to try again."""
@@ -53,8 +56,20 @@ class Waits:
         if outcome is not Outcome.REFUSED:
             return delay
         now = self._clock()
-        self._slot = max(self._slot + _REFUSED_GAP, now + delay)
-        return self._slot - now
+        return self._free_slot(now + delay) - now
+
+    def _free_slot(self, when: float) -> float:
+        """The first moment from then on that no other refused write has."""
+        slot, passed = ceil(when / _REFUSED_GAP), []
+        while slot in self._slots:
+            passed.append(slot)
+            slot = self._slots[slot]
+        self._slots.update(dict.fromkeys((*passed, slot), slot + 1))
+        if len(self._slots) > 2 * self._pruned + 1000:
+            now = self._clock() / _REFUSED_GAP
+            self._slots = {each: after for each, after in self._slots.items() if each >= now}
+            self._pruned = len(self._slots)
+        return slot * _REFUSED_GAP
 
     def holding(self, ref: Ref) -> Wait | None:
         """The wait that still keeps an address back."""

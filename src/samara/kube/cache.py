@@ -110,9 +110,10 @@ class Cache:
         if old is not None and old.made and old.uid == obj.uid and not obj.made:
             obj = replace(obj, made=True)  # stripping our marks does not free a copy
         rivals = self._rivals(obj.ref)
-        self._unindex(old)
+        given_up = self._unindex(old)
         store.traces.discard(trace(obj.ref))
         new = self._hold(store, obj)
+        self._unseal(given_up)
         return Change(obj.ref, old, new, tuple({*rivals, *self._rivals(obj.ref)}))
 
     def _hold(self, store: Store, obj: Object) -> Object | None:
@@ -146,7 +147,7 @@ class Cache:
         rivals = self._rivals(ref)
         store.tombs.pop(ref, None)
         store.objects.pop(ref, None)
-        self._unindex(old)
+        self._unseal(self._unindex(old))
         return Change(ref, old, None, rivals)
 
     def bury(self, obj: Object) -> Change | None:
@@ -197,17 +198,20 @@ class Cache:
         spots = [sources[ref] for sources in self._sources.values() if ref in sources]
         return tuple(key for spot in spots for key in self._claims[spot] if key.source != ref)
 
-    def _unindex(self, old: Object | None) -> None:
+    def _unindex(self, old: Object | None) -> list[Places]:
+        """Takes an object out of all indexes; returns the places that it claimed."""
         if old is None:
-            return
-        for dialect, sources in self._sources.items():
-            spot = sources.pop(old.ref, None)
-            if spot is not None:
-                self._unclaim(spot, Key(dialect, old.ref))
+            return []
+        given_up = [
+            self._unclaim(sources.pop(old.ref), Key(dialect, old.ref))
+            for dialect, sources in self._sources.items()
+            if old.ref in sources
+        ]
         owner = self.table.owner(old, self)
         if owner is not None and owner in self._copies:
             self._uncopy(owner, old.ref)
         self._sealed.get(Places(old.ref.kind, old.ref.name), set()).discard(old.ref)
+        return given_up
 
     def _uncopy(self, owner: Key, ref: Ref) -> None:
         spots = self._copies[owner]
@@ -219,13 +223,16 @@ class Cache:
         if not spots:
             del self._copies[owner]
 
-    def _unclaim(self, spot: Places, key: Key) -> None:
-        """Gives up a claim; foreign objects that were kept because of it become traces again."""
+    def _unclaim(self, spot: Places, key: Key) -> Places:
         self._claims[spot].pop(key, None)
-        if self._claims[spot]:
-            return
-        del self._claims[spot]
-        for ref in self._sealed.pop(spot, set()):
-            store = self.stores[ref.kind]
-            if store.objects.pop(ref, None) is not None:
-                store.traces.add(trace(ref))
+        if not self._claims[spot]:
+            del self._claims[spot]
+        return spot
+
+    def _unseal(self, given_up: Iterable[Places]) -> None:
+        """Foreign objects that were kept for a claim become traces again where nobody claims their place any more."""
+        for spot in given_up:
+            for ref in self._sealed.pop(spot, set()) if spot not in self._claims else ():
+                store = self.stores[ref.kind]
+                if store.objects.pop(ref, None) is not None:
+                    store.traces.add(trace(ref))

@@ -131,11 +131,19 @@ class Client:
 
 async def _error(response: aiohttp.ClientResponse) -> ApiError:
     try:
-        body = await asyncio.wait_for(response.content.read(_MOST_ERROR_BODY), 10)
+        body = await asyncio.wait_for(_beginning(response.content), 10)
     except (aiohttp.ClientError, TimeoutError):
         body = b""
     wait = response.headers.get("Retry-After", "")
     return from_status(response.status, body, float(wait) if wait.isdecimal() else None)
+
+
+async def _beginning(content: aiohttp.StreamReader) -> bytes:
+    """A body that may come in several pieces, as far as it is worth reading."""
+    read = b""
+    while len(read) < _MOST_ERROR_BODY and (chunk := await content.readany()):
+        read += chunk
+    return read[:_MOST_ERROR_BODY]
 
 
 def _described(fault: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""The cluster at one moment: every kind listed once into a cache, just as the watch fills it, and planned from there."""
+"""The cluster at one moment: every kind listed once into a cache, as the watch fills it, and planned from there."""
 
 from __future__ import annotations
 

@@ -218,14 +218,20 @@ class Watch:
         token, version = "", ""
         while True:
             params = {"limit": str(PAGE), **({"continue": token} if token else {})}
-            page = _page(await self._client.get(collection(self.kind), params))
+            page = self._page(await self._client.get(collection(self.kind), params))
             self._heard()
-            changes = [change for raw in page.items for change in self._item(bytes(raw))]
+            changes = [change for raw in page.items or () for change in self._item(bytes(raw))]
             self._sink.changed(changes)
             token, version = page.metadata.continue_, page.metadata.resourceVersion
             if not token:
                 self._sink.changed(self._listed(version))
                 return
+
+    def _page(self, raw: bytes) -> _List:
+        try:
+            return _page(raw)
+        except msgspec.DecodeError:
+            raise Unreachable(f"the list of {self.kind} was answered with something that is no list") from None
 
     def _item(self, raw: bytes) -> Iterable[Change]:
         return self._event(b'{"type":"ADDED","object":' + raw + b"}")
@@ -282,7 +288,7 @@ class _ListMeta(msgspec.Struct):
 
 class _List(msgspec.Struct):
     metadata: _ListMeta
-    items: list[msgspec.Raw]
+    items: list[msgspec.Raw] | None
 
 
 class _Code(msgspec.Struct):

@@ -31,6 +31,7 @@ class Sources:
     leading: Callable[[], bool]
     synced: Callable[[], bool]
     orphans: Callable[[str], int]
+    sources: Callable[[str], Iterable[object]]
 
 
 class Metrics:
@@ -62,13 +63,20 @@ class Metrics:
         copies = GaugeMetricFamily("samara_copies", "Wanted copies by state", labels=["dialect", "state"])
         sources = GaugeMetricFamily("samara_sources", "Sources", labels=["dialect"])
         orphans = GaugeMetricFamily("samara_orphans", "Marked copies that no source wants", labels=["dialect"])
-        for dialect in self._from.table.dialects:
-            mine = [tally for key, tally in self._from.tallies.items() if key.dialect == dialect.name]
+        for title, names in self._vocabularies().items():
+            mine = [tally for key, tally in self._from.tallies.items() if key.dialect in names]
             for state, number in total(mine).items():
-                copies.add_metric([dialect.title, state], number)
-            sources.add_metric([dialect.title], sum(1 for tally in mine if tally.names))
-            orphans.add_metric([dialect.title], self._from.orphans(dialect.name))
+                copies.add_metric([title, state], number)
+            sources.add_metric([title], sum(1 for tally in mine if tally.names))
+            orphans.add_metric([title], sum(map(self._from.orphans, names)))
         return copies, sources, orphans
+
+    def _vocabularies(self) -> dict[str, set[str]]:
+        """The dialects of each vocabulary: a series per vocabulary, and never two of the same labels."""
+        found: dict[str, set[str]] = {}
+        for dialect in self._from.table.dialects:
+            found.setdefault(dialect.title, set()).add(dialect.name)
+        return found
 
     def _work(self) -> Iterable[Metric]:
         writes = CounterMetricFamily("samara_writes", "Writes", labels=["dialect", "verb", "result"])

@@ -1,0 +1,97 @@
+"""`python -m bench`: measures, prints one table and writes the same as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import platform
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from bench.bare import BareError
+from bench.bars import Row, of_calm, of_large, of_memory, of_turns, table
+from bench.controller import ControllerError
+from bench.idle import Calm, stay_calm
+from bench.lab import lab, say
+from bench.memory import Large, Memory, enlarge, weigh
+from bench.options import SOURCES, Options, parse
+from bench.turns import Turns, take_turns
+from samara.devcluster import DevclusterError
+
+
+@dataclass(slots=True)
+class Report:
+    calm: Calm | None = None
+    turns: Turns | None = None
+    memory: Memory | None = None
+    large: Large | None = None
+
+    def rows(self) -> list[Row]:
+        return [
+            *(of_turns(self.turns) if self.turns else ()),
+            *(of_calm(self.calm) if self.calm else ()),
+            *(of_memory(self.memory) if self.memory else ()),
+            *(of_large(self.large) if self.large else ()),
+        ]
+
+
+async def measure(options: Options, report: Report) -> None:
+    if options.wants("memory"):
+        async with lab(options, options.small) as small:
+            report.memory = await weigh(small)
+    if options.wants("latency", "rest", "restart", "fill", "change"):
+        async with lab(options, options.namespaces) as usual:
+            if options.wants("latency", "rest", "restart"):
+                report.calm = await stay_calm(usual)
+            if options.wants("fill", "change"):
+                report.turns = await take_turns(usual)
+    if options.wants("large"):
+        async with lab(options, options.copies // SOURCES) as wide:
+            report.large = await enlarge(wide)
+
+
+def written(options: Options, report: Report) -> Path:
+    folder = Path(options.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{time.strftime('%Y-%m-%dT%H-%M-%S')}.json"
+    path.write_text(json.dumps(_document(options, report), indent=1, default=_plain) + "\n")
+    return path
+
+
+def _document(options: Options, report: Report) -> dict[str, Any]:
+    machine = {"cores": os.cpu_count(), "load": os.getloadavg(), "python": platform.python_version()}
+    rows = [{**row._asdict(), "bar": row.bar, "passed": row.passed} for row in report.rows()]
+    return {"machine": machine, "options": asdict(options), "table": rows, "measured": asdict(report)}
+
+
+def _plain(value: object) -> object:
+    return sorted(value) if isinstance(value, frozenset | set) else str(value)
+
+
+def main() -> int:
+    options, report = parse(), Report()
+    code = 0
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(measure(options, report))
+    except* (BareError, ControllerError, DevclusterError) as faults:
+        code = 1
+        for fault in faults.exceptions:
+            say(f"gave up: {fault}")
+    rows = report.rows()
+    if not rows:
+        return 1
+    print(f"\n{options.namespaces:,} namespaces where nothing else is said, Secrets of 1 KiB, {options.controller}\n")
+    print(table(rows))
+    print(f"\n{written(options, report)}")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""The manifests that a person names: files, folders walked for YAML and JSON, or standard input."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from samara.kube.errors import ConfigError
+
+ENDINGS = frozenset({".yaml", ".yml", ".json"})
+STDIN = "-"
+_QUOTED = re.compile(r"'[^']{2,}'|\"[^\"]{2,}\"")
+
+
+class Text(NamedTuple):
+    """One file's content, by the name that messages use."""
+
+    name: str
+    text: str
+
+
+def texts(names: Iterable[str]) -> Iterator[Text]:
+    for name in names:
+        if name == STDIN:
+            yield Text("<stdin>", _decoded(sys.stdin.buffer.read(), "<stdin>"))
+            continue
+        for path in _paths(Path(name)):
+            yield Text(str(path), _read(path))
+
+
+def _paths(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = sorted(each for each in path.rglob("*") if each.suffix in ENDINGS and each.is_file())
+    if not found:
+        raise ConfigError(f"{path}: expected files that end in {', '.join(sorted(ENDINGS))}, found none in this folder")
+    return found
+
+
+def _read(path: Path) -> str:
+    try:
+        return _decoded(path.read_bytes(), str(path))
+    except OSError as error:
+        raise ConfigError(f"{path}: expected a readable file, found: {error.strerror}") from error
+
+
+def _decoded(raw: bytes, name: str) -> str:
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{name}: expected UTF-8 text, found another encoding at byte {error.start}") from None
+
+
+class Syntax(NamedTuple):
+    line: int
+    problem: str
+
+
+def syntax(error: yaml.YAMLError | ValueError | RecursionError, text: str) -> Syntax:
+    """Where a text is not YAML, in words without any of the text: it may be a Secret's."""
+    if isinstance(error, yaml.MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        problem = " ".join(part for part in (error.context, error.problem) if part)
+        return Syntax(mark.line + 1 if mark else 1, _QUOTED.sub("…", problem))
+    if isinstance(error, yaml.reader.ReaderError):
+        return Syntax(text.count("\n", 0, error.position) + 1, "a character that YAML does not allow")
+    return Syntax(1, "nested too deeply" if isinstance(error, RecursionError) else "a value that cannot be read")
+
+
+def documents(source: Text) -> list[Any]:
+    """The documents of one file as plain values; the items of a List are documents too."""
+    try:
+        loaded = list(yaml.load_all(source.text, Loader=_Plain))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        found = syntax(error, source.text)
+        # Without the cause: PyYAML's message quotes the line, and the line may hold a password.
+        raise ConfigError(f"{source.name}: line {found.line}: expected YAML, found: {found.problem}") from None
+    return [item for document in loaded if document is not None for item in _items(document)]
+
+
+def _items(document: Any) -> list[Any]:
+    if isinstance(document, dict) and document.get("kind") == "List" and isinstance(document.get("items"), list):
+        return list(document["items"])
+    return [document]
+
+
+class _Plain(yaml.SafeLoader):
+    """YAML as the API server reads it: a date is text."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - the name and form are PyYAML's
+        first: [(tag, regexp) for tag, regexp in rules if tag != "tag:yaml.org,2002:timestamp"]
+        for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }

@@ -1,0 +1,53 @@
+"""`samara lint`: manifests that cannot mean what they say, with the line and the correction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from samara.cli.base import Command, config_flag, output_flag
+from samara.cli.files import texts
+from samara.cli.kubectl_flags import Cluster, kubectl_flags
+from samara.cli.lint_nodes import Finding, manifests
+from samara.cli.lint_rules import Lint
+from samara.cli.output import emit, plural
+from samara.cli.session import settings_if_any, wait_for
+from samara.settings import Settings
+
+FOUND = 1
+
+
+@click.command("lint", cls=Command)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@config_flag
+@output_flag()
+@kubectl_flags
+@click.pass_context
+def command(context: click.Context, cluster: Cluster, files: tuple[str, ...], config: str | None, output: str) -> None:
+    """Check manifests: files, folders (*.yaml, *.yml, *.json) or - for standard input. Exits 1 on a finding."""
+    settings, _ = wait_for(settings_if_any(cluster, config))
+    found = findings(files, settings)
+    emit({"findings": [_shape(each) for each in found]}, output, lambda: _show(found))
+    context.exit(FOUND if found else 0)
+
+
+def findings(files: tuple[str, ...], settings: Settings) -> list[Finding]:
+    lint = Lint(settings)
+    found: list[Finding] = []
+    for text in texts(files):
+        read, faults = manifests(text)
+        found += faults
+        found += [finding for manifest in read for finding in lint.all(manifest)]
+    return sorted(set(found), key=lambda each: (each.file, each.line, each.key))
+
+
+def _shape(each: Finding) -> dict[str, Any]:
+    return each._asdict()
+
+
+def _show(found: list[Finding]) -> None:
+    for each in found:
+        key = f"{each.key}: " if each.key else ""
+        click.echo(f"{each.file}:{each.line}: {key}found {each.found}; expected {each.expected}")
+    click.echo(plural(len(found), "finding") if found else "Nothing found.", err=True)

@@ -1,0 +1,141 @@
+"""Manifests as YAML nodes, so that everything found in one has a line. Values of a Secret are never looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import yaml
+
+from samara.cli.files import Text, syntax
+from samara.core.match import shown
+
+_STRING = "tag:yaml.org,2002:str"
+_NAMES = {"bool": "a boolean", "int": "a number", "float": "a number", "null": "null", "timestamp": "a date"}
+
+
+class Finding(NamedTuple):
+    """One thing that a person should correct."""
+
+    file: str
+    line: int
+    key: str
+    found: str
+    expected: str
+
+
+class Word(NamedTuple):
+    """A label or annotation as it was written; the value is None where it is no text."""
+
+    where: str
+    key: str
+    value: str | None
+    found: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One object of a file: the parts that a lint looks at."""
+
+    file: str
+    line: int
+    api_version: str
+    kind: str
+    namespace: str
+    type: Word | None
+    words: tuple[Word, ...]
+
+    def finding(self, line: int, key: str, found: str, expected: str) -> Finding:
+        return Finding(self.file, line, key, found, expected)
+
+
+def manifests(text: Text) -> tuple[list[Manifest], list[Finding]]:
+    """The objects of a file, and what is wrong with it as YAML."""
+    roots: list[yaml.Node] = []
+    faults: list[Finding] = []
+    try:
+        # One by one: what stands before a syntax error is looked at too.
+        for root in yaml.compose_all(text.text, Loader=yaml.SafeLoader):
+            roots.append(root)  # noqa: PERF402
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        found = syntax(error, text.text)
+        faults.append(Finding(text.name, found.line, "", f"not legal YAML: {found.problem}", "legal YAML"))
+    for root in roots:
+        faults += _repeated(text.name, root)
+    return [made for root in roots for made in _objects(text.name, root)], faults
+
+
+def _objects(file: str, root: yaml.Node) -> Iterator[Manifest]:
+    items = _child(root, "items")
+    if _scalar(_child(root, "kind")) == "List" and isinstance(items, yaml.SequenceNode):
+        for item in items.value:
+            yield from _objects(file, item)
+    elif isinstance(root, yaml.MappingNode) and _child(root, "kind") is not None:
+        yield _manifest(file, root)
+
+
+def _manifest(file: str, root: yaml.MappingNode) -> Manifest:
+    meta = _child(root, "metadata")
+    types = [word for word in _words("type", root) if word.key == "type"]
+    return Manifest(
+        file,
+        root.start_mark.line + 1,
+        _scalar(_child(root, "apiVersion")),
+        _scalar(_child(root, "kind")),
+        _scalar(_child(meta, "namespace")),
+        types[0] if types else None,
+        (*_words("label", _child(meta, "labels")), *_words("annotation", _child(meta, "annotations"))),
+    )
+
+
+def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    return next((value for key, value in node.value if _scalar(key) == name), None)
+
+
+def _scalar(node: yaml.Node | None) -> str:
+    return str(node.value) if isinstance(node, yaml.ScalarNode) else ""
+
+
+def _words(where: str, node: yaml.Node | None) -> Iterator[Word]:
+    if not isinstance(node, yaml.MappingNode):
+        return
+    for key, value in node.value:
+        text = _scalar(value) if value.tag == _STRING else None
+        yield Word(where, _scalar(key), text, _found(value), key.start_mark.line + 1)
+
+
+def _found(node: yaml.Node) -> str:
+    if not isinstance(node, yaml.ScalarNode):
+        return "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
+    if node.tag == _STRING:
+        return shown(node.value)
+    name = _NAMES.get(node.tag.rpartition(":")[2], "something else")
+    return name if name == "null" else f"{name} ({shown(node.value)[1:-1]})"
+
+
+def _repeated(file: str, root: yaml.Node) -> Iterator[Finding]:
+    """A key twice in one mapping: YAML takes the last, the API server refuses it."""
+    waiting, seen = [root], set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:  # an alias; it may even contain itself
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+        elif isinstance(node, yaml.MappingNode):
+            waiting += [value for _, value in node.value]
+            yield from _twice(file, node)
+
+
+def _twice(file: str, node: yaml.MappingNode) -> Iterator[Finding]:
+    first: dict[str, int] = {}
+    for key, _ in node.value:
+        name, line = _scalar(key), key.start_mark.line + 1
+        if name and name != "<<" and name in first:
+            yield Finding(file, line, name, f"the same key as on line {first[name]}", "every key once")
+        first.setdefault(name, line)

@@ -1,0 +1,164 @@
+"""`samara orphans`: marked copies that no source wants, and their removal under the brake."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from samara.cli.base import Command, config_flag, output_flag
+from samara.cli.kubectl_flags import Cluster, kubectl_flags
+from samara.cli.outcome import brake_of, place
+from samara.cli.output import emit, plural, table
+from samara.cli.session import Picture, Session, picture, session, wait_for
+from samara.cli.why_local import marked_origin
+from samara.core.allow import is_paused
+from samara.core.brake import must_hold
+from samara.core.compare import is_marked_by_us
+from samara.core.model import Key, Object, Ref, namespace_ref
+from samara.core.travel import ADOPTED
+from samara.core.want import Dialect
+from samara.core.write import Delete, Release
+from samara.engine.apply import Applier, Outcome
+from samara.engine.crash import CrashPoints
+from samara.kube.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """A copy by its marks that nothing wants."""
+
+    have: Object
+    dialect: Dialect
+    origin: str
+    ours: bool
+
+    @property
+    def group(self) -> tuple[str, str]:
+        return self.dialect.title, self.origin
+
+    def shape(self) -> dict[str, Any]:
+        return {
+            **place(self.have.ref),
+            "dialect": self.dialect.title,
+            "origin": self.origin,
+            "ours": self.ours,
+        }
+
+
+@click.command("orphans", cls=Command)
+@click.option("--delete", is_flag=True, help="Delete those that we made, under the brake.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@config_flag
+@output_flag()
+@kubectl_flags
+def command(cluster: Cluster, delete: bool, yes: bool, config: str | None, output: str) -> None:
+    """Marked copies whose source is gone or that no source wants; with -n in that namespace only.
+
+    --delete removes those whose marks we set, by uid and version; what was adopted only loses our marks.
+    """
+    wait_for(_orphans(cluster, config, output, delete, yes))
+
+
+async def _orphans(cluster: Cluster, config: str | None, output: str, delete: bool, yes: bool) -> None:
+    async with session(cluster, config) as at:
+        seen = await picture(at)
+        found = [each for each in orphans(seen) if cluster.namespace in (None, each.have.ref.namespace)]
+        emit({"orphans": [each.shape() for each in found]}, output, lambda: _show(found))
+        if delete:
+            await _remove(at, seen, found, yes)
+
+
+def orphans(seen: Picture) -> Iterator[Orphan]:
+    wanted = {ref for plan in seen.plans.values() for ref in plan.wanted}
+    cache = seen.shot.cache
+    for ref, have in sorted(seen.shot.marked.items()):
+        namespace = cache.get(namespace_ref(ref.namespace))
+        goes = have.deleting or namespace is None or namespace.deleting
+        if goes or ref in wanted or any(True for _ in seen.table.sources(have, cache)):
+            continue
+        yield from _of_dialects(seen, have)
+
+
+def _of_dialects(seen: Picture, have: Object) -> Iterator[Orphan]:
+    for dialect in seen.table.dialects:
+        told = marked_origin(have, dialect)
+        if told is not None:
+            origin = dialect.origin(have, seen.shot.cache)
+            yield Orphan(have, dialect, origin.path if origin else told, is_marked_by_us(have, dialect))
+            return
+
+
+def _show(found: list[Orphan]) -> None:
+    if not found:
+        click.echo("No orphans.")
+        return
+    rows = [
+        (each.have.ref.kind, each.have.ref.path, each.dialect.title, each.origin, "yes" if each.ours else "no")
+        for each in found
+    ]
+    table(("KIND", "COPY", "VOCABULARY", "ORIGIN", "OURS"), rows)
+
+
+async def _remove(at: Session, seen: Picture, found: list[Orphan], yes: bool) -> None:
+    ours = [each for each in found if each.ours and not _is_paused(seen, each.have.ref)]
+    free, held = _braked(at, seen, ours)
+    _announce(len(found) - len(ours), free, held)
+    if free and (yes or click.confirm(f"Remove {plural(len(free), 'orphan')}?", abort=True, err=True)):
+        await _perform(at, seen, free)
+    if held:
+        raise ConfigError(_refusal(held))
+
+
+def _is_paused(seen: Picture, ref: Ref) -> bool:
+    namespace = seen.shot.cache.get(namespace_ref(ref.namespace))
+    return namespace is not None and is_paused(namespace)
+
+
+def _braked(at: Session, seen: Picture, ours: list[Orphan]) -> tuple[list[Orphan], list[Orphan]]:
+    """Those that may go, and those of origins with too many at once."""
+    brake = brake_of(at.settings)
+    copies = Counter(each.group for have in seen.shot.marked.values() for each in _of_dialects(seen, have))
+    groups: dict[tuple[str, str], list[Orphan]] = defaultdict(list)
+    for each in ours:
+        groups[each.group].append(each)
+    free: list[Orphan] = []
+    held: list[Orphan] = []
+    for group, members in groups.items():
+        deletes = sum(ADOPTED not in each.have.annotations for each in members)
+        stop = brake is not None and must_hold(brake, 0, deletes, copies[group])
+        (held if stop else free).extend(members)
+    return free, held
+
+
+def _announce(others: int, free: list[Orphan], held: list[Orphan]) -> None:
+    stay = f"; {plural(others, 'other')} stay, as we did not mark them or their namespace is paused" if others else ""
+    click.echo(f"{plural(len(free), 'orphan')} to remove, {len(held):,} held by the brake{stay}.", err=True)
+
+
+def _refusal(held: list[Orphan]) -> str:
+    groups = sorted({f"{title} {origin}" for title, origin in (each.group for each in held)})
+    return (
+        f"{plural(len(held), 'orphan')} of {', '.join(groups)} stay: expected no more than the brake lets pass at once"
+        " (setting massDelete), found more; remove them by namespace with -n, or give --config with another massDelete"
+    )
+
+
+async def _perform(at: Session, seen: Picture, free: list[Orphan]) -> None:
+    applier = Applier(at.client, seen.shot.codec, seen.shot.cache, seen.table, CrashPoints())
+    done = 0
+    for each in free:
+        key = Key(each.dialect.name, each.have.ref)
+        adopted = ADOPTED in each.have.annotations
+        write = (Release if adopted else Delete)(key, each.have.ref, each.have)
+        result = await applier.perform(write)
+        if result.outcome is Outcome.DONE:
+            done += 1
+        else:
+            click.echo(f"samara: {each.have.ref} stays: {result.message}", err=True)
+    click.echo(f"Removed {plural(done, 'orphan')}.", err=True)
+    if done < len(free):
+        raise ConfigError(f"expected to remove {len(free):,}, removed {done:,}; look again with `samara orphans`")

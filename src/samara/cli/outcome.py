@@ -1,0 +1,104 @@
+"""What a plan comes to for people: writes, what is blocked, and the removals that the brake would hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from samara.cli.session import Picture
+from samara.core.allow import Reason
+from samara.core.brake import Brake, must_hold
+from samara.core.model import Key, Ref
+from samara.core.write import Blocked, Delete, Plan, Write
+from samara.engine.apply import verb
+from samara.settings import Settings
+
+VERBS = ("create", "update", "recreate", "delete", "overlay", "guard", "report")
+HELD = "removals wait: more than the brake lets pass at once (setting massDelete)"
+_FAULTS: dict[str, Reason] = {"Invalid": "invalid", "Refused": "refused"}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """All writes and all that is blocked, in the order of their sources."""
+
+    writes: tuple[Write, ...]
+    blocked: tuple[Blocked, ...]
+
+
+def brake_of(settings: Settings) -> Brake | None:
+    own = settings.mass_delete
+    return None if own is None else Brake(own.most, own.percent)
+
+
+def outcome(seen: Picture, settings: Settings, held: Iterable[str] = ()) -> Outcome:
+    """What would be written and what not; `held` names the keys whose removals the operator holds already."""
+    writes: list[Write] = []
+    blocked: list[Blocked] = []
+    stopped = _stopped(seen, settings, frozenset(held))
+    for key, plan in seen.plans.items():
+        waits = [each for each in plan.writes if isinstance(each, Delete)] if key in stopped else []
+        writes += [each for each in plan.writes if not (waits and isinstance(each, Delete))]
+        blocked += [*_faults(key, plan), *plan.blocked]
+        blocked += [Blocked(key, each.ref, "held", f"{len(waits)} {HELD}") for each in waits]
+    return Outcome(tuple(writes), tuple(blocked))
+
+
+def _faults(key: Key, plan: Plan) -> list[Blocked]:
+    """What is wrong with a source is told at the source's own address."""
+    return [Blocked(key, key.source, _FAULTS[each.reason], each.message) for each in plan.faults]
+
+
+def _stopped(seen: Picture, settings: Settings, held: frozenset[str]) -> set[Key]:
+    """The keys whose deletes the brake would hold, as the operator would come to them one after the other."""
+    brake = brake_of(settings)
+    if brake is None:
+        return set()
+    has = {key: sum(1 for _ in seen.shot.cache.copies_of(key)) for key in seen.plans}
+    left: Counter[str] = Counter()
+    for key, count in has.items():
+        left[key.source.namespace] += count
+    gone: Counter[str] = Counter()
+    stopped: set[Key] = set()
+    for key, plan in seen.plans.items():
+        asked, home = sum(isinstance(each, Delete) for each in plan.writes), key.source.namespace
+        if not asked:
+            continue
+        burst = must_hold(brake, gone[home], asked, left[home])
+        if str(key) in held or burst or must_hold(brake, 0, asked, has[key]):
+            stopped.add(key)
+        else:
+            gone[home] += asked
+            left[home] -= asked
+    return stopped
+
+
+def place(ref: Ref) -> dict[str, str]:
+    return {"kind": str(ref.kind), "namespace": ref.namespace, "name": ref.name}
+
+
+def shape(seen: Picture, found: Outcome) -> dict[str, Any]:
+    """The promised JSON."""
+    return {
+        "writes": [_write(seen, each) for each in found.writes],
+        "blocked": [
+            {**place(each.ref), **_whose(seen, each.key), "reason": each.reason, "message": each.message}
+            for each in found.blocked
+        ],
+        "summary": summary(found.writes, found.blocked),
+    }
+
+
+def _write(seen: Picture, write: Write) -> dict[str, str]:
+    return {"verb": verb(write), **place(write.ref), **_whose(seen, write.key), "why": write.why}
+
+
+def _whose(seen: Picture, key: Key) -> dict[str, str]:
+    return {"dialect": seen.title(key), "source": key.source.path}
+
+
+def summary(writes: Sequence[Write], blocked: Sequence[Blocked]) -> dict[str, int]:
+    counts = Counter(verb(each) for each in writes)
+    return {**{each: counts[each] for each in VERBS}, "blocked": len(blocked)}

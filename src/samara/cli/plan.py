@@ -1,0 +1,139 @@
+"""`samara plan`: what the operator would write now, or would if some manifests were applied."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import click
+
+from samara.cli.base import Command, config_flag, output_flag
+from samara.cli.diff import Change, changes
+from samara.cli.files import Text, texts
+from samara.cli.kubectl_flags import Cluster, kubectl_flags
+from samara.cli.outcome import VERBS, Outcome, outcome, shape, summary
+from samara.cli.output import emit, plural, table
+from samara.cli.session import Picture, picture, session, snapshot, wait_for
+from samara.cli.whatif import lay_over
+from samara.core.match import sample
+from samara.core.model import Content
+from samara.core.write import Blocked, Create, Write
+from samara.engine.apply import verb
+
+WOULD_WRITE = 3
+T = TypeVar("T", Write, Blocked)
+
+
+@click.command("plan", cls=Command)
+@click.option("-f", "--filename", "files", multiple=True, metavar="FILE", help="Lay this over first; - is stdin.")
+@click.option("--diff", is_flag=True, help="Per object: which keys come, change and go, and their sizes.")
+@click.option("--all", "each", is_flag=True, help="One row per object in place of one per source.")
+@click.option("--exit-code", is_flag=True, help=f"Exit {WOULD_WRITE} when something would be written.")
+@config_flag
+@output_flag()
+@kubectl_flags
+@click.pass_context
+def command(
+    context: click.Context,
+    cluster: Cluster,
+    files: tuple[str, ...],
+    diff: bool,
+    each: bool,
+    exit_code: bool,
+    config: str | None,
+    output: str,
+) -> None:
+    """What the operator would write now, without writing.
+
+    With -f the manifests are laid over the cluster first: what if I applied this?
+    """
+    seen, found = wait_for(_plan(cluster, config, list(texts(files)), diff))
+    diffs = [changes(write, seen.table) for write in found.writes] if diff else []
+    emit(_shape(seen, found, diffs), output, lambda: _show(seen, found, diffs, each))
+    context.exit(WOULD_WRITE if exit_code and found.writes else 0)
+
+
+async def _plan(cluster: Cluster, config: str | None, files: list[Text], diff: bool) -> tuple[Picture, Outcome]:
+    async with session(cluster, config) as at:
+        shot = await snapshot(at)
+        if files:
+            await lay_over(shot, files, at.access.namespace)
+        seen = await picture(at, shot)
+        found = outcome(seen, at.settings, await at.held_if_readable())
+        return seen, await _unsealed(seen, found) if diff else found
+
+
+async def _unsealed(seen: Picture, found: Outcome) -> Outcome:
+    """A foreign object is kept as digests only; for a diff it is read again."""
+    writes = []
+    for write in found.writes:
+        if not isinstance(write, Create) and _is_sealed(write.have.content):
+            now = await seen.shot.read(write.ref)
+            write = replace(write, have=now) if now is not None else write
+        writes.append(write)
+    return replace(found, writes=tuple(writes))
+
+
+def _is_sealed(content: Content) -> bool:
+    return any(each.raw is None for each in content.fields)
+
+
+def _shape(seen: Picture, found: Outcome, diffs: list[tuple[Change, ...]]) -> dict[str, Any]:
+    made = shape(seen, found)
+    for write, diff in zip(made["writes"], diffs, strict=False):
+        write["diff"] = [change.shape() for change in diff]
+    return made
+
+
+def _show(seen: Picture, found: Outcome, diffs: list[tuple[Change, ...]], each: bool) -> None:
+    if diffs:
+        _show_diffs(seen, found, diffs, each)
+    elif found.writes:
+        rows = _rows(found.writes, seen, each, lambda write: (verb(write), write.why))
+        table(("VERB", "OBJECTS", "WHERE", "VOCABULARY", "SOURCE", "WHY"), rows)
+    if found.blocked:
+        if found.writes:
+            click.echo()
+        rows = _rows(found.blocked, seen, each, lambda blocked: (blocked.reason, blocked.message))
+        table(("BLOCKED", "OBJECTS", "WHERE", "VOCABULARY", "SOURCE", "MESSAGE"), rows)
+    click.echo(_sum(found))
+
+
+def _rows(items: Iterable[T], seen: Picture, each: bool, told: Any) -> list[tuple[object, ...]]:
+    """One row per object, or one per source and word with a count and a sample: ten thousand must fit."""
+    groups: dict[Hashable, list[T]] = defaultdict(list)
+    for item in items:
+        groups[(item.key, told(item)[0], item.ref if each else None)].append(item)
+    rows: list[tuple[object, ...]] = []
+    for group in groups.values():
+        word, why = told(group[0])
+        rows.append((word, f"{len(group):,}", _where(group), seen.title(group[0].key), group[0].key.source.path, why))
+    return rows
+
+
+def _where(group: list[T]) -> str:
+    return f"{group[0].ref.kind.name} {sample((item.ref.path for item in group), 3)}"
+
+
+def _show_diffs(seen: Picture, found: Outcome, diffs: list[tuple[Change, ...]], each: bool) -> None:
+    """Objects that change in the same way are told together, unless each is asked for."""
+    groups: dict[Hashable, list[Write]] = defaultdict(list)
+    for write, diff in zip(found.writes, diffs, strict=True):
+        groups[(verb(write), write.key, write.why, diff, write.ref if each else None)].append(write)
+    told = dict(zip((id(write) for write in found.writes), diffs, strict=True))
+    for group in groups.values():
+        first = group[0]
+        count = f" ({plural(len(group), 'object')})" if len(group) > 1 else ""
+        source = f"{seen.title(first.key)} from {first.key.source.path}"
+        click.echo(f"{verb(first)} {_where(group)}{count}, {source}: {first.why}")
+        for change in told[id(first)]:
+            click.echo(f"  {change}")
+
+
+def _sum(found: Outcome) -> str:
+    counts = summary(found.writes, found.blocked)
+    parts = [f"{counts[each]:,} to {each}" for each in VERBS if counts[each]]
+    blocked = f"; {counts['blocked']:,} blocked" if counts["blocked"] else ""
+    return f"{', '.join(parts) or 'Nothing to write'}{blocked}."

@@ -1,0 +1,105 @@
+"""`samara rbac`: exactly the rights that the enabled vocabularies need, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from samara.app import table_of
+from samara.cli.base import Command, config_flag, output_flag
+from samara.cli.kubectl_flags import Cluster, kubectl_flags
+from samara.cli.output import as_yaml
+from samara.cli.session import settings_if_any, wait_for
+from samara.core.model import NAMESPACE, QUOTA, Kind
+from samara.core.want import Dialect
+from samara.engine.holdbook import CONFIG_MAP
+from samara.engine.holdbook import NAME as HOLDS
+from samara.engine.lease import LEASE
+from samara.engine.lease import NAME as LEASE_NAME
+from samara.settings import Settings
+
+GROUP = "rbac.authorization.k8s.io"
+NAME = "samara"
+DEFAULT_NAMESPACE = "samara"
+WATCH = ("list", "watch")
+ALL = ("get", "list", "watch", "create", "update", "patch", "delete")
+EVENT = Kind("", "v1", "Event", "events")
+
+Rule = dict[str, list[str]]
+
+
+@click.command("rbac", cls=Command)
+@config_flag
+@output_flag("yaml", "json")
+@kubectl_flags
+def command(cluster: Cluster, config: str | None, output: str) -> None:
+    """Print the RBAC that the settings need, for the operator's namespace (-n, else where it is, else samara)."""
+    settings, installed = wait_for(settings_if_any(cluster, config))
+    namespace = cluster.namespace or (installed.namespace if installed else DEFAULT_NAMESPACE)
+    made = objects(settings, namespace)
+    if output == "json":
+        click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": made}, indent=2))
+    else:
+        click.echo(as_yaml(made), nl=False)
+
+
+def objects(settings: Settings, namespace: str) -> list[dict[str, Any]]:
+    own = {"name": NAME, "namespace": namespace}
+    subject = {"kind": "ServiceAccount", "name": NAME, "namespace": namespace}
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _meta(own)},
+        _role("ClusterRole", {"name": NAME}, cluster_rules(settings)),
+        _binding("ClusterRoleBinding", {"name": NAME}, "ClusterRole", subject),
+        _role("Role", own, own_rules()),
+        _binding("RoleBinding", own, "Role", subject),
+    ]
+
+
+def _meta(names: dict[str, str]) -> dict[str, Any]:
+    return {**names, "labels": {"app.kubernetes.io/name": NAME}}
+
+
+def _role(kind: str, names: dict[str, str], rules: list[Rule]) -> dict[str, Any]:
+    return {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": _meta(names), "rules": rules}
+
+
+def _binding(kind: str, names: dict[str, str], role: str, subject: dict[str, str]) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": kind,
+        "metadata": _meta(names),
+        "roleRef": {"apiGroup": GROUP, "kind": role, "name": NAME},
+        "subjects": [subject],
+    }
+
+
+def cluster_rules(settings: Settings) -> list[Rule]:
+    """What is needed in every namespace. Copies go anywhere, and so do the Events about them."""
+    enabled = [dialect for dialect in table_of(settings).dialects if dialect.title in settings.dialects]
+    watched = [_rule(kind, WATCH) for kind in (NAMESPACE, QUOTA)] if enabled else []
+    events = [_rule(EVENT, ("create", "patch"))] if enabled else []
+    kinds = dict.fromkeys(kind for dialect in enabled for kind in dialect.kinds)
+    served = [_rule(kind, ALL) for kind in kinds if kind not in (NAMESPACE, QUOTA)]
+    return [*watched, *served, *(rule for dialect in enabled for rule in _reported(dialect)), *events]
+
+
+def _reported(dialect: Dialect) -> list[Rule]:
+    if dialect.report is None:
+        return []
+    return [_rule(kind, ("patch",), subresource="/status") for kind in dialect.kinds]
+
+
+def own_rules() -> list[Rule]:
+    """In the operator's namespace: its Lease and its holds. A create cannot be limited to a name."""
+    return [
+        _rule(kind, verbs, names)
+        for kind, name in ((LEASE, LEASE_NAME), (CONFIG_MAP, HOLDS))
+        for verbs, names in ((("create",), ()), (("get", "update"), (name,)))
+    ]
+
+
+def _rule(kind: Kind, verbs: tuple[str, ...], names: tuple[str, ...] = (), subresource: str = "") -> Rule:
+    rule = {"apiGroups": [kind.group], "resources": [f"{kind.plural}{subresource}"], "verbs": list(verbs)}
+    return {**rule, "resourceNames": list(names)} if names else rule

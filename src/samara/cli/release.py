@@ -1,0 +1,62 @@
+"""`samara release`: lets a held removal go on, or keeps the copies as orphans."""
+
+from __future__ import annotations
+
+import click
+
+from samara.cli.base import Command
+from samara.cli.kubectl_flags import Cluster, kubectl_flags
+from samara.cli.output import plural
+from samara.cli.session import Session, session, wait_for
+from samara.core.match import shown
+from samara.core.table import Table
+from samara.engine.holdbook import Entry, answer
+from samara.kube.errors import ConfigError
+
+FORM = "vocabulary/Kind/namespace/name, with - for no namespace, as `samara status` prints it"
+
+
+@click.command("release", cls=Command)
+@click.argument("key", metavar="KEY")
+@click.option("--discard", is_flag=True, help="Keep the copies as orphans in place of removing them.")
+@click.option("--config", metavar="FILE", help="The settings; without it those of the operator in the cluster.")
+@kubectl_flags
+def command(cluster: Cluster, key: str, discard: bool, config: str | None) -> None:
+    """Let a removal that the brake holds go on.
+
+    KEY is vocabulary/Kind/namespace/name as `samara status` prints it. The release is for the set held now.
+    """
+    _check_form(key)
+    entry = wait_for(_release(cluster, config, key, discard))
+    what = "stay as orphans" if discard else "go on"
+    click.echo(f"{plural(entry.count, 'held removal')} of {key}: told the operator that they {what}.")
+
+
+def _check_form(key: str) -> None:
+    if len(key.split("/")) != 4 or not all(key.split("/")):
+        raise click.UsageError(f"KEY: expected {FORM}, found {shown(key)}")
+
+
+async def _release(cluster: Cluster, config: str | None, key: str, discard: bool) -> Entry:
+    async with session(cluster, config) as at:
+        _check_words(key, at.table)
+        said = await answer(at.client, at.home, key, "discard" if discard else "release")
+        if said is None:
+            raise ConfigError(await _not_held(at, key))
+        return said
+
+
+def _check_words(key: str, table: Table) -> None:
+    vocabulary, kind, *_ = key.split("/")
+    known = sorted({each for dialect in table.dialects for each in (dialect.name, dialect.title)})
+    if vocabulary not in known:
+        raise click.UsageError(f"KEY: expected a vocabulary ({', '.join(known)}), found {shown(vocabulary)}")
+    kinds = sorted({each.name for each in table.kinds})
+    if kind not in kinds:
+        raise click.UsageError(f"KEY: expected a kind ({', '.join(kinds)}), found {shown(kind)}")
+
+
+async def _not_held(at: Session, key: str) -> str:
+    held = sorted(await at.held())
+    found = f"held are: {', '.join(held)}" if held else "nothing is held"
+    return f"expected a key that the brake holds in namespace {at.home}, found {key}; {found}"

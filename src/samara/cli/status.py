@@ -1,0 +1,113 @@
+"""`samara status`: every source, how its copies are, and what the brake holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from samara.cli.base import Command, config_flag, output_flag
+from samara.cli.kubectl_flags import Cluster, kubectl_flags
+from samara.cli.outcome import place
+from samara.cli.output import emit, plural, table
+from samara.cli.session import Picture, picture, session, wait_for
+from samara.core.allow import is_paused
+from samara.core.match import sample
+from samara.core.model import Key
+from samara.core.tally import Tally
+from samara.core.write import Blocked, Plan, Step, Write
+from samara.engine.holdbook import Entry
+
+_SAMPLE = 3
+
+
+@click.command("status", cls=Command)
+@config_flag
+@output_flag()
+@kubectl_flags
+def command(cluster: Cluster, config: str | None, output: str) -> None:
+    """Every source with its vocabulary, its copies wanted, right and blocked, the reasons; what the brake holds."""
+    shape = wait_for(_status(cluster, config))
+    emit(shape, output, lambda: _show(shape))
+
+
+async def _status(cluster: Cluster, config: str | None) -> dict[str, Any]:
+    async with session(cluster, config) as at:
+        held = await at.held()
+        seen = await picture(at)
+        return {"sources": _sources(seen), "held": [_held(entry) for _, entry in sorted(held.items())]}
+
+
+def _held(entry: Entry) -> dict[str, Any]:
+    return {"key": entry.key, "count": entry.count, "since": entry.since, "until": entry.until}
+
+
+def _sources(seen: Picture) -> list[dict[str, Any]]:
+    return [_source(seen, key, plan) for key, plan in seen.plans.items() if key.source in _served(seen, key)]
+
+
+def _served(seen: Picture, key: Key) -> Any:
+    return seen.shot.cache.sources(key.dialect)
+
+
+def _source(seen: Picture, key: Key, plan: Plan) -> dict[str, Any]:
+    counted = tally_of(plan)
+    return {
+        "dialect": seen.title(key),
+        **place(key.source),
+        "wanted": counted.wanted,
+        "right": counted.right,
+        "pending": counted.pending,
+        "blocked": counted.blocked,
+        "reasons": [*_blocked(counted), *_faults(seen, key, plan)],
+    }
+
+
+def tally_of(plan: Plan) -> Tally:
+    outcomes: dict[object, Write | Blocked] = {each.ref: each for each in (*plan.writes, *plan.blocked)}
+    counted = Tally()
+    for ref in plan.wanted:
+        counted.count(Step(ref, outcomes.get(ref)))
+    return counted
+
+
+def _blocked(counted: Tally) -> list[dict[str, Any]]:
+    return [
+        {"reason": reason, "count": len(found), "sample": sorted(ref.namespace for ref in found)[:_SAMPLE]}
+        for reason, found in sorted(counted.by_reason().items())
+    ]
+
+
+def _faults(seen: Picture, key: Key, plan: Plan) -> list[dict[str, Any]]:
+    """What is wrong with the source itself: the sample says what, as there is no namespace to name."""
+    told = [{"reason": each.reason.lower(), "count": 1, "sample": [each.message]} for each in plan.faults]
+    source = seen.shot.cache.get(key.source)
+    if source is not None and is_paused(source) and not plan.blocked:
+        told.append({"reason": "held", "count": 0, "sample": ["the source is paused"]})
+    return told
+
+
+def _show(shape: dict[str, Any]) -> None:
+    if not shape["sources"]:
+        click.echo("No sources.")
+    else:
+        headers = ("VOCABULARY", "KIND", "SOURCE", "WANTED", "RIGHT", "PENDING", "BLOCKED", "REASONS")
+        table(headers, [_row(each) for each in shape["sources"]])
+    if shape["held"]:
+        click.echo()
+        rows = [(each["key"], each["count"], each["since"], each["until"]) for each in shape["held"]]
+        table(("HELD", "REMOVALS", "SINCE", "UNTIL"), rows)
+        held = plural(len(shape["held"]), "set")
+        click.echo(f"The brake holds {held} of removals; `samara release KEY` lets one go on, with --discard it stays.")
+
+
+def _row(each: dict[str, Any]) -> tuple[object, ...]:
+    source = f"{each['namespace']}/{each['name']}" if each["namespace"] else each["name"]
+    reasons = "; ".join(f"{why['reason']} ({why['count']}): {_sampled(why)}" for why in each["reasons"])
+    counts = tuple(f"{each[name]:,}" for name in ("wanted", "right", "pending", "blocked"))
+    return (each["dialect"], each["kind"], source, *counts, reasons)
+
+
+def _sampled(why: dict[str, Any]) -> str:
+    more = why["count"] - len(why["sample"])
+    return sample(why["sample"], _SAMPLE) + (f" and {more:,} more" if more > 0 else "")

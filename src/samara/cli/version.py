@@ -1,0 +1,43 @@
+"""`samara version`: of the program, and of the server where there is one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from samara import __version__
+from samara.cli.base import Command, output_flag
+from samara.cli.kubectl_flags import Cluster, kubectl_flags
+from samara.cli.output import emit
+from samara.cli.session import wait_for
+from samara.kube.client import Client
+from samara.kube.codec import decode
+from samara.kube.errors import SamaraError
+from samara.settings import BUILT, VOCABULARIES
+
+_BRIEFLY = 3.0
+
+
+@click.command("version", cls=Command)
+@output_flag()
+@kubectl_flags
+def command(cluster: Cluster, output: str) -> None:
+    """The version, the vocabularies, and the server's version if it can be reached."""
+    names = [name for name in VOCABULARIES if name in BUILT]
+    shape = {"version": __version__, "vocabularies": names, "server": wait_for(_server(cluster))}
+    emit(shape, output, lambda: _show(shape))
+
+
+async def _server(cluster: Cluster) -> str | None:
+    try:
+        async with Client(cluster.access(), timeout=min(_BRIEFLY, cluster.timeout)) as client:
+            return str(decode(await client.get("/version"))["gitVersion"])
+    except (SamaraError, LookupError, ValueError):
+        return None
+
+
+def _show(shape: dict[str, Any]) -> None:
+    click.echo(f"samara {shape['version']}")
+    click.echo(f"vocabularies: {', '.join(shape['vocabularies'])}")
+    click.echo(f"server: {shape['server'] or 'not reached'}")

@@ -1,0 +1,147 @@
+"""What if these manifests were applied? Lays them over a snapshot as `kubectl apply` would over the cluster."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from samara.cli.base import note
+from samara.cli.files import Text, documents
+from samara.core.model import NAMESPACE, SECRET, Kind, Object, Ref, namespace_ref
+from samara.kube.client import address
+from samara.kube.codec import decode
+from samara.kube.errors import ConfigError, NotFound
+from samara.kube.snapshot import Snapshot
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One object of a file, at the address it would have."""
+
+    file: str
+    ref: Ref
+    body: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.ref}"
+
+
+async def lay_over(shot: Snapshot, files: Iterable[Text], namespace: str) -> None:
+    """Puts the manifests into the snapshot's cache. Namespaces first: the rest needs somewhere to be."""
+    kinds = {(kind.api_version, kind.name): kind for kind in shot.cache.table.kinds}
+    found = [each for file in files for each in _manifests(file, kinds, namespace)]
+    made: list[Object] = []
+    for manifest in sorted(found, key=lambda each: each.ref.kind != NAMESPACE):
+        obj = await _object(shot, manifest)
+        if obj is not None:
+            shot.cache.put(obj)
+            made.append(obj)
+    # Once more: what was nothing to us may stand in a place that a later manifest claims.
+    for obj in made:
+        shot.cache.put(obj)
+
+
+def _manifests(file: Text, kinds: Mapping[tuple[str, str], Kind], namespace: str) -> Iterable[Manifest]:
+    for body in documents(file):
+        if not isinstance(body, dict) or not body.get("kind") or not body.get("apiVersion"):
+            raise ConfigError(f"{file.name}: expected objects with apiVersion and kind, found something else")
+        kind = kinds.get((str(body["apiVersion"]), str(body["kind"])))
+        meta = body.get("metadata")
+        name = meta.get("name") if isinstance(meta, dict) else None
+        if kind is None:
+            note(f"{file.name}: {body['apiVersion']}/{body['kind']} is ignored: no vocabulary looks at it")
+        elif not isinstance(meta, dict) or not isinstance(name, str):
+            raise ConfigError(f"{file.name}: expected metadata.name of a {kind.name}, found none")
+        else:
+            where = str(meta.get("namespace") or namespace) if kind.namespaced else ""
+            yield Manifest(file.name, Ref(kind, where, name), body)
+
+
+async def _object(shot: Snapshot, manifest: Manifest) -> Object | None:
+    ref = manifest.ref
+    if ref.kind.namespaced and shot.cache.get(namespace_ref(ref.namespace)) is None:
+        note(f"{manifest} is ignored: namespace {ref.namespace} does not exist, and the manifests do not make it")
+        return None
+    try:
+        live = decode(await shot.client.get(address(ref)))
+    except NotFound:
+        live = None
+    body = _applied(manifest, live or {})
+    if live is not None and ref.kind == SECRET and body["type"] != live.get("type"):
+        note(f"{manifest} is ignored: its type differs from that of the object there, and a type cannot be changed")
+        return None
+    return shot.codec.object(ref.kind, msgspec.json.encode(body, order="sorted"))
+
+
+def _applied(manifest: Manifest, live: dict[str, Any]) -> dict[str, Any]:
+    """The object as the server would store it: what others set stays, what was applied before and is not now goes."""
+    last = _last(live)
+    meta, old = manifest.body["metadata"], last.get("metadata") or {}
+    there = live.get("metadata") or _invented(manifest)
+    words = {
+        where: _three_way(there.get(where), old.get(where), _strings(manifest, f"metadata.{where}", meta.get(where)))
+        for where in ("labels", "annotations")
+    }
+    version = str(int(there["resourceVersion"]) + 1)
+    body: dict[str, Any] = {**live, "metadata": {**there, **words, "resourceVersion": version}}
+    if manifest.ref.kind != SECRET:
+        return body
+    data = _three_way(live.get("data"), last.get("data"), _data(manifest))
+    body |= {"type": manifest.body.get("type") or live.get("type") or "Opaque", "data": data}
+    if manifest.body.get("immutable") is not None:
+        body["immutable"] = bool(manifest.body["immutable"])
+    return body if data else {name: value for name, value in body.items() if name != "data"}
+
+
+def _invented(manifest: Manifest) -> dict[str, Any]:
+    """What the server would give a new object: it is the youngest of all."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    kind, namespace, name = manifest.ref
+    where = {"namespace": namespace} if kind.namespaced else {}
+    return {"name": name, **where, "uid": f"what-if-{kind}-{name}", "resourceVersion": "0", "creationTimestamp": now}
+
+
+def _last(live: Mapping[str, Any]) -> dict[str, Any]:
+    told = ((live.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED, "{}")
+    try:
+        last = json.loads(told)
+    except ValueError:
+        return {}
+    return last if isinstance(last, dict) else {}
+
+
+def _three_way(live: Any, last: Any, now: Mapping[str, str]) -> dict[str, str]:
+    dropped = set(last or {}) - set(now)
+    return {**{key: value for key, value in (live or {}).items() if key not in dropped}, **now}
+
+
+def _strings(manifest: Manifest, path: str, value: Any) -> dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ConfigError(f"{manifest}: {path}: expected a mapping, found a {type(value).__name__}")
+    for key, each in value.items():
+        if each is not None and not isinstance(each, str):
+            raise ConfigError(f"{manifest}: {path}.{key}: expected text in quotes, found a {type(each).__name__}")
+    return {str(key): each or "" for key, each in value.items()}
+
+
+def _data(manifest: Manifest) -> dict[str, str]:
+    """The data of a Secret in the server's form: stringData joined in, base64 canonical."""
+    coded = _strings(manifest, "data", manifest.body.get("data"))
+    plain = _strings(manifest, "stringData", manifest.body.get("stringData"))
+    for key, text in coded.items():
+        try:
+            coded[key] = base64.b64encode(base64.b64decode("".join(text.split()), validate=True)).decode()
+        except (binascii.Error, ValueError):
+            raise ConfigError(f"{manifest}: data.{key}: expected base64, found something else") from None
+    return coded | {key: base64.b64encode(text.encode()).decode() for key, text in plain.items()}

@@ -1,0 +1,162 @@
+"""`samara why`: why an object is, or is not, in a namespace. The answer comes from the same plan function."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import click
+
+from samara.cli.base import Command, config_flag, note, output_flag
+from samara.cli.kubectl_flags import Cluster, kubectl_flags
+from samara.cli.outcome import outcome, place
+from samara.cli.output import emit
+from samara.cli.session import Picture, Session, picture, session, snapshot, wait_for
+from samara.cli.why_local import Local, local_answer
+from samara.core.model import Key, Kind, Object, Ref
+from samara.core.plan import prepare
+from samara.core.table import Table
+from samara.core.want import Want
+from samara.core.write import Blocked, Delete, Plan, Release, Write
+from samara.engine.apply import verb
+from samara.kube.errors import Forbidden
+
+
+class Answer(NamedTuple):
+    """What one source has to do with the place."""
+
+    dialect: str
+    source: str
+    wanted: bool | None
+    rule: str
+    blocked: dict[str, str] | None = None
+
+
+@click.command("why", cls=Command)
+@click.argument("what", metavar="KIND/NAME")
+@config_flag
+@output_flag()
+@kubectl_flags
+def command(cluster: Cluster, what: str, config: str | None, output: str) -> None:
+    """Why this object is, or is not, in this namespace (-n): which source, which rule, what blocks it.
+
+    With rights in that namespace only, the answer comes from the copy's marks and Events.
+    """
+    if "/" not in what.strip("/"):
+        raise click.UsageError(f"expected KIND/NAME such as secret/db, found {what!r}")
+    shape = wait_for(_why(cluster, config, what))
+    emit(shape, output, lambda: _show(shape))
+
+
+async def _why(cluster: Cluster, config: str | None, what: str) -> dict[str, Any]:
+    async with session(cluster, config) as at:
+        ref = named(what, at.access.namespace, at.table)
+        try:
+            shot = await snapshot(at)
+        except Forbidden as fault:
+            return _locally(ref, await local_answer(at.client, at.table, ref, fault))
+        await shot.look([ref] if shot.cache.taken(ref) else [])
+        return await _answered(at, await picture(at, shot), ref)
+
+
+def named(what: str, namespace: str, table: Table) -> Ref:
+    """The address that a person wrote as KIND/NAME: `secret/db`, `Secrets/db`, `v1/Secret/db`."""
+    word, _, name = what.rpartition("/")
+    kind = next((kind for kind in table.kinds if word.lower() in _words(kind)), None)
+    if kind is None:
+        kinds = ", ".join(kind.name.lower() for kind in table.kinds)
+        raise click.UsageError(f"expected a kind that a vocabulary looks at ({kinds}), found {word!r}")
+    return Ref(kind, namespace if kind.namespaced else "", name)
+
+
+def _words(kind: Kind) -> set[str]:
+    group = f".{kind.group}" if kind.group else ""
+    return {each.lower() for each in (kind.name, kind.plural, str(kind), f"{kind.plural}{group}")}
+
+
+async def _answered(at: Session, seen: Picture, ref: Ref) -> dict[str, Any]:
+    cache = seen.shot.cache
+    there = await seen.shot.read(ref)
+    keys = [*cache.claims(ref.kind, ref.name)]
+    owner = None if there is None else seen.table.owner(there, cache)
+    if owner is not None and owner not in keys:
+        keys.append(owner)
+    found = outcome(seen, at.settings, await at.held_if_readable())
+    blocked = {each.key: each for each in found.blocked if each.ref == ref}
+    answers = [_answer(at, seen, key, ref, blocked.get(key)) for key in keys]
+    return _shape(ref, there is not None, answers)
+
+
+def _shape(ref: Ref, present: bool | None, answers: list[Answer]) -> dict[str, Any]:
+    return {
+        "object": place(ref),
+        "present": present,
+        "wanted": any(answer.wanted for answer in answers),
+        "answers": [answer._asdict() for answer in answers],
+    }
+
+
+def _answer(at: Session, seen: Picture, key: Key, ref: Ref, blocked: Blocked | None) -> Answer:
+    plan = seen.plans.get(key, Plan())
+    source = seen.shot.cache.get(key.source)
+    stop = None if blocked is None else {"reason": blocked.reason, "message": blocked.message}
+    write = next((each for each in plan.writes if each.ref == ref), None)
+    told = Answer(seen.title(key), key.source.path, ref in plan.wanted, "", stop)
+    if key.source == ref:
+        return told._replace(rule=f"it is itself a source, with {len(plan.wanted)} copies wanted elsewhere")
+    if source is None:
+        return told._replace(rule=f"{_cause(key, source, seen)}; {_fate(write, stop)}")
+    named = any(copy.named for copy in _want(at, seen, key, ref).copies if copy.ref == ref)
+    return told._replace(rule=_rule(_cause(key, source, seen), ref, told.wanted, named, _fate(write, stop)))
+
+
+def _want(at: Session, seen: Picture, key: Key, ref: Ref) -> Want:
+    prepared = prepare(key.part(ref.namespace), seen.shot.cache, seen.table, at.rules)
+    return Want() if isinstance(prepared, Plan) else prepared[1]
+
+
+def _cause(key: Key, source: Object | None, seen: Picture) -> str:
+    if source is None:
+        return f"its mark names {key.source}, which is gone"
+    asks = sorted(seen.table[key.dialect].asks.intersection((*source.annotations, *source.labels)))
+    return f"{', '.join(asks)} on {key.source}" if asks else str(key.source)
+
+
+def _rule(cause: str, ref: Ref, wanted: bool | None, named: bool, fate: str) -> str:
+    if not wanted:
+        return f"{cause} does not ask for a copy in namespace {ref.namespace}; {fate}"
+    how = f"names namespace {ref.namespace}" if named else f"selects namespace {ref.namespace} among all"
+    return f"{cause} {how}; {fate}"
+
+
+def _fate(write: Write | None, blocked: dict[str, str] | None) -> str:
+    """What happens to the place next."""
+    if blocked is not None:
+        return "blocked"
+    if write is None:
+        return "nothing needs to be written"
+    if isinstance(write, Delete | Release):
+        return f"to be removed: {write.why}"
+    return f"to {verb(write)}: {write.why}"
+
+
+def _locally(ref: Ref, found: Local) -> dict[str, Any]:
+    """The answer of somebody with rights in one namespace, and what could not be read for it."""
+    answers = [Answer(each.dialect, each.origin, None, each.rule) for each in found.marks]
+    for each in found.unread:
+        note(f"could not be read: {each}")
+    told = {**_shape(ref, found.present, answers), "wanted": None}
+    return {**told, "events": list(found.events), "unread": list(found.unread)}
+
+
+def _show(shape: dict[str, Any]) -> None:
+    at = shape["object"]
+    there = {True: "is there", False: "is not there", None: "may be there (it could not be read)"}[shape["present"]]
+    wanted = {True: "it is wanted", False: "no source wants it", None: "who wants it could not be read"}
+    where = f" in namespace {at['namespace']}" if at["namespace"] else ""
+    click.echo(f"{at['kind']} {at['name']}{where} {there}; {wanted[shape['wanted']]}.")
+    for answer in shape["answers"]:
+        click.echo(f"  {answer['dialect']} from {answer['source']}: {answer['rule']}")
+        if answer["blocked"]:
+            click.echo(f"    blocked ({answer['blocked']['reason']}): {answer['blocked']['message']}")
+    for event in shape.get("events", ()):
+        click.echo(f"  Event {event}")

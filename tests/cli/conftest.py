@@ -1,0 +1,45 @@
+"""One control plane per module, swept after every test that used it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.cli.program import Done, samara
+from tests.cluster.stage import Stage, prepare
+
+from samara.devcluster import Devcluster, DevclusterOptions
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Devcluster]:
+    with Devcluster(DevclusterOptions(audit_secret_bodies=True)) as running:
+        prepare(running)
+        yield running
+
+
+class Shell:
+    """Runs commands as the cluster's administrator, or as somebody else."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self._kubeconfig = kubeconfig
+
+    def __call__(self, *args: str | Path, stdin: str = "") -> Done:
+        return samara(*args, f"--kubeconfig={self._kubeconfig}", stdin=stdin)
+
+
+@pytest.fixture
+def shell(cluster: Devcluster) -> Shell:
+    return Shell(cluster.kubeconfig)
+
+
+@pytest.fixture
+def stage(cluster: Devcluster, tmp_path: Path) -> Iterator[Stage]:
+    made = Stage(cluster, tmp_path)
+    made.home()
+    try:
+        yield made
+    finally:
+        made.end_processes()
+        made.sweep()

@@ -1,0 +1,54 @@
+"""The command line as people meet it: a process of its own, with its exit code and both of its outputs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+TIMEOUT = 60
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        assert self.code in (0, 1, 3), self.err
+        found: dict[str, Any] = json.loads(self.out)
+        return found
+
+    @property
+    def fault(self) -> str:
+        """The one line of a fault that a person can act on."""
+        assert self.code == 1, f"expected exit code 1, found {self.code}: {self.err}"
+        lines = [line for line in self.err.splitlines() if not line.startswith("samara: settings: ")]
+        assert len(lines) == 1, self.err
+        assert lines[0].startswith("samara: ")
+        assert "Traceback" not in self.err
+        return lines[0]
+
+
+def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Nothing of the developer's own: no kubeconfig, no colours, no settings."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("SAMARA_", "KUBE"))}
+    return {**kept, "HOME": "/nonexistent", "NO_COLOR": "1", **(more or {})}
+
+
+def samara(*args: str | Path, stdin: str = "", env: Mapping[str, str] | None = None) -> Done:
+    done = subprocess.run(
+        [sys.executable, "-m", "samara.cli.main", *map(str, args)],
+        input=stdin,
+        env=environment(env),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)

@@ -1,0 +1,245 @@
+"""What `samara lint` finds, on which line, and what it says to write."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.program import Done, samara
+
+from samara.cli.lint import findings
+from samara.cli.lint_nodes import Finding
+from samara.settings import Settings, parse
+
+CANARY = "CANARY-7c1f"
+
+
+def source(*annotations: str, labels: str = "{}", namespace: str = "admin", more: str = "") -> str:
+    lines = "\n".join(f"    {each}" for each in annotations)
+    return (
+        f"apiVersion: v1\nkind: Secret\nmetadata:\n  name: db\n  namespace: {namespace}\n  labels: {labels}\n"
+        f"  annotations:\n{lines}\n{more}"
+    )
+
+
+FIRST = 8
+"""The line of the first annotation of `source`."""
+
+
+def found_in(folder: Path, text: str, settings: Settings | None = None) -> list[Finding]:
+    file = folder / "manifest.yaml"
+    file.write_text(text)
+    return findings((str(file),), settings or Settings())
+
+
+def one(folder: Path, text: str) -> Finding:
+    found = found_in(folder, text)
+    assert len(found) == 1, found
+    return found[0]
+
+
+@pytest.mark.parametrize("value", ['""', '"a,b"', '" a , b ,"', "'\"a\",b'", "team-1"])
+def test_a_good_source_has_no_findings(value: str, tmp_path: Path) -> None:
+    assert found_in(tmp_path, source(f"secret-copy/namespaces: {value}")) == []
+
+
+def test_every_illegal_name_in_a_list_is_named(tmp_path: Path) -> None:
+    found = found_in(tmp_path, source('secret-copy/namespaces: "a,Bad_Name,-x,b"'))
+    assert [(each.line, each.found) for each in found] == [(FIRST, "'-x'"), (FIRST, "'Bad_Name'")]
+
+
+def test_a_star_is_told_how_every_namespace_is_written(tmp_path: Path) -> None:
+    assert 'for every namespace write ""' in one(tmp_path, source('secret-copy/namespaces: "*"')).expected
+
+
+def test_a_value_that_names_nothing_is_found(tmp_path: Path) -> None:
+    assert "names nothing" in one(tmp_path, source('secret-copy/namespaces: ","')).found
+
+
+def test_a_value_that_is_missing_is_found(tmp_path: Path) -> None:
+    finding = one(tmp_path, source("secret-copy/namespaces:"))
+    assert (finding.found, finding.line) == ("null", FIRST)
+
+
+@pytest.mark.parametrize(("value", "found"), [("true", "a boolean (true)"), ("12", "a number (12)"), ("[a]", "a list")])
+def test_a_value_that_is_no_text_is_found(value: str, found: str, tmp_path: Path) -> None:
+    assert one(tmp_path, source(f"secret-copy/namespaces: {value}")).found == found
+
+
+def test_a_source_outside_the_home_namespace_is_found(tmp_path: Path) -> None:
+    finding = one(tmp_path, source('secret-copy/namespaces: "a"', namespace="shop"))
+    assert finding.found == "in namespace shop"
+    assert "namespace admin" in finding.expected
+
+
+def test_the_home_namespace_is_that_of_the_settings(tmp_path: Path) -> None:
+    settings = parse("dialects: {secret-copy: {home: shop}}", "settings")
+    assert found_in(tmp_path, source('secret-copy/namespaces: "a"', namespace="shop"), settings) == []
+
+
+@pytest.mark.parametrize(
+    "kind", ["kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token", "helm.sh/release.v1"]
+)
+def test_a_source_of_a_type_that_is_never_copied_is_found(kind: str, tmp_path: Path) -> None:
+    finding = one(tmp_path, source('secret-copy/namespaces: "a"', more=f"type: {kind}\n"))
+    assert (finding.key, finding.line) == ("type", FIRST + 1)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "app.kubernetes.io/managed-by",
+        "argocd.argoproj.io/tracking-id",
+        "kustomize.toolkit.fluxcd.io/name",
+        "cert-manager.io/issuer-name",
+        "kubectl.kubernetes.io/last-applied-configuration",
+    ],
+)
+def test_a_key_that_will_not_travel_is_found_on_a_source(key: str, tmp_path: Path) -> None:
+    finding = one(tmp_path, source('secret-copy/namespaces: "a"', f"{key}: x"))
+    assert (finding.key, finding.line, finding.found) == (key, FIRST + 1, "an annotation that does not travel")
+
+
+def test_a_key_that_the_settings_keep_back_is_found_too(tmp_path: Path) -> None:
+    settings = parse("neverCopied: {labels: [shop.example/*]}", "settings")
+    text = source('secret-copy/namespaces: "a"', labels="{shop.example/team: x}")
+    assert [each.key for each in found_in(tmp_path, text, settings)] == ["shop.example/team"]
+
+
+def test_such_keys_are_nobodys_business_on_an_object_that_is_no_source(tmp_path: Path) -> None:
+    assert found_in(tmp_path, source("app.kubernetes.io/managed-by: Helm")) == []
+
+
+def test_the_key_of_the_proposal_is_answered_with_the_legal_one(tmp_path: Path) -> None:
+    finding = one(tmp_path, source("openkruise.io/sync-to/namespaces: a;b"))
+    assert finding.expected == "openkruise.io/sync-to-namespaces"
+
+
+@pytest.mark.parametrize(
+    "key", ["a/b/c", f"{'x' * 64}", f"{'a.' * 130}b/c", "UPPER.example/x", "-x", "a/", "/a", "with space"]
+)
+def test_an_illegal_key_is_found_on_any_object(key: str, tmp_path: Path) -> None:
+    text = f'apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\n  labels:\n    "{key}": y\n'
+    finding = one(tmp_path, text)
+    assert (finding.key, finding.line) == (key, 6)
+
+
+def test_a_label_value_that_no_server_stores_is_found(tmp_path: Path) -> None:
+    assert "no slash" in one(tmp_path, source("x: y", labels="{team: a/b}")).expected
+
+
+@pytest.mark.parametrize("mark", ["secret-copy/origin: admin/db", "samara.dev/adopted: 'true'"])
+def test_a_mark_written_by_hand_is_found(mark: str, tmp_path: Path) -> None:
+    assert one(tmp_path, source(mark)).found == "a mark written by hand"
+
+
+def test_a_misspelt_key_of_ours_is_answered_with_the_right_one(tmp_path: Path) -> None:
+    assert one(tmp_path, source("secret-copy/namespace: a")).expected == "secret-copy/namespaces"
+
+
+def test_an_ask_as_a_label_is_found(tmp_path: Path) -> None:
+    assert one(tmp_path, source("x: y", labels="{secret-copy/namespaces: a}")).found == "a label"
+
+
+def test_an_ask_on_another_kind_is_found(tmp_path: Path) -> None:
+    text = source('secret-copy/namespaces: "a"').replace("kind: Secret", "kind: ConfigMap")
+    assert one(tmp_path, text).found == "on a ConfigMap"
+
+
+def test_an_unknown_value_of_a_control_is_found(tmp_path: Path) -> None:
+    text = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: x\n  annotations:\n    samara.dev/paused: 'yes'\n"
+    assert one(tmp_path, text).line == 6
+
+
+def test_a_key_written_twice_is_found(tmp_path: Path) -> None:
+    finding = one(tmp_path, source('secret-copy/namespaces: "a"', 'secret-copy/namespaces: "b"'))
+    assert (finding.line, finding.found) == (FIRST + 1, f"the same key as on line {FIRST}")
+
+
+@pytest.mark.parametrize(
+    ("broken", "line"),
+    [
+        (f"a: *{CANARY}\n", 1),
+        (f"a: b\n  c: {CANARY}\n", 2),
+        (f'a: "{CANARY}\n', 2),
+        (f"a: !x!{CANARY} y\n", 1),
+        (f"{CANARY}: \x07\n", 1),
+        ("[" * 3000, 1),
+    ],
+)
+def test_a_fault_of_yaml_has_a_line_and_shows_nothing_of_the_text(broken: str, line: int, tmp_path: Path) -> None:
+    finding = one(tmp_path, broken)
+    assert finding.found.startswith("not legal YAML")
+    assert CANARY not in str(finding)
+    assert finding.line == line
+
+
+def test_what_stands_before_a_fault_of_yaml_is_looked_at_too(tmp_path: Path) -> None:
+    found = found_in(tmp_path, source('secret-copy/namespaces: ","') + "---\na: [\n")
+    assert [each.key for each in found] == ["secret-copy/namespaces", ""]
+
+
+def test_every_document_and_the_items_of_a_list_are_looked_at(tmp_path: Path) -> None:
+    item = source('secret-copy/namespaces: ","')
+    nested = "\n".join(f"  {line}" for line in item.splitlines())
+    text = f"{item}---\n# nothing\n---\napiVersion: v1\nkind: List\nitems:\n-\n{nested}\n"
+    assert len(found_in(tmp_path, text)) == 2
+
+
+def lint(*args: str | Path, stdin: str = "") -> Done:
+    return samara("lint", *args, stdin=stdin)
+
+
+def test_json_has_the_promised_shape_and_findings_are_exit_1(tmp_path: Path) -> None:
+    file = tmp_path / "m.yaml"
+    file.write_text(source('secret-copy/namespaces: ","'))
+    done = lint(file, "-o", "json")
+    assert done.code == 1
+    (finding,) = done.json["findings"]
+    assert list(finding) == ["file", "line", "key", "found", "expected"]
+    assert (finding["file"], finding["line"]) == (str(file), FIRST)
+
+
+def test_no_findings_are_exit_0_and_an_empty_list() -> None:
+    done = lint("-", "-o", "json", stdin=source('secret-copy/namespaces: ""'))
+    assert (done.code, done.json) == (0, {"findings": []})
+
+
+def test_folders_are_walked_for_yaml_and_json(tmp_path: Path) -> None:
+    bad = source('secret-copy/namespaces: ","')
+    (tmp_path / "deep").mkdir()
+    for name in ("a.yaml", "deep/b.yml", "deep/c.json", "d.txt"):
+        (tmp_path / name).write_text(bad)
+    names = {Path(each["file"]).name for each in lint(tmp_path, "-o", "json").json["findings"]}
+    assert names == {"a.yaml", "b.yml", "c.json"}
+
+
+def test_a_missing_file_is_one_line_and_exit_1(tmp_path: Path) -> None:
+    assert "No such file" in lint(tmp_path / "none.yaml").fault
+
+
+def test_settings_come_from_the_flag_or_are_the_defaults_and_it_says_which(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("dialects: {secret-copy: {home: shop}}")
+    good = source('secret-copy/namespaces: ""')
+    assert "settings: the defaults" in lint("-", stdin=good).err
+    told = lint("-", "--config", file, stdin=good)
+    assert (told.code, "settings:" in told.err) == (1, False)
+
+
+def test_no_value_of_a_secret_is_shown(tmp_path: Path) -> None:
+    values: Any = f"data:\n  a: {CANARY}\n  a: {CANARY}\nstringData:\n  b: {CANARY}\n"
+    text = source('secret-copy/namespaces: "a"', f"cert-manager.io/x: {CANARY}", f"x/y/z: {CANARY}", more=values)
+    for form in ("table", "json", "yaml"):
+        done = lint("-", "-o", form, stdin=text)
+        assert done.code == 1
+        assert CANARY not in done.out + done.err
+
+
+def test_the_examples_of_the_project_have_no_findings() -> None:
+    root = Path(__file__).parents[2] / "examples"
+    found = subprocess.run(["git", "ls-files", str(root)], capture_output=True, text=True, cwd=root, check=False).stdout
+    files = [str(root.parent / name) for name in found.split() if name.endswith((".yaml", ".yml"))]
+    assert findings(tuple(files), Settings()) == []

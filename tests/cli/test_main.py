@@ -1,0 +1,206 @@
+"""Exit codes, one-line faults, help and variables: what every command has in common."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from tests.cli.program import environment, samara
+
+from samara.cli.main import COMMANDS
+from samara.cli.main import samara as program
+from samara.devcluster.wire import free_port
+
+ON_A_CLUSTER = (
+    ("plan",),
+    ("why", "secret/db"),
+    ("status",),
+    ("release", "secret-copy/Secret/admin/db"),
+    ("orphans",),
+)
+
+
+def kubeconfig(folder: Path, server: str) -> Path:
+    file = folder / "kubeconfig"
+    file.write_text(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
+        f"clusters: [{{name: c, cluster: {{server: '{server}'}}}}]\n"
+        "users: [{name: u, user: {}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"
+    )
+    return file
+
+
+def test_help_lists_every_command_without_importing_one() -> None:
+    script = (
+        "import sys; sys.argv = ['samara', '--help']\nfrom samara.cli import main\n"
+        "try:\n    main.main()\nexcept SystemExit as end:\n    code = end.code\n"
+        "loaded = [m for m in sys.modules if m.startswith('samara.cli.') and m.rpartition('.')[2] in main.COMMANDS]\n"
+        "sys.exit(f'{code} {loaded}' if code or loaded else 0)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), check=False
+    )
+    assert done.returncode == 0, done.stderr
+    for name in COMMANDS:
+        assert f"\n  {name} " in done.stdout
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "demo"])
+def test_every_command_has_help(name: str) -> None:
+    done = samara(name, "--help")
+    assert (done.code, done.err) == (0, "")
+
+
+@pytest.mark.parametrize("args", ON_A_CLUSTER)
+def test_a_missing_kubeconfig_is_one_line_and_exit_1(args: tuple[str, ...], tmp_path: Path) -> None:
+    assert "No such file" in samara(*args, "--kubeconfig", tmp_path / "none").fault
+
+
+@pytest.mark.parametrize("args", ON_A_CLUSTER)
+def test_no_cluster_at_all_is_one_line_and_exit_1(args: tuple[str, ...]) -> None:
+    assert "expected a cluster to talk to" in samara(*args).fault
+
+
+@pytest.mark.parametrize("args", ON_A_CLUSTER)
+def test_an_unreachable_server_is_one_line_and_exit_1(args: tuple[str, ...], tmp_path: Path) -> None:
+    file = kubeconfig(tmp_path, f"http://127.0.0.1:{free_port()}")
+    assert "no answer from http://127.0.0.1" in samara(*args, "--kubeconfig", file).fault
+
+
+def test_wrong_settings_are_told_line_by_line(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("recreate: maybe\nresink: 5m\n")
+    done = samara("plan", "--config", file)
+    assert done.code == 1
+    assert done.err.splitlines() != []
+    assert all(line.startswith(f"samara: {file}: ") for line in done.err.splitlines())
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("nothing",),
+        ("plan", "--nothing"),
+        ("plan", "-o", "xml"),
+        ("why",),
+        ("why", "db"),
+        ("why", "secret/"),
+        ("release", "db"),
+        ("release", "secret-copy/Secret//db"),
+        ("lint",),
+        ("completion", "tcsh"),
+        ("plan", "--request-timeout", "soon"),
+        ("run", "--dialect", "nothing"),
+    ],
+)
+def test_wrong_usage_is_exit_2(args: tuple[str, ...]) -> None:
+    done = samara(*args)
+    assert done.code == 2, done.err
+    assert "Traceback" not in done.err
+
+
+def test_an_unexpected_fault_is_one_line_that_says_where_and_debug_shows_the_rest(tmp_path: Path) -> None:
+    # A command whose module is broken is the one bug that can be had without changing our own code.
+    script = (
+        "import sys, types\nfrom samara.cli import main, base\nimport click\n"
+        "@click.command('plan', cls=base.Command)\ndef command():\n    raise KeyError('CANARY')\n"
+        "broken = types.ModuleType('samara.cli.plan'); broken.command = command\n"
+        "sys.modules['samara.cli.plan'] = broken\nmain.main()\n"
+    )
+    for more, shown in ((["plan"], False), (["plan", "--debug"], True)):
+        done = subprocess.run(
+            [sys.executable, "-c", script, *more], capture_output=True, text=True, env=environment(), check=False
+        )
+        assert done.returncode == 1
+        assert "samara: a bug: unexpected KeyError" in done.stderr
+        assert ("Traceback" in done.stderr) is shown
+        assert ("CANARY" in done.stderr) is shown
+
+
+def test_a_reader_that_stops_reading_causes_no_noise() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "samara.cli.main", "rbac"], stdout=writing, stderr=subprocess.PIPE, env=environment(),
+        check=False,
+    )  # fmt: skip
+    os.close(writing)
+    assert b"Traceback" not in done.stderr
+    assert b"Broken" not in done.stderr
+    assert b"Exception ignored" not in done.stderr
+
+
+def test_an_interrupt_causes_no_noise(tmp_path: Path) -> None:
+    pipe = tmp_path / "manifests.yaml"
+    os.mkfifo(pipe)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "samara.cli.main", "lint", str(pipe), "--config=/dev/null"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
+    )  # fmt: skip
+    with pipe.open("wb"):  # returns when the program has opened it to read, and waits for us to write
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert told.strip() == b""
+
+
+def commands() -> list[click.Command]:
+    context = click.Context(program)
+    found = [program.get_command(context, name) for name in COMMANDS if name != "demo"]
+    return [each for each in found if each is not None]
+
+
+def test_every_flag_has_a_variable_of_its_own_name() -> None:
+    for command in commands():
+        for option in (each for each in command.params if isinstance(each, click.Option)):
+            flag = max(option.opts, key=len)
+            if flag in ("--help-settings", "--delete", "--discard"):
+                assert option.envvar is None
+            else:
+                assert option.envvar == f"SAMARA_{flag.strip('-').replace('-', '_').upper()}"
+
+
+def test_a_variable_is_as_good_as_its_flag(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("dialects: {}\n")
+    assert "secrets" not in samara("rbac", env={"SAMARA_CONFIG": str(file)}).out
+    assert samara("rbac", env={"SAMARA_OUTPUT": "json"}).json["kind"] == "List"
+    assert "namespace: elsewhere" in samara("rbac", env={"SAMARA_NAMESPACE": "elsewhere"}).out
+    assert "SAMARA_CONFIG" in samara("rbac", "--help").out
+
+
+def test_run_accepts_every_flag_of_the_specification(tmp_path: Path) -> None:
+    flags = [
+        "--observe", "--leader-elect", "--http-address=:0", "--webhook-address=:0", "--no-webhook",
+        "--webhook-url=https://127.0.0.1:9443", "--log-format=json", "--log-level=debug", "--dialect=secret-copy",
+    ]  # fmt: skip
+    assert "No such file" in samara("run", *flags, "--kubeconfig", tmp_path / "none").fault
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_for_both_names_of_the_program(shell: str) -> None:
+    done = samara("completion", shell)
+    assert done.code == 0
+    assert "_samara_completion" in done.out
+    assert "_kubectl_samara_completion" in done.out
+
+
+def test_the_completion_that_is_printed_completes() -> None:
+    env = {"_SAMARA_COMPLETE": "bash_complete", "COMP_WORDS": "kubectl-samara pl", "COMP_CWORD": "1"}
+    assert samara(env=env).out.split() == ["plain,plan"]
+
+
+def test_bash_takes_the_completion() -> None:
+    done = subprocess.run(["bash", "-n"], input=samara("completion", "bash").out, text=True, check=False)
+    assert done.returncode == 0
+
+
+def test_version_needs_no_cluster() -> None:
+    found = samara("version", "-o", "json").json
+    assert found["vocabularies"] == ["secret-copy"]
+    assert found["server"] is None

@@ -1,0 +1,262 @@
+"""The brake against mass deletion, specs/operator.md §5, and row 44 of the catalogue as far as a selector can cause it.
+
+The tests' brake: more than 5 deletes and more than 30 % of what a source has.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from tests.cluster.oracles import words
+from tests.cluster.stage import OWN, Stage
+from tests.cluster.waiting import eventually, never
+
+Json = dict[str, Any]
+KEY = "secret-copy/Secret/admin/db"
+EIGHT = tuple(f"t{number}" for number in range(8))
+HOLDS = f"/api/v1/namespaces/{OWN}/configmaps/samara-holds"
+
+
+def held(stage: Stage) -> dict[str, Json]:
+    """What the ConfigMap says, by key."""
+    found = stage.api.find(HOLDS) or {}
+    return {entry["key"]: entry for entry in map(json.loads, (found.get("data") or {}).values())}
+
+
+def filled(stage: Stage, config: Json | None = None) -> None:
+    """One source with a copy in each of eight namespaces, and an operator that made them."""
+    stage.namespace(*EIGHT)
+    stage.source("db", ",".join(EIGHT))
+    stage.operator(config=config)
+    stage.until_copied("db", *EIGHT)
+
+
+def everything_is_there(stage: Stage) -> bool:
+    return all(stage.secret(namespace, "db") is not None for namespace in EIGHT)
+
+
+def brake(**changes: Any) -> Json:
+    return {"massDelete": changes}
+
+
+def samara(stage: Stage, *words: str) -> str:
+    """A command of the program, as an administrator would type it."""
+    command = [sys.executable, "-m", "samara.cli.main", *words, f"--kubeconfig={stage.cluster.kubeconfig}", "-n", OWN]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def shrink(stage: Stage) -> None:
+    """Seven of eight copies are no longer wanted: more than the brake lets pass."""
+    stage.retarget("db", EIGHT[0])
+    stage.expect.kept = {(namespace, "db") for namespace in EIGHT[1:]}
+    eventually(lambda: held(stage).get(KEY, {}).get("count") == 7)
+
+
+def test_too_many_deletes_are_held_and_everybody_is_told(stage: Stage) -> None:
+    filled(stage)
+    mark = stage.audit.mark()
+    shrink(stage)
+    operator = stage.operators[0]
+    assert operator.metrics()["samara_mass_delete_held"] == 7
+    event = stage.until_event("Held", about="db")
+    assert KEY in event["message"]
+    entry = held(stage)[KEY]
+    assert entry["since"] < entry["until"]
+    assert not stage.audit.writes(mark), "nothing is deleted while it is held"
+
+
+def test_a_few_deletes_are_not_held(stage: Stage) -> None:
+    filled(stage)
+    stage.retarget("db", ",".join(EIGHT[:4]))
+    for namespace in EIGHT[4:]:
+        stage.until_gone(namespace, "db")
+    assert not held(stage)
+
+
+def test_deletes_are_counted_across_plans(stage: Stage) -> None:
+    """Four go, then three more: the sum is over the limit, so the three are held."""
+    filled(stage)
+    stage.retarget("db", ",".join(EIGHT[:4]))
+    for namespace in EIGHT[4:]:
+        stage.until_gone(namespace, "db")
+    stage.retarget("db", EIGHT[0])
+    stage.expect.kept = {(namespace, "db") for namespace in EIGHT[1:4]}
+    eventually(lambda: held(stage).get(KEY, {}).get("count") == 3)
+    assert all(stage.secret(namespace, "db") for namespace in EIGHT[:4])
+
+
+def test_creates_and_updates_go_on_while_removals_are_held(stage: Stage) -> None:
+    filled(stage)
+    shrink(stage)
+    stage.namespace("new")
+    stage.source("other", "new")
+    stage.retarget("db", f"{EIGHT[0]},new")
+    stage.bump("db")
+    stage.until_copied("db", EIGHT[0], "new")
+    stage.until_copied("other", "new")
+    assert everything_is_there(stage)
+
+
+def test_restoring_the_selector_ends_the_hold_with_nothing_lost(stage: Stage) -> None:
+    filled(stage)
+    uids = {each: (stage.secret(each, "db") or {})["metadata"]["uid"] for each in EIGHT}
+    shrink(stage)
+    stage.expect.kept = set()
+    stage.retarget("db", ",".join(EIGHT))
+    eventually(lambda: not held(stage))
+    assert {each: (stage.secret(each, "db") or {})["metadata"]["uid"] for each in EIGHT} == uids
+    assert stage.operators[0].metrics()["samara_mass_delete_held"] == 0
+
+
+def test_restoring_a_deleted_source_ends_the_hold_with_nothing_lost(stage: Stage) -> None:
+    stage.expect.on_source_gone = "delete"
+    filled(stage, {"dialects": {"secret-copy": {"onSourceGone": "delete"}}})
+    stage.api.delete(stage.path("admin", "db"))
+    eventually(lambda: held(stage).get(KEY, {}).get("count") == 8)
+    event = stage.until_event("Held", namespace="default", about="admin")
+    assert event["involvedObject"]["kind"] == "Namespace", "the source is gone, so its namespace is told"
+    assert everything_is_there(stage)
+    stage.source("db", ",".join(EIGHT))
+    stage.until_copied("db", *EIGHT)
+    eventually(lambda: not held(stage))
+    assert not [event for event in stage.audit.writes() if event.verb == "delete"]
+
+
+def test_release_lets_the_held_removals_go_on(stage: Stage) -> None:
+    filled(stage)
+    shrink(stage)
+    stage.expect.kept = set()
+    assert KEY in samara(stage, "status")
+    samara(stage, "release", KEY)
+    for namespace in EIGHT[1:]:
+        stage.until_gone(namespace, "db")
+    assert stage.has_copy(EIGHT[0], "db")
+    eventually(lambda: not held(stage))
+
+
+def test_a_release_is_only_for_the_set_that_was_held_when_it_was_given(stage: Stage) -> None:
+    """Released while the operator was away; meanwhile the last name is taken off the list too."""
+    filled(stage)
+    shrink(stage)
+    stage.operators[0].kill()
+    samara(stage, "release", KEY)
+    stage.retarget("db", ",")
+    stage.expect.kept = {(namespace, "db") for namespace in EIGHT}
+    stage.operator()
+    eventually(lambda: held(stage).get(KEY, {}).get("count") == 8)
+    assert everything_is_there(stage)
+
+
+def test_discard_keeps_the_copies_as_orphans(stage: Stage) -> None:
+    filled(stage)
+    shrink(stage)
+    samara(stage, "release", "--discard", KEY)
+    eventually(lambda: not held(stage))
+    assert everything_is_there(stage)
+    assert all(words(stage.secret(each, "db") or {}).get("samara.dev/released") == "true" for each in EIGHT[1:])
+    stage.bump("db")
+    stage.until_copied("db", EIGHT[0])
+    assert everything_is_there(stage)
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_a_restart_holds_again_and_deletes_nothing(stage: Stage, how: str) -> None:
+    filled(stage)
+    shrink(stage)
+    stage.operators[0].stop() if how == "stopped" else stage.operators[0].kill()
+    mark = stage.audit.mark()
+    again = stage.operator()
+    eventually(lambda: again.metrics()["samara_mass_delete_held"] == 7)
+    assert KEY in held(stage)
+    never(lambda: stage.audit.writes(mark), 1.0)
+
+
+def test_a_restart_starts_the_time_again_and_never_shortens_it(stage: Stage) -> None:
+    """Held for 4 s; the operator is away until that time is over, and then still waits its whole 4 s."""
+    filled(stage, brake(hold="4s"))
+    shrink(stage)
+    until = held(stage)[KEY]["until"]
+    stage.operators[0].kill()
+    again = stage.operator(config=brake(hold="4s"))
+    eventually(lambda: held(stage).get(KEY, {}).get("until", until) > until)
+    assert again.metrics()["samara_mass_delete_held"] == 7
+    stage.expect.kept = set()
+    stage.until_gone(EIGHT[7], "db")
+
+
+def test_when_the_hold_time_is_over_the_removals_go_on(stage: Stage) -> None:
+    filled(stage, brake(hold="2s"))
+    shrink(stage)
+    assert everything_is_there(stage)
+    stage.expect.kept = set()
+    for namespace in EIGHT[1:]:
+        stage.until_gone(namespace, "db")
+    eventually(lambda: not held(stage))
+
+
+def test_hold_forever_waits_for_the_release(stage: Stage) -> None:
+    filled(stage, brake(hold="forever"))
+    shrink(stage)
+    assert held(stage)[KEY]["until"] == "forever"
+    never(lambda: not everything_is_there(stage), 2.0)
+    stage.expect.kept = set()
+    samara(stage, "release", KEY)
+    stage.until_gone(EIGHT[7], "db")
+
+
+def test_the_sum_over_all_sources_of_a_namespace_is_braked_too(stage: Stage) -> None:
+    """Eight sources with one copy each: none alone is over the limit, together they are."""
+    stage.namespace("a")
+    names = [f"s{number}" for number in range(8)]
+    for name in names:
+        stage.source(name, "a")
+    operator = stage.operator()
+    for name in names:
+        stage.until_copied(name, "a")
+    for name in names:
+        stage.retarget(name, ",")
+    eventually(lambda: operator.metrics()["samara_mass_delete_held"] == 3)
+    kept = {key.rpartition("/")[2] for key in eventually(lambda: held(stage) if len(held(stage)) == 3 else {})}
+    stage.expect.kept = {("a", name) for name in kept}
+    assert all(stage.secret("a", name) is not None for name in kept)
+
+
+def test_copies_in_terminating_namespaces_do_not_count(stage: Stage) -> None:
+    """Eight namespaces end and one copy is taken away: nothing is held."""
+    filled(stage)
+    stage.namespace("a", "b")
+    stage.source("other", ",".join(("a", "b", *EIGHT)))
+    stage.until_copied("other", "a", "b", *EIGHT)
+    for namespace in EIGHT:
+        stage.api.delete(f"/api/v1/namespaces/{namespace}")
+        stage.api.gone(f"/api/v1/namespaces/{namespace}/secrets")
+    stage.retarget("other", "a")
+    stage.until_gone("b", "other")
+    assert not held(stage)
+
+
+def test_marks_that_are_not_ours_never_count_and_are_never_held(stage: Stage) -> None:
+    stage.namespace(*EIGHT, "a", "b")
+    for namespace in EIGHT:
+        stage.foreign(namespace, "db", metadata={"annotations": {"secret-copy/origin": "admin/db"}})
+    stage.source("db", "a,b")
+    stage.operator()
+    stage.until_copied("db", "a", "b")
+    stage.retarget("db", "a")
+    stage.until_gone("b", "db")
+    assert not held(stage)
+    assert everything_is_there(stage)
+
+
+def test_massdelete_null_switches_the_brake_off(stage: Stage) -> None:
+    filled(stage, {"massDelete": None})
+    stage.retarget("db", EIGHT[0])
+    for namespace in EIGHT[1:]:
+        stage.until_gone(namespace, "db")
+    assert not held(stage)

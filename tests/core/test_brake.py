@@ -1,0 +1,34 @@
+"""Are these too many deletes at once?"""
+
+import pytest
+
+from samara.core.brake import Brake, must_hold
+
+CASES = [
+    (0, 50, 100, False),  # not more than `most`
+    (0, 51, 100, True),
+    (0, 51, 1000, False),  # not more than `percent` of what there is
+    (0, 300, 1000, False),
+    (0, 301, 1000, True),
+    (40, 11, 60, True),  # what went a moment ago counts, and counts as having been there
+    (40, 10, 60, False),
+    (250, 51, 750, True),
+    (0, 0, 0, False),
+    (0, 60, 60, True),
+]
+
+
+@pytest.mark.parametrize(("gone", "asked", "has", "held"), CASES)
+def test_deletes_are_held_beyond_both_limits(gone: int, asked: int, has: int, held: bool) -> None:
+    assert must_hold(Brake(), gone, asked, has) is held
+
+
+def test_slices_one_by_one_are_held_like_the_whole() -> None:
+    gone, has = 0, 100
+    while not must_hold(Brake(), gone, 1, has):
+        gone, has = gone + 1, has - 1
+    assert gone == 50
+
+
+def test_a_brake_of_nought_holds_every_delete() -> None:
+    assert must_hold(Brake(most=0, percent=0), 0, 1, 1000)

@@ -1,0 +1,58 @@
+"""What is special about a kind."""
+
+import pytest
+from tests.world import content, secret
+
+from samara.core.kinds import is_denied, must_recreate, row
+from samara.core.model import NAMESPACE, SECRET, Kind
+
+DENIED = [
+    (SECRET, False),
+    (Kind("", "v1", "ConfigMap", "configmaps"), False),
+    (Kind("apps", "v1", "Deployment", "deployments"), False),
+    (NAMESPACE, True),
+    (Kind("", "v1", "ServiceAccount", "serviceaccounts"), True),
+    (Kind("", "v1", "Event", "events"), True),
+    (Kind("rbac.authorization.k8s.io", "v1", "Role", "roles"), True),
+    (Kind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings"), True),
+    (Kind("coordination.k8s.io", "v1", "Lease", "leases"), True),
+    (Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"), True),
+    (Kind("example.com", "v1", "Thing", "things", namespaced=False), True),
+    (Kind("example.com", "v1", "Event", "events"), False),
+]
+
+
+@pytest.mark.parametrize(("kind", "denied"), DENIED, ids=lambda each: str(each))
+def test_kinds_that_give_power_are_denied(kind: Kind, denied: bool) -> None:
+    assert is_denied(kind) is denied
+
+
+def test_another_type_needs_a_new_secret_and_other_data_does_not() -> None:
+    assert must_recreate(SECRET, secret("one"), secret("one", "kubernetes.io/tls"))
+    assert not must_recreate(SECRET, secret("one"), secret("two"))
+
+
+def test_an_immutable_secret_needs_a_new_one_for_any_difference() -> None:
+    assert must_recreate(SECRET, secret("one", immutable=True), secret("two"))
+    assert must_recreate(SECRET, secret("one", immutable=True), secret("one"))
+    assert not must_recreate(SECRET, secret("one", immutable=False), secret("two"))
+
+
+def test_an_immutable_secret_of_which_only_the_digests_are_held_needs_a_new_one_too() -> None:
+    assert must_recreate(SECRET, secret("one", immutable=True).sealed(), secret("two"))
+
+
+def test_a_kind_without_a_row_has_no_fixed_field() -> None:
+    config = Kind("", "v1", "ConfigMap", "configmaps")
+    assert not must_recreate(config, content(data={"a": "1"}), content(data={"a": "2"}))
+    assert row(config).denied(content(type="helm.sh/release.v1")) is None
+
+
+@pytest.mark.parametrize(
+    "kind", ["kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token", "helm.sh/release.v1"]
+)
+def test_secrets_that_are_credentials_of_the_cluster_are_denied_by_type(kind: str) -> None:
+    said = row(SECRET).denied(secret("one", kind))
+    assert said is not None
+    assert kind in said
+    assert row(SECRET).denied(secret("one")) is None

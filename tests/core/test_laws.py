@@ -1,0 +1,318 @@
+"""The four laws of ownership, and what follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests import toys
+from tests.settle import is_silent, plan_of, settle
+from tests.world import World, at, secret
+
+from samara.core.allow import Rules
+from samara.core.match import label_token
+from samara.core.model import ANNOTATIONS, MANAGER, SECRET, Key, Object, Owned
+from samara.core.table import Table
+from samara.core.travel import ADOPTED, RELEASED
+from samara.core.want import Adopt
+from samara.core.write import Delete, Update
+from samara.dialects import secret_copy
+from samara.dialects.secret_copy import FROM, ORIGIN, TARGETS
+
+RULES = Rules()
+SOURCE = at("admin", "x")
+KEY = Key("secret-copy", SOURCE)
+MARKS: dict[str, Any] = {"labels": {FROM: "admin-x"}, "annotations": {ORIGIN: "admin/x"}}
+
+
+def a_world(asked: str | None = "a", gone: str = "delete", table: Table | None = None) -> World:
+    world = World(table or toys.table(gone))
+    for name in ("admin", "a", "b", "c"):
+        world.namespace(name)
+    if asked is not None:
+        world.put(SOURCE, secret("one"), annotations={TARGETS: asked})
+    return world
+
+
+def a_chain(world: World, value: str = "two", created: str = "2026") -> None:
+    """A source of the chain in namespace a, whose copy goes to b."""
+    world.namespace("b", {toys.PARENT: "a"})
+    world.put(at("a", "x"), secret(value), annotations={toys.CHAIN: "yes"}, created=created)
+
+
+def a_fetch(world: World, namespace: str, created: str = "2026", into: str = "b") -> None:
+    world.outside["p"] = secret(f"from {namespace}")
+    words = {toys.PATH: "p", toys.INTO: into}
+    world.put(at(namespace, "x", toys.FETCH), annotations=words, created=created, finalizers=(toys.GUARD,))
+    world.edit(world.namespace("b").ref, annotations={"samara.dev/accept-from": "*"})
+
+
+def has(world: World, namespace: str) -> str:
+    field = world.objects[at(namespace, "x")].content.get("data")
+    assert field is not None
+    assert field.raw is not None
+    return field.raw.decode()
+
+
+def test_law_1_the_vocabulary_of_lower_rank_has_the_place_and_the_loser_is_told_who() -> None:
+    world = a_world("b")
+    a_chain(world)
+    settle(world)
+    assert "one" in has(world, "b")
+    (blocked,) = plan_of(Key("chain", at("a", "x")), world, RULES).blocked
+    assert (blocked.reason, str(KEY) in blocked.message) == ("conflict", True)
+
+
+def test_law_1_the_older_source_has_the_place() -> None:
+    for older in ("a", "c"):
+        world = a_world(None)
+        for namespace in ("a", "c"):
+            a_fetch(world, namespace, "2020" if namespace == older else "2021")
+        settle(world)
+        assert world.objects[at("b", "x")].annotations[toys.FETCHED] == older
+
+
+def test_law_1_of_sources_of_one_age_the_first_by_namespace_has_it() -> None:
+    world = a_world(None)
+    a_fetch(world, "c")
+    a_fetch(world, "a")
+    settle(world)
+    assert world.objects[at("b", "x")].annotations[toys.FETCHED] == "a"
+
+
+def test_law_1_two_dialects_that_tie_in_all_else_do_not_both_have_it() -> None:
+    def twin(name: str) -> Table:
+        return Table((secret_copy.dialect(), replace(secret_copy.dialect(), name=name)))
+
+    for name in ("aaa", "zzz"):
+        world = a_world("b", table=twin(name))
+        keys = [KEY, Key(name, SOURCE)]
+        blocked = [bool(plan_of(key, world, RULES).blocked) for key in keys]
+        assert sorted(blocked) == [False, True]
+
+
+def test_law_1_a_new_winner_takes_over_by_one_update_that_changes_the_marks() -> None:
+    world = a_world(None)
+    a_chain(world)
+    settle(world)
+    uid = world.objects[at("b", "x")].uid
+    world.put(SOURCE, secret("one"), annotations={TARGETS: "b"})
+    (write,) = settle(world)
+    assert isinstance(write, Update)
+    have = world.objects[at("b", "x")]
+    assert (have.uid, dict(have.annotations)) == (uid, {ORIGIN: "admin/x"})
+    assert dict(have.labels) == {FROM: "admin-x"}
+
+
+def test_law_1_a_winner_that_goes_leaves_its_copy_to_the_next() -> None:
+    world = a_world("b")
+    a_chain(world)
+    settle(world)
+    uid = world.objects[at("b", "x")].uid
+    world.delete(SOURCE)
+    (write,) = settle(world)
+    assert isinstance(write, Update)
+    assert world.objects[at("b", "x")].uid == uid
+    assert "two" in has(world, "b")
+
+
+def test_law_1_a_rival_that_may_not_write_there_does_not_have_the_place() -> None:
+    world = a_world("b")
+    world.edit(SOURCE, content=secret("one", "kubernetes.io/service-account-token"))
+    a_chain(world)
+    settle(world)
+    assert "two" in has(world, "b")
+
+
+def test_law_2_marks_and_asks_of_every_vocabulary_stay_behind() -> None:
+    world = a_world(None)
+    a_chain(world)
+    words = {"team": "red", FROM: "admin-x", "app.kubernetes.io/instance": "argo"}
+    world.edit(at("a", "x"), labels=words)
+    settle(world)
+    assert dict(world.objects[at("b", "x")].labels) == {"team": "red", toys.LINK: label_token("a/x")}
+
+
+def test_law_2_a_copy_that_asks_in_another_vocabulary_is_no_source() -> None:
+    world = a_world("a")
+    world.namespace("b", {toys.PARENT: "a"})
+    settle(world)
+    copy = world.objects[at("a", "x")]
+    world.edit(copy.ref, annotations={**copy.annotations, toys.CHAIN: "yes"})
+    assert settle(world) == []
+    assert plan_of(Key("chain", copy.ref), world, RULES).writes == ()
+
+
+def test_law_2_a_copy_is_a_source_of_its_own_dialect() -> None:
+    world = a_world(None)
+    a_chain(world)
+    world.namespace("c", {toys.PARENT: "b"})
+    settle(world)
+    assert "two" in has(world, "c")
+
+
+def test_law_3_at_a_wanted_place_a_right_mark_makes_an_object_ours() -> None:
+    world = a_world("a")
+    world.put(at("a", "x"), secret("forged"), **MARKS)
+    (write,) = settle(world)
+    assert isinstance(write, Update)
+    assert "one" in has(world, "a")
+
+
+def test_law_3_at_an_unwanted_place_only_a_mark_of_our_making_lets_it_go() -> None:
+    world = a_world("a")
+    world.put(at("b", "x"), secret("forged"), **MARKS)
+    world.put(at("c", "x"), secret("stale"), MANAGER, **MARKS)
+    settle(world)
+    assert at("b", "x") in world.objects
+    assert at("c", "x") not in world.objects
+
+
+def test_law_3_a_pasted_copy_is_left_alone() -> None:
+    world = a_world("a")
+    settle(world)
+    pasted = world.paste(at("a", "x"), "b")
+    assert settle(world) == []
+    assert world.objects[at("b", "x")] is pasted
+
+
+def test_law_3_a_pasted_copy_stays_when_its_source_goes() -> None:
+    world = a_world("a")
+    settle(world)
+    pasted = world.paste(at("a", "x"), "b")
+    world.delete(SOURCE)
+    settle(world)
+    assert world.objects.get(at("b", "x")) is pasted
+    assert at("a", "x") not in world.objects
+
+
+def test_law_3_a_mark_that_cannot_be_true_is_ignored() -> None:
+    world = a_world("a")
+    world.put(at("b", "x"), secret("one"), MANAGER, annotations={ORIGIN: "admin/y"})
+    world.put(at("c", "x"), secret("one"), MANAGER, annotations={ORIGIN: "other/x"})
+    assert [write.ref for write in settle(world)] == [at("a", "x")]
+
+
+def test_law_3_a_mark_changed_by_somebody_is_not_of_our_making() -> None:
+    world = a_world("a")
+    have = world.put(at("b", "x"), secret("one"), MANAGER, annotations={ORIGIN: "admin/other"})
+    world.edit(have.ref, annotations={ORIGIN: "admin/x"})
+    settle(world)
+    assert at("b", "x") in world.objects
+
+
+def test_law_3_the_mark_of_an_originals_manager_counts_where_the_settings_name_it() -> None:
+    for managers, stays in ((frozenset[str](), True), (frozenset({"original"}), False)):
+        world = a_world("a", table=Table((replace(secret_copy.dialect(), managers=managers),)))
+        world.put(at("b", "x"), secret("one"), "original", **MARKS)
+        settle(world)
+        assert (at("b", "x") in world.objects) is stays
+
+
+def test_law_3_a_mark_gives_content_to_nobody() -> None:
+    world = a_world(None)
+    world.namespace("b", {toys.PARENT: "a"})
+    world.put(at("a", "x"), secret("forged"), annotations={toys.CHAINED: "c"})
+    assert settle(world) == []
+
+
+def test_law_3_a_forged_mark_on_a_source_takes_nothing_from_its_copies() -> None:
+    world = a_world(None)
+    a_chain(world)
+    settle(world)
+    source = world.objects[at("a", "x")]
+    world.edit(source.ref, annotations={**source.annotations, ORIGIN: "admin/x"})
+    assert settle(world) == []
+
+
+def test_law_4_a_stripped_mark_does_not_free_a_copy() -> None:
+    world = a_world("a")
+    settle(world)
+    world.strip(at("a", "x"))
+    world.edit(at("a", "x"), content=secret("theirs"))
+    settle(world)
+    assert world.objects[at("a", "x")].annotations[ORIGIN] == "admin/x"
+    assert "one" in has(world, "a")
+
+
+def test_law_4_an_object_that_carries_released_is_free() -> None:
+    world = a_world("a")
+    settle(world)
+    world.strip(at("a", "x"))
+    world.edit(at("a", "x"), content=secret("theirs"), annotations={RELEASED: "true"})
+    assert settle(world) == []
+
+
+def test_law_4_a_stripped_copy_at_an_unwanted_place_is_nobodys() -> None:
+    world = a_world("a")
+    settle(world)
+    world.strip(at("a", "x"))
+    world.delete(SOURCE)
+    assert settle(world) == []
+
+
+def test_the_mark_alone_is_enough_to_clean_up_after_a_deletion_while_we_were_down() -> None:
+    world = a_world(None)
+    world.put(at("a", "x"), secret("one"), MANAGER, **MARKS)
+    (write,) = settle(world)
+    assert isinstance(write, Delete)
+
+
+def test_a_label_that_left_its_source_leaves_the_copies_too() -> None:
+    world = a_world(None)
+    a_chain(world)
+    world.edit(at("a", "x"), labels={"team": "red", "tier": "1"})
+    settle(world)
+    copy = world.objects[at("b", "x")]
+    world.edit(copy.ref, labels={**copy.labels, "theirs": "1"})
+    world.edit(at("a", "x"), labels={"team": "red"})
+    settle(world)
+    assert set(world.objects[at("b", "x")].labels) == {"team", "theirs", toys.LINK}
+
+
+def test_an_adopted_object_stays_when_it_is_no_longer_wanted_and_is_not_adopted_again() -> None:
+    world = a_world("a")
+    world.put(at("a", "x"), secret("one"), labels={"app": "theirs"})
+    settle(world)
+    assert world.objects[at("a", "x")].annotations[ADOPTED] == "true"
+    world.delete(SOURCE)
+    settle(world)
+    left = world.objects[at("a", "x")]
+    assert dict(left.labels) == {"app": "theirs"}
+    assert dict(left.annotations) == {RELEASED: "true"}
+    assert is_silent(world, RULES)
+
+
+def test_an_adopted_object_that_another_source_wants_is_handed_over() -> None:
+    world = a_world("b")
+    world.put(at("b", "x"), secret("one"))
+    settle(world)
+    a_chain(world)
+    world.delete(SOURCE)
+    settle(world)
+    assert world.objects[at("b", "x")].annotations == {toys.CHAINED: "a", ADOPTED: "true"}
+
+
+@pytest.mark.parametrize("adopt", list(Adopt))
+def test_an_update_leaves_a_record_that_the_marks_are_ours(adopt: Adopt) -> None:
+    world = a_world("a", table=toys.table("delete", adopt))
+    settle(world)
+    have: Object = world.objects[at("a", "x")]
+    assert Owned(MANAGER, ANNOTATIONS, ORIGIN) in have.ours
+    assert have.made
+
+
+def test_a_table_names_one_owner_the_first_by_rank() -> None:
+    world = a_world(None)
+    words = {ORIGIN: "admin/x", toys.CHAINED: "a", toys.FETCHED: "c"}
+    have = world.put(at("b", "x"), secret(), annotations=words)
+    assert world.table.owner(have, world) == KEY
+
+
+def test_kinds_and_words_of_a_table_are_those_of_its_dialects() -> None:
+    table = toys.table()
+    assert [str(kind) for kind in table.kinds] == ["v1/Namespace", "v1/Secret", "toys.dev/v1/Fetch"]
+    assert {TARGETS, ORIGIN, FROM, toys.CHAIN, toys.PATH} <= table.words
+    assert table.managers == {MANAGER}
+    assert table["chain"].kinds == (SECRET,)

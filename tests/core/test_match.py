@@ -1,0 +1,122 @@
+"""Lists of names, tokens for labels, and globs."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samara.core.match import any_glob, csv_names, is_label_value, is_namespace_name, label_token, sample, shown
+
+LISTS = [
+    ("a,b", ("a", "b"), ()),
+    (" a , b ", ("a", "b"), ()),
+    ("a,,b,", ("a", "b"), ()),
+    ("b,a,b", ("b", "a"), ()),
+    ('"a","b"', ("a", "b"), ()),
+    ('"a", "b"', ("a", "b"), ()),
+    ('" a "', ("a",), ()),
+    ("a,b\n", ("a", "b"), ()),
+    ("a,\n  b,\n  c", ("a", "b", "c"), ()),
+    ("a\nb", (), ("a b",)),
+    ('"a,b"', (), ("a,b",)),
+    ('"a', ("a",), ()),
+    ("", (), ()),
+    (",", (), ()),
+    (" , ,", (), ()),
+    ('""', (), ()),
+    ("Bad_Name,a", ("a",), ("Bad_Name",)),
+    ("a.b,-a,a-,*", (), ("a.b", "-a", "a-", "*")),
+    ("é", (), ("é",)),
+    ("a" * 63, ("a" * 63,), ()),
+    ("a" * 64, (), ("a" * 64,)),
+    ("0,1-2", ("0", "1-2"), ()),
+    ("a\tb", (), ("a\tb",)),
+    ("../kube-system,a/b", (), ("../kube-system", "a/b")),
+]
+
+
+@pytest.mark.parametrize(("text", "legal", "illegal"), LISTS)
+def test_a_list_is_one_csv_record(text: str, legal: tuple[str, ...], illegal: tuple[str, ...]) -> None:
+    names = csv_names(text)
+    assert (names.legal, names.illegal) == (legal, illegal)
+    assert names.members == set(legal)
+
+
+def test_an_item_longer_than_any_reader_takes_is_illegal_and_not_an_error() -> None:
+    assert csv_names("a" * 200_000).legal == ()
+
+
+@given(st.text(alphabet='ab,"\n\r -_Z\x00\u2028'))
+def test_no_list_yields_an_illegal_name_or_an_error(text: str) -> None:
+    names = csv_names(text)
+    assert all(re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", name) for name in names.legal)
+    assert len(set(names.legal)) == len(names.legal)
+
+
+@given(st.lists(st.from_regex(r"[a-z0-9]{1,5}", fullmatch=True)))
+def test_a_list_of_good_names_gives_them_all_in_their_order(names: list[str]) -> None:
+    assert csv_names(" ,".join(names)).legal == tuple(dict.fromkeys(names))
+
+
+def test_a_namespace_name_ends_where_it_should() -> None:
+    assert is_namespace_name("kube-system")
+    assert not is_namespace_name("a\n")
+    assert not is_namespace_name("")
+
+
+def test_a_legal_value_is_its_own_token() -> None:
+    assert label_token("admin-db") == "admin-db"
+    assert label_token("a" * 63) == "a" * 63
+
+
+@pytest.mark.parametrize("text", ["a/b", "a" * 64, "-a", "a.", "___", "é", "admin-" + "x" * 253, "a" * 52 + "." * 20])
+def test_what_no_label_holds_becomes_a_legal_token(text: str) -> None:
+    token = label_token(text)
+    assert re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", token)
+    assert is_label_value(token)
+
+
+def test_long_names_that_differ_only_at_the_end_have_different_tokens() -> None:
+    assert label_token("x" * 100 + "a") != label_token("x" * 100 + "b")
+
+
+@given(st.text(max_size=300))
+def test_every_token_is_legal(text: str) -> None:
+    assert re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", label_token(text))
+
+
+GLOBS = [
+    ("kube-*", "kube-system", True),
+    ("kube-*", "kube-", True),
+    ("kube-*", "my-kube-x", False),
+    ("*", "anything", True),
+    ("a?c", "abc", True),
+    ("a?c", "ac", False),
+    ("a.c", "abc", False),
+    ("*.fluxcd.io/*", "kustomize.toolkit.fluxcd.io/name", True),
+    ("*.fluxcd.io/*", "fluxcd.io/name", False),
+    ("[a]", "a", False),
+    ("", "a", False),
+    ("a", "a\n", False),
+]
+
+
+@pytest.mark.parametrize(("pattern", "text", "matches"), GLOBS)
+def test_a_glob_matches_the_whole_text(pattern: str, text: str, matches: bool) -> None:
+    assert any_glob((pattern,), text) is matches
+
+
+def test_no_pattern_matches_nothing_and_several_match_any() -> None:
+    assert not any_glob((), "a")
+    assert any_glob(("b", "a"), "a")
+
+
+def test_a_persons_own_words_are_quoted_and_cut() -> None:
+    assert shown("a") == "'a'"
+    assert len(shown("x" * 500)) < 90
+
+
+def test_a_sample_says_how_many_more() -> None:
+    assert sample(["b", "a"]) == "a, b"
+    assert sample(["d", "c", "b", "a", "e"]) == "a, b, c and 2 more"

@@ -1,0 +1,78 @@
+"""What is right, pending and blocked."""
+
+from tests.world import at, secret
+
+from samara.core.model import Key
+from samara.core.tally import Tally, total
+from samara.core.want import Copy
+from samara.core.write import Blocked, Create, Look, Step
+
+KEY = Key("toy", at("admin", "x"))
+A, B, C = at("a", "x"), at("b", "x"), at("c", "x")
+
+
+def counted(*steps: Step) -> Tally:
+    tally = Tally()
+    for step in steps:
+        tally.count(step)
+    return tally
+
+
+def figures(tally: Tally) -> tuple[int, int, int, int]:
+    return tally.wanted, tally.right, tally.pending, tally.blocked
+
+
+def test_a_place_is_right_pending_or_blocked() -> None:
+    create = Create(KEY, B, Copy(B, secret()))
+    tally = counted(Step(A, None), Step(B, create), Step(C, Blocked(KEY, C, "conflict", "taken")))
+    assert figures(tally) == (3, 1, 1, 1)
+
+
+def test_a_place_to_look_at_is_pending() -> None:
+    assert figures(counted(Step(A, Look(A)))) == (1, 0, 1, 0)
+
+
+def test_what_is_not_wanted_does_not_count() -> None:
+    assert figures(counted(Step(A, Blocked(KEY, A, "held", "paused"), wanted=False))) == (0, 0, 0, 0)
+
+
+def test_a_write_that_succeeds_makes_its_place_right() -> None:
+    tally = counted(Step(A, Create(KEY, A, Copy(A, secret()))))
+    tally.right_now(A)
+    assert figures(tally) == (1, 1, 0, 0)
+
+
+def test_a_write_that_is_refused_blocks_its_place() -> None:
+    tally = counted(Step(A, Create(KEY, A, Copy(A, secret()))))
+    tally.blocked_now(A, "refused", "quota")
+    assert figures(tally) == (1, 0, 0, 1)
+
+
+def test_a_refused_delete_of_what_is_not_wanted_blocks_nothing() -> None:
+    tally = counted(Step(A, None))
+    tally.blocked_now(B, "refused", "no right to delete")
+    assert figures(tally) == (1, 1, 0, 0)
+
+
+def test_a_slice_is_counted_anew_and_the_others_stay() -> None:
+    tally = counted(Step(A, Blocked(KEY, A, "conflict", "taken")), Step(B, Blocked(KEY, B, "conflict", "taken")))
+    tally.begin("a")
+    tally.count(Step(A, None))
+    assert figures(tally) == (2, 1, 0, 1)
+
+
+def test_a_slice_that_is_no_longer_wanted_leaves_the_tally() -> None:
+    tally = counted(Step(A, Blocked(KEY, A, "conflict", "taken")), Step(B, None))
+    tally.begin("a")
+    assert figures(tally) == (1, 1, 0, 0)
+
+
+def test_a_whole_plan_starts_from_nothing() -> None:
+    tally = counted(Step(A, None), Step(B, Blocked(KEY, B, "conflict", "taken")))
+    tally.begin(None)
+    assert figures(tally) == (0, 0, 0, 0)
+
+
+def test_metrics_are_the_sums() -> None:
+    one, two = counted(Step(A, None)), counted(Step(B, None), Step(C, Blocked(KEY, C, "held", "paused")))
+    assert dict(total([one, two])) == {"right": 2, "pending": 0, "blocked": 1}

@@ -1,0 +1,131 @@
+"""A clock that stands still, and keys, writes and desks for the tests of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.world import at, secret
+
+from samara.core.allow import Rules
+from samara.core.brake import Brake
+from samara.core.model import MANAGER, Key, Object, Owned, Ref, namespace_ref
+from samara.core.table import Table
+from samara.core.want import Copy
+from samara.core.write import Create, Delete, Release
+from samara.dialects import secret_copy
+from samara.dialects.secret_copy import ORIGIN, TARGETS
+from samara.engine.apply import Applier
+from samara.engine.crash import CrashPoints
+from samara.engine.desk import Desk
+from samara.engine.holds import Holds
+from samara.engine.meter import Meter
+from samara.engine.news import News
+from samara.engine.outbox import Outbox
+from samara.engine.queue import Queue
+from samara.engine.retry import Waits
+from samara.engine.tell import Teller
+from samara.engine.window import Window
+from samara.kube.auth import Access
+from samara.kube.cache import Cache
+from samara.kube.client import Client
+from samara.kube.codec import Codec
+from samara.kube.credentials import Fixed
+
+HOME = "admin"
+
+
+@dataclass
+class Clock:
+    """Time that passes only when a test says so."""
+
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def a_key(name: str = "db", namespace: str = HOME, dialect: str = "secret-copy") -> Key:
+    return Key(dialect, at(namespace, name))
+
+
+def create(namespace: str, key: Key | None = None, name: str = "", value: str = "one") -> Create:
+    key = key or a_key()
+    ref = at(namespace, name or key.source.name)
+    return Create(key, ref, Copy(ref, secret(value)))
+
+
+def an_object(ref: Ref, version: int = 1, **more: Any) -> Object:
+    return Object(ref, more.pop("uid", f"uid of {ref.path}"), version, **more)
+
+
+def a_copy(namespace: str, name: str = "db", version: int = 1, **more: Any) -> Object:
+    """A Secret that carries our mark, as the server records it."""
+    ours = frozenset({Owned(MANAGER, "annotations", ORIGIN)})
+    annotations = {ORIGIN: f"{HOME}/{name}"}
+    return an_object(at(namespace, name), version, annotations=annotations, ours=ours, made=True, **more)
+
+
+def a_source(name: str = "db", targets: str = "", version: int = 1, **more: Any) -> Object:
+    return an_object(at(HOME, name), version, annotations={TARGETS: targets}, content=secret("one"), **more)
+
+
+def delete(namespace: str, key: Key | None = None) -> Delete:
+    key = key or a_key()
+    have = a_copy(namespace, key.source.name)
+    return Delete(key, have.ref, have)
+
+
+def deletes(names: Iterable[str], key: Key | None = None) -> list[Delete]:
+    return [delete(name, key) for name in names]
+
+
+def release(namespace: str) -> Release:
+    have = a_copy(namespace)
+    return Release(a_key(), have.ref, have)
+
+
+def numbered(first: int, last: int) -> list[str]:
+    return [f"ns-{number:05}" for number in range(first, last)]
+
+
+def an_access(server: str = "http://127.0.0.1:1", **more: Any) -> Access:
+    given = {"credentials": Fixed(), "impersonate": None, "context": "test", **more}
+    return Access(server, "samara", None, None, None, **given)
+
+
+def a_table(**more: Any) -> Table:
+    return Table((secret_copy.dialect(HOME, **more),))
+
+
+def a_desk(clock: Clock, holds: Holds | None = None, client: Client | None = None, gone_after: float = 3.0) -> Desk:
+    """All parts of an engine; the client is not connected unless one is given."""
+    client, table = client or Client(an_access()), a_table(on_source_gone="delete")
+    codec, cache = Codec(table.managers), Cache(table)
+    for store in cache.stores.values():
+        store.listed = True
+    return Desk(
+        client=client,
+        codec=codec,
+        cache=cache,
+        table=table,
+        rules=Rules(),
+        queue=Queue(clock),
+        outbox=Outbox(),
+        window=Window(16, 0.0, clock),
+        waits=Waits(900.0, clock),
+        holds=holds or Holds(Brake(), 600.0, clock),
+        applier=Applier(client, codec, cache, table, CrashPoints()),
+        news=News(Teller(client, clock), cache),
+        meter=Meter(),
+        clock=clock,
+        resync=0.0,
+        gone_after=gone_after,
+    )
+
+
+def a_namespace(name: str, version: int = 1) -> Object:
+    return an_object(namespace_ref(name), version)
+
+

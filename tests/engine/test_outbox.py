@@ -1,0 +1,222 @@
+"""Writes that wait: one per address, fair between sources, counted right whatever happens."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tests.engine.parts import a_key, create, numbered
+
+from samara.core.model import Key, Ref
+from samara.core.write import Create, Write
+from samara.engine.outbox import Outbox
+
+
+def taken(outbox: Outbox, most: int = 1000) -> list[str]:
+    """Where the next writes go, each of them landed before the next."""
+    found = []
+    while len(found) < most and (write := outbox.take()) is not None:
+        outbox.done(write)
+        found.append(f"{write.key.source.name} to {write.ref.namespace}")
+    return found
+
+
+def test_a_newer_write_replaces_one_that_waits_for_the_same_address() -> None:
+    outbox = Outbox()
+    outbox.put(create("a", value="old"), soon=False)
+    outbox.put(newer := create("a", value="new"), soon=False)
+
+    assert len(outbox) == 1
+    assert outbox.take() is newer
+    assert outbox.take() is None
+
+
+def test_one_write_is_in_flight_per_address() -> None:
+    outbox = Outbox()
+    outbox.put(first := create("a"), soon=False)
+    assert outbox.take() is first
+    outbox.put(create("a", value="new"), soon=False)
+
+    assert (outbox.take(), outbox.flying, len(outbox)) == (None, 1, 0)
+    assert outbox.done(first) == {a_key()}
+    assert outbox.flying == 0
+    outbox.put(create("a", value="new"), soon=False)
+    assert outbox.take() is not None
+
+
+def test_two_sources_never_fly_to_one_address_together() -> None:
+    outbox = Outbox()
+    mine, theirs = create("a", a_key("x"), "same"), create("a", a_key("y"), "same")
+    outbox.put(mine, soon=False)
+    outbox.put(theirs, soon=False)
+
+    assert (outbox.take(), outbox.take()) == (mine, None)
+    assert outbox.done(mine) == {a_key("y")}
+    assert len(outbox) == 0
+
+
+def test_a_busy_address_holds_back_no_other_of_its_source() -> None:
+    outbox = Outbox()
+    outbox.put(create("a", a_key("x"), "same"), soon=False)
+    outbox.take()
+    outbox.put(create("b", a_key("y"), "same"), soon=False)
+    outbox._flying[create("b", a_key("y"), "same").ref] = create("b", a_key("x"), "same")
+    outbox.put(free := create("c", a_key("y"), "same"), soon=False)
+
+    assert outbox.take() is free
+
+
+def test_a_noisy_source_does_not_delay_many_small_ones() -> None:
+    outbox = Outbox()
+    for namespace in numbered(0, 1000):
+        outbox.put(create(namespace, a_key("noisy")), soon=False)
+    small = [f"small-{number}" for number in range(50)]
+    for name in small:
+        outbox.put(create("a", a_key(name)), soon=False)
+
+    first = taken(outbox, 101)
+    assert {f"{name} to a" for name in small} <= set(first)
+    assert len([each for each in first if each.startswith("noisy")]) >= 50
+
+
+def test_a_source_that_comes_late_is_next_but_one() -> None:
+    outbox = Outbox()
+    for namespace in numbered(0, 100):
+        outbox.put(create(namespace, a_key("noisy")), soon=False)
+    taken(outbox, 10)
+    outbox.put(create("a", a_key("late")), soon=False)
+
+    assert "late to a" in taken(outbox, 2)
+
+
+def test_a_slice_overtakes_the_fan_out_of_its_source() -> None:
+    outbox = Outbox()
+    for namespace in numbered(0, 100):
+        outbox.put(create(namespace), soon=False)
+    outbox.put(create("new"), soon=True)
+
+    assert taken(outbox, 2) == ["db to new", "db to ns-00000"]
+
+
+def test_clearing_a_slice_leaves_the_rest() -> None:
+    outbox = Outbox()
+    for soon, namespace in ((False, "a"), (False, "b"), (True, "b"), (True, "c")):
+        outbox.put(create(namespace), soon)
+    outbox.put(create("b", a_key("other")), soon=False)
+    outbox.clear(a_key().part("b"))
+
+    assert len(outbox) == 3
+    assert sorted(taken(outbox)) == ["db to a", "db to c", "other to b"]
+
+
+def test_clearing_a_source_leaves_other_sources() -> None:
+    outbox = Outbox()
+    for soon, namespace in ((False, "a"), (True, "b")):
+        outbox.put(create(namespace), soon)
+    outbox.put(create("a", a_key("other")), soon=True)
+    outbox.clear(a_key())
+
+    assert (len(outbox), outbox.waiting(a_key()), outbox.waiting(a_key("other"))) == (1, 0, 1)
+    assert taken(outbox) == ["other to a"]
+
+
+def test_an_echo_is_known_while_its_write_is_in_flight_and_once() -> None:
+    outbox = Outbox()
+    outbox.put(write := create("a"), soon=False)
+    assert outbox.echo(write.ref) is None
+    outbox.take()
+
+    assert outbox.echo(write.ref) is write
+    assert (outbox.was_echoed(write.ref), outbox.was_echoed(write.ref)) == (True, False)
+
+
+Lot = tuple[str, dict[Ref, Write]]
+
+
+class Plain:
+    """What an outbox is, in lists: per source two lanes, in each lane lots in the order of their coming."""
+
+    def __init__(self) -> None:
+        self.lanes: dict[Key, tuple[list[Lot], list[Lot]]] = {}
+        self.flying: dict[Ref, Write] = {}
+        self.again: dict[Ref, set[Key]] = {}
+
+    def size(self) -> int:
+        return sum(len(writes) for lanes in self.lanes.values() for lane in lanes for _, writes in lane)
+
+    def put(self, write: Write, soon: bool) -> None:
+        if write.ref in self.flying:
+            self.again.setdefault(write.ref, set()).add(write.key)
+            return
+        lane = self.lanes.setdefault(write.key, ([], []))[not soon]
+        lots = [writes for name, writes in lane if name == write.ref.namespace]
+        if not lots:
+            lane.append((write.ref.namespace, {write.ref: write}))
+        else:
+            lots[0][write.ref] = write
+
+    def clear(self, key: Key) -> None:
+        for lane in self.lanes.get(key.whole, ()):
+            lane[:] = [lot for lot in lane if key.slice not in (None, lot[0])]
+
+    def take(self) -> Write | None:
+        while self.lanes:
+            key = next(iter(self.lanes))
+            lanes = self.lanes.pop(key)
+            lane = lanes[0] or lanes[1]
+            if not lane:
+                continue
+            self.lanes[key] = lanes  # at the end now
+            writes = lane[0][1]
+            write = writes.pop(next(iter(writes)))
+            if not writes:
+                del lane[0]
+            if write.ref not in self.flying:
+                self.flying[write.ref] = write
+                return write
+            self.again.setdefault(write.ref, set()).add(key)
+        return None
+
+
+NAMES, NAMESPACES = st.sampled_from(["x", "y"]), st.sampled_from(["a", "b", "c"])
+
+
+class OutboxAgainstLists(RuleBasedStateMachine):
+    """Every address is wanted by two sources, so that they collide."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outbox, self.plain = Outbox(), Plain()
+
+    @rule(source=NAMES, namespace=NAMESPACES, name=NAMES, soon=st.booleans())
+    def put(self, source: str, namespace: str, name: str, soon: bool) -> None:
+        write: Create = create(namespace, a_key(source), name)
+        self.outbox.put(write, soon)
+        self.plain.put(write, soon)
+
+    @rule(source=NAMES, namespace=st.none() | NAMESPACES)
+    def clear(self, source: str, namespace: str | None) -> None:
+        key = a_key(source) if namespace is None else a_key(source).part(namespace)
+        self.outbox.clear(key)
+        self.plain.clear(key)
+
+    @rule()
+    def take(self) -> None:
+        assert self.outbox.take() is self.plain.take()
+
+    @rule(data=st.data())
+    def land(self, data: st.DataObject) -> None:
+        if self.plain.flying:
+            ref = data.draw(st.sampled_from(sorted(self.plain.flying)))
+            assert self.outbox.done(self.plain.flying.pop(ref)) == self.plain.again.pop(ref, set())
+
+    @invariant()
+    def counts_are_right(self) -> None:
+        assert len(self.outbox) == self.plain.size()
+        assert self.outbox.flying == len(self.plain.flying)
+        for name in ("x", "y"):
+            assert self.outbox.waiting(a_key(name)) == sum(map(len, self.plain.lanes.get(a_key(name), ())))
+
+
+TestOutboxAgainstLists = OutboxAgainstLists.TestCase
+TestOutboxAgainstLists.settings = settings(max_examples=60, stateful_step_count=40)

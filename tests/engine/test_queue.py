@@ -1,0 +1,129 @@
+"""What is planned next, and when."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.engine.parts import Clock, a_key
+
+from samara.core.model import Key
+from samara.engine.queue import Queue
+
+
+def drained(queue: Queue) -> list[Key]:
+    found = []
+    while (key := queue.take()) is not None:
+        found.append(key)
+    return found
+
+
+def test_a_key_that_is_added_often_comes_once() -> None:
+    queue = Queue(Clock())
+    for _ in range(3):
+        queue.add(a_key("x"))
+
+    assert (len(queue), drained(queue), len(queue)) == (1, [a_key("x")], 0)
+
+
+def test_the_oldest_comes_first_even_if_it_is_added_again() -> None:
+    queue = Queue(Clock())
+    for name in ("x", "y", "x", "z"):
+        queue.add(a_key(name))
+
+    assert drained(queue) == [a_key("x"), a_key("y"), a_key("z")]
+
+
+def test_a_whole_source_stands_for_its_slices() -> None:
+    queue = Queue(Clock())
+    queue.add(a_key())
+    queue.add(a_key().part("a"))
+    queue.add(a_key("other").part("a"))
+
+    assert drained(queue) == [a_key(), a_key("other").part("a")]
+
+
+def test_a_slice_does_not_stand_for_its_source() -> None:
+    queue = Queue(Clock())
+    queue.add(a_key().part("a"))
+    queue.add(a_key())
+
+    assert drained(queue) == [a_key().part("a"), a_key()]
+
+
+def test_what_was_taken_can_be_added_again() -> None:
+    queue = Queue(Clock())
+    queue.add(a_key())
+    queue.take()
+    queue.add(a_key())
+
+    assert drained(queue) == [a_key()]
+
+
+def test_a_postponed_key_comes_when_its_time_has_come() -> None:
+    queue, clock = Queue(clock := Clock()), clock
+    queue.add(a_key(), 5.0)
+
+    assert (queue.take(), queue.next_due(), len(queue)) == (None, 5.0, 0)
+    clock.now += 5.0
+    assert (queue.next_due(), drained(queue), queue.next_due()) == (0.0, [a_key()], None)
+
+
+def test_the_earlier_of_two_times_counts() -> None:
+    for first, second in ((5.0, 2.0), (2.0, 5.0)):
+        clock = Clock()
+        queue = Queue(clock)
+        queue.add(a_key(), first)
+        queue.add(a_key(), second)
+        clock.now += 2.0
+        assert drained(queue) == [a_key()]
+        clock.now += 10.0
+        assert drained(queue) == []
+
+
+def test_a_key_that_is_ready_needs_no_later_turn() -> None:
+    clock = Clock()
+    queue = Queue(clock)
+    queue.add(a_key())
+    queue.add(a_key(), 1.0)
+    queue.take()
+    clock.now += 2.0
+
+    assert queue.take() is None
+
+
+def test_being_ready_now_cancels_a_later_turn() -> None:
+    clock = Clock()
+    queue = Queue(clock)
+    queue.add(a_key(), 1.0)
+    queue.add(a_key())
+    queue.take()
+    clock.now += 2.0
+
+    assert queue.take() is None
+
+
+def test_the_age_of_the_oldest_is_known() -> None:
+    clock = Clock()
+    queue = Queue(clock)
+    assert queue.oldest() == 0.0
+    queue.add(a_key("x"))
+    clock.now += 4.0
+    queue.add(a_key("y"))
+    queue.add(a_key("x"))
+
+    assert queue.oldest() == 4.0
+    queue.take()
+    assert queue.oldest() == 0.0
+
+
+@given(st.lists(st.tuples(st.sampled_from("xyz"), st.sampled_from([0.0, 0.0, 1.0, 3.0]), st.booleans()), max_size=30))
+def test_nothing_that_was_added_is_forgotten(steps: list[tuple[str, float, bool]]) -> None:
+    clock = Clock()
+    queue = Queue(clock)
+    for name, delay, take in steps:
+        queue.add(a_key(name), delay)
+        added = clock.now + delay
+        if take:
+            queue.take()
+        clock.now = max(clock.now, added)
+        assert a_key(name) in drained(queue) or take

@@ -1,0 +1,196 @@
+"""Breaks the core in many small ways, one at a time, and shows that the pure suite notices each.
+
+python -m tests.seeded_faults             every fault against the whole pure suite
+python -m tests.seeded_faults --contract  against the properties alone
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+SUITE = ("tests/core", "tests/dialects", "tests/test_contract.py")
+CONTRACT = ("tests/test_contract.py",)
+
+
+class Fault(NamedTuple):
+    """A text in one file of the core, and what is put in its place."""
+
+    title: str
+    file: str
+    good: str
+    bad: str
+
+
+class Verdict(NamedTuple):
+    fault: Fault
+    caught_by: str
+    seconds: float
+
+
+FAULTS = (
+    Fault(
+        "writes for a paused source", "place", "if case.source is not None and is_paused(case.source):\n", "if False:\n"
+    ),
+    Fault(
+        "writes into terminating namespaces",
+        "place",
+        "if namespace is None or namespace.deleting:\n",
+        "if namespace is None:\n",
+    ),
+    Fault("no rival check", "place", "    if rival is not None:\n", "    if False:\n"),
+    Fault(
+        "a forbidden rival has the place",
+        "place",
+        " and allow(copy, rival.source, namespace, dialect, case.rules) is None",
+        "",
+    ),
+    Fault(
+        "a tie that both win",
+        "place",
+        "key.source.namespace, key.source.name, key.dialect",
+        'key.source.namespace, key.source.name, ""',
+    ),
+    Fault("creates without looking", "place", "if case.view.taken(copy.ref):", "if False:"),
+    Fault("writes over what is being deleted", "place", "    if have.deleting:\n", "    if False:\n"),
+    Fault(
+        "overwrites a seed", "place", "if copy.mode is Mode.SEED or copy.content is KEEP:", "if copy.content is KEEP:"
+    ),
+    Fault(
+        "a stripped mark frees a copy", "place", "return have.made and RELEASED not in have.annotations", "return False"
+    ),
+    Fault(
+        "forgets released at wanted places",
+        "place",
+        "return have.made and RELEASED not in have.annotations",
+        "return have.made",
+    ),
+    Fault("adopts different content", "place", "copy.content == have.content and _is_free(have)", "_is_free(have)"),
+    Fault("adopts what has an owner", "place", "return not have.owners and not any(", "return not any("),
+    Fault(
+        "adopts a source of another dialect",
+        "place",
+        "if case.table.owner(have, case.view) is None and any(",
+        "if False and any(",
+    ),
+    Fault("updates a fixed field", "place", "if not kinds.must_recreate(", "if True or not kinds.must_recreate("),
+    Fault("recreates where refused", "place", "if case.rules.recreate:", "if True:"),
+    Fault("any mark is ours where unwanted", "place", "if not is_marked_by_us(have, case.dialect):", "if False:"),
+    Fault("deletes in a paused namespace", "place", "if is_paused(namespace) or (", "if ("),
+    Fault("deletes what was adopted", "place", "    if ADOPTED in have.annotations:\n", "    if False:\n"),
+    Fault(
+        "deletes released copies", "place", "namespace.deleting or RELEASED in have.annotations:", "namespace.deleting:"
+    ),
+    Fault("deletes what another source wants", "place", "if have.made and any(_wants(", "if False and any(_wants("),
+    Fault(
+        "never takes overlay keys back", "place", "if valued and wanted == applied:", "if valued and wanted <= applied:"
+    ),
+    Fault("lays overlays on what is paused", "place", "if any(is_paused(each) for", "if any(False for"),
+    Fault("prunes where it must not", "plan", "    if want.prune:\n", "    if True:\n"),
+    Fault(
+        "writes before the guard is there",
+        "plan",
+        "        return  # a source that is deleted",
+        "        pass  # a source that is deleted",
+    ),
+    Fault("a slice releases the guard for all", "plan", " and not _is_left(case, want)", ""),
+    Fault("plans an unlisted kind", "plan", "if not all(view.known(kind)", "if False and not all(view.known(kind)"),
+    Fault(
+        "takes away what is spared",
+        "plan",
+        "        stays.add(copy.ref)\n        if not isinstance(outcome, Refusal):\n",
+        "        if not isinstance(outcome, Refusal):\n            stays.add(copy.ref)\n",
+    ),
+    Fault("a copy is a source of all dialects", "plan", "case.key not in table.sources(source, view)", "False"),
+    Fault(
+        "subset instead of exact content",
+        "compare",
+        "        copy.content == have.content\n",
+        "        set(copy.content.fields) <= set(have.content.fields)\n",
+    ),
+    Fault(
+        "leaves old labels of ours",
+        "compare",
+        "        and not any(_is_stale(owned.where, owned.key, copy, have, dialect) for owned in have.ours)\n",
+        "",
+    ),
+    Fault("drops foreign annotations", "compare", "return {**kept, **wanted}", "return dict(wanted)"),
+    Fault("any manager proves a mark", "compare", " and owned.manager in dialect.all_managers", ""),
+    Fault(
+        "ignored namespaces are not spared",
+        "allow",
+        "return SPARED if ignored and not copy.named else None",
+        "return None",
+    ),
+    Fault("consent is not asked", "allow", 'if accepts(namespace.annotations.get(ACCEPT, ""), source):', "if True:"),
+    Fault(
+        "protected namespaces are open", "allow", "or not any_glob(rules.protected, copy.ref.namespace):", "or True:"
+    ),
+    Fault("tokens are copied", "allow", 'return None if denied is None else Refusal("refused", denied)', "return None"),
+    Fault(
+        "narrow ignores its namespace",
+        "view",
+        "self._view.copies_of(key.part(self._namespace))",
+        "self._view.copies_of(key)",
+    ),
+    Fault("asks and marks travel", "table", "if key not in self.words}", "if True}"),
+    Fault(
+        "annotations in a repr",
+        "model",
+        "annotations: Mapping[str, str] = field(default_factory=lambda: EMPTY, repr=False)",
+        "annotations: Mapping[str, str] = field(default_factory=lambda: EMPTY)",
+    ),
+    Fault("labels that no server takes", "match", "    if is_label_value(text):\n", "    if True:\n"),
+    Fault("a brake with one limit", "brake", "removed > brake.most and", "False and"),
+)
+
+
+def seeded(fault: Fault, folder: Path) -> Path:
+    """A copy of the source with this one fault in it."""
+    shutil.copytree(
+        ROOT / "src" / "samara", folder / "samara", ignore=shutil.ignore_patterns("__pycache__", "devcluster")
+    )
+    file = folder / "samara" / "core" / f"{fault.file}.py"
+    text = file.read_text()
+    assert text.count(fault.good) == 1, f"{fault.title}: its text is {text.count(fault.good)} times in {file.name}"
+    file.write_text(text.replace(fault.good, fault.bad))
+    return folder
+
+
+def judge(fault: Fault, suite: tuple[str, ...]) -> Verdict:
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="samara-fault-") as name:
+        folder = seeded(fault, Path(name))
+        options = ("-x", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-o", f"pythonpath={folder} .")
+        environment = {**os.environ, "HYPOTHESIS_PROFILE": "seeded", "PYTHONDONTWRITEBYTECODE": "1"}
+        command = (sys.executable, "-m", "pytest", *options, *suite)
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    found = re.search(r"^FAILED \S+::(\S+)", done.stdout, re.MULTILINE)
+    caught = found.group(1) if done.returncode == 1 and found else ""
+    return Verdict(fault, caught, time.monotonic() - started)
+
+
+def main(arguments: list[str]) -> int:
+    suite = CONTRACT if "--contract" in arguments else SUITE
+    started = time.monotonic()
+    with ThreadPoolExecutor(max_workers=max(2, os.cpu_count() or 1)) as pool:
+        verdicts = list(pool.map(lambda fault: judge(fault, suite), FAULTS))
+    for each in verdicts:
+        caught = f"caught by {each.caught_by}" if each.caught_by else "SURVIVED"
+        print(f"{each.fault.file:8} {each.fault.title:40} {each.seconds:5.1f} s  {caught}")  # noqa: T201
+    survivors = sum(not each.caught_by for each in verdicts)
+    print(f"{len(verdicts)} faults, {survivors} survived, {time.monotonic() - started:.0f} s")  # noqa: T201
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
