@@ -188,12 +188,13 @@ def written(entries: Iterable[Entry], name: str, resource: str = "secrets") -> d
     return times
 
 
-def first_written(entries: Iterable[Entry], name: str, resource: str = "secrets") -> dict[str, float]:
-    """When each namespace first had one; what comes later is no part of a new namespace's wait."""
-    times: dict[str, float] = {}
+def first_writes(entries: Iterable[Entry], name: str, resource: str = "secrets") -> dict[str, Entry]:
+    """The first good write to each namespace; what comes later is no part of a new namespace's wait."""
+    found: dict[str, Entry] = {}
     for entry in _good_writes(entries, name, resource):
-        times[entry.namespace] = min(entry.ended, times.get(entry.namespace, entry.ended))
-    return times
+        if entry.namespace not in found or entry.ended < found[entry.namespace].ended:
+            found[entry.namespace] = entry
+    return found
 
 
 def _good_writes(entries: Iterable[Entry], name: str, resource: str) -> Iterator[Entry]:

@@ -74,11 +74,12 @@ def _fans(name: str, bursts: list[Burst], rates: list[float], cpus: list[float])
 
 
 def of_calm(calm: Calm) -> Iterator[Row]:
-    if calm.idle:
-        yield Row("new namespace, idle, p50", percentile(calm.idle, 50), "ms", 1, most=12)
-        yield Row("new namespace, idle, p99", percentile(calm.idle, 99), "ms", 1, most=60)
-        yield Row("new namespace, fan-out, p50", percentile(calm.busy, 50), "ms", 1)
-        yield Row("new namespace, fan-out, p99", percentile(calm.busy, 99), "ms", 1, most=1000)
+    for when, latency, most in (("idle", calm.idle, (12, 60)), ("fan-out", calm.busy, (None, 1000))):
+        if latency.copied:
+            yield Row(f"new namespace, {when}, p50", percentile(latency.copied, 50), "ms", 1, most=most[0])
+            yield Row("  until the server was asked", percentile(latency.asked, 50), "ms", 1)
+            yield Row(f"new namespace, {when}, p99", percentile(latency.copied, 99), "ms", 1, most=most[1])
+            yield Row("  until the server was asked", percentile(latency.asked, 99), "ms", 1)
     if calm.rest is not None:
         yield Row("at rest: writes", calm.rest.writes, digits=0, most=0)
         yield Row("at rest: reads", calm.rest.reads, digits=0)
@@ -110,13 +111,13 @@ def of_large(large: Large) -> Iterator[Row]:
     yield Row(f"{at}: ready after", large.ready, "s", most=30)
     yield Row(f"{at}: synced after", large.synced, "s")
     yield Row(f"{at}: writes at restart", large.restart.writes if large.restart else None, digits=0, most=0)
-    blocked = max(large.blocked_filling, large.blocked_starting)
-    yield Row(f"{at}: loop blocked", _blocked(large.stall, blocked), "ms", 0, most=200)
+    yield Row(f"{at}: loop blocked", _blocked(large.stall, large.blocked), "ms", 0, most=200)
 
 
-def _blocked(stall: float | None, probed: float) -> float:
+def _blocked(stall: float | None, probed: float | None) -> float | None:
     """What its metrics say, or else the longest wait for an answer, which is never less."""
-    return 1000 * (probed if stall is None else stall)
+    longest = probed if stall is None else stall
+    return None if longest is None else 1000 * longest
 
 
 def table(rows: list[Row]) -> str:

@@ -42,7 +42,7 @@ class Controller:
         self._fill = {"port": str(free_port()), "kubeconfig": str(kubeconfig), "python": sys.executable}
         self._options = options
         self._log = log
-        self.longest_answer = 0.0
+        self.longest_answer: float | None = None
         """The longest time that a probe of it took: at least as long as its loop was ever blocked."""
         command = [self._filled(word) for word in shlex.split(options.controller)]
         self.started = time.monotonic()
@@ -98,6 +98,8 @@ class Controller:
 
     async def answers(self) -> None:
         """Waits until it answers at all: before that there is no loop that could be blocked."""
+        if not self._options.ready_url:
+            return
         async with aiohttp.ClientSession() as session:
             while await _status(session, self._filled(self._options.ready_url)) is None:
                 self.check()
@@ -111,7 +113,7 @@ class Controller:
             while True:
                 began = time.monotonic()
                 await _is_good(session, self._filled(self._options.ready_url))
-                self.longest_answer = max(self.longest_answer, time.monotonic() - began)
+                self.longest_answer = max(self.longest_answer or 0.0, time.monotonic() - began)
                 await asyncio.sleep(PROBE)
 
     async def stall(self) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from bench.audit import Counts, by, count, created, first_written
+from bench.audit import Counts, by, count, created, first_writes
 from bench.figures import delays
 from bench.lab import ADMIN, CONTROLLER, Lab, say
 from bench.secrets import Source
@@ -19,13 +19,28 @@ BUSY_SAMPLES = 50
 BUSY_FANS = 5
 
 
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """From the answer to the creation of a namespace: milliseconds, each list in order."""
+
+    copied: list[float] = field(default_factory=list)
+    """To the answer to the write of its copy."""
+    asked: list[float] = field(default_factory=list)
+    """To the arrival of that write at the server: the controller's own share."""
+    refused: int = 0
+    """Writes that the server refused meanwhile."""
+
+    def __add__(self, other: Latency) -> Latency:
+        both = sorted((*self.copied, *other.copied)), sorted((*self.asked, *other.asked))
+        return Latency(*both, self.refused + other.refused)
+
+
 @dataclass(slots=True)
 class Calm:
     ready: float | None = None
     """Seconds from the start, with every namespace there and no copy yet."""
-    idle: list[float] = field(default_factory=list)
-    """Milliseconds, in order."""
-    busy: list[float] = field(default_factory=list)
+    idle: Latency = field(default_factory=lambda: Latency())
+    busy: Latency = field(default_factory=lambda: Latency())
     rest: Counts | None = None
     restart: Counts | None = None
     restart_ready: float | None = None
@@ -35,7 +50,7 @@ class Calm:
 async def stay_calm(lab: Lab) -> Calm:
     calm, source = Calm(), Source(lab.options, "first")
     with lab.running() as controller:
-        calm.ready = await controller.ready() if lab.options.ready_url else None
+        calm.ready = await lab.up(controller)
         await lab.settled()
         await fan(lab, controller, source)
         if lab.options.wants("latency"):
@@ -49,16 +64,16 @@ async def stay_calm(lab: Lab) -> Calm:
 
 async def _latency(lab: Lab, calm: Calm, source: Source) -> None:
     calm.idle = await _idle(lab, source)
-    say(f"new namespaces when idle: {len(calm.idle)} served")
+    say(f"new namespaces when idle: {len(calm.idle.copied)} served")
     for _ in range(BUSY_FANS):
         source = source.changed()
-        calm.busy = sorted((*calm.busy, *await _busy(lab, source)))
-        if len(calm.busy) >= BUSY_SAMPLES:
+        calm.busy += await _busy(lab, source)
+        if len(calm.busy.copied) >= BUSY_SAMPLES:
             break
-    say(f"new namespaces during a fan-out: {len(calm.busy)} served")
+    say(f"new namespaces during a fan-out: {len(calm.busy.copied)} served")
 
 
-async def _idle(lab: Lab, source: Source) -> list[float]:
+async def _idle(lab: Lab, source: Source) -> Latency:
     mark = lab.log.catch_up()
     for _ in range(lab.options.fresh):
         at = lab.log.catch_up()
@@ -66,10 +81,10 @@ async def _idle(lab: Lab, source: Source) -> list[float]:
         await lab.add_namespace(name)
         await lab.copied(source, at, {name})
         await asyncio.sleep(BREATH)
-    return _delays(lab, source, mark)
+    return _latency_of(lab, source, mark)
 
 
-async def _busy(lab: Lab, source: Source) -> list[float]:
+async def _busy(lab: Lab, source: Source) -> Latency:
     """Namespaces made while a change goes out to all the others."""
     mark = lab.log.catch_up()
     await lab.write(source)
@@ -80,12 +95,18 @@ async def _busy(lab: Lab, source: Source) -> list[float]:
     await fan_out
     await lab.settled()
     await lab.verify(source)
-    return _delays(lab, source, mark)
+    return _latency_of(lab, source, mark)
 
 
-def _delays(lab: Lab, source: Source, mark: int) -> list[float]:
+def _latency_of(lab: Lab, source: Source, mark: int) -> Latency:
     entries = lab.log.since(mark)
-    return delays(created(by(entries, ADMIN), "namespaces"), first_written(by(entries, CONTROLLER), source.name))
+    made, mine = created(by(entries, ADMIN), "namespaces"), by(entries, CONTROLLER)
+    first = first_writes(mine, source.name)
+    return Latency(
+        delays(made, {name: entry.ended for name, entry in first.items()}),
+        delays(made, {name: entry.began for name, entry in first.items()}),
+        count(mine).failed,
+    )
 
 
 async def _rest(lab: Lab) -> Counts:
@@ -99,9 +120,8 @@ async def _rest(lab: Lab) -> Counts:
 async def _restart(lab: Lab, calm: Calm) -> None:
     mark = lab.log.catch_up()
     with lab.running() as controller:
-        if lab.options.ready_url:
-            calm.restart_ready = await controller.ready()
-            calm.restart_synced = await controller.synced()
+        calm.restart_ready = await lab.up(controller)
+        calm.restart_synced = await controller.synced()
         await lab.settled()
         await asyncio.sleep(2.0)
         controller.check()

@@ -47,6 +47,8 @@ class Lab:
     kubeconfig: Path
     namespaces: list[str] = field(default_factory=list)
     runs: int = 0
+    started: int = 0
+    """Where the log stood when the controller was last started."""
 
     # namespaces and sources
 
@@ -122,18 +124,29 @@ class Lab:
     def running(self) -> Iterator[Controller]:
         """A controller that has just been started."""
         self.runs += 1
+        self.started = self.log.catch_up()
         controller = Controller(self.options, self.kubeconfig, self.cluster.data / f"controller-{self.runs}.log")
         try:
             yield controller
         finally:
             controller.stop()
 
+    async def up(self, controller: Controller) -> float | None:
+        """Waits until it is ready, and returns after how many seconds it said so, if it can say so."""
+        if self.options.ready_url:
+            return await controller.ready()
+        await self.until(self._has_asked, "the first request of the controller")
+        await self.quiet(lambda entry: entry.user == CONTROLLER, 3.0)
+        return None
+
+    def _has_asked(self) -> bool:
+        return any(entry.user == CONTROLLER for entry in self.log.entries[self.started :])
+
     @asynccontextmanager
     async def ready(self) -> AsyncIterator[Controller]:
         """A controller that is ready and has nothing to do."""
         with self.running() as controller:
-            if self.options.ready_url:
-                await controller.ready()
+            await self.up(controller)
             await self.settled()
             yield controller
 

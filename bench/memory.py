@@ -32,7 +32,7 @@ class Memory:
     crowded: float = 0.0
     """The same beside unrelated Secrets."""
     unrelated: int = 0
-    blocked: float = 0.0
+    blocked: float | None = None
     """The longest wait for an answer of the controller, in seconds."""
     stall: float | None = None
 
@@ -45,7 +45,7 @@ async def weigh(lab: Lab) -> Memory:
     memory = Memory(len(lab.namespaces), unrelated=lab.options.unrelated)
     source = Source(lab.options, "first")
     with lab.running() as controller:
-        memory.ready = await controller.ready() if lab.options.ready_url else None
+        memory.ready = await lab.up(controller)
         await lab.settled()
         memory.empty = controller.resident()
         async with probed(controller):
@@ -94,8 +94,8 @@ class Large:
     ready: float | None = None
     synced: float | None = None
     restart: Counts | None = None
-    blocked_filling: float = 0.0
-    blocked_starting: float = 0.0
+    blocked: float | None = None
+    """The longest wait for an answer of the controller, in seconds."""
     stall: float | None = None
 
     @property
@@ -126,19 +126,21 @@ async def _fill(lab: Lab, large: Large, sources: list[Source]) -> None:
         for source in sources:
             await lab.verify(source)
         large.filled, large.stall = controller.peak(), await controller.stall()
-    large.blocked_filling = controller.longest_answer
+    large.blocked = controller.longest_answer
 
 
 async def _start(lab: Lab, large: Large) -> None:
     mark = lab.log.catch_up()
     with lab.running() as controller:
-        if lab.options.ready_url:
-            await controller.answers()
-            async with probed(controller):
-                large.ready, large.synced = await controller.ready(), await controller.synced()
-                await lab.settled()
-        await lab.settled()
+        await controller.answers()
+        async with probed(controller):
+            large.ready, large.synced = await lab.up(controller), await controller.synced()
+            await lab.settled()
         large.started, stall = controller.peak(), await controller.stall()
-    large.stall = max((each for each in (large.stall, stall) if each is not None), default=None)
-    large.blocked_starting = controller.longest_answer
+    large.stall = _longest(large.stall, stall)
+    large.blocked = _longest(large.blocked, controller.longest_answer)
     large.restart = count(by(lab.log.since(mark), CONTROLLER))
+
+
+def _longest(*times: float | None) -> float | None:
+    return max((each for each in times if each is not None), default=None)

@@ -45,6 +45,7 @@ def parse(arguments: list[str] | None = None) -> Options:
     given = _parser().parse_args(arguments)
     namespaces = given.namespaces or (FULL if given.full else SMALL)
     chosen = frozenset(given.only.split(",")) if given.only else _usual(given.full or given.copies)
+    ours = given.controller == OURS
     return Options(
         namespaces,
         chosen,
@@ -60,8 +61,8 @@ def parse(arguments: list[str] | None = None) -> Options:
         dict(given.source_annotation or [("secret-copy/namespaces", "")]),
         dict(given.source_label),
         given.ready_url,
-        given.synced_url,
-        given.metrics_url,
+        given.synced_url if given.synced_url is not None else SYNCED * ours,
+        given.metrics_url if given.metrics_url is not None else METRICS * ours,
         given.out,
     )
 
@@ -105,6 +106,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--source-annotation", type=_pair, action="append", metavar="K=V", help="what makes a Secret its source")
     add("--source-label", type=_pair, action="append", default=[], metavar="K=V")
     add("--ready-url", default=READY, metavar="URL", help="200 when it is ready; empty: when it has been quiet")
-    add("--synced-url", default=SYNCED, metavar="URL", help="200 when all is in sync; may not exist")
-    add("--metrics-url", default=METRICS, metavar="URL", help="may name the longest stall of its loop")
+    add("--synced-url", metavar="URL", help="200 when all is in sync, where it has such an address")
+    add("--metrics-url", metavar="URL", help="metrics that name the longest stall of its loop")
     return parser

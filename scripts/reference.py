@@ -50,9 +50,19 @@ def _families() -> Iterator[tuple[str, str, str, str]]:
 
 async def _collected() -> list[Any]:
     clock = asyncio.get_running_loop().time
-    table, no = app.table_of(Settings()), (lambda: False)
-    sources = Sources(table, {}, Queue(clock), Meter(), Holds(None, 0.0, clock), (), no, no, lambda dialect: 0)
-    return list(Metrics(sources).collect())
+    nothing = Sources(
+        table=app.table_of(Settings()),
+        tallies={},
+        queue=Queue(clock),
+        meter=Meter(),
+        holds=Holds(None, 0.0, clock),
+        watches=(),
+        leading=lambda: False,
+        synced=lambda: False,
+        orphans=lambda dialect: 0,
+        sources=lambda dialect: (),
+    )
+    return list(Metrics(nothing).collect())
 
 
 PAGES: dict[str, Callable[[], str]] = {"settings.md": settings, "commands.md": commands, "metrics.md": metrics}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.world import World
 
-from samara.core.model import ANNOTATIONS, LABELS, MANAGER, Object, Owned, Ref, namespace_ref
+from samara.core.model import ANNOTATIONS, LABELS, MANAGER, Content, Object, Owned, Ref, namespace_ref
 from samara.core.travel import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
 from samara.core.want import Adopt, Copy, Reach
 from samara.core.write import Apply, Create, Delete, Guard, Recreate, Release, Report, Update, Write
@@ -73,8 +73,9 @@ def assert_placed(world: World, write: Create | Update | Recreate) -> None:
     copy = wanted(world, write)
     assert copy is not None, "written where nothing is wanted"
     assert is_welcome(world, write, copy)
-    type_field = write.copy.content.get("type") if not isinstance(write.copy.content, str) else None  # type: ignore[union-attr]
-    assert type_field is None or b"service-account-token" not in (type_field.raw or b"")
+    assert isinstance(write.copy.content, Content)
+    kind = write.copy.content.get("type")
+    assert kind is None or kind.raw != b'"kubernetes.io/service-account-token"'
     have = world.objects.get(write.ref)
     if isinstance(write, Create):
         assert have is None, "created over something"

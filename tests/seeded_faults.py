@@ -9,16 +9,22 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
+import hypothesis.strategies  # noqa: F401 - loaded once, before the forks
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 SUITE = ("tests/core", "tests/dialects", "tests/test_contract.py")
+FORK = get_context("fork")
 CONTRACT = ("tests/test_contract.py",)
 
 
@@ -167,28 +173,45 @@ def seeded(fault: Fault, folder: Path) -> Path:
 
 
 def judge(fault: Fault, suite: tuple[str, ...]) -> Verdict:
+    """Runs the suite in a fork of its own, which has pytest loaded already and nothing of samara."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="samara-fault-") as name:
-        folder = seeded(fault, Path(name))
-        options = ("-x", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-o", f"pythonpath={folder} .")
-        environment = {**os.environ, "HYPOTHESIS_PROFILE": "seeded", "PYTHONDONTWRITEBYTECODE": "1"}
-        command = (sys.executable, "-m", "pytest", *options, *suite)
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    found = re.search(r"^FAILED \S+::(\S+)", done.stdout, re.MULTILINE)
-    caught = found.group(1) if done.returncode == 1 and found else ""
-    return Verdict(fault, caught, time.monotonic() - started)
+        folder, log = seeded(fault, Path(name)), Path(name) / "log"
+        child = FORK.Process(target=_run, args=(folder, log, suite))
+        child.start()
+        child.join()
+        found = re.search(r"^FAILED \S+::(\S+)", log.read_text(), re.MULTILINE)
+    return Verdict(fault, found.group(1) if child.exitcode == 1 and found else "", time.monotonic() - started)
+
+
+def _run(folder: Path, log: Path, suite: tuple[str, ...]) -> None:
+    out = os.open(log, os.O_WRONLY | os.O_CREAT)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    os.chdir(ROOT)
+    os.environ["HYPOTHESIS_PROFILE"] = "seeded"
+    sys.dont_write_bytecode = True
+    quiet = ("-q", "--no-header", "--tb=no", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+    code = pytest.main(["-x", *quiet, "-p", "no:cacheprovider", "-o", f"pythonpath={folder} .", *suite])
+    sys.stdout.flush()
+    os._exit(int(code))
+
+
+def verdicts(suite: tuple[str, ...]) -> Iterator[Verdict]:
+    """As many at a time as there are processors."""
+    assert not any(name.startswith("samara") for name in sys.modules), "samara must not be loaded here"
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        yield from pool.map(partial(judge, suite=suite), FAULTS)
 
 
 def main(arguments: list[str]) -> int:
-    suite = CONTRACT if "--contract" in arguments else SUITE
-    started = time.monotonic()
-    with ThreadPoolExecutor(max_workers=max(2, os.cpu_count() or 1)) as pool:
-        verdicts = list(pool.map(lambda fault: judge(fault, suite), FAULTS))
-    for each in verdicts:
+    started, found = time.monotonic(), list[Verdict]()
+    for each in verdicts(CONTRACT if "--contract" in arguments else SUITE):
         caught = f"caught by {each.caught_by}" if each.caught_by else "SURVIVED"
-        print(f"{each.fault.file:8} {each.fault.title:40} {each.seconds:5.1f} s  {caught}")  # noqa: T201
-    survivors = sum(not each.caught_by for each in verdicts)
-    print(f"{len(verdicts)} faults, {survivors} survived, {time.monotonic() - started:.0f} s")  # noqa: T201
+        print(f"{each.fault.file:8} {each.fault.title:36} {each.seconds:5.1f} s  {caught}", flush=True)  # noqa: T201
+        found.append(each)
+    survivors = sum(not each.caught_by for each in found)
+    print(f"{len(found)} faults, {survivors} survived, {time.monotonic() - started:.0f} s")  # noqa: T201
     return 1 if survivors else 0
 
 

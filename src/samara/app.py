@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -58,6 +59,7 @@ class Options:
     leader_elect: bool = False
     http_address: str = ":8080"
     watch_seconds: float = 300.0
+    request_seconds: float = 30.0
 
 
 class LeaseLostError(SamaraError):
@@ -178,6 +180,7 @@ class Operator:
                 lambda: engine.synced,
                 engine.orphans,
                 desk.cache.sources,
+                lambda: self._watchdog.longest,
             )
         )
 
@@ -185,15 +188,14 @@ class Operator:
         """Waits until it leads, then plans and writes."""
         if self._lease is not None:
             await self._lease.acquire()
-        if not self._options.observe:
-            await self._book.load()
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._engine.run())
-            group.create_task(self._desk.news.run())
-            if not self._options.observe:
-                group.create_task(self._book.run(self._engine.answered))
             if self._lease is not None:
                 group.create_task(self._keep(self._lease))
+            if not self._options.observe:
+                await self._book.load()
+                group.create_task(self._book.run(self._engine.answered))
+            group.create_task(self._engine.run())
+            group.create_task(self._desk.news.run())
 
     async def _keep(self, lease: Lease) -> None:
         await lease.keep()
@@ -202,12 +204,14 @@ class Operator:
 
 async def run(settings: Settings, options: Options, access: Access) -> None:
     """The operator, until a signal."""
+    # The cache has no cycles and lives long: walking all of it for garbage would block the loop for nothing.
+    gc.set_threshold(20_000, 10, 1000)
     stop = asyncio.Event()
     _on_signals(stop)
     log.info("starting", version=__version__, server=access.server, vocabularies=",".join(settings.dialects))
     async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(Client(access))
-        own = await stack.enter_async_context(Client(access, connections=2))
+        client = await stack.enter_async_context(Client(access, options.request_seconds))
+        own = await stack.enter_async_context(Client(access, options.request_seconds, connections=2))
         await Operator(settings, options, access, (client, own)).run(stop)
     log.info("stopped")
 

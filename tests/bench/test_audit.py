@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from bench.audit import AuditLog, Counts, Entry, Pending, by, column, count, created, entry_of, first_written, written
+from bench.audit import AuditLog, Counts, Entry, Pending, by, column, count, created, entry_of, first_writes, written
 
 
 def line(**given: object) -> bytes:
@@ -95,7 +95,7 @@ def test_only_good_writes_of_the_name_count_as_copies() -> None:
         request(namespace="f", resource="configmaps"),
     ]
     assert written(entries, "db") == {"a": 5.0}
-    assert first_written(entries, "db") == {"a": 4.0}
+    assert first_writes(entries, "db") == {"a": entries[1]}
 
 
 def test_entries_are_told_apart_by_user() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -239,7 +238,4 @@ def test_no_value_of_a_secret_is_shown(tmp_path: Path) -> None:
 
 
 def test_the_examples_of_the_project_have_no_findings() -> None:
-    root = Path(__file__).parents[2] / "examples"
-    found = subprocess.run(["git", "ls-files", str(root)], capture_output=True, text=True, cwd=root, check=False).stdout
-    files = [str(root.parent / name) for name in found.split() if name.endswith((".yaml", ".yml"))]
-    assert findings(tuple(files), Settings()) == []
+    assert findings((str(Path(__file__).parents[2] / "examples"),), Settings()) == []

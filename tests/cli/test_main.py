@@ -167,8 +167,8 @@ def test_every_flag_has_a_variable_of_its_own_name() -> None:
 
 def test_a_variable_is_as_good_as_its_flag(tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
-    file.write_text("dialects: {}\n")
-    assert "secrets" not in samara("rbac", env={"SAMARA_CONFIG": str(file)}).out
+    file.write_text("resink: 5m\n")
+    assert "resink" in samara("rbac", env={"SAMARA_CONFIG": str(file)}).fault
     assert samara("rbac", env={"SAMARA_OUTPUT": "json"}).json["kind"] == "List"
     assert "namespace: elsewhere" in samara("rbac", env={"SAMARA_NAMESPACE": "elsewhere"}).out
     assert "SAMARA_CONFIG" in samara("rbac", "--help").out

@@ -81,6 +81,10 @@ class Api:
         """The same rights under another user agent."""
         return Api(self.url, self._context, agent)
 
+    def at(self, url: str) -> Api:
+        """The same rights on another server of the cluster."""
+        return Api(url, self._context, self._agent)
+
     def close(self) -> None:
         while self._idle:
             self._idle.pop().close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from urllib.parse import urlsplit
@@ -48,19 +49,15 @@ class Link:
                 threading.Thread(target=self._pump, args=ends, name="link", daemon=True).start()
 
     def _pump(self, from_: socket.socket, to: socket.socket) -> None:
-        try:
+        with contextlib.suppress(OSError):
             while chunk := from_.recv(_CHUNK):
                 self._passing.wait()
                 to.sendall(chunk)
-        except OSError:
-            pass
         for each in (from_, to):
             _closed(each)
 
 
 def _closed(each: socket.socket) -> None:
-    try:
+    with contextlib.suppress(OSError):
         each.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass
     each.close()

@@ -106,8 +106,8 @@ class Judge:
                     wanted.add(address)
                     self._place(picture, source, address, namespaces, secrets, made)
         for address, secret in secrets.items():
-            if address not in wanted and _is_ours(secret, made) and address[0] != stage.expect.home:
-                self._unwanted(picture, address, namespaces, secrets)
+            if address not in wanted and address[0] != stage.expect.home:
+                self._unwanted(picture, address, namespaces, secrets, made)
         return picture
 
     def _places(self, source: Json, namespaces: dict[str, Json]) -> Iterator[Address]:
@@ -169,13 +169,20 @@ class Judge:
         return ""
 
     def _unwanted(
-        self, picture: Picture, address: Address, namespaces: dict[str, Json], secrets: dict[Address, Json]
+        self,
+        picture: Picture,
+        address: Address,
+        namespaces: dict[str, Json],
+        secrets: dict[Address, Json],
+        made: set[str],
     ) -> None:
         expect, secret = self.stage.expect, secrets[address]
         source = secrets.get((expect.home, address[1]))
         gone = source is None or TARGETS not in words(source)
         orphan = gone and words(secret).get(ORIGIN) == f"{expect.home}/{address[1]}"
         picture.orphans += orphan
+        if not _is_ours(secret, made):
+            return
         if address in expect.kept or (gone and expect.on_source_gone == "keep"):
             return
         if words(secret).get("samara.dev/released") == "true" or secret["metadata"].get("deletionTimestamp"):

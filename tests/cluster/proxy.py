@@ -29,6 +29,8 @@ from samara.devcluster.certs import Authority, write_private
 
 Json = dict[str, Any]
 _HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "content-length", "host", "upgrade"})
+_OWN = _HOP_BY_HOP | {"authorization"}
+"""What does not go on to the server: the proxy has an identity of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class Seen:
     query: dict[str, str]
     body: bytes
     at: float
+    token: str = ""
 
     @property
     def watch(self) -> bool:
@@ -209,8 +212,10 @@ class Proxy:
         self.event_rules: list[EventRule] = []
         self._frozen: dict[str, asyncio.Event] = {}
         self._folder = folder
-        self._client = _client_context(kubeconfig, folder)
+        self._client = client_context(kubeconfig, folder)
         self._authority = Authority()
+        self._server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._present_certificate()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="fault-proxy", daemon=True)
         self._session: aiohttp.ClientSession | None = None
@@ -251,6 +256,17 @@ class Proxy:
         if event is not None:
             self._loop.call_soon_threadsafe(event.set)
 
+    def rotate(self) -> None:
+        """From now on new connections see a certificate of another authority; those that are open are reset."""
+        self._authority = Authority()
+        self._present_certificate()
+        self._loop.call_soon_threadsafe(self._reset_all)
+
+    @property
+    def authority(self) -> bytes:
+        """The certificate that whoever speaks to the proxy has to trust."""
+        return self._authority.certificate
+
     def requests(self, when: When = lambda seen: True) -> list[Seen]:
         return [seen for seen in list(self.seen) if when(seen)]
 
@@ -287,27 +303,33 @@ class Proxy:
         connector = aiohttp.TCPConnector(limit=0, ssl=self._client)
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=5)
         async with aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False) as self._session:
-            runner = web.ServerRunner(web.Server(self._handle, handler_cancellation=True), shutdown_timeout=0.1)
+            self._web = web.Server(self._handle, handler_cancellation=True)
+            runner = web.ServerRunner(self._web, shutdown_timeout=0.1)
             await runner.setup()
-            site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=self._server_context())
+            site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=self._server)
             await site.start()
             address: tuple[str, int] = runner.addresses[0]
             self.url = f"https://127.0.0.1:{address[1]}"
             self._started.set()
             await self._stop.wait()
             await runner.cleanup()
+        await asyncio.sleep(0.02)  # connections that were aborted are closed in the turns that follow
 
-    def _server_context(self) -> ssl.SSLContext:
+    def _reset_all(self) -> None:
+        for connection in self._web.connections:
+            if connection.transport is not None:
+                connection.transport.abort()
+
+    def _present_certificate(self) -> None:
         pair = self._authority.server("10.96.0.1")
         certificate = write_private(self._folder / f"proxy-{id(self)}.crt", pair.certificate)
         key = write_private(self._folder / f"proxy-{id(self)}.key", pair.key)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate, key)
-        return context
+        self._server.load_cert_chain(certificate, key)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         content = await request.read()
-        seen = Seen(request.method, request.path, dict(request.query), content, time.monotonic())
+        token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        seen = Seen(request.method, request.path, dict(request.query), content, time.monotonic(), token)
         self.seen.append(seen)
         exchange = Exchange(self, request, seen)
         rule = next((rule for rule in self.rules if rule.takes(seen)), None)
@@ -318,7 +340,7 @@ class Proxy:
 
     def send(self, request: web.BaseRequest, seen: Seen) -> aiohttp.client._RequestContextManager:
         assert self._session is not None
-        headers = {key: value for key, value in request.headers.items() if key.lower() not in _HOP_BY_HOP}
+        headers = {key: value for key, value in request.headers.items() if key.lower() not in _OWN}
         url = URL(f"{self.upstream}{request.raw_path}", encoded=True)
         if seen.query != dict(request.query):  # a rule asks for something else
             url = url.with_query(seen.query)
@@ -341,7 +363,7 @@ def headers_of(upstream: aiohttp.ClientResponse) -> dict[str, str]:
     return {key: value for key, value in upstream.headers.items() if key.lower() not in _HOP_BY_HOP}
 
 
-def _client_context(kubeconfig: Path, folder: Path) -> ssl.SSLContext:
+def client_context(kubeconfig: Path, folder: Path) -> ssl.SSLContext:
     """The identity that the proxy takes on: the one in this kubeconfig."""
     config = yaml.safe_load(kubeconfig.read_text())
     user, cluster = config["users"][0]["user"], config["clusters"][0]["cluster"]

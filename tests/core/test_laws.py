@@ -294,6 +294,16 @@ def test_an_adopted_object_that_another_source_wants_is_handed_over() -> None:
     assert world.objects[at("b", "x")].annotations == {toys.CHAINED: "a", ADOPTED: "true"}
 
 
+def test_what_another_source_keeps_as_it_is_stays() -> None:
+    world = a_world("b")
+    settle(world)
+    a_fetch(world, "a")
+    world.outside["p"] = None
+    world.delete(SOURCE)
+    settle(world)
+    assert "one" in has(world, "b")
+
+
 @pytest.mark.parametrize("adopt", list(Adopt))
 def test_an_update_leaves_a_record_that_the_marks_are_ours(adopt: Adopt) -> None:
     world = a_world("a", table=toys.table("delete", adopt))

@@ -277,6 +277,12 @@ def test_an_adopted_copy_only_loses_our_marks() -> None:
     assert isinstance(write_of(world), Release)
 
 
+def test_an_unwanted_copy_that_carries_released_stays() -> None:
+    world = a_world(a_dialect())
+    ours(world, annotations={MARK: "home", RELEASED: "true"})
+    assert is_quiet(world)
+
+
 def test_where_a_dialect_does_not_prune_copies_stay() -> None:
     world = a_world(a_dialect(want=Want(prune=False)))
     ours(world)
@@ -364,6 +370,17 @@ def test_an_overlay_with_the_right_values_set_by_others_is_applied_once_to_own_t
     assert isinstance(write_of(world), Apply)
 
 
+def test_a_key_that_is_no_longer_laid_over_goes_and_other_peoples_stay() -> None:
+    world = a_world(a_dialect(want=Want(overlays=(LABELLED,))))
+    world.edit(namespace_ref("a"), labels={"theirs": "1"})
+    assert perform(world, write_of(world))
+    world.table = Table((a_dialect(want=Want(overlays=(replace(LABELLED, labels={}),))),))
+    assert perform(world, write_of(world))
+    have = world.objects[namespace_ref("a")]
+    assert (dict(have.labels), dict(have.annotations)) == ({"theirs": "1"}, {"note": "x"})
+    assert is_quiet(world)
+
+
 def test_an_overlay_never_creates_and_leaves_what_ends() -> None:
     world = a_world(a_dialect(want=Want(overlays=(replace(LABELLED, ref=namespace_ref("none")), LABELLED))))
     world.terminate("a")
@@ -440,6 +457,14 @@ def test_a_released_object_is_met_like_any_other() -> None:
     world = a_world(a_dialect(a_copy(adopt=Adopt.NEVER)))
     ours(world, secret(), annotations={RELEASED: "true"})
     assert blocked_by(world) == "conflict"
+
+
+def test_no_value_is_shown() -> None:
+    world = a_world()
+    ours(world, secret("canary"), annotations={MARK: "home", "note": "canary"})
+    planned = plan_of(KEY, world, RULES)
+    assert len(planned.writes) == 1
+    assert "canary" not in repr(planned) + repr(world.objects[A].content.fields)
 
 
 def test_every_blocked_place_is_still_a_wanted_one() -> None:

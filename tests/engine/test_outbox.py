@@ -57,13 +57,11 @@ def test_two_sources_never_fly_to_one_address_together() -> None:
 
 def test_a_busy_address_holds_back_no_other_of_its_source() -> None:
     outbox = Outbox()
-    outbox.put(create("a", a_key("x"), "same"), soon=False)
-    outbox.take()
-    outbox.put(create("b", a_key("y"), "same"), soon=False)
-    outbox._flying[create("b", a_key("y"), "same").ref] = create("b", a_key("x"), "same")
-    outbox.put(free := create("c", a_key("y"), "same"), soon=False)
+    outbox.put(first := create("a", a_key("x"), "same"), soon=False)
+    outbox.put(create("a", a_key("y"), "same"), soon=False)
+    outbox.put(free := create("b", a_key("y"), "same"), soon=False)
 
-    assert outbox.take() is free
+    assert (outbox.take(), outbox.take()) == (first, free)
 
 
 def test_a_noisy_source_does_not_delay_many_small_ones() -> None:
@@ -219,4 +217,4 @@ class OutboxAgainstLists(RuleBasedStateMachine):
 
 
 TestOutboxAgainstLists = OutboxAgainstLists.TestCase
-TestOutboxAgainstLists.settings = settings(max_examples=60, stateful_step_count=40)
+TestOutboxAgainstLists.settings = settings(max_examples=40, stateful_step_count=30)

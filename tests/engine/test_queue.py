@@ -116,14 +116,18 @@ def test_the_age_of_the_oldest_is_known() -> None:
     assert queue.oldest() == 0.0
 
 
-@given(st.lists(st.tuples(st.sampled_from("xyz"), st.sampled_from([0.0, 0.0, 1.0, 3.0]), st.booleans()), max_size=30))
-def test_nothing_that_was_added_is_forgotten(steps: list[tuple[str, float, bool]]) -> None:
-    clock = Clock()
-    queue = Queue(clock)
-    for name, delay, take in steps:
-        queue.add(a_key(name), delay)
-        added = clock.now + delay
-        if take:
-            queue.take()
-        clock.now = max(clock.now, added)
-        assert a_key(name) in drained(queue) or take
+@given(st.lists(st.tuples(st.sampled_from("xyz"), st.sampled_from([0.0, 1.0, 3.0, None])), max_size=30))
+def test_what_is_added_is_taken_once_after_it_was_added(steps: list[tuple[str, float | None]]) -> None:
+    queue, owed = Queue(clock := Clock()), set[Key]()
+    for name, delay in steps:
+        if delay is None:
+            clock.now += 1.0
+            owed.discard(queue.take() or a_key("nobody"))
+        else:
+            queue.add(a_key(name), delay)
+            owed.add(a_key(name))
+    clock.now += 10.0
+
+    found = drained(queue)
+    assert set(found) == owed
+    assert len(found) == len(owed)

@@ -63,7 +63,8 @@ def test_the_drawing_in_the_docstring_is_the_tree() -> None:
 
     assert errors.__doc__
     for kind in tree:
-        assert kind.__name__ in errors.__doc__
+        if kind.__module__ == errors.__name__:  # other modules add leaves of their own
+            assert kind.__name__ in errors.__doc__
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def command(context: click.Context, cluster: Cluster, files: tuple[str, ...], co
     """Check manifests: files, folders (*.yaml, *.yml, *.json) or - for standard input. Exits 1 on a finding."""
     settings, _ = wait_for(settings_if_any(cluster, config))
     found = findings(files, settings)
-    emit({"findings": [_shape(each) for each in found]}, output, lambda: _show(found))
+    emit(lambda: {"findings": [_shape(each) for each in found]}, output, lambda: _show(found))
     context.exit(FOUND if found else 0)
 
 

@@ -67,7 +67,7 @@ async def _orphans(cluster: Cluster, config: str | None, output: str, delete: bo
     async with session(cluster, config) as at:
         seen = await picture(at)
         found = [each for each in orphans(seen) if cluster.namespace in (None, each.have.ref.namespace)]
-        emit({"orphans": [each.shape() for each in found]}, output, lambda: _show(found))
+        emit(lambda: {"orphans": [each.shape() for each in found]}, output, lambda: _show(found))
         if delete:
             await _remove(at, seen, found, yes)
 

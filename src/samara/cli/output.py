@@ -13,12 +13,12 @@ import yaml
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
-def emit(shape: Mapping[str, Any], form: str, table: Callable[[], None]) -> None:
-    """Prints one answer."""
+def emit(shape: Callable[[], Mapping[str, Any]], form: str, table: Callable[[], None]) -> None:
+    """Prints one answer; only the form that is asked for is made."""
     if form == "json":
-        click.echo(json.dumps(shape, indent=2, ensure_ascii=False))
+        click.echo(json.dumps(shape(), indent=2, ensure_ascii=False))
     elif form == "yaml":
-        click.echo(as_yaml([shape]), nl=False)
+        click.echo(as_yaml([shape()]), nl=False)
     else:
         table()
 

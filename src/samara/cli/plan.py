@@ -51,7 +51,7 @@ def command(
     """
     seen, found = wait_for(_plan(cluster, config, list(texts(files)), diff))
     diffs = [changes(write, seen.table) for write in found.writes] if diff else []
-    emit(_shape(seen, found, diffs), output, lambda: _show(seen, found, diffs, each))
+    emit(lambda: _shape(seen, found, diffs), output, lambda: _show(seen, found, diffs, each))
     context.exit(WOULD_WRITE if exit_code and found.writes else 0)
 
 

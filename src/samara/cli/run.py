@@ -66,7 +66,7 @@ def command(
     settings = only(load_settings(config), dialects)
     access = cluster.access()
     elect = access.in_cluster if leader_elect is None else leader_elect
-    options = app.Options(observe, elect, http_address, watch_seconds)
+    options = app.Options(observe, elect, http_address, watch_seconds, cluster.timeout)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(app.run(settings, options, access))
 

@@ -32,7 +32,14 @@ T = TypeVar("T")
 
 
 def wait_for(answer: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(answer)
+    """The answer, kept out of the task: `asyncio.run` makes a repr of the task's result, here of 10,000 writes."""
+    kept: list[T] = []
+
+    async def keep() -> None:
+        kept.append(await answer)
+
+    asyncio.run(keep())
+    return kept[0]
 
 
 @dataclass(frozen=True, slots=True)

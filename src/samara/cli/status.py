@@ -28,7 +28,7 @@ _SAMPLE = 3
 def command(cluster: Cluster, config: str | None, output: str) -> None:
     """Every source with its vocabulary, its copies wanted, right and blocked, the reasons; what the brake holds."""
     shape = wait_for(_status(cluster, config))
-    emit(shape, output, lambda: _show(shape))
+    emit(lambda: shape, output, lambda: _show(shape))
 
 
 async def _status(cluster: Cluster, config: str | None) -> dict[str, Any]:

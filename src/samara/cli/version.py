@@ -26,7 +26,7 @@ def command(cluster: Cluster, output: str) -> None:
     """The version, the vocabularies, and the server's version if it can be reached."""
     names = [name for name in VOCABULARIES if name in BUILT]
     shape = {"version": __version__, "vocabularies": names, "server": wait_for(_server(cluster))}
-    emit(shape, output, lambda: _show(shape))
+    emit(lambda: shape, output, lambda: _show(shape))
 
 
 async def _server(cluster: Cluster) -> str | None:

@@ -44,7 +44,7 @@ def command(cluster: Cluster, what: str, config: str | None, output: str) -> Non
     if "/" not in what.strip("/"):
         raise click.UsageError(f"expected KIND/NAME such as secret/db, found {what!r}")
     shape = wait_for(_why(cluster, config, what))
-    emit(shape, output, lambda: _show(shape))
+    emit(lambda: shape, output, lambda: _show(shape))
 
 
 async def _why(cluster: Cluster, config: str | None, what: str) -> dict[str, Any]:

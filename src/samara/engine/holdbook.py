@@ -20,7 +20,7 @@ from samara.core.model import Key, Kind, Ref
 from samara.engine.holds import Hold, Holds
 from samara.kube.client import AS_US, Client, address, collection
 from samara.kube.codec import decode, encode
-from samara.kube.errors import AlreadyExists, Conflict, NotFound, SamaraError
+from samara.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound, SamaraError
 
 CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps")
 NAME = "samara-holds"
@@ -68,11 +68,19 @@ class HoldBook:
         self._written: dict[str, str] = {}
 
     async def load(self) -> None:
-        """At the start: what was held before is held again, with its whole time."""
-        try:
-            config_map = decode(await self._client.get(address(self._ref)))
-        except NotFound:
-            return
+        """At the start: what was held before is held again, with its whole time. Without it nothing may be deleted."""
+        while True:
+            try:
+                return self._take(decode(await self._client.get(address(self._ref))))
+            except NotFound:
+                return None
+            except Forbidden:
+                raise  # waiting does not help: a right is missing
+            except SamaraError as fault:
+                log.warning("holds.failed", fault=fault)
+                await asyncio.sleep(EVERY)
+
+    def _take(self, config_map: dict[str, Any]) -> None:
         self._found = self._written = config_map.get("data") or {}
         self._holds.remembered = {entry.key for entry in entries(config_map).values()}
 

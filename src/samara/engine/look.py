@@ -40,10 +40,9 @@ class Looker:
         return len(self._asked)
 
     def start(self, group: asyncio.TaskGroup, ref: Ref, key: Key, delay: float = 0.0) -> None:
-        asked = self._asked.setdefault(ref, set())
-        asked.add(key.part(ref.namespace) if ref.namespace else key)
-        if len(asked) == 1:
+        if ref not in self._asked:
             group.create_task(self._look(ref, delay))
+        self._asked.setdefault(ref, set()).add(key.part(ref.namespace) if ref.namespace else key)
 
     async def _look(self, ref: Ref, delay: float) -> None:
         if delay:
@@ -59,10 +58,13 @@ class Looker:
             self._again(key, failed)
 
     async def _read(self, ref: Ref) -> None:
+        before = self._desk.cache.get(ref)
         try:
             raw = await self._desk.client.get(address(ref))
         except NotFound:
             self._desk.cache.absent(ref)
+            if before is not None:
+                self._desk.cache.bury(before)  # this uid never comes back, whatever the watch has still to say of it
             return
         cache, found = self._desk.cache, self._desk.codec.object(ref.kind, raw)
         if cache.get(ref) is not None or cache.taken(ref) or not cache.is_past(ref.kind, found.version):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from samara import log
+from samara.core.allow import is_paused
 from samara.core.model import NAMESPACE, QUOTA, Key, Kind, Ref
 from samara.core.place import Case
 from samara.core.plan import prepare, steps
@@ -98,6 +99,9 @@ class Engine:
         if not seen:
             for claim in cache.claims(change.ref.kind, change.ref.name):
                 yield claim.part(change.ref.namespace)
+        if change.ref.kind == NAMESPACE and len({is_paused(obj) for obj in seen}) == 2:
+            slices = (key.part(change.ref.name) for key in cache.marked())  # also of sources that do not name it now
+            yield from (key for key in slices if any(True for _ in cache.copies_of(key)))
 
     def _add(self, key: Key, delay: float = 0.0) -> None:
         if key.slice is None and not delay:

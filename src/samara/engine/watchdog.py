@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 
-BEAT = 0.25
+BEAT = 0.05
 
 
 class Watchdog:

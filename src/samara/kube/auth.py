@@ -37,6 +37,13 @@ class Access:
     impersonate: str | None = field(repr=False)
     context: str
     in_cluster: bool = field(repr=False, default=False)
+    authority: Path | None = field(repr=False, default=None)
+    """The file with the certificates that we trust, where it is a file: it may be rotated."""
+
+    def trust_anew(self) -> None:
+        """After a certificate that we do not trust: the authority may have been replaced. The old one stays trusted."""
+        if self.authority is not None and self.ssl is not None:
+            tls.trust(self.ssl, self.authority)
 
 
 def load(  # noqa: PLR0913 - kubectl's flags, and where to look without them
@@ -91,6 +98,7 @@ def _from_context(chosen: kc.Chosen, env: Mapping[str, str]) -> tuple[Access, kc
         credentials=_credentials(chosen, context, ca, env) if context else Fixed(),
         impersonate=None,
         context=chosen.context,
+        authority=ca if isinstance(ca, Path) else None,
     )
     return access, chosen.user
 
@@ -166,6 +174,7 @@ def _from_pod(env: Mapping[str, str], home: Path, directory: Path) -> Access:
         impersonate=None,
         context="in-cluster",
         in_cluster=True,
+        authority=directory / "ca.crt",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import NamedTuple
 
 from samara.core.match import Names
@@ -173,10 +174,10 @@ class Cache:
         """Takes the result of a look: nothing is there."""
         self.stores[ref.kind].traces.discard(trace(ref))
 
-    def relisted(self, kind: Kind, present: set[int]) -> list[Change]:
-        """Takes the end of a list: what it did not name has gone unobserved."""
+    def relisted(self, kind: Kind, present: set[int], version: float = inf) -> list[Change]:
+        """Takes the end of a list: what it did not name has gone unobserved, unless it is newer than the list."""
         store = self.stores[kind]
-        gone = [ref for ref in store.objects if trace(ref) not in present]
+        gone = [ref for ref, obj in store.objects.items() if trace(ref) not in present and obj.version <= version]
         store.tombs.clear()
         changes = [change for ref in gone if (change := self.drop(ref)) is not None]
         store.traces = present.difference(map(trace, store.objects))

@@ -54,6 +54,8 @@ class Client:
     async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(limit=self._connections, ssl=self.access.ssl or False, keepalive_timeout=60)
         self._session = aiohttp.ClientSession(connector=connector, headers=_HEADERS, auto_decompress=False)
+        # Else aiohttp itself sends a PUT or DELETE again when a connection that was used before is cut.
+        self._session._retry_connection = False
         return self
 
     async def __aexit__(
@@ -81,7 +83,7 @@ class Client:
             async with await self._open(method, self._url(path, params), body, content_type, limit) as response:
                 return await response.read()
         except _NO_ANSWER as fault:
-            raise self._unreachable(fault) from fault
+            raise await self._unreachable(fault) from fault
 
     @asynccontextmanager
     async def stream(self, path: str, params: Mapping[str, str]) -> AsyncIterator[aiohttp.StreamReader]:
@@ -91,7 +93,7 @@ class Client:
             async with await self._open("GET", self._url(path, params), None, JSON, limit) as response:
                 yield response.content
         except _NO_ANSWER as fault:
-            raise self._unreachable(fault) from fault
+            raise await self._unreachable(fault) from fault
 
     def _url(self, path: str, params: Mapping[str, str] | None) -> URL:
         # Our paths and values are legal as they are: quoting them anew would cost more than the request's body.
@@ -125,7 +127,9 @@ class Client:
             self.access.credentials.forget()
         raise AssertionError("the second answer was returned or raised")
 
-    def _unreachable(self, fault: BaseException) -> Unreachable:
+    async def _unreachable(self, fault: BaseException) -> Unreachable:
+        if isinstance(fault, aiohttp.ClientConnectorCertificateError):
+            await asyncio.to_thread(self.access.trust_anew)
         return Unreachable(f"no answer from {self._server}: {_described(fault)}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import ssl
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from ssl import SSLContext
 
@@ -26,6 +26,12 @@ def client_context(ca: Pem | None, insecure: bool) -> SSLContext:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def trust(context: SSLContext, ca: Path) -> None:
+    """Trusts what the file holds now, too; what cannot be read changes nothing."""
+    with suppress(ssl.SSLError, ConfigError):
+        context.load_verify_locations(cadata=read(ca, "the certificate authority").decode("ascii", "ignore"))
 
 
 def load_client_certificate(context: SSLContext, certificate: Pem, key: Pem, whose: str) -> None:

@@ -22,6 +22,8 @@ from samara.kube.errors import ApiError, Forbidden, Gone, NotFound, SamaraError,
 
 PAGE = 500
 SHORT = 0.2
+_ODD = (msgspec.DecodeError, ValueError)
+"""What bytes raise that are no JSON, no UTF-8 or not of the form that is expected."""
 _LIST_END = b'"k8s.io/initial-events-end":"true"'
 
 
@@ -90,6 +92,8 @@ class Watch:
         self._doubted = False
         self._streams_lists = True
         self._failures = 0
+        self._forgotten = 0
+        """How often in a row the server no longer knew our version."""
 
     async def run(self) -> None:
         while True:
@@ -98,13 +102,16 @@ class Watch:
                     await self._list()
                 began = self._now()
                 await self._follow()
-                self._failures = 0
                 self._restarted("ended")
                 if self._now() - began < SHORT:  # a server or proxy that ends every watch at once
                     await asyncio.sleep(SHORT)
-            except Gone:
-                self._version = ""
-                self._restarted("gone")
+                else:
+                    self._is_well()
+            except _Silent:  # that was wait enough; and a kind without events is always silent
+                self._is_well()
+                self._restarted("silent")
+            except Gone as fault:
+                await self._begin_again(fault)
             except SamaraError as fault:
                 await self._recover(fault)
 
@@ -137,8 +144,7 @@ class Watch:
                 async with asyncio.timeout(self.pace.silence):
                     chunk: bytes = await content.readany()
             except TimeoutError:
-                self._restarted("silent")
-                raise Unreachable(f"the watch of {self.kind} was silent for {self.pace.silence:g} s") from None
+                raise _Silent(f"the watch of {self.kind} was silent for {self.pace.silence:g} s") from None
             if not chunk:
                 return
             *lines, tail = (tail + chunk).split(b"\n")
@@ -146,17 +152,24 @@ class Watch:
                 yield lines
 
     def _take(self, lines: list[bytes]) -> None:
-        changes = [change for line in lines if line for change in self._event(line)]
-        if changes:
-            self._sink.changed(changes)
+        listing = self._present is not None
+        changes: list[Change] = []
+        try:
+            for line in filter(None, lines):
+                changes.extend(self._event(line))
+        finally:  # what came before an error has changed the cache, and must be told
+            if changes:
+                self._sink.changed(changes)
+        if not listing:
+            self._is_well()
 
     def _event(self, line: bytes) -> Iterable[Change]:
         try:
             event = slim_event(line)
-        except msgspec.DecodeError:
+        except _ODD:
             raise self._in_stream(line) from None
         version, place = event.object.metadata.resourceVersion, event.object.metadata
-        if event.type == "ERROR" or not version:
+        if event.type == "ERROR" or not version.isdecimal():
             raise self._in_stream(line)
         if event.type == "BOOKMARK":
             return self._bookmark(line, version)
@@ -178,8 +191,8 @@ class Watch:
         if self._cache.matters(ref) or self._pattern.search(line):
             try:
                 return self._cache.put(self._codec.object(self.kind, raw_event(line).object))
-            except msgspec.DecodeError as fault:
-                log.warning("watch.odd-object", ref=ref, fault=fault)
+            except _ODD as fault:
+                log.warning("watch.odd-object", ref=ref, fault=type(fault).__name__)
         self._cache.pass_by(ref)
         self._sink.passed(ref)
         return None
@@ -204,7 +217,7 @@ class Watch:
             self._doubted = True
             raise Unreachable(f"the list of {self.kind} is empty and was not before: asking again")
         self._doubted = False
-        changes = self._cache.relisted(self.kind, present)
+        changes = self._cache.relisted(self.kind, present, int(version))
         self._advance(version)
         self.waiting, self.unservable = None, False
         self._failures = 0
@@ -229,9 +242,11 @@ class Watch:
 
     def _page(self, raw: bytes) -> _List:
         try:
-            return _page(raw)
-        except msgspec.DecodeError:
+            page = _page(raw)
+            int(page.metadata.resourceVersion)
+        except _ODD:
             raise Unreachable(f"the list of {self.kind} was answered with something that is no list") from None
+        return page
 
     def _item(self, raw: bytes) -> Iterable[Change]:
         return self._event(b'{"type":"ADDED","object":' + raw + b"}")
@@ -241,8 +256,16 @@ class Watch:
         try:
             status = bytes(raw_event(line).object)
             return from_status(_code(status).code, status)
-        except msgspec.DecodeError:
+        except _ODD:
             return Unreachable(f"the watch of {self.kind} was cut in the middle of an event")
+
+    async def _begin_again(self, fault: Gone) -> None:
+        """Lists anew: at once, unless the last list has led nowhere either."""
+        self._version = ""
+        self._restarted("gone")
+        self._forgotten += 1
+        if self._forgotten > 1:
+            await self._pause(fault, self._forgotten)
 
     async def _recover(self, fault: SamaraError) -> None:
         """Waits as the fault demands; what is cached stays as it was."""
@@ -254,11 +277,20 @@ class Watch:
             self.waiting, self.unservable = str(fault), True
         self._failures += 1
         self._restarted("error")
-        wait = self.pace.doubt if self._doubted else min(0.1 * 2**self._failures, self.pace.backoff_most)
+        await self._pause(fault, self._failures)
+
+    async def _pause(self, fault: SamaraError, times: int) -> None:
+        """Longer each time, and never shorter than the server says, or than an empty list is doubted."""
+        least = self.pace.doubt if self._doubted else 0.0
         if isinstance(fault, ApiError) and fault.retry_after is not None:
-            wait = max(wait, fault.retry_after)
+            least = fault.retry_after
+        wait = min(0.1 * 2.0 ** min(times, 20), self.pace.backoff_most)
+        wait = max(least, wait * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
         log.warning("watch.failed", kind=self.kind, fault=fault, again_in=f"{wait:.1f}s")
-        await asyncio.sleep(wait * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
+        await asyncio.sleep(wait)
+
+    def _is_well(self) -> None:
+        self._failures = self._forgotten = 0
 
     def _restarted(self, reason: str) -> None:
         self.restarts[reason] = self.restarts.get(reason, 0) + 1
@@ -279,6 +311,10 @@ async def _quiet(limit: asyncio.Timeout, kind: Kind) -> AsyncIterator[None]:
             yield
     except TimeoutError:
         raise Unreachable(f"the watch of {kind} was not answered in time") from None
+
+
+class _Silent(Unreachable):
+    """A watch that was open and said nothing for too long."""
 
 
 class _ListMeta(msgspec.Struct):

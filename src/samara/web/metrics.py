@@ -32,6 +32,7 @@ class Sources:
     synced: Callable[[], bool]
     orphans: Callable[[str], int]
     sources: Callable[[str], Iterable[object]]
+    stall: Callable[[], float]
 
 
 class Metrics:
@@ -67,7 +68,7 @@ class Metrics:
             mine = [tally for key, tally in self._from.tallies.items() if key.dialect in names]
             for state, number in total(mine).items():
                 copies.add_metric([title, state], number)
-            sources.add_metric([title], sum(1 for tally in mine if tally.names))
+            sources.add_metric([title], sum(1 for name in names for _ in self._from.sources(name)))
             orphans.add_metric([title], sum(map(self._from.orphans, names)))
         return copies, sources, orphans
 

@@ -1,0 +1,153 @@
+"""`samara orphans` on a real cluster: what is listed, what is deleted, and what never is."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.cli.conftest import Shell
+from tests.cluster.operators import FAST
+from tests.cluster.stage import FROM, ORIGIN, Stage
+
+from samara.cli.orphans import Orphan
+from samara.cli.orphans import orphans as find_orphans
+from samara.cli.session import Session, picture
+from samara.kube.auth import load
+from samara.kube.client import Client
+from samara.settings import Settings
+
+pytestmark = pytest.mark.cluster
+
+
+def orphans(shell: Shell, *flags: str) -> dict[tuple[str, str], dict[str, Any]]:
+    found = shell("orphans", "-o", "json", *flags).json["orphans"]
+    return {(each["namespace"], each["name"]): each for each in found}
+
+
+def left_behind(stage: Stage, *namespaces: str) -> None:
+    """Copies whose source is gone."""
+    stage.namespace(*namespaces)
+    stage.source("db", ",".join(namespaces))
+    operator = stage.operator()
+    stage.until_copied("db", *namespaces)
+    operator.stop()
+    stage.api.delete(stage.path("admin", "db"))
+
+
+def test_json_has_the_promised_shape(stage: Stage, shell: Shell) -> None:
+    left_behind(stage, "a")
+    (found,) = orphans(shell).values()
+    assert list(found.items()) == [
+        ("kind", "v1/Secret"),
+        ("namespace", "a"),
+        ("name", "db"),
+        ("dialect", "secret-copy"),
+        ("origin", "admin/db"),
+        ("ours", True),
+    ]
+
+
+def test_a_wanted_copy_is_none(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a")
+    stage.source("db", "a")
+    stage.operator()
+    stage.until_copied("db", "a")
+    assert orphans(shell) == {}
+    assert shell("orphans").out == "No orphans.\n"
+
+
+def test_a_pasted_copy_is_listed_and_not_ours(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a", "b")
+    stage.source("db", "a")
+    stage.foreign("b", "db", metadata={"annotations": {ORIGIN: "admin/db"}, "labels": {FROM: "admin-db"}})
+    assert orphans(shell)["b", "db"]["ours"] is False
+    shell("orphans", "--delete", "--yes")
+    assert stage.secret("b", "db") is not None
+
+
+def test_copies_of_another_home_are_listed(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a")
+    stage.source("db", "a")
+    stage.operator()
+    stage.until_copied("db", "a")
+    file = stage.folder / "other.yaml"
+    file.write_text("dialects: {secret-copy: {home: elsewhere}}")
+    found = orphans(shell, f"--config={file}")
+    assert (found["a", "db"]["origin"], found["a", "db"]["ours"]) == ("admin/db", True)
+
+
+def test_copies_of_a_vocabulary_that_is_switched_off_are_listed(stage: Stage) -> None:
+    stage.namespace("a")
+    stage.source("db", "a")
+    stage.operator()
+    stage.until_copied("db", "a")
+    found = asyncio.run(_with_nothing_on(stage))
+    assert [(each.have.ref.namespace, each.origin, each.ours) for each in found] == [("a", "admin/db", True)]
+
+
+async def _with_nothing_on(stage: Stage) -> list[Orphan]:
+    """No settings file can name no vocabulary while there is only one; the settings as a value can."""
+    settings = Settings(dialects={})
+    access = load(str(stage.cluster.kubeconfig), None, None, None, {}, stage.folder)
+    async with Client(access) as client:
+        return list(find_orphans(await picture(Session(client, access, settings, None))))
+
+
+def test_delete_asks_and_no_is_no(stage: Stage, shell: Shell) -> None:
+    left_behind(stage, "a", "b")
+    done = shell("orphans", "--delete", stdin="n\n")
+    assert done.code == 1
+    assert "2 orphans to remove" in done.err
+    assert stage.secret("a", "db") is not None
+
+
+def test_delete_removes_what_is_ours(stage: Stage, shell: Shell) -> None:
+    left_behind(stage, "a", "b")
+    stage.foreign("a", "bystander")
+    done = shell("orphans", "--delete", "-n", "a", stdin="y\n")
+    assert (done.code, "Removed 1 orphan." in done.err) == (0, True)
+    assert stage.secret("a", "db") is None
+    assert stage.secret("b", "db") is not None
+    assert shell("orphans", "--delete", "--yes").code == 0
+    assert stage.secret("b", "db") is None
+    assert stage.secret("a", "bystander") is not None
+
+
+def test_what_was_adopted_only_loses_our_marks(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a")
+    made = stage.source("db", "a")
+    stage.api.create("/api/v1/namespaces/a/secrets", {"metadata": {"name": "db"}, "data": made["data"]})
+    operator = stage.operator()
+    stage.until_copied("db", "a")
+    operator.stop()
+    stage.api.delete(stage.path("admin", "db"))
+    assert shell("orphans", "--delete", "--yes").code == 0
+    left = stage.secret("a", "db")
+    assert left is not None
+    assert left["data"] == made["data"]
+    assert ORIGIN not in left["metadata"]["annotations"]
+    assert orphans(shell) == {}
+
+
+def test_a_paused_namespace_is_left_alone(stage: Stage, shell: Shell) -> None:
+    left_behind(stage, "a")
+    stage.annotate("/api/v1/namespaces/a", {"samara.dev/paused": "true"})
+    done = shell("orphans", "--delete", "--yes")
+    assert "0 orphans to remove" in done.err
+    assert stage.secret("a", "db") is not None
+
+
+def test_delete_obeys_the_brake(stage: Stage, shell: Shell, tmp_path: Path) -> None:
+    names = [f"n{number}" for number in range(8)]
+    left_behind(stage, *names)
+    file = tmp_path / "settings.yaml"
+    file.write_text(yaml.safe_dump(FAST))
+    done = shell("orphans", "--delete", "--yes", f"--config={file}")
+    assert done.code == 1
+    assert "8 orphans of secret-copy admin/db stay" in done.err.splitlines()[-1]
+    assert all(stage.secret(name, "db") is not None for name in names)
+    assert shell("orphans", "--delete", "--yes", "-n", "n1", f"--config={file}").code == 0
+    assert stage.secret("n1", "db") is None

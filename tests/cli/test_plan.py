@@ -1,0 +1,300 @@
+"""`samara plan` on a real cluster: the shape, the diff, what if, the brake, and that nothing is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.cli.conftest import Shell
+from tests.cluster.operators import FAST
+from tests.cluster.stage import Stage
+
+pytestmark = pytest.mark.cluster
+
+WRITE = ["verb", "kind", "namespace", "name", "dialect", "source", "why"]
+BLOCKED = ["kind", "namespace", "name", "dialect", "source", "reason", "message"]
+VERBS = ["create", "update", "recreate", "delete", "overlay", "guard", "report"]
+
+
+def settings(folder: Path, text: str) -> str:
+    file = folder / "cli-settings.yaml"
+    file.write_text(text)
+    return f"--config={file}"
+
+
+def test_json_has_the_promised_shape(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a", "b")
+    stage.source("db", "a,b,later,Bad_Name")
+    stage.foreign("b", "db")
+    found = shell("plan", "-o", "json").json
+    assert list(found) == ["writes", "blocked", "summary"]
+    (write,) = found["writes"]
+    assert list(write) == WRITE
+    assert list(write.values())[:6] == ["create", "v1/Secret", "a", "db", "secret-copy", "admin/db"]
+    assert all(list(each) == BLOCKED for each in found["blocked"])
+    assert {(each["namespace"], each["reason"]) for each in found["blocked"]} == {
+        ("admin", "invalid"),
+        ("b", "conflict"),
+        ("later", "no-namespace"),
+    }
+    assert list(found["summary"]) == [*VERBS, "blocked"]
+    assert (found["summary"]["create"], found["summary"]["blocked"]) == (1, 3)
+
+
+def test_yaml_says_the_same_as_json(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a")
+    stage.source("db", "a")
+    assert yaml.safe_load(shell("plan", "-o", "yaml").out) == shell("plan", "-o", "json").json
+
+
+def test_it_writes_nothing(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a")
+    stage.source("db", "a")
+    shell("plan")
+    assert stage.secret("a", "db") is None
+
+
+def test_exit_code_is_3_only_when_asked_for_and_something_would_be_written(stage: Stage, shell: Shell) -> None:
+    assert shell("plan", "--exit-code").code == 0
+    stage.namespace("a")
+    stage.source("db", "a")
+    assert shell("plan").code == 0
+    assert shell("plan", "--exit-code").code == 3
+    assert shell("plan", "--exit-code", "-o", "json").code == 3
+
+
+def test_what_is_in_sync_needs_nothing(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a")
+    stage.source("db", "a")
+    stage.operator()
+    stage.until_copied("db", "a")
+    assert shell("plan", "--exit-code").out == "Nothing to write.\n"
+
+
+def test_the_operator_does_what_was_planned(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a", "b", "c")
+    stage.source("db", "a,b")
+    stage.operator().stop()
+    stage.bump("db")
+    stage.retarget("db", "a,c")
+    stage.source("tls", "a", type="kubernetes.io/basic-auth", data={"username": "u", "password": "p"})
+    planned = {(each["verb"], each["namespace"], each["name"]) for each in shell("plan", "-o", "json").json["writes"]}
+    assert planned == {("update", "a", "db"), ("delete", "b", "db"), ("create", "c", "db"), ("create", "a", "tls")}
+    stage.operator()
+    stage.until_gone("b", "db")
+    stage.until_copied("db", "a", "c")
+    stage.until_copied("tls", "a")
+
+
+def test_a_place_that_is_taken_by_a_stranger_is_looked_at_and_not_promised(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a", "z")
+    stage.foreign("a", "db", {"n": "another"})
+    stage.source("db", "")
+    blocked = shell("plan", "-o", "json").json["blocked"]
+    assert [(each["namespace"], each["reason"]) for each in blocked] == [("a", "conflict")]
+
+
+def test_many_pages_are_all_read(stage: Stage, shell: Shell) -> None:
+    names = [f"n{number:04}" for number in range(620)]
+    stage.namespace(*names)
+    stage.source("db", "")
+    stage.operator()
+    stage.bump("db")
+    stage.until_copied("db", *names[::50], names[-1], deadline=60)
+    found = shell("status", "-o", "json").json["sources"][0]
+    assert (found["wanted"], found["right"]) == (624, 624)
+
+
+def test_a_table_groups_by_source_and_all_lists_each(stage: Stage, shell: Shell) -> None:
+    stage.namespace(*(f"n{number}" for number in range(9)))
+    stage.source("db", "")
+    grouped = shell("plan").out.splitlines()
+    assert len(grouped) == 3
+    assert "13" in grouped[1]
+    assert "and 10 more" in grouped[1]
+    assert len(shell("plan", "--all").out.splitlines()) == 15
+
+
+def test_diff_shows_keys_sizes_types_and_marks(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a")
+    stage.source("db", "a", {"same": "x", "longer": "12", "gone": "123"})
+    stage.operator().stop()
+    data = {"longer": "MTIzNA==", "new": "MTIzNDU=", "gone": None}
+    stage.api.patch(stage.path("admin", "db"), {"data": data})
+    out = shell("plan", "--diff").out
+    lines = [line.strip() for line in out.splitlines()]
+    assert lines[0].startswith("update Secret a/db, secret-copy from admin/db: ")
+    assert lines[1:4] == ["- data gone: 3 bytes", "~ data longer: 2 bytes → 4 bytes", "+ data new: 5 bytes"]
+    found = shell("plan", "--diff", "-o", "json").json["writes"][0]["diff"]
+    assert {"change": "changed", "field": "data", "key": "longer", "before": 2, "after": 4} in found
+
+
+def test_diff_shows_a_changed_type(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a")
+    stage.source("db", "a", {"username": "u", "password": "p"})
+    stage.operator().stop()
+    stage.api.delete(stage.path("admin", "db"))
+    stage.source("db", "a", {"username": "u", "password": "p"}, type="kubernetes.io/basic-auth")
+    out = shell("plan", "--diff").out
+    assert out.startswith("recreate Secret a/db")
+    assert "~ type: Opaque → kubernetes.io/basic-auth" in out
+
+
+def test_diff_of_an_adoption_shows_the_marks_that_come(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a")
+    made = stage.source("db", "a")
+    stage.api.create("/api/v1/namespaces/a/secrets", {"metadata": {"name": "db"}, "data": made["data"]})
+    lines = [line.strip() for line in shell("plan", "--diff").out.splitlines()]
+    assert lines[1:4] == [
+        "+ label secret-copy/from",
+        "+ annotation samara.dev/adopted",
+        "+ annotation secret-copy/origin",
+    ]
+
+
+def test_diff_of_a_take_over_reads_what_is_there(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a")
+    stage.source("db", "a")
+    stage.foreign("a", "db", {"theirs": "123"})
+    out = shell("plan", "--diff", settings(stage.folder, "conflicts: overwrite")).out
+    assert "- data theirs: 3 bytes" in out
+    assert "+ data n: 1 byte" in out
+
+
+# what if
+
+
+def manifest(text: str) -> str:
+    return text.replace("SOURCE", "apiVersion: v1\nkind: Secret\nmetadata:\n  namespace: admin")
+
+
+FRESH = """SOURCE
+  name: fresh
+  annotations: {secret-copy/namespaces: "a,new"}
+stringData: {password: one}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: new}
+"""
+
+
+def test_manifests_are_laid_over_the_cluster(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a")
+    found = shell("plan", "-f", "-", "-o", "json", stdin=manifest(FRESH)).json
+    assert [(each["verb"], each["namespace"]) for each in found["writes"]] == [("create", "a"), ("create", "new")]
+    assert stage.secret("admin", "fresh") is None
+    assert stage.api.find("/api/v1/namespaces/new") is None
+
+
+def test_string_data_and_a_missing_type_are_what_the_server_would_store(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a")
+    text = manifest('SOURCE\n  name: db\n  annotations: {secret-copy/namespaces: "a"}\nstringData: {b: two, a: one}\n')
+    stage.cluster.kubectl("apply", "-f", "-", input=text)
+    stage.operator()
+    stage.until_copied("db", "a")
+    assert shell("plan", "-f", "-", "--exit-code", stdin=text).out == "Nothing to write.\n"
+
+
+def test_a_key_taken_out_of_an_applied_manifest_is_taken_out_of_the_copies(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a")
+    text = manifest('SOURCE\n  name: db\n  annotations: {secret-copy/namespaces: "a"}\ndata: {b: dHdv, a: b25l}\n')
+    stage.cluster.kubectl("apply", "-f", "-", input=text)
+    stage.operator()
+    stage.until_copied("db", "a")
+    out = shell("plan", "-f", "-", "--diff", stdin=text.replace("b: dHdv, ", "")).out
+    assert [line.strip() for line in out.splitlines()][1:2] == ["- data b: 3 bytes"]
+
+
+def test_a_stranger_in_the_manifests_stands_in_the_way(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a")
+    stranger = "apiVersion: v1\nkind: Secret\nmetadata: {name: fresh, namespace: a}\ndata: {x: eQ==}\n---\n"
+    found = shell("plan", "-f", "-", "-o", "json", stdin=stranger + manifest(FRESH)).json
+    assert [(each["namespace"], each["reason"]) for each in found["blocked"]] == [("a", "conflict")]
+
+
+def test_a_manifest_without_a_namespace_gets_that_of_the_flag(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a")
+    text = 'apiVersion: v1\nkind: Secret\nmetadata:\n  name: db\n  annotations: {secret-copy/namespaces: "a"}\n'
+    assert shell("plan", "-f", "-", "-n", "admin", "--exit-code", stdin=text).code == 3
+    assert shell("plan", "-f", "-", "--exit-code", stdin=text).code == 0
+
+
+def test_other_kinds_and_impossible_places_are_ignored_with_a_note(stage: Stage, shell: Shell) -> None:
+    text = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n---\n"
+    text += "apiVersion: v1\nkind: Secret\nmetadata: {name: x, namespace: nowhere}\n"
+    done = shell("plan", "-f", "-", stdin=text)
+    assert done.code == 0
+    assert "apps/v1/Deployment is ignored" in done.err
+    assert "namespace nowhere does not exist" in done.err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: [\n",
+        "just text\n",
+        "apiVersion: v1\nkind: Secret\nmetadata: {}\n",
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\ndata: {a: CANARY*}\n",
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\nstringData: {a: 12}\n",
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\nstringData: CANARY\n",
+    ],
+)
+def test_a_bad_manifest_is_one_line_without_values(text: str, shell: Shell) -> None:
+    assert "CANARY" not in shell("plan", "-f", "-", stdin=text).fault
+
+
+# the brake
+
+
+def test_removals_that_the_brake_would_hold_are_blocked_and_not_written(stage: Stage, shell: Shell) -> None:
+    names = [f"n{number}" for number in range(8)]
+    stage.namespace(*names)
+    stage.source("db", ",".join(names))
+    stage.operator().stop()
+    stage.retarget("db", "n0")
+    given = settings(stage.folder, yaml.safe_dump(FAST))
+    found = shell("plan", "-o", "json", "--exit-code", given)
+    assert found.code == 0
+    assert found.json["summary"]["delete"] == 0
+    assert {each["reason"] for each in found.json["blocked"]} == {"held"}
+    assert len(found.json["blocked"]) == 7
+    assert shell("plan", "-o", "json", settings(stage.folder, "massDelete: null")).json["summary"]["delete"] == 7
+
+
+def test_the_brake_counts_all_sources_of_a_namespace_together(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a", "b", "c")
+    for name in ("one", "two", "three"):
+        stage.source(name, "a,b,c")
+    stage.operator().stop()
+    for name in ("one", "two", "three"):
+        stage.retarget(name, "c")
+    found = shell("plan", "-o", "json", settings(stage.folder, yaml.safe_dump(FAST))).json
+    assert (found["summary"]["delete"], found["summary"]["blocked"]) == (4, 2)
+
+
+# who may
+
+
+def test_a_forbidden_list_is_one_line_and_exit_1(stage: Stage) -> None:
+    nobody = Shell(stage.kubeconfig("nobody"))
+    done = nobody("plan")
+    assert done.code == 1
+    assert done.err.splitlines()[-1].startswith("samara: the API server answered 403 Forbidden")
+    assert "Traceback" not in done.err
+
+
+def test_the_settings_of_the_installed_operator_are_read_and_named(stage: Stage, shell: Shell) -> None:
+    stage.namespace("samara-system", "shop", "a")
+    body = {
+        "metadata": {"name": "samara", "labels": {"app.kubernetes.io/name": "samara"}},
+        "data": {"config.yaml": "dialects: {secret-copy: {home: shop}}"},
+    }
+    stage.api.create("/api/v1/namespaces/samara-system/configmaps", body)
+    stage.source("db", "a", home="shop")
+    done = shell("plan", "--exit-code")
+    assert done.code == 3
+    assert "settings: from ConfigMap samara-system/samara" in done.err
+    given = shell("plan", "--exit-code", settings(stage.folder, "{}"))
+    assert (given.code, given.err) == (0, "")

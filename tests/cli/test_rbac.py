@@ -1,0 +1,132 @@
+"""`samara rbac`: no more than is needed, and enough to run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.cli.conftest import Shell
+from tests.cli.program import samara
+from tests.cluster.stage import Stage
+from tests.cluster.waiting import eventually
+
+from samara.cli.rbac import cluster_rules, objects, own_rules
+from samara.core.model import SECRET
+from samara.devcluster import DevclusterError
+from samara.settings import Settings
+
+Grant = tuple[str, str, str, str]
+FULL = {"get", "list", "watch", "create", "update", "patch", "delete"}
+RULE_12: set[Grant] = {
+    *(("", kind, verb, "") for kind in ("namespaces", "resourcequotas") for verb in ("list", "watch")),
+    *(("", SECRET.plural, verb, "") for verb in FULL),
+    *(("", "events", verb, "") for verb in ("create", "patch")),
+}
+OWN: set[Grant] = {
+    ("coordination.k8s.io", "leases", "create", ""),
+    *(("coordination.k8s.io", "leases", verb, "samara") for verb in ("get", "update")),
+    ("", "configmaps", "create", ""),
+    *(("", "configmaps", verb, "samara-holds") for verb in ("get", "update")),
+}
+
+
+def grants(rules: list[dict[str, list[str]]]) -> set[Grant]:
+    return {
+        (group, resource, verb, name)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        for name in rule.get("resourceNames", [""])
+    }
+
+
+def test_the_rights_are_those_of_the_specification_and_no_others() -> None:
+    assert grants(cluster_rules(Settings())) == RULE_12
+    assert grants(own_rules()) == OWN
+
+
+def test_a_vocabulary_that_is_off_needs_nothing() -> None:
+    assert cluster_rules(Settings(dialects={})) == []
+
+
+def test_there_is_no_star_anywhere() -> None:
+    assert "*" not in samara("rbac").out
+
+
+def test_yaml_and_json_print_the_same_objects_for_the_namespace_asked_for() -> None:
+    printed = list(yaml.safe_load_all(samara("rbac", "-n", "ops").out))
+    assert printed == samara("rbac", "-n", "ops", "-o", "json").json["items"] == objects(Settings(), "ops")
+    assert [each["kind"] for each in printed] == [
+        "ServiceAccount",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "Role",
+        "RoleBinding",
+    ]
+
+
+@pytest.fixture
+def token(stage: Stage, shell: Shell) -> Iterator[Path]:
+    """A kubeconfig with a token of the account that the printed manifests make."""
+    stage.namespace("samara-system")
+    manifests = samara("rbac", "-n", "samara-system").out
+    # The fixture's own roles go by the same names; they are for another user.
+    stage.cluster.kubectl("delete", "clusterrole,clusterrolebinding", "samara", "--ignore-not-found")
+    stage.cluster.kubectl("apply", "-f", "-", input=manifests)
+    yield stage.cluster.kubeconfig_with_token(stage.cluster.service_account_token("samara-system", "samara"))
+    stage.cluster.kubectl("delete", "-f", "-", input=manifests)
+
+
+@pytest.mark.cluster
+def test_an_operator_with_these_rights_does_all_of_its_work(stage: Stage, shell: Shell, token: Path) -> None:
+    names = [f"n{number}" for number in range(8)]
+    stage.namespace(*names)
+    stage.source("db", ",".join(names), {"username": "u", "password": "p"})
+    operator = stage.operator("-n", "samara-system", "--leader-elect", kubeconfig=token)
+    stage.until_copied("db", *names)  # create
+    stage.bump("db")
+    stage.until_copied("db", *names)  # update
+    stage.api.delete(stage.path("admin", "db"))
+    stage.source("db", ",".join(names), {"username": "u", "password": "p"}, type="kubernetes.io/basic-auth")
+    stage.until_copied("db", *names)  # recreate
+    stage.retarget("db", ",".join(names[1:]))
+    stage.until_gone("n0", "db")  # delete
+    stage.retarget("db", "n1")
+    held = "/api/v1/namespaces/samara-system/configmaps/samara-holds"
+    eventually(lambda: (stage.api.find(held) or {}).get("data"))  # hold
+    assert shell("release", "secret-copy/Secret/admin/db", "-n", "samara-system").code == 0
+    for name in names[2:]:
+        stage.until_gone(name, "db")
+    stage.foreign("n0", "db", {"mine": "1"})
+    stage.retarget("db", "n0,n1")
+    for reason in ("Copied", "Updated", "Removed", "Held", "Conflict"):
+        stage.until_event(reason)
+    lease = stage.api.find("/apis/coordination.k8s.io/v1/namespaces/samara-system/leases/samara")
+    assert lease is not None
+    assert lease["spec"]["holderIdentity"]
+    operator.stop()
+    assert "403" not in operator.log
+    assert "forbidden" not in operator.log.lower()
+
+
+@pytest.mark.cluster
+def test_the_account_may_do_nothing_else(stage: Stage, token: Path) -> None:
+    def may(*args: str) -> bool:
+        try:
+            return "yes" in stage.cluster.kubectl("auth", "can-i", *args, kubeconfig=token)
+        except DevclusterError:  # kubectl exits 1 for `no`
+            return False
+
+    assert may("list", "secrets", "--all-namespaces")
+    for refused in (
+        ("create", "pods"),
+        ("delete", "namespaces"),
+        ("get", "configmaps/other", "-n", "samara-system"),
+        ("update", "leases.coordination.k8s.io/other", "-n", "samara-system"),
+        ("get", "configmaps", "-n", "default"),
+        ("deletecollection", "secrets"),
+    ):
+        assert not may(*refused), refused

@@ -1,0 +1,213 @@
+"""`samara why`, `status` and `release` on a real cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Shell
+from tests.cluster.stage import Stage
+from tests.cluster.waiting import eventually
+
+pytestmark = pytest.mark.cluster
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+def why(shell: Shell, namespace: str, what: str = "secret/db") -> dict[str, Any]:
+    done = shell("why", what, "-n", namespace, "-o", "json")
+    assert done.code == 0, done.err
+    return done.json
+
+
+def the_answer(found: dict[str, Any]) -> dict[str, Any]:
+    (answer,) = found["answers"]
+    assert isinstance(answer, dict)
+    return answer
+
+
+# why
+
+
+def test_why_has_the_promised_shape(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a")
+    stage.source("db", "a")
+    stage.operator()
+    stage.until_copied("db", "a")
+    found = why(shell, "a")
+    assert list(found) == ["object", "present", "wanted", "answers"]
+    assert found["object"] == {"kind": "v1/Secret", "namespace": "a", "name": "db"}
+    assert (found["present"], found["wanted"]) == (True, True)
+    answer = the_answer(found)
+    assert list(answer) == ["dialect", "source", "wanted", "rule", "blocked"]
+    assert (answer["dialect"], answer["source"], answer["wanted"]) == ("secret-copy", "admin/db", True)
+    assert answer["rule"].startswith("secret-copy/namespaces on Secret admin/db names namespace a; nothing needs")
+    assert answer["blocked"] is None
+
+
+@pytest.mark.parametrize("what", ["secret/db", "Secrets/db", "SECRET/db", "v1/Secret/db"])
+def test_why_takes_a_kind_as_people_write_it(what: str, stage: Stage, shell: Shell) -> None:
+    assert why(shell, "default", what)["object"]["kind"] == "v1/Secret"
+
+
+def test_why_of_an_unknown_kind_is_wrong_usage(stage: Stage, shell: Shell) -> None:
+    done = shell("why", "deployment/db")
+    assert done.code == 2
+    assert "namespace, secret" in done.err
+
+
+def test_why_says_that_a_source_does_not_name_the_namespace(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a", "b")
+    stage.source("db", "a")
+    found = why(shell, "b")
+    assert (found["present"], found["wanted"]) == (False, False)
+    assert "does not ask for a copy in namespace b" in the_answer(found)["rule"]
+
+
+def test_why_says_what_blocks_a_copy(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a")
+    stage.source("db", "a,later")
+    stage.foreign("a", "db")
+    found = why(shell, "a")
+    assert (found["present"], found["wanted"]) == (True, True)
+    assert the_answer(found)["blocked"]["reason"] == "conflict"
+    assert the_answer(why(shell, "later"))["blocked"]["reason"] == "no-namespace"
+
+
+def test_why_of_an_object_that_nobody_wants_is_answered(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a")
+    stage.foreign("a", "mine")
+    found = why(shell, "a", "secret/mine")
+    assert (found["present"], found["wanted"], found["answers"]) == (True, False, [])
+    assert "no source wants it" in shell("why", "secret/mine", "-n", "a").out
+
+
+def test_why_of_a_source_says_that_it_is_one(stage: Stage, shell: Shell) -> None:
+    stage.source("db", "")
+    assert "it is itself a source" in the_answer(why(shell, "admin"))["rule"]
+
+
+def test_why_of_an_orphan_names_the_source_that_is_gone(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a")
+    stage.source("db", "a")
+    stage.operator()
+    stage.until_copied("db", "a")
+    stage.api.delete(stage.path("admin", "db"))
+    answer = the_answer(why(shell, "a"))
+    assert (answer["wanted"], answer["source"]) == (False, "admin/db")
+    assert "which is gone" in answer["rule"]
+
+
+def test_why_with_rights_in_one_namespace_answers_from_marks_and_events(stage: Stage) -> None:
+    stage.namespace("a")
+    stage.source("db", "a")
+    stage.operator()
+    stage.until_copied("db", "a")
+    stage.api.patch(stage.path("a", "db"), {"data": {"n": "Y2hhbmdlZA=="}})
+    stage.until_event("Updated", "a", "db")
+    rules = [{"apiGroups": [""], "resources": ["secrets", "events"], "verbs": ["get", "list"]}]
+    subject = {"kind": "User", "name": "tenant", "apiGroup": "rbac.authorization.k8s.io"}
+    role = {"kind": "Role", "name": "tenant", "apiGroup": "rbac.authorization.k8s.io"}
+    path = f"{RBAC}/namespaces/a"
+    stage.api.create(f"{path}/roles", {"metadata": {"name": "tenant"}, "rules": rules})
+    stage.api.create(f"{path}/rolebindings", {"metadata": {"name": "tenant"}, "roleRef": role, "subjects": [subject]})
+    tenant = Shell(stage.kubeconfig("tenant"))
+    eventually(lambda: why(tenant, "a")["present"] is True)
+    found = why(tenant, "a")
+    assert found["wanted"] is None
+    assert the_answer(found)["source"] == "admin/db"
+    assert "Secret admin/db" in the_answer(found)["rule"]
+    assert any(event.startswith("Updated: ") for event in found["events"])
+    assert "the sources" in found["unread"][0]
+    assert "could not be read: the sources" in tenant("why", "secret/db", "-n", "a").err
+
+
+def test_why_with_no_rights_at_all_still_says_what_it_could_not_read(stage: Stage) -> None:
+    nobody = Shell(stage.kubeconfig("nobody"))
+    found = why(nobody, "a")
+    assert (found["present"], found["wanted"], len(found["unread"])) == (None, None, 3)
+
+
+# status
+
+
+def test_status_has_the_promised_shape(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a", "b")
+    stage.source("db", "a,b,later")
+    stage.foreign("b", "db")
+    before = shell("status", "-o", "json").json["sources"][0]
+    assert (before["wanted"], before["right"], before["pending"], before["blocked"]) == (3, 0, 1, 2)
+    stage.operator()
+    stage.until_copied("db", "a")
+    found = shell("status", "-o", "json").json
+    assert list(found) == ["sources", "held"]
+    (source,) = found["sources"]
+    named = ["dialect", "kind", "namespace", "name", "wanted", "right", "pending", "blocked", "reasons"]
+    assert list(source) == named
+    assert list(source.values())[:8] == ["secret-copy", "v1/Secret", "admin", "db", 3, 1, 0, 2]
+    assert source["reasons"] == [
+        {"reason": "conflict", "count": 1, "sample": ["b"]},
+        {"reason": "no-namespace", "count": 1, "sample": ["later"]},
+    ]
+    assert found["held"] == []
+
+
+def test_status_shows_that_a_source_is_paused(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a")
+    stage.source("db", "a", annotations={"samara.dev/paused": "true"})
+    (source,) = shell("status", "-o", "json").json["sources"]
+    assert source["reasons"][0]["reason"] == "held"
+
+
+def test_status_without_sources_says_so(stage: Stage, shell: Shell) -> None:
+    assert shell("status").out == "No sources.\n"
+
+
+# the brake
+
+
+def hold(stage: Stage, shell: Shell) -> list[str]:
+    """Makes the operator hold seven removals."""
+    names = [f"n{number}" for number in range(8)]
+    stage.namespace(*names)
+    stage.source("db", ",".join(names))
+    stage.operator()
+    stage.until_copied("db", *names)
+    stage.retarget("db", "n0")
+    eventually(lambda: shell("status", "-o", "json").json["held"])
+    return names
+
+
+def test_what_the_brake_holds_is_listed_and_released(stage: Stage, shell: Shell) -> None:
+    names = hold(stage, shell)
+    (held,) = shell("status", "-o", "json").json["held"]
+    assert list(held) == ["key", "count", "since", "until"]
+    assert (held["key"], held["count"]) == ("secret-copy/Secret/admin/db", 7)
+    assert held["since"] < held["until"]
+    assert "secret-copy/Secret/admin/db" in shell("status").out
+    assert shell("plan", "-o", "json").json["summary"]["delete"] == 0  # as the operator holds it, whatever we would do
+    done = shell("release", "secret-copy/Secret/admin/db")
+    assert (done.code, "7 held removals" in done.out) == (0, True)
+    for name in names[1:]:
+        stage.until_gone(name, "db")
+    eventually(lambda: shell("status", "-o", "json").json["held"] == [])
+
+
+def test_what_is_discarded_stays_as_orphans(stage: Stage, shell: Shell) -> None:
+    names = hold(stage, shell)
+    assert shell("release", "secret-copy/Secret/admin/db", "--discard").code == 0
+    eventually(lambda: shell("status", "-o", "json").json["held"] == [])
+    assert all(stage.secret(name, "db") is not None for name in names)
+    assert len(shell("orphans", "-o", "json").json["orphans"]) == 7
+
+
+def test_releasing_what_is_not_held_lists_what_is(stage: Stage, shell: Shell) -> None:
+    assert "nothing is held" in shell("release", "secret-copy/Secret/admin/other").fault
+    hold(stage, shell)
+    told = shell("release", "secret-copy/Secret/admin/other").fault
+    assert "held are: secret-copy/Secret/admin/db" in told
+
+
+@pytest.mark.parametrize("key", ["nothing/Secret/admin/db", "secret-copy/Thing/admin/db"])
+def test_a_key_with_words_that_do_not_exist_is_wrong_usage(key: str, stage: Stage, shell: Shell) -> None:
+    assert shell("release", key).code == 2

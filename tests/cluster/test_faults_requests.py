@@ -1,0 +1,540 @@
+"""Rows 13–18 of the fault catalogue: requests that are refused, lost, slow, or made in a name that is no longer good."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import itertools
+import json
+import ssl
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+from aiohttp import web
+from tests.cluster.api import Api, ApiFault
+from tests.cluster.faults import answer_lost, answered, body, delayed, dropped, stalled, stalled_after
+from tests.cluster.proxy import Exchange, Fault, Proxy, Seen, When, client_context
+from tests.cluster.stage import OWN, USER, Stage
+from tests.cluster.waiting import eventually, never
+
+Json = dict[str, Any]
+Address = tuple[str, str]
+SUBJECT = {"apiGroup": "rbac.authorization.k8s.io"}
+
+
+def is_write(seen: Seen) -> bool:
+    return seen.writes and seen.plural == "secrets"
+
+
+def is_read(seen: Seen) -> bool:
+    return seen.method == "GET" and seen.plural == "secrets" and seen.name != ""
+
+
+def is_lease(seen: Seen) -> bool:
+    return seen.plural == "leases"
+
+
+def to(namespace: str) -> When:
+    return lambda seen: is_write(seen) and seen.namespace == namespace
+
+
+def every(k: int, when: When) -> When:
+    met = 0
+
+    def nth(seen: Seen) -> bool:
+        nonlocal met
+        matches = when(seen)
+        met += matches
+        return matches and met % k == 0
+
+    return nth
+
+
+def address(seen: Seen) -> Address:
+    return seen.namespace, seen.name or str(json.loads(seen.body)["metadata"]["name"])
+
+
+def by_address(proxy: Proxy) -> dict[Address, list[Seen]]:
+    """Every read and write of a single Secret, in order."""
+    found: defaultdict[Address, list[Seen]] = defaultdict(list)
+    for seen in proxy.requests(lambda seen: is_write(seen) or is_read(seen)):
+        found[address(seen)].append(seen)
+    return found
+
+
+def done(stage: Stage, mark: int = 0) -> Counter[tuple[str, str, str]]:
+    return Counter((event.verb, *event.address) for event in stage.audit.writes(mark) if event.done)
+
+
+# 13
+
+
+def test_fault_13_after_a_conflict_the_copy_is_read_decided_and_written_once_more(stage: Stage) -> None:
+    names = [f"n{number}" for number in range(12)]
+    stage.namespace(*names)
+    proxy = stage.proxy()
+    rule = proxy.on_request(every(3, is_write), answered(409, "Conflict"))
+    stage.operator(through=proxy)
+    stage.source("db", ",".join(names))
+    stage.until_copied("db", *names)
+    stage.bump("db")
+    stage.until_copied("db", *names)
+    stage.retarget("db", ",".join(names[2:]))
+    for name in names[:2]:
+        stage.until_gone(name, "db")
+    assert rule.hits >= 10
+    assert len(proxy.requests(is_write)) == len(stage.audit.writes()) + rule.hits, "a conflict costs one more write"
+    assert max(done(stage).values()) == 1
+    for requests in by_address(proxy).values():
+        for before, after in itertools.pairwise(requests):
+            same = (before.method, before.body) == (after.method, after.body)
+            assert not (before.writes and same), "written again without a look"
+
+
+def test_fault_13_a_conflict_that_never_ends_is_met_with_a_growing_pause_and_delays_no_other(stage: Stage) -> None:
+    stage.namespace("a", "b")
+    proxy = stage.proxy()
+    rule = proxy.on_request(to("a"), answered(409, "Conflict"))
+    stage.operator(through=proxy)
+    stage.source("db", "a,b")
+    stage.until_copied("db", "b")
+    eventually(lambda: rule.hits >= 6)
+    times = [seen.at for seen in proxy.requests(to("a"))]
+    assert times[5] - times[0] > 1.0
+    assert times[5] - times[4] > times[3] - times[2]
+    stage.bump("db")
+    stage.until_copied("db", "b", deadline=2)
+    proxy.clear()
+    stage.until_copied("db", "a")
+
+
+# 14
+
+
+def test_fault_14_a_429_stops_all_writes_for_as_long_as_it_says_and_the_lease_is_renewed_meanwhile(
+    stage: Stage,
+) -> None:
+    names = [f"n{number}" for number in range(10)]
+    stage.namespace(*names)
+    proxy = stage.proxy()
+    operator = stage.operator("--leader-elect", through=proxy)
+    rule = proxy.on_request(is_write, answered(429, "TooManyRequests", retry_after=1))
+    stage.source("db", ",".join(names))
+    first = eventually(lambda: proxy.requests(is_write))[0].at
+    eventually(lambda: proxy.requests(is_write)[-1].at - first > 3.0)
+    seconds = proxy.requests(is_write)[-1].at - first
+    assert rule.hits <= 8 + seconds, "one burst, and then one write a second for the whole client"
+    proxy.clear()
+    stage.until_copied("db", *names)
+    renewals = [seen.at for seen in proxy.requests(is_lease) if seen.writes and seen.at > first]
+    assert max(after - before for before, after in itertools.pairwise([first, *renewals])) < 2.0
+    assert operator.leads
+
+
+def test_fault_14_what_priority_and_fairness_rejects_is_written_when_it_no_longer_does(stage: Stage) -> None:
+    stage.namespace("a", "b")
+    operator = stage.operator("--leader-elect")
+    _reject_writes(stage)
+    mark = stage.audit.mark()
+    stage.source("db", "a,b")
+    refused = eventually(lambda: [event for event in stage.audit.writes(mark) if event.code == 429])
+    eventually(lambda: stage.audit.writes(mark)[-1].received - refused[0].received > 2.0)
+    seconds = stage.audit.writes(mark)[-1].received - refused[0].received
+    assert len(stage.audit.writes(mark)) <= 2 + seconds, "faster than the server's Retry-After of one second"
+    assert operator.leads
+    _accept_writes(stage)
+    stage.until_copied("db", "a", "b")
+
+
+FLOW = "/apis/flowcontrol.apiserver.k8s.io/v1"
+
+
+def _reject_writes(stage: Stage) -> None:
+    """A priority level without any seat, for the operator's writes to Secrets."""
+    level = {"type": "Limited", "limited": {"nominalConcurrencyShares": 0, "limitResponse": {"type": "Reject"}}}
+    rule = {
+        "subjects": [{"kind": "User", "user": {"name": USER}}],
+        "resourceRules": [
+            {"verbs": ["create", "update"], "apiGroups": [""], "resources": ["secrets"], "namespaces": ["*"]}
+        ],
+    }
+    schema = {
+        "priorityLevelConfiguration": {"name": "no-seat"},
+        "matchingPrecedence": 1,
+        "distinguisherMethod": {"type": "ByUser"},
+        "rules": [rule],
+    }
+    stage.also_remove(f"{FLOW}/flowschemas/no-seat")
+    stage.also_remove(f"{FLOW}/prioritylevelconfigurations/no-seat")
+    stage.api.create(f"{FLOW}/prioritylevelconfigurations", {"metadata": {"name": "no-seat"}, "spec": level})
+    stage.api.create(f"{FLOW}/flowschemas", {"metadata": {"name": "no-seat"}, "spec": schema})
+    eventually(lambda: _is_rejected(stage))
+
+
+def _is_rejected(stage: Stage) -> bool:
+    """Asks as the operator would, with another name for its agent: nothing is written."""
+    probe = Api(stage.cluster.url, client_context(stage.kubeconfig(), stage.folder))
+    try:
+        secret = {"metadata": {"name": "probe"}}
+        probe.create("/api/v1/namespaces/default/secrets", secret, dryRun="All")
+    except ApiFault as fault:
+        return fault.status == 429
+    finally:
+        probe.close()
+    return False
+
+
+def _accept_writes(stage: Stage) -> None:
+    stage.api.delete(f"{FLOW}/flowschemas/no-seat")
+    stage.api.delete(f"{FLOW}/prioritylevelconfigurations/no-seat")
+
+
+# 15
+
+PAGE = b"<html><body><h1>Bad gateway</h1></body></html>"
+BURST: tuple[Fault, ...] = (
+    answered(500, "InternalError"),
+    body(PAGE, 502, "text/html"),
+    answered(503, "ServiceUnavailable"),
+    body(PAGE, 504, "text/html"),
+    answered(500, "InternalError", "etcdserver: request timed out"),
+    answered(500, "InternalError", "etcdserver: leader changed"),
+)
+
+
+def in_turn(faults: tuple[Fault, ...]) -> Fault:
+    turn = itertools.cycle(faults)
+
+    async def fault(exchange: Exchange) -> web.StreamResponse:
+        return await next(turn)(exchange)
+
+    return fault
+
+
+def test_fault_15_writes_that_meet_a_burst_of_5xx_are_tried_again_and_not_in_a_hot_loop(stage: Stage) -> None:
+    names = ["a", "b", "c", "d"]
+    stage.namespace(*names)
+    proxy = stage.proxy()
+    operator = stage.operator("--leader-elect", through=proxy)
+    rule = proxy.on_request(is_write, in_turn(BURST))
+    stage.source("db", ",".join(names))
+    first = eventually(lambda: proxy.requests(is_write))[0].at
+    eventually(lambda: proxy.requests(is_write)[-1].at - first > 4.0)
+    stormy = proxy.requests(is_write)
+    seconds = stormy[-1].at - first
+    for name in names:
+        # 0.2 s, then twice as long each time, up to the four seconds of `backoffMost`
+        assert len([seen for seen in stormy if seen.namespace == name]) <= 6, f"too many writes within {seconds:.1f} s"
+    proxy.clear()
+    stage.until_copied("db", *names)
+    assert rule.hits >= 6
+    assert max(done(stage).values()) == 1
+    assert operator.leads
+
+
+def test_fault_15_every_request_meets_5xx_for_a_while_and_everything_is_made_up_afterwards(stage: Stage) -> None:
+    stage.namespace("a", "b")
+    stage.source("db", "a,b")
+    proxy = stage.proxy()
+    operator = stage.operator(through=proxy)
+    stage.until_copied("db", "a", "b")
+    proxy.on_request(lambda seen: True, in_turn(BURST))
+    for plural in ("secrets", "namespaces", "resourcequotas"):
+        proxy.cut(plural)
+    mark = len(proxy.seen)
+    stage.bump("db")
+    stage.namespace("c")
+    stage.retarget("db", "b,c")
+    eventually(lambda: len(proxy.seen) - mark > 9)
+    times = [seen.at for seen in proxy.requests()[mark:]]
+    assert len(times) / (times[-1] - times[0]) < 20, "requests in a hot loop"
+    proxy.clear()
+    stage.until_copied("db", "b", "c")
+    stage.until_gone("a", "db")
+    assert operator.running
+
+
+def test_fault_15_an_operator_that_starts_into_a_burst_of_5xx_waits_it_out(stage: Stage) -> None:
+    stage.namespace("a")
+    stage.source("db", "a")
+    proxy = stage.proxy()
+    rule = proxy.on_request(lambda seen: True, in_turn(BURST), times=20)
+    holds = proxy.on_request(lambda seen: seen.plural == "configmaps", answered(503, "ServiceUnavailable"), times=1)
+    operator = stage.operator("--leader-elect", through=proxy)
+    stage.until_copied("db", "a")
+    assert (rule.hits, holds.hits) == (20, 1)
+    assert operator.running
+
+
+# 16
+
+
+def test_fault_16_a_write_whose_answer_was_lost_is_not_made_again(stage: Stage) -> None:
+    stage.namespace("a", "b")
+    proxy = stage.proxy()
+    rule = proxy.on_request(is_write, answer_lost, times=2)
+    stage.operator(through=proxy)
+    stage.source("db", "a,b")
+    stage.until_copied("db", "a", "b")
+    eventually(lambda: rule.hits == 2)
+    rule.times = 4
+    stage.bump("db")
+    stage.until_copied("db", "a", "b")
+    eventually(lambda: rule.hits == 4)
+    rule.times = 5
+    stage.retarget("db", "a")
+    stage.until_gone("b", "db")
+    eventually(lambda: rule.hits == 5)
+    wrote = Counter((event.verb, *event.address) for event in stage.audit.writes())
+    once = [("create", "a"), ("create", "b"), ("update", "a"), ("update", "b"), ("delete", "b")]
+    assert wrote == {(verb, namespace, "db"): 1 for verb, namespace in once}
+
+
+def test_fault_16_a_write_that_is_never_answered_is_not_made_again(stage: Stage) -> None:
+    stage.namespace("a")
+    proxy = stage.proxy()
+    rule = proxy.on_request(is_write, stalled_after, times=1)
+    stage.operator("--request-timeout=1s", through=proxy)
+    stage.source("db", "a")
+    stage.until_copied("db", "a")
+    eventually(lambda: proxy.requests(is_read))
+    assert rule.hits == 1
+    assert len(stage.audit.writes()) == 1
+
+
+def test_fault_16_already_exists_by_ourselves_is_success(stage: Stage) -> None:
+    stage.namespace("a")
+    proxy = stage.proxy()
+    operator = stage.operator(through=proxy)
+    stage.source("db", "a")
+    stage.until_copied("db", "a")
+    _blind_to(proxy, "b")
+    proxy.on_request(to("b"), answer_lost, times=1)
+    unread = proxy.on_request(lambda seen: is_read(seen) and seen.namespace == "b", dropped, times=1)
+    stage.retarget("db", "a,b")
+    stage.namespace("b")
+    eventually(lambda: len([event for event in stage.audit.writes() if event.namespace == "b"]) == 2)
+    assert unread.hits == 1
+    created, again = [event.code for event in stage.audit.writes() if event.namespace == "b"]
+    assert (created, again) == (201, 409)
+    eventually(lambda: operator.copies("right") == 2)
+    assert stage.events(reason="Conflict") == []
+
+
+def test_fault_16_already_exists_by_somebody_else_is_a_conflict(stage: Stage) -> None:
+    stage.namespace("a", "b")
+    proxy = stage.proxy()
+    operator = stage.operator(through=proxy)
+    _blind_to(proxy, "b")
+    theirs = stage.foreign("b", "db", {"theirs": "1"})
+    stage.source("db", "a,b")
+    stage.until_copied("db", "a")
+    stage.until_event("Conflict", about="db")
+    assert stage.secret("b", "db") == theirs
+    assert [(event.verb, event.code) for event in stage.audit.writes() if event.namespace == "b"] == [("create", 409)]
+    eventually(lambda: operator.copies("blocked") == 1)
+
+
+def _blind_to(proxy: Proxy, namespace: str) -> None:
+    """From now on the watch does not tell of Secrets in a namespace."""
+
+    async def swallowed(stream: Any, line: bytes) -> list[bytes]:
+        return []
+
+    def told(seen: Seen, event: Json) -> bool:
+        return seen.plural == "secrets" and (event["object"].get("metadata") or {}).get("namespace") == namespace
+
+    proxy.on_event(told, swallowed)
+
+
+# 17
+
+
+class Flights:
+    """A slow server: every write takes its time, and two at once for one address are noted."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._flying: set[Address] = set()
+        self.overlaps: list[Address] = []
+        self.most = 0
+
+    async def __call__(self, exchange: Exchange) -> web.StreamResponse:
+        where = address(exchange.seen)
+        if where in self._flying:
+            self.overlaps.append(where)
+        self._flying.add(where)
+        self.most = max(self.most, len(self._flying))
+        try:
+            await asyncio.sleep(self._seconds)
+            return await exchange.forward()
+        finally:
+            self._flying.discard(where)
+
+
+def test_fault_17_on_a_slow_server_no_two_requests_are_in_flight_for_one_address(stage: Stage) -> None:
+    stage.namespace("a", "b", "c")
+    proxy = stage.proxy()
+    flights = Flights(2.5)  # a tenth of five seconds would do, but the operator takes more than two for overload
+    rule = proxy.on_request(is_write, flights)
+    operator = stage.operator("--leader-elect", through=proxy)
+    stage.source("db", "a,b,c")
+    eventually(lambda: rule.hits >= 3)
+    for _ in range(5):
+        stage.bump("db")
+        stage.annotate("/api/v1/namespaces/a", {"touched": stage.rising()})
+    stage.until_copied("db", "a", "b", "c", deadline=30)
+    assert flights.overlaps == []
+    assert flights.most > 1
+    assert max(done(stage).values()) == 1, "changes during a flight are written once"
+    assert operator.leads
+
+
+def test_fault_17_requests_that_time_out_are_not_overtaken_by_their_own_retries(stage: Stage) -> None:
+    stage.namespace("a")
+    proxy = stage.proxy()
+    flights = Flights(5.0)
+    rule = proxy.on_request(is_write, flights, times=2)
+    stage.operator("--request-timeout=1s", through=proxy)
+    stage.source("db", "a")
+    stage.until_copied("db", "a")
+    assert rule.hits == 2
+    assert flights.overlaps == []
+
+
+def test_fault_17_a_lease_that_cannot_be_renewed_in_time_is_given_up_before_another_takes_it(stage: Stage) -> None:
+    names = [f"n{number}" for number in range(10)]
+    stage.namespace(*names)
+    proxy = stage.proxy()
+    slow = stage.operator("--leader-elect", config={"writes": {"perSecond": 5}}, through=proxy)
+    standby = stage.operator("--leader-elect", wait="ready")
+    assert slow.leads
+    stage.source("db", ",".join(names))
+    eventually(lambda: stage.audit.writes())
+    proxy.on_request(lambda seen: not seen.watch, delayed(5.0))
+    assert slow.wait() == 1
+    assert "the lease could not be kept" in slow.log
+    eventually(lambda: standby.leads)
+    stage.until_copied("db", *names)
+    assert set(done(stage).values()) == {1}
+
+
+def test_fault_17_a_lease_is_kept_while_only_writes_to_copies_are_slow(stage: Stage) -> None:
+    stage.namespace("a")
+    proxy = stage.proxy()
+    operator = stage.operator("--leader-elect", "--request-timeout=4s", through=proxy)
+    rule = proxy.on_request(is_write, stalled, times=1)
+    stage.source("db", "a")
+    eventually(lambda: rule.hits)
+    never(lambda: not operator.leads, 3.5, every=0.2)
+    stage.until_copied("db", "a")
+
+
+# 18
+
+
+def test_fault_18_a_rotated_token_is_read_again_after_a_401_without_a_restart(stage: Stage) -> None:
+    stage.namespace("a")
+    stage.source("db", "a")
+    token = _service_account(stage)
+    file = stage.folder / "token"
+    file.write_text(token)
+    operator = stage.operator(kubeconfig=_kubeconfig(stage, file))
+    stage.until_copied("db", "a")
+    stage.api.delete(_ACCOUNT)  # the token was bound to this account: the server no longer takes it
+    new = _service_account(stage)
+    eventually(lambda: _is_refused(stage, token))
+    stage.bump("db")
+    eventually(lambda: [event for event in stage.audit.ours() if event.code == 401])
+    never(lambda: not operator.running, 1.0)
+    file.write_text(new)
+    stage.until_copied("db", "a")
+    assert operator.running
+
+
+def test_fault_18_a_token_file_that_is_gone_for_a_moment_ends_nothing(stage: Stage) -> None:
+    stage.namespace("a")
+    stage.source("db", "a")
+    proxy = stage.proxy()
+    file = stage.folder / "token"
+    file.write_text("one")
+    operator = stage.operator("--leader-elect", kubeconfig=_kubeconfig(stage, file, proxy))
+    stage.until_copied("db", "a")
+    rule = proxy.on_request(lambda seen: seen.token != "two", answered(401, "Unauthorized"))
+    file.unlink()
+    proxy.cut("secrets")
+    stage.bump("db")
+    eventually(lambda: rule.hits >= 3)
+    file.write_text("two")
+    stage.until_copied("db", "a")
+    assert operator.running
+
+
+def test_fault_18_a_new_certificate_authority_is_trusted_once_it_is_in_the_file(stage: Stage) -> None:
+    stage.namespace("a")
+    stage.source("db", "a")
+    proxy = stage.proxy()
+    token, ca = stage.folder / "token", stage.folder / "ca.crt"
+    token.write_text("one")
+    ca.write_bytes(proxy.authority)
+    operator = stage.operator(kubeconfig=_kubeconfig(stage, token, proxy, ca))
+    stage.until_copied("db", "a")
+    proxy.rotate()
+    stage.bump("db")
+    eventually(lambda: "certificate" in operator.log)
+    ca.write_bytes(proxy.authority)
+    stage.until_copied("db", "a")
+    assert operator.running
+
+
+_ACCOUNT = f"/api/v1/namespaces/{OWN}/serviceaccounts/samara"
+
+
+def _service_account(stage: Stage) -> str:
+    """Makes the operator's account, with its rights; returns a token bound to it."""
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    stage.api.create(f"/api/v1/namespaces/{OWN}/serviceaccounts", {"metadata": {"name": "samara"}})
+    stage.also_remove(_ACCOUNT)
+    subjects = [{"kind": "ServiceAccount", "name": "samara", "namespace": OWN}]
+    for path, kind in (("clusterrolebindings", "ClusterRole"), (f"namespaces/{OWN}/rolebindings", "Role")):
+        binding = {"kind": kind, "name": "samara", **SUBJECT}
+        if stage.api.find(f"{rbac}/{path}/account") is None:
+            meta = {"metadata": {"name": "account"}}
+            stage.api.create(f"{rbac}/{path}", {**meta, "roleRef": binding, "subjects": subjects})
+            stage.also_remove(f"{rbac}/{path}/account")
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
+    return str(stage.api.create(f"{_ACCOUNT}/token", asked)["status"]["token"])
+
+
+def _kubeconfig(stage: Stage, token: Path, through: Proxy | None = None, ca: Path | None = None) -> Path:
+    """A kubeconfig whose token, and whose authority if one is given, are in files that others rewrite."""
+    cluster: Json = {"server": through.url if through is not None else stage.cluster.url}
+    cluster["certificate-authority"] = str(ca or stage.cluster.ca_file)
+    if through is not None and ca is None:
+        cluster = yaml.safe_load(through.kubeconfig().read_text())["clusters"][0]["cluster"]
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "x", "cluster": cluster}],
+        "users": [{"name": "x", "user": {"tokenFile": str(token)}}],
+        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+        "current-context": "x",
+    }
+    file = stage.folder / "kubeconfig-with-files"
+    file.write_text(yaml.safe_dump(document))
+    return file
+
+
+def _is_refused(stage: Stage, token: str) -> bool:
+    """The server remembers for some seconds that a token was good."""
+    connection = http.client.HTTPSConnection(
+        urlsplit(stage.cluster.url).netloc, context=ssl.create_default_context(cafile=str(stage.cluster.ca_file))
+    )
+    try:
+        connection.request("GET", "/api/v1/namespaces", headers={"Authorization": f"Bearer {token}"})
+        return connection.getresponse().status == 401
+    finally:
+        connection.close()

@@ -1,0 +1,122 @@
+"""Copies that somebody else changes again and again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.engine.parts import Clock, a_copy, a_desk, a_key, an_object, create
+from tests.world import at
+
+from samara.core.model import Key, Object
+from samara.core.view import View
+from samara.core.want import Copy
+from samara.core.write import Delete, Update, Write
+from samara.engine.fights import Fights
+from samara.kube.cache import Change
+
+VIEW: View = a_desk(Clock()).cache
+EDITOR = "kubectl-edit"
+
+
+def owner(obj: Object, view: View) -> Key | None:
+    return a_desk(Clock()).table.owner(obj, view)
+
+
+def repair(namespace: str = "a") -> Update:
+    have = a_copy(namespace)
+    return Update(a_key(), have.ref, Copy(have.ref, have.content), have, "differs from its source")
+
+
+def disturb(fights: Fights, namespace: str = "a", editor: str = EDITOR) -> None:
+    old = a_copy(namespace)
+    fights.disturbed(Change(old.ref, old, replace(old, version=2, editor=editor)), owner, VIEW)
+
+
+def fought(fights: Fights, clock: Clock, times: int, apart: float = 1.0) -> None:
+    for _ in range(times):
+        disturb(fights)
+        assert fights.judge(repair()) is None
+        fights.repaired(repair())
+        clock.now += apart
+
+
+def test_five_reversals_are_made_and_the_sixth_waits() -> None:
+    fights = Fights(clock := Clock())
+    fought(fights, clock, 5)
+    disturb(fights)
+
+    found = fights.judge(repair())
+    assert found is not None
+    assert found.message == f"{EDITOR} has changed this copy 5 times in ten minutes; repaired more seldom now"
+    assert found.again_in == 599.0
+    clock.now += found.again_in
+    assert fights.judge(repair()) is None
+
+
+def test_five_reversals_over_a_longer_time_are_no_fight() -> None:
+    fights = Fights(clock := Clock())
+
+    fought(fights, clock, 20, apart=151.0)
+
+
+def test_the_copies_are_counted_apart() -> None:
+    fights = Fights(clock := Clock())
+    fought(fights, clock, 5)
+    disturb(fights, "b")
+
+    assert fights.judge(repair("b")) is None
+
+
+def test_a_source_that_changes_often_is_no_fight() -> None:
+    fights = Fights(Clock())
+    for _ in range(20):
+        assert fights.judge(repair()) is None
+        assert fights.repaired(repair()) is None
+
+
+def test_the_name_of_the_editor_is_told_once() -> None:
+    fights = Fights(Clock())
+    disturb(fights)
+
+    assert fights.repaired(repair()) == EDITOR
+    assert fights.repaired(repair()) is None
+
+
+def test_an_editor_without_a_name_is_somebody() -> None:
+    fights = Fights(clock := Clock())
+    fought(fights, clock, 5)
+    disturb(fights, editor="")
+
+    found = fights.judge(repair())
+    assert found is not None
+    assert found.message.startswith("somebody has changed")
+
+
+def test_a_deleted_copy_that_is_made_again_counts_too() -> None:
+    fights = Fights(clock := Clock())
+    old = a_copy("a")
+    for _ in range(5):
+        fights.disturbed(Change(old.ref, old, None), owner, VIEW)
+        assert fights.judge(create("a")) is None
+        fights.repaired(create("a"))
+    fights.disturbed(Change(old.ref, old, None), owner, VIEW)
+
+    assert fights.judge(create("a")) is not None
+
+
+def test_removals_are_never_held_back_by_a_fight() -> None:
+    fights = Fights(clock := Clock())
+    fought(fights, clock, 5)
+    disturb(fights)
+    removal: Write = Delete(a_key(), at("a", "db"), a_copy("a"))
+
+    assert fights.judge(removal) is None
+
+
+@pytest.mark.parametrize("old", [None, a_copy("a", deleting=True), an_object(at("a", "db"))])
+def test_what_was_no_living_copy_of_ours_was_not_disturbed(old: Object | None) -> None:
+    fights = Fights(Clock())
+    fights.disturbed(Change(at("a", "db"), old, a_copy("a", version=2, editor=EDITOR)), owner, VIEW)
+
+    assert fights.repaired(repair()) is None

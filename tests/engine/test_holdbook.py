@@ -1,0 +1,203 @@
+"""Holds written down: for `samara status`, for `samara release`, and for the next process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.engine.parts import Clock, a_key, deletes, numbered
+from tests.kube.scripted import Script, Store, access, serving
+
+from samara.core.brake import Brake
+from samara.core.model import Key
+from samara.engine.holdbook import Entry, HoldBook, answer, entries, entry_name
+from samara.engine.holds import Holds
+from samara.kube.client import Client
+
+PATH = "/api/v1/namespaces/samara/configmaps/samara-holds"
+TIMES = "2026-11-15T10:00:00Z"
+
+
+def test_what_is_written_down_can_be_read_again() -> None:
+    written = [Entry(str(a_key(name)), 7, TIMES, TIMES, "digest", "release digest") for name in ("x", "y")]
+    data = {entry_name(each.key): json.dumps(asdict(each)) for each in written}
+
+    assert entries({"data": data}) == {each.key: each for each in written}
+
+
+@given(st.builds(Entry, *[st.text(), st.integers(0, 2**53), *[st.text()] * 4]))
+def test_any_entry_survives_the_way_through_json(entry: Entry) -> None:
+    assert entries({"data": {"x": json.dumps(asdict(entry))}}) == {entry.key: entry}
+
+
+GARBAGE = [
+    "",
+    "not json",
+    "[]",
+    "null",
+    "7",
+    "{}",
+    '{"key": "only"}',
+    json.dumps(asdict(Entry("k", 1, TIMES, TIMES, "d")) | {"key": {}}),
+    json.dumps(asdict(Entry("k", 1, TIMES, TIMES, "d")) | {"answer": 7}),
+    json.dumps(asdict(Entry("k", 1, TIMES, TIMES, "d")) | {"count": "many"}),
+    "[" * 5000,
+]
+
+
+@pytest.mark.parametrize("text", GARBAGE, ids=range(len(GARBAGE)))
+def test_garbage_is_left_out_and_harms_no_other(text: str) -> None:
+    good = Entry(str(a_key()), 1, TIMES, TIMES, "d")
+
+    assert entries({"data": {"a": text, "b": json.dumps(asdict(good))}}) == {good.key: good}
+
+
+@pytest.mark.parametrize("config_map", [{}, {"data": None}, {"data": {}}])
+def test_an_empty_book_holds_nothing(config_map: dict[str, Any]) -> None:
+    assert entries(config_map) == {}
+
+
+def test_the_name_of_an_entry_is_legal_in_a_config_map() -> None:
+    assert entry_name("secret-copy/Secret/admin/db").isalnum()
+    assert entry_name("a") != entry_name("b")
+
+
+Deed = Callable[[Client, Store, Script], Awaitable[None]]
+
+
+def with_store(deed: Deed) -> None:
+    async def run() -> None:
+        store = Store()
+        async with serving(store) as script, Client(access(script)) as client:
+            await deed(client, store, script)
+
+    asyncio.run(run())
+
+
+def holding(clock: Clock, hold: float = 600.0, many: int = 8) -> Holds:
+    holds = Holds(Brake(5, 30.0), hold, clock)
+    holds.judge(a_key(), deletes(numbered(0, many)), 10, 10)
+    return holds
+
+
+async def turn(book: HoldBook) -> list[tuple[Key, str]]:
+    """What the book does once a second."""
+    answers = await book._answers()
+    await book._write()
+    return answers
+
+
+def written(store: Store) -> dict[str, Entry]:
+    return entries(store.objects[PATH])
+
+
+def test_a_hold_is_written_down_once_and_goes_when_it_is_over() -> None:
+    async def deed(client: Client, store: Store, script: Script) -> None:
+        holds = holding(Clock())
+        book = HoldBook(client, "samara", holds)
+        await turn(book)
+        assert [(each.key, each.count) for each in written(store).values()] == [(str(a_key()), 8)]
+        await turn(book)
+        await turn(book)
+        assert [each.method for each in script.seen if each.method != "GET"] == ["PUT", "POST"]
+        holds.judge(a_key(), [], 10, 10)
+        await turn(book)
+        assert written(store) == {}
+
+    with_store(deed)
+
+
+def test_a_hold_for_ever_says_so() -> None:
+    async def deed(client: Client, store: Store, script: Script) -> None:
+        await turn(HoldBook(client, "samara", holding(Clock(), float("inf"))))
+        assert written(store)[str(a_key())].until == "forever"
+
+    with_store(deed)
+
+
+def test_a_set_that_is_held_once_more_later_has_new_times() -> None:
+    async def deed(client: Client, store: Store, script: Script) -> None:
+        holds = holding(clock := Clock())
+        book = HoldBook(client, "samara", holds)
+        clock.now += 300.0
+        await turn(book)
+        before = written(store)[str(a_key())]
+        holds.judge(a_key(), [], 10, 10)
+        await turn(book)
+        holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
+        await turn(book)
+        after = written(store)[str(a_key())]
+        assert after.set == before.set
+        assert after.until > before.until
+
+    with_store(deed)
+
+
+def test_an_answer_counts_for_the_set_it_was_given_for() -> None:
+    async def deed(client: Client, store: Store, script: Script) -> None:
+        holds = holding(Clock())
+        book = HoldBook(client, "samara", holds)
+        await turn(book)
+        said = await answer(client, "samara", str(a_key()), "release")
+        assert said is not None
+        assert said.answer == f"release {holds.held[a_key()].digest}"
+        assert await book._answers() == [(a_key(), "release")]
+        holds.judge(a_key(), deletes(numbered(0, 9)), 10, 10)
+        assert await book._answers() == []
+
+    with_store(deed)
+
+
+def test_an_answer_to_nothing_is_none() -> None:
+    async def deed(client: Client, store: Store, script: Script) -> None:
+        assert await answer(client, "samara", str(a_key()), "release") is None
+        await turn(HoldBook(client, "samara", holding(Clock())))
+        assert await answer(client, "samara", "another/key", "release") is None
+
+    with_store(deed)
+
+
+def test_a_restart_remembers_what_was_held_until_it_is_planned() -> None:
+    async def deed(client: Client, store: Store, script: Script) -> None:
+        await turn(HoldBook(client, "samara", holding(Clock())))
+        holds = Holds(Brake(5, 30.0), 600.0, Clock())
+        book = HoldBook(client, "samara", holds)
+        await book.load()
+        assert holds.remembered == {str(a_key())}
+        await turn(book)
+        assert str(a_key()) in written(store)
+        assert not holds.judge(a_key(), deletes(["a"]), 100, 100)
+        await turn(book)
+        assert written(store)[str(a_key())].count == 1
+        holds.judge(a_key(), [], 100, 100)
+        await turn(book)
+        assert written(store) == {}
+
+    with_store(deed)
+
+
+def test_a_book_that_is_full_of_garbage_does_not_stop_the_start() -> None:
+    async def deed(client: Client, store: Store, script: Script) -> None:
+        data = {f"g{number}": text for number, text in enumerate(GARBAGE)}
+        store.write(PATH, {"metadata": {"name": "samara-holds"}, "data": data})
+        holds = Holds(Brake(), 600.0, Clock())
+        await HoldBook(client, "samara", holds).load()
+        assert holds.remembered == set()
+
+    with_store(deed)
+
+
+def test_names_counts_and_times_are_all_that_is_written() -> None:
+    async def deed(client: Client, store: Store, script: Script) -> None:
+        await turn(HoldBook(client, "samara", holding(Clock())))
+        (text,) = store.objects[PATH]["data"].values()
+        assert set(json.loads(text)) == {"key", "count", "since", "until", "set", "answer"}
+        assert "uid" not in text
+
+    with_store(deed)

@@ -1,0 +1,319 @@
+"""The brake at work: which removals go, which are held, and what ends a hold."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.engine.parts import (
+    Clock,
+    a_copy,
+    a_desk,
+    a_key,
+    a_namespace,
+    a_source,
+    delete,
+    deletes,
+    numbered,
+    release,
+)
+
+from samara.core.brake import Brake
+from samara.core.model import Key
+from samara.core.write import Delete, Spare
+from samara.engine.holds import Holds, digest_of
+from samara.engine.removals import Removals
+
+BRAKE = Brake(most=5, percent=30.0)
+
+
+def some(clock: Clock, brake: Brake | None = BRAKE, hold: float = 600.0) -> Holds:
+    return Holds(brake, hold, clock)
+
+
+def judged(holds: Holds, first: int, last: int, has: int = 10, key: Key | None = None) -> int:
+    """How many of the deletes in these namespaces may go; the source has so many copies, and its namespace too."""
+    key = key or a_key()
+    return len(holds.judge(key, deletes(numbered(first, last), key.whole), has, has))
+
+
+@pytest.mark.parametrize(
+    ("asked", "has", "go"),
+    [
+        (5, 5, 5),  # not more than `most`, although it is all there is
+        (6, 6, 0),
+        (6, 20, 6),  # 30 %: not more than `percent`
+        (6, 19, 0),
+        (1, 1, 1),
+    ],
+)
+def test_more_than_both_limits_is_held(asked: int, has: int, go: int) -> None:
+    holds = some(Clock())
+
+    assert judged(holds, 0, asked, has) == go
+    assert (a_key() in holds.held) == (go == 0)
+
+
+def test_without_a_brake_everything_goes() -> None:
+    holds = some(Clock(), brake=None)
+
+    assert judged(holds, 0, 1000, 1000) == 1000
+    assert not holds.held
+
+
+def test_slices_add_up_over_ten_minutes() -> None:
+    holds = some(clock := Clock())
+    gone = []
+    for number in range(8):
+        gone.append(judged(holds, number, number + 1, 10 - sum(gone), a_key().part(numbered(number, number + 1)[0])))
+        clock.now += 70.0  # further apart than the burst of a namespace
+
+    assert gone == [1, 1, 1, 1, 1, 0, 0, 0]
+    assert holds.held[a_key()].count == 3
+
+
+def test_what_went_more_than_ten_minutes_ago_is_forgotten() -> None:
+    holds = some(clock := Clock())
+    assert judged(holds, 0, 5) == 5
+    clock.now += 601.0
+
+    assert judged(holds, 5, 10, 5) == 5
+
+
+def test_sources_of_one_namespace_add_up_over_a_minute() -> None:
+    holds = some(clock := Clock())
+    gone = [len(holds.judge(key, [delete("a", key)], 1, 10)) for key in map(a_key, "abcdefg")]
+    clock.now += 61.0
+    later = len(holds.judge(a_key("h"), [delete("a", a_key("h"))], 1, 5))
+
+    assert gone == [1, 1, 1, 1, 1, 0, 0]
+    assert later == 1
+
+
+def test_sources_of_different_namespaces_do_not_add_up() -> None:
+    holds = some(Clock())
+    keys = [a_key("db", f"home-{number}") for number in range(8)]
+
+    assert all(holds.judge(key, [delete("a", key)], 1, 1) for key in keys)
+
+
+def test_a_delete_that_is_planned_again_counts_once() -> None:
+    """A failed delete is tried again, and a source that changes is planned anew: neither is one more removal."""
+    holds = some(Clock())
+
+    assert [judged(holds, 0, 4) for _ in range(5)] == [4] * 5
+    assert not holds.held
+
+
+def test_a_release_lets_exactly_that_set_go() -> None:
+    holds = some(Clock())
+    judged(holds, 0, 8)
+    holds.free(a_key())
+
+    assert judged(holds, 0, 9) == 0
+    holds.free(a_key())
+    assert judged(holds, 0, 9) == 9
+
+
+def test_slices_of_a_released_set_may_go_one_by_one() -> None:
+    holds = some(Clock())
+    judged(holds, 0, 8)
+    holds.free(a_key())
+
+    assert [judged(holds, number, number + 1, 8) for number in range(8)] == [1] * 8
+
+
+def test_undoing_the_change_ends_the_hold_and_the_release() -> None:
+    holds = some(Clock())
+    judged(holds, 0, 8)
+    judged(holds, 0, 0)
+    assert not holds.held
+
+    judged(holds, 0, 8)
+    holds.free(a_key())
+    judged(holds, 0, 0)
+    assert judged(holds, 0, 8) == 0
+
+
+def test_an_empty_slice_does_not_end_the_hold() -> None:
+    holds = some(Clock())
+    judged(holds, 0, 8)
+    judged(holds, 0, 0, key=a_key().part("ns-00000"))
+
+    assert holds.held[a_key()].count == 8
+
+
+def test_a_whole_plan_says_anew_what_is_held() -> None:
+    holds = some(clock := Clock())
+    judged(holds, 0, 8)
+    before = holds.held[a_key()]
+    clock.now += 5.0
+    judged(holds, 2, 8)
+
+    after = holds.held[a_key()]
+    assert (after.count, after.since, after.until) == (6, before.since, before.until)
+    assert after.digest != before.digest
+
+
+def test_a_hold_is_over_after_its_time() -> None:
+    holds = some(clock := Clock(), hold=600.0)
+    judged(holds, 0, 8)
+    assert (holds.due(), holds.next_due()) == ([], 600.0)
+    clock.now += 600.0
+
+    assert (holds.due(), holds.next_due()) == ([a_key()], 0.0)
+
+
+def test_a_hold_for_ever_waits_for_a_person() -> None:
+    holds = some(clock := Clock(), hold=inf)
+    judged(holds, 0, 8)
+    clock.now += 1e9
+
+    assert (holds.due(), holds.next_due()) == ([], None)
+    assert holds.held[a_key()].until == inf
+    holds.free(a_key())
+    assert judged(holds, 0, 8) == 8
+
+
+def test_after_a_restart_what_was_held_is_held_again_for_its_whole_time() -> None:
+    holds = some(clock := Clock(), hold=600.0)
+    holds.remembered = {str(a_key())}
+
+    assert judged(holds, 0, 1, 100) == 0
+    assert holds.held[a_key()].until == clock.now + 600.0
+    assert holds.remembered == set()
+
+
+def test_what_is_remembered_and_no_key_any_more_is_forgotten_when_all_is_planned() -> None:
+    holds = some(Clock())
+    holds.remembered = {str(a_key("x")), str(a_key("y"))}
+    holds.settle([a_key("x")])
+
+    assert holds.remembered == {str(a_key("x"))}
+
+
+def test_what_is_remembered_and_was_undone_meanwhile_is_forgotten() -> None:
+    holds = some(Clock())
+    holds.remembered = {str(a_key())}
+    judged(holds, 0, 0)
+
+    assert holds.remembered == set()
+    assert judged(holds, 0, 1) == 1
+
+
+def test_freeing_what_is_not_held_frees_nothing() -> None:
+    holds = some(Clock())
+    holds.free(a_key(), discard=True)
+
+    assert not holds.is_discarded(a_key())
+    assert judged(holds, 0, 8) == 0
+
+
+def test_the_name_of_a_set_depends_on_its_places_only() -> None:
+    refs = [each.ref for each in deletes(numbered(0, 9))]
+
+    assert digest_of(refs) == digest_of(reversed(refs))
+    assert digest_of(refs) != digest_of(refs[1:])
+
+
+@given(st.lists(st.tuples(st.integers(0, 19), st.integers(1, 6), st.sampled_from([0.0, 30.0, 120.0])), max_size=25))
+def test_however_they_are_sliced_no_more_goes_in_ten_minutes_than_the_brake_allows(
+    asked: list[tuple[int, int, float]],
+) -> None:
+    holds, there = some(clock := Clock()), set(numbered(0, 20))
+    went: list[tuple[float, str]] = []
+    for first, many, pause in asked:
+        names = [name for name in numbered(first, first + many) if name in there]
+        go = [each.ref.namespace for each in holds.judge(a_key(), deletes(names), len(there), 1000)]
+        went += [(clock.now, name) for name in go]
+        there -= set(go)
+        lately = [name for when, name in went if when >= clock.now - 600.0]
+        assert len(lately) <= BRAKE.most or len(lately) * 100 <= BRAKE.percent * (len(lately) + len(there))
+        clock.now += pause
+
+
+# between a plan and the outbox
+
+
+Asked = list[tuple[Key, float]]
+
+
+def removals(clock: Clock, holds: Holds | None = None, gone_after: float = 3.0) -> tuple[Removals, Asked]:
+    desk, asked = a_desk(clock, holds, gone_after=gone_after), Asked()
+    for name in numbered(0, 10):
+        desk.cache.put(a_namespace(name))
+        desk.cache.put(a_copy(name))
+    return Removals(desk, lambda key, delay: asked.append((key, delay))), asked
+
+
+def test_a_source_that_vanished_keeps_its_copies_for_a_moment() -> None:
+    gate, asked = removals(clock := Clock())
+    all_of_them = deletes(numbered(0, 3))
+
+    assert gate.allowed(a_key(), None, all_of_them) == []
+    clock.now += 1.0
+    assert gate.allowed(a_key().part("ns-00000"), None, all_of_them[:1]) == []
+    assert asked == [(a_key(), 3.0), (a_key(), 2.0)]
+    clock.now += 2.0
+    assert gate.allowed(a_key(), None, all_of_them) == all_of_them
+
+
+def test_a_source_that_came_back_starts_the_moment_anew() -> None:
+    gate, _ = removals(clock := Clock())
+    gate.allowed(a_key(), None, deletes(["ns-00000"]))
+    clock.now += 10.0
+    gate.allowed(a_key(), a_source(), [])
+
+    assert gate.allowed(a_key(), None, deletes(["ns-00000"])) == []
+
+
+def test_a_source_that_is_being_deleted_has_vanished() -> None:
+    gate, asked = removals(Clock())
+
+    assert gate.allowed(a_key(), a_source(deleting=True, finalizers=("x",)), deletes(["ns-00000"])) == []
+    assert asked == [(a_key(), 3.0)]
+
+
+def test_a_source_that_wants_less_is_obeyed_at_once() -> None:
+    gate, asked = removals(Clock())
+
+    assert len(gate.allowed(a_key(), a_source(), deletes(["ns-00000"]))) == 1
+    assert not asked
+
+
+def test_the_brake_counts_the_copies_in_the_cache() -> None:
+    gate, _ = removals(clock := Clock(), some(clock := Clock()), gone_after=0.0)
+
+    assert gate.allowed(a_key(), None, deletes(numbered(0, 6))) == []
+    assert len(gate.allowed(a_key("other"), None, deletes(numbered(0, 1), a_key("other")))) == 1
+
+
+def test_what_was_adopted_is_given_back_whatever_the_brake_says() -> None:
+    gate, _ = removals(clock := Clock(), some(clock := Clock()), gone_after=0.0)
+    back = release("adopted")
+
+    assert gate.allowed(a_key(), None, [*deletes(numbered(0, 8)), back]) == [back]
+
+
+def test_what_was_discarded_stays_and_says_so() -> None:
+    holds = some(clock := Clock())
+    gate, _ = removals(clock, holds, gone_after=0.0)
+    asked = deletes(numbered(0, 8))
+    gate.allowed(a_key(), None, asked)
+    holds.free(a_key(), discard=True)
+
+    assert gate.allowed(a_key(), None, asked) == [Spare(each.key, each.ref, each.have) for each in asked]
+    assert gate.allowed(a_key(), None, []) == []
+    assert not holds.is_discarded(a_key())
+
+
+def test_a_discard_holds_for_its_set_and_for_nothing_more() -> None:
+    holds = some(clock := Clock())
+    gate, _ = removals(clock, holds, gone_after=0.0)
+    gate.allowed(a_key(), None, deletes(numbered(0, 8)))
+    holds.free(a_key(), discard=True)
+
+    allowed = gate.allowed(a_key(), None, deletes(numbered(0, 9)))
+    assert not any(isinstance(each, Delete) for each in allowed)

@@ -1,0 +1,213 @@
+"""Who leads, judged by our own clock only."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from tests.engine.parts import Clock
+from tests.kube.scripted import Script, Store, access, cuts, refuses, serving
+
+from samara.engine.lease import Lease
+from samara.kube.client import Client
+
+PATH = "/apis/coordination.k8s.io/v1/namespaces/samara/leases/samara"
+DURATION, RENEW = 15.0, 10.0
+
+
+class Stage:
+    def __init__(self, client: Client, store: Store, script: Script) -> None:
+        self.client, self.store, self.script = client, store, script
+        self.clock = Clock()
+
+    def lease(self, identity: str = "we", clock: Clock | None = None) -> Lease:
+        return Lease(self.client, "samara", identity, DURATION, RENEW, clock or self.clock)
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.store.objects[PATH]["spec"]
+        return found
+
+
+def on_stage(deed: Callable[[Stage], Awaitable[None]], *answers: Any) -> None:
+    async def run() -> None:
+        store = Store()
+        async with serving(*answers, store) as script, Client(access(script)) as client:
+            await deed(Stage(client, store, script))
+
+    asyncio.run(run())
+
+
+def test_nobody_writes_before_leading() -> None:
+    async def deed(stage: Stage) -> None:
+        assert not stage.lease().may_write()
+
+    on_stage(deed)
+
+
+def test_who_leads_may_write_until_the_deadline_and_not_a_moment_longer() -> None:
+    async def deed(stage: Stage) -> None:
+        lease = stage.lease()
+        await lease.acquire()
+        assert lease.deadline == stage.clock.now + RENEW
+        stage.clock.now += RENEW - 0.001
+        assert lease.may_write()
+        stage.clock.now += 0.001
+        assert not lease.may_write()
+
+    on_stage(deed)
+
+
+def test_the_deadline_counts_from_before_the_request() -> None:
+    async def deed(stage: Stage) -> None:
+        class Ticking(Clock):
+            def __call__(self) -> float:
+                self.now += 1.0
+                return self.now
+
+        clock = Ticking()
+        lease = stage.lease(clock=clock)
+        began = clock.now
+        assert await lease._try_once()
+        assert lease.deadline == began + 1.0 + RENEW
+
+    on_stage(deed)
+
+
+def test_the_deadline_ends_before_the_lease_does_for_others() -> None:
+    async def deed(stage: Stage) -> None:
+        ours, theirs = stage.lease("we"), stage.lease("they")
+        await ours.acquire()
+        assert not await theirs._try_once()
+        stage.clock.now = ours.deadline
+        assert not ours.may_write()
+        assert not await theirs._try_once()
+        stage.clock.now += DURATION - RENEW + 0.1
+        assert await theirs._try_once()
+        assert stage.spec["holderIdentity"] == "they"
+        assert stage.spec["leaseTransitions"] == 1
+
+    on_stage(deed)
+
+
+def test_anothers_clock_means_nothing() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.lease("they").acquire()
+        stage.spec["renewTime"] = "1999-01-01T00:00:00.000000Z"
+        ours = stage.lease("we", Clock(5_000_000.0))
+        assert not await ours._try_once()
+
+    on_stage(deed)
+
+
+def test_a_lease_that_is_renewed_is_never_over() -> None:
+    async def deed(stage: Stage) -> None:
+        ours, theirs = stage.lease("we"), stage.lease("they")
+        for _ in range(5):
+            assert await ours._try_once()
+            assert not await theirs._try_once()
+            stage.clock.now += DURATION - 1
+
+    on_stage(deed)
+
+
+def test_the_others_duration_is_respected() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.lease("they").acquire()
+        stage.spec["leaseDurationSeconds"] = 60
+        ours = stage.lease("we")
+        await ours._try_once()
+        stage.clock.now += 59.0
+        assert not await ours._try_once()
+        stage.clock.now += 2.0
+        assert await ours._try_once()
+
+    on_stage(deed)
+
+
+def test_a_lease_that_was_let_go_is_taken_at_once() -> None:
+    async def deed(stage: Stage) -> None:
+        ours, theirs = stage.lease("we"), stage.lease("they")
+        await ours.acquire()
+        await ours.release()
+        assert not ours.may_write()
+        assert stage.spec["holderIdentity"] == ""
+        assert await theirs._try_once()
+
+    on_stage(deed)
+
+
+def test_only_our_own_lease_is_let_go() -> None:
+    async def deed(stage: Stage) -> None:
+        ours, theirs = stage.lease("we"), stage.lease("they")
+        await theirs.acquire()
+        await ours.release()
+        assert stage.spec["holderIdentity"] == "they"
+
+    on_stage(deed)
+
+
+def test_who_loses_the_lease_to_another_stops_at_once() -> None:
+    async def deed(stage: Stage) -> None:
+        ours = stage.lease("we")
+        await ours.acquire()
+        stage.spec["holderIdentity"] = "they"
+        assert not await ours._try_once()
+        assert not ours.may_write()
+
+    on_stage(deed)
+
+
+@pytest.mark.parametrize("answer", [cuts, refuses(503, "ServiceUnavailable"), refuses(403, "Forbidden")])
+def test_an_error_neither_gains_nor_loses_the_lease(answer: Any) -> None:
+    async def deed(stage: Stage) -> None:
+        lease = stage.lease()
+        await lease.acquire()
+        before = lease.deadline
+        stage.script.answers = [answer]
+        stage.clock.now += 1.0
+        assert not await lease._try_once()
+        assert lease.deadline == before
+        assert lease.may_write()
+        stage.script.answers = [stage.store]
+        assert await lease._try_once()
+        assert lease.deadline == before + 1.0
+
+    on_stage(deed)
+
+
+def test_renewing_keeps_when_it_was_acquired() -> None:
+    async def deed(stage: Stage) -> None:
+        lease = stage.lease()
+        await lease.acquire()
+        before = dict(stage.spec)
+        assert await lease._try_once()
+        assert stage.spec["acquireTime"] == before["acquireTime"]
+        assert stage.spec["renewTime"] > before["renewTime"]
+        assert stage.spec["leaseTransitions"] == 0
+
+    on_stage(deed)
+
+
+def test_a_lease_out_of_reach_for_two_durations_is_told() -> None:
+    async def deed(stage: Stage) -> None:
+        lease = stage.lease()
+        stage.clock.now += 2 * DURATION
+        assert lease.stalled() is None
+        stage.clock.now += 1.0
+        assert lease.stalled() == "the lease has been out of reach for 31 s"
+        await lease._try_once()
+        assert lease.stalled() is None
+
+    on_stage(deed)
+
+
+@pytest.mark.parametrize(("duration", "told"), [(15.0, 15), (0.75, 1), (1.5, 2)])
+def test_others_are_told_whole_seconds_and_never_too_few(duration: float, told: int) -> None:
+    async def deed(stage: Stage) -> None:
+        await Lease(stage.client, "samara", "we", duration, duration / 2, stage.clock).acquire()
+        assert stage.spec["leaseDurationSeconds"] == told
+
+    on_stage(deed)

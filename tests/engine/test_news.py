@@ -1,0 +1,259 @@
+"""What people are told: one Event per source and reason, merged, and not again before its time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from tests.engine.parts import Clock, a_copy, a_key, a_namespace, a_source, a_table, create, delete, deletes, numbered
+from tests.kube.scripted import Script, Store, access, cuts, refuses, serving
+from tests.world import at
+
+from samara.core.brake import Brake
+from samara.core.model import namespace_ref
+from samara.core.tally import Tally
+from samara.core.want import Fault, Want
+from samara.core.write import Blocked, Step
+from samara.engine.holds import Holds
+from samara.engine.news import News
+from samara.engine.tell import AGAIN, Teller
+from samara.kube.cache import Cache
+from samara.kube.client import Client
+
+Deed = Callable[["Stage"], Awaitable[None]]
+
+
+class Stage:
+    """A teller and its news beside a cache with one source, and the Events that they made."""
+
+    def __init__(self, client: Client, store: Store, script: Script) -> None:
+        self.clock = Clock()
+        self.script, self.store = script, store
+        self.cache = Cache(a_table())
+        self.cache.put(a_namespace("admin"))
+        self.cache.put(a_source(uid="u1"))
+        self.teller = Teller(client, self.clock)
+        self.news = News(self.teller, self.cache)
+
+    async def tell(self) -> None:
+        """What the news do once a second."""
+        self.news._gather()
+        await self.teller.flush()
+
+    def events(self) -> list[dict[str, Any]]:
+        return list(self.store.objects.values())
+
+    def said(self) -> list[tuple[str, str, int]]:
+        return [(each["reason"], each["message"], each["count"]) for each in self.events()]
+
+    def requests(self) -> int:
+        return len(self.script.seen)
+
+
+def on_stage(deed: Deed) -> None:
+    async def run() -> None:
+        store = Store()
+        async with serving(store) as script, Client(access(script)) as client:
+            await deed(Stage(client, store, script))
+
+    asyncio.run(run())
+
+
+def blocked(namespaces: list[str], reason: Any = "conflict", message: str = "somebody's") -> Tally:
+    tally = Tally()
+    for name in namespaces:
+        ref = at(name, "db")
+        tally.count(Step(ref, Blocked(a_key(), ref, reason, message)))
+    return tally
+
+
+def test_many_copies_are_one_event_with_a_count_and_a_sample() -> None:
+    async def deed(stage: Stage) -> None:
+        for name in numbered(0, 100):
+            stage.news.wrote(create(name))
+        await stage.tell()
+        sample = "ns-00000, ns-00001, ns-00002 and 97 more"
+        assert stage.said() == [("Copied", f"copied in 100 namespaces: {sample}", 100)]
+        assert stage.requests() == 1
+
+    on_stage(deed)
+
+
+def test_an_event_is_about_the_source_and_in_its_namespace() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.news.wrote(create("a"))
+        await stage.tell()
+        (event,) = stage.events()
+        about = {"apiVersion": "v1", "kind": "Secret", "namespace": "admin", "name": "db", "uid": "u1"}
+        assert event["involvedObject"] == about
+        assert (event["type"], event["reportingComponent"], event["message"]) == (
+            "Normal",
+            "samara",
+            "copied in 1 namespace: a",
+        )
+        (seen,) = stage.script.seen
+        assert (seen.path, seen.query) == ("/api/v1/namespaces/admin/events", {"fieldManager": "samara"})
+
+    on_stage(deed)
+
+
+def test_later_copies_join_the_same_event() -> None:
+    async def deed(stage: Stage) -> None:
+        for name in ("a", "b"):
+            stage.news.wrote(create(name))
+            await stage.tell()
+        assert stage.said() == [("Copied", "copied in 1 namespace: b", 2)]
+        assert [each.method for each in stage.script.seen] == ["POST", "POST", "PATCH"]
+
+    on_stage(deed)
+
+
+def test_reasons_are_told_apart() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.news.wrote(create("a"))
+        stage.news.wrote(delete("b"))
+        await stage.tell()
+        assert sorted(reason for reason, _, _ in stage.said()) == ["Copied", "Removed"]
+
+    on_stage(deed)
+
+
+def test_a_block_is_said_once_and_again_after_half_an_hour() -> None:
+    async def deed(stage: Stage) -> None:
+        for _ in range(4):
+            stage.news.planned(a_key(), Want(), blocked(["a", "b"]), None)
+            await stage.tell()
+            stage.clock.now += AGAIN / 3 - 1
+        assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b", 1)]
+        stage.clock.now += 10.0
+        stage.news.planned(a_key(), Want(), blocked(["a", "b"]), None)
+        await stage.tell()
+        assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b", 2)]
+        assert stage.events()[0]["type"] == "Warning"
+
+    on_stage(deed)
+
+
+def test_a_block_that_changes_is_said_at_once() -> None:
+    async def deed(stage: Stage) -> None:
+        for names in (["a"], ["a"], ["a", "b"]):
+            stage.news.planned(a_key(), Want(), blocked(names), None)
+            await stage.tell()
+        assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b", 2)]
+
+    on_stage(deed)
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [("conflict", "Conflict"), ("refused", "Refused"), ("not-accepted", "NotAccepted"), ("fought", "Fought")],
+)
+def test_each_reason_has_its_name(reason: str, told: str) -> None:
+    async def deed(stage: Stage) -> None:
+        stage.news.planned(a_key(), Want(), blocked(["a"], reason), None)
+        await stage.tell()
+        assert [each[0] for each in stage.said()] == [told]
+
+    on_stage(deed)
+
+
+def test_a_namespace_that_does_not_exist_yet_is_no_news() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.news.planned(a_key(), Want(), blocked(["a"], "no-namespace"), None)
+        await stage.tell()
+        assert stage.requests() == 0
+
+    on_stage(deed)
+
+
+def test_a_fault_of_the_source_is_told_until_a_whole_plan_is_without_it() -> None:
+    async def deed(stage: Stage) -> None:
+        fault = Want(faults=(Fault("Invalid", "names what cannot be a namespace"),))
+        stage.news.planned(a_key(), fault, Tally(), None)
+        stage.news.planned(a_key().part("a"), Want(), Tally(), None)
+        await stage.tell()
+        assert stage.said() == [("Invalid", "names what cannot be a namespace", 1)]
+        stage.clock.now += AGAIN + 1
+        stage.news.planned(a_key(), Want(), Tally(), None)
+        await stage.tell()
+        assert stage.said() == [("Invalid", "names what cannot be a namespace", 1)]
+
+    on_stage(deed)
+
+
+def test_a_hold_of_a_source_that_is_gone_is_told_at_its_namespace() -> None:
+    async def deed(stage: Stage) -> None:
+        holds = Holds(Brake(5, 30.0), 600.0, stage.clock)
+        holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
+        stage.cache.drop(a_key().source)
+        stage.news.planned(a_key(), Want(), Tally(), holds.held[a_key()])
+        await stage.tell()
+        (event,) = stage.events()
+        assert event["reason"] == "Held"
+        assert event["message"].startswith(
+            "8 removals are held by the brake; `samara release secret-copy/Secret/admin/db` lets them go on in 8"
+        )
+        assert event["involvedObject"]["name"] == "admin"
+        assert event["metadata"]["namespace"] == "default"
+
+    on_stage(deed)
+
+
+def test_who_changed_a_copy_finds_out_in_its_namespace() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.cache.put(a_copy("a"))
+        stage.news.put_back(create("a"), "kubectl-edit")
+        await stage.tell()
+        (event,) = stage.events()
+        assert event["message"] == "put back to what Secret admin/db says after kubectl-edit changed it"
+        assert event["metadata"]["namespace"] == "a"
+
+    on_stage(deed)
+
+
+def test_an_event_that_is_lost_stops_nothing() -> None:
+    async def run() -> None:
+        async with serving(refuses(403, "Forbidden"), cuts) as script, Client(access(script)) as client:
+            stage = Stage(client, Store(), script)
+            for name in ("a", "b"):
+                stage.news.wrote(create(name))
+                await stage.tell()
+            assert len(script.seen) == 2
+
+    asyncio.run(run())
+
+
+def test_nothing_is_sent_while_only_observing() -> None:
+    async def run() -> None:
+        async with serving(Store()) as script, Client(access(script)) as client:
+            teller = Teller(client, Clock(), silent=True)
+            teller.note(namespace_ref("a"), "Copied", {"a"}, "copied")
+            await teller.flush()
+            assert script.seen == []
+
+    asyncio.run(run())
+
+
+def test_a_very_long_message_is_cut_to_what_the_server_takes() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.news.planned(a_key(), Want(faults=(Fault("Invalid", "x" * 5000),)), Tally(), None)
+        await stage.tell()
+        assert len(stage.events()[0]["message"]) <= 1024
+
+    on_stage(deed)
+
+
+def test_what_has_not_been_said_for_long_is_forgotten_and_said_as_new() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.news.planned(a_key(), Want(), blocked(["a"]), None)
+        await stage.tell()
+        stage.clock.now += 2 * AGAIN + 1
+        await stage.tell()
+        stage.store.objects.clear()
+        stage.news.planned(a_key(), Want(), blocked(["a"]), None)
+        await stage.tell()
+        assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 1)]
+
+    on_stage(deed)

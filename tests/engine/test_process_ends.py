@@ -1,0 +1,82 @@
+"""Ways in which the process ends itself: a loop that stands still, and the crash points of tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+STANDS_STILL = """
+import asyncio, time
+from samara.engine.watchdog import Watchdog
+
+async def main():
+    asyncio.get_running_loop().create_task(Watchdog(0.4).beat())
+    await asyncio.sleep(0.01)
+    def stands_still():
+        time.sleep(30)
+    stands_still()
+
+asyncio.run(main())
+"""
+
+GOES_ROUND = """
+import asyncio
+from samara.engine.watchdog import Watchdog
+
+async def main():
+    dog = Watchdog(0.6)
+    beating = asyncio.create_task(dog.beat())
+    await asyncio.sleep(1.2)
+    assert dog.longest < 0.5, dog.longest
+    beating.cancel()
+
+asyncio.run(main())
+"""
+
+PASSES = """
+from samara.engine.crash import CrashPoints
+points = CrashPoints()
+for _ in range(4):
+    points.passed("before-write")
+    print("write", flush=True)
+    points.passed("after-write")
+"""
+
+
+def run(program: str, **env: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("SAMARA_")}
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, env={**clean, **env}, check=False
+    )
+
+
+def test_a_loop_that_stands_still_ends_the_process_and_says_where() -> None:
+    ended = run(STANDS_STILL)
+
+    assert ended.returncode == 70
+    assert ended.stderr.startswith("samara: the event loop stood still for 0.4 s")
+    assert "in stands_still" in ended.stderr
+
+
+def test_a_loop_that_goes_round_is_left_alone() -> None:
+    ended = run(GOES_ROUND)
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("point", "writes"),
+    [("before-write:1", 0), ("before-write", 0), ("after-write:1", 1), ("before-write:3", 2), ("after-write:3", 3)],
+)
+def test_a_crash_point_ends_the_process_at_its_number_without_a_word(point: str, writes: int) -> None:
+    ended = run(PASSES, SAMARA_CRASH_AT=point)
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (137, "write\n" * writes, "")
+
+
+@pytest.mark.parametrize("point", ["", "within-recreate:1", "after-write:9"])
+def test_a_point_that_is_not_reached_does_nothing(point: str) -> None:
+    assert run(PASSES, SAMARA_CRASH_AT=point).stdout == "write\n" * 4

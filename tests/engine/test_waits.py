@@ -1,0 +1,154 @@
+"""Writes that did not go through: when each is tried again."""
+
+from __future__ import annotations
+
+import pytest
+from tests.engine.parts import Clock, a_key, create, numbered
+from tests.world import at
+
+from samara.engine.apply import Outcome, Result
+from samara.engine.retry import Waits
+
+REFUSED = Result(Outcome.REFUSED, "quota")
+FAILED = Result(Outcome.FAILED, "500")
+STALE = Result(Outcome.STALE, "409")
+MOST = 900.0
+
+
+def delays(waits: Waits, clock: Clock, result: Result, times: int) -> list[float]:
+    found = []
+    for _ in range(times):
+        found.append(waits.note(create("a"), result))
+        clock.now += found[-1]
+    return found
+
+
+def test_a_refused_write_is_tried_ever_more_seldom_up_to_fifteen_minutes() -> None:
+    clock = Clock()
+    found = delays(Waits(MOST, clock), clock, REFUSED, 14)
+
+    for number, delay in enumerate(found):
+        assert min(2.0 * 2**number, MOST) * 0.8 <= delay <= min(2.0 * 2**number, MOST) * 1.2 + 0.2
+
+
+def test_the_longest_wait_is_a_setting() -> None:
+    clock = Clock()
+
+    assert max(delays(Waits(10.0, clock), clock, REFUSED, 12)) <= 12.2
+
+
+def test_a_failed_write_is_tried_again_within_half_a_minute_for_ever() -> None:
+    clock = Clock()
+    found = delays(Waits(MOST, clock), clock, FAILED, 100)
+
+    assert found[0] <= 0.24
+    assert 24.0 <= found[-1] <= 36.0
+
+
+def test_a_stale_write_is_planned_again_at_once_and_then_less_eagerly() -> None:
+    clock = Clock()
+    found = delays(Waits(MOST, clock), clock, STALE, 3)
+
+    assert found[0] == 0.0
+    assert 0.0 < found[1] < found[2]
+
+
+def test_it_waits_at_least_as_long_as_the_server_says() -> None:
+    waits = Waits(MOST, Clock())
+
+    assert waits.note(create("a"), FAILED._replace(retry_after=17.0)) == 17.0
+
+
+def test_all_refused_retries_together_are_at_most_five_per_second() -> None:
+    waits = Waits(MOST, clock := Clock())
+    times = []
+    for namespace in numbered(0, 400):
+        times.append(clock.now + waits.note(create(namespace), REFUSED))
+        clock.now += 0.001
+    times.sort()
+
+    assert all(later - sooner > 0.2 - 1e-6 for sooner, later in zip(times, times[1:], strict=False))
+    assert times[-1] < clock.now + 400 * 0.2 + 5
+
+
+def test_an_address_that_waits_long_does_not_delay_one_that_is_refused_for_the_first_time() -> None:
+    clock = Clock()
+    waits = Waits(MOST, clock)
+    delays(waits, clock, REFUSED, 10)
+    waits.note(create("a"), REFUSED)
+
+    assert waits.note(create("b"), REFUSED) < 3.0
+
+
+def test_thousands_of_refusals_are_spread_and_moments_that_have_passed_forgotten() -> None:
+    waits = Waits(MOST, clock := Clock())
+    for round_ in range(6):
+        for namespace in numbered(0, 1000):
+            waits.note(create(namespace, a_key(str(round_))), REFUSED)
+        assert waits.note(create("a"), REFUSED) > 195.0
+        clock.now += 1000.0
+
+    assert len(waits._slots) < 3500
+
+
+def test_only_the_address_that_failed_waits() -> None:
+    waits = Waits(MOST, clock := Clock())
+    delay = waits.note(create("a"), REFUSED)
+
+    held = waits.holding(at("a", "db"))
+    assert held is not None
+    assert (held.refused, held.message, held.attempts) == (True, "quota", 1)
+    assert waits.holding(at("b", "db")) is None
+    assert waits.holding(at("a", "other")) is None
+    clock.now += delay
+    assert waits.holding(at("a", "db")) is None
+
+
+def test_each_address_counts_its_own_attempts() -> None:
+    clock = Clock()
+    waits = Waits(MOST, clock)
+    delays(waits, clock, REFUSED, 6)
+
+    assert waits.note(create("a", name="other"), REFUSED) < 3.0
+
+
+def test_what_goes_through_starts_anew() -> None:
+    clock = Clock()
+    waits = Waits(MOST, clock)
+    delays(waits, clock, REFUSED, 6)
+    waits.forget(at("a", "db"))
+
+    assert waits.holding(at("a", "db")) is None
+    assert waits.note(create("a"), REFUSED) < 3.0
+
+
+def test_a_change_in_a_namespace_frees_what_waits_there() -> None:
+    waits = Waits(MOST, Clock())
+    for namespace in ("a", "b"):
+        waits.note(create(namespace), REFUSED)
+        waits.note(create(namespace, a_key("other")), REFUSED)
+
+    assert set(waits.free_namespace("a")) == {a_key().part("a"), a_key("other").part("a")}
+    assert waits.free_namespace("a") == []
+    assert waits.holding(at("a", "db")) is None
+    assert waits.holding(at("b", "db")) is not None
+
+
+def test_a_changed_source_is_free_everywhere_and_alone() -> None:
+    waits = Waits(MOST, Clock())
+    for namespace in ("a", "b"):
+        waits.note(create(namespace), REFUSED)
+        waits.note(create(namespace, a_key("other")), REFUSED)
+    waits.free_source(a_key().source)
+
+    assert [waits.holding(at(namespace, "db")) for namespace in ("a", "b")] == [None, None]
+    assert all(waits.holding(at(namespace, "other")) for namespace in ("a", "b"))
+
+
+@pytest.mark.parametrize("namespace", ["a", "nobody"])
+def test_forgetting_what_does_not_wait_is_no_fault(namespace: str) -> None:
+    waits = Waits(MOST, Clock())
+    waits.note(create("a"), REFUSED)
+    waits.forget(at(namespace, "unheard-of"))
+
+    assert waits.holding(at("a", "db")) is not None

@@ -1,0 +1,443 @@
+"""The cache answers every question as a naive copy of it does, after any order of events."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tests import toys
+from tests.engine.parts import a_copy, a_key, a_namespace, a_source, an_object
+from tests.world import World, at, secret
+
+from samara.core.match import Names
+from samara.core.model import MANAGER, NAMESPACE, SECRET, Key, Kind, Object, Owned, Ref, namespace_ref
+from samara.core.table import Table
+from samara.core.want import UNREAD, Places
+from samara.dialects import secret_copy
+from samara.dialects.secret_copy import FROM, ORIGIN, TARGETS
+from samara.kube.cache import Cache, Change, trace
+from samara.kube.codec import Codec
+
+TABLE = Table((secret_copy.dialect("admin"), toys.fetch()))
+KINDS = (NAMESPACE, SECRET, toys.FETCH)
+
+
+@dataclass
+class Naive:
+    """What a cache knows, in one dictionary: an object, or None where only the address is known."""
+
+    known_of: dict[Ref, Object | None] = field(default_factory=dict)
+    tombs: dict[Ref, str] = field(default_factory=dict)
+    listed: set[Kind] = field(default_factory=set)
+
+    # the questions of a plan, answered by scanning
+
+    def get(self, ref: Ref) -> Object | None:
+        return self.known_of.get(ref)
+
+    def taken(self, ref: Ref) -> bool:
+        return ref in self.known_of and self.known_of[ref] is None
+
+    def held(self) -> list[Object]:
+        return [obj for obj in self.known_of.values() if obj is not None]
+
+    def all(self, kind: Kind) -> list[Object]:
+        return [obj for obj in self.held() if obj.ref.kind == kind]
+
+    def namespaces(self, listed: Names | None = None) -> Iterable[str]:
+        return listed.legal if listed is not None else [obj.ref.name for obj in self.all(NAMESPACE)]
+
+    def keys(self) -> list[Key]:
+        return [key for obj in self.held() for key in TABLE.sources(obj, self)]
+
+    def sources(self, dialect: str) -> list[Ref]:
+        return [key.source for key in self.keys() if key.dialect == dialect]
+
+    def copies_of(self, key: Key) -> list[Object]:
+        mine = [obj for obj in self.held() if TABLE.owner(obj, self) == key.whole]
+        return [obj for obj in mine if key.slice in (None, obj.ref.namespace)]
+
+    def claims(self, kind: Kind, name: str) -> list[Key]:
+        return [key for key in self.keys() if TABLE[key.dialect].places(key.source, self) == Places(kind, name)]
+
+    def known(self, kind: Kind) -> bool:
+        return kind in self.listed
+
+    def value(self, path: str) -> object:
+        return UNREAD
+
+    # what happens
+
+    def put(self, obj: Object) -> bool:
+        old = self.get(obj.ref)
+        if self.tombs.get(obj.ref) == obj.uid or (old is not None and old.version >= obj.version):
+            return False
+        if old is not None and old.uid == obj.uid:
+            obj = replace(obj, made=obj.made or old.made)
+        self.known_of[obj.ref] = obj
+        self._forget_what_nobody_claims()
+        return True
+
+    def drop(self, ref: Ref, version: int | None = None) -> bool:
+        old = self.get(ref)
+        if old is not None and version is not None and old.version > version:
+            return False
+        self.tombs.pop(ref, None)
+        self.known_of.pop(ref, None)
+        self._forget_what_nobody_claims()
+        return True
+
+    def bury(self, obj: Object) -> None:
+        held = self.get(obj.ref)
+        if held is not None and held.uid == obj.uid:
+            self.drop(obj.ref)
+            self.tombs[obj.ref] = obj.uid
+
+    def relisted(self, kind: Kind, present: set[Ref], version: int) -> None:
+        self.tombs = {ref: uid for ref, uid in self.tombs.items() if ref.kind != kind}
+        for ref, obj in list(self.known_of.items()):
+            if ref.kind == kind and ref not in present and (obj is None or obj.version <= version):
+                self.drop(ref)
+        for ref in present:
+            self.known_of.setdefault(ref, None)
+        self.listed.add(kind)
+
+    def _forget_what_nobody_claims(self) -> None:
+        for obj in self.held():
+            kept = obj.ref.kind == NAMESPACE or TABLE.owner(obj, self) or any(TABLE.sources(obj, self))
+            if not kept and not self.claims(obj.ref.kind, obj.ref.name):
+                self.known_of[obj.ref] = None
+
+
+SPOTS = [at(namespace, name) for namespace in ("admin", "a", "b") for name in ("x", "y")]
+ASKS = [at(namespace, name, toys.FETCH) for namespace in ("a", "b") for name in ("x", "y")]
+REFS = [*SPOTS, *ASKS, *map(namespace_ref, ("admin", "a", "b"))]
+
+WORDS = [
+    {},
+    {"note": "theirs"},
+    {TARGETS: ""},
+    {TARGETS: "a"},
+    {ORIGIN: "admin/x"},
+    {ORIGIN: "admin/y"},
+    {toys.FETCHED: "a"},
+    {toys.FETCHED: "b"},
+    {ORIGIN: "admin/x", toys.FETCHED: "b"},
+]
+
+
+def ids(objects: Iterable[Object]) -> set[tuple[Ref, str, int, bool]]:
+    return {(obj.ref, obj.uid, obj.version, obj.made) for obj in objects}
+
+
+class CacheAgainstNaive(RuleBasedStateMachine):
+    """Few addresses and few versions, so that everything collides: stale news, new uids, claims that come and go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache, self.naive = Cache(TABLE), Naive()
+        self.version = 0
+
+    def _version(self, back: int) -> int:
+        self.version += 1
+        return max(1, self.version - back)
+
+    @rule(
+        ref=st.sampled_from(REFS),
+        words=st.sampled_from(WORDS),
+        uid=st.sampled_from(["u1", "u1", "u2"]),
+        back=st.sampled_from([0, 0, 0, 1, 4]),
+        made=st.booleans(),
+    )
+    def put(self, ref: Ref, words: dict[str, str], uid: str, back: int, made: bool) -> None:
+        obj = an_object(ref, self._version(back), uid=uid, annotations=words, made=made, content=secret("one"))
+        old, new = self.naive.get(ref), self.naive.put(obj)
+        self._told(self.cache.put(obj), ref, old, new)
+
+    @rule(ref=st.sampled_from(REFS), back=st.sampled_from([None, 0, 0, 2]))
+    def drop(self, ref: Ref, back: int | None) -> None:
+        version = None if back is None else self._version(back)
+        old, new = self.naive.get(ref), self.naive.drop(ref, version)
+        self._told(self.cache.drop(ref, version), ref, old, new)
+
+    def _told(self, change: Change | None, ref: Ref, old: Object | None, is_news: bool) -> None:
+        assert (change is not None) == is_news
+        if change is not None:
+            assert (change.ref, change.new) == (ref, self.cache.get(ref))
+            assert ids(filter(None, [change.old])) == ids(filter(None, [old]))
+
+    @rule(ref=st.sampled_from(SPOTS), uid=st.sampled_from(["u1", "u2"]))
+    def bury(self, ref: Ref, uid: str) -> None:
+        obj = an_object(ref, 1, uid=uid)
+        self.cache.bury(obj)
+        self.naive.bury(obj)
+
+    @rule(ref=st.sampled_from(SPOTS))
+    def pass_by(self, ref: Ref) -> None:
+        if not self.cache.matters(ref):  # as the watch does
+            self.cache.pass_by(ref)
+            self.naive.known_of[ref] = None
+
+    @rule(ref=st.sampled_from(SPOTS))
+    def absent(self, ref: Ref) -> None:
+        if self.cache.taken(ref):
+            self.cache.absent(ref)
+            del self.naive.known_of[ref]
+
+    @rule(kind=st.sampled_from(KINDS), present=st.sets(st.sampled_from(REFS)), back=st.sampled_from([0, 0, 3]))
+    def relist(self, kind: Kind, present: set[Ref], back: int) -> None:
+        seen = {ref for ref in present if ref.kind == kind}
+        version = self._version(back)
+        before = {ref for ref in REFS if self.naive.get(ref) is not None}
+        self.naive.relisted(kind, seen, version)
+        changes = self.cache.relisted(kind, set(map(trace, seen)), version)
+        gone = {ref for ref in before if ref.kind == kind and ref not in self.naive.known_of}
+        assert {change.ref for change in changes} == gone
+        assert all(change.old is not None and change.new is None for change in changes)
+
+    @invariant()
+    def every_answer_is_the_same(self) -> None:
+        for ref in REFS:
+            assert ids(filter(None, [self.cache.get(ref)])) == ids(filter(None, [self.naive.get(ref)]))
+            assert self.cache.taken(ref) == self.naive.taken(ref)
+            claimed = bool(self.naive.claims(ref.kind, ref.name))
+            assert self.cache.matters(ref) == (
+                ref.kind == NAMESPACE or self.naive.get(ref) is not None or claimed
+            )
+        for kind in KINDS:
+            assert ids(self.cache.all(kind)) == ids(self.naive.all(kind))
+            assert self.cache.known(kind) == self.naive.known(kind)
+            for name in ("x", "y", "a"):
+                assert set(self.cache.claims(kind, name)) == set(self.naive.claims(kind, name))
+        assert sorted(self.cache.namespaces()) == sorted(self.naive.namespaces())
+
+    @invariant()
+    def sources_and_copies_are_the_same(self) -> None:
+        owners = {owner for obj in self.naive.held() if (owner := TABLE.owner(obj, self.naive)) is not None}
+        assert set(self.cache.marked()) == owners
+        for dialect in TABLE.dialects:
+            assert sorted(self.cache.sources(dialect.name)) == sorted(self.naive.sources(dialect.name))
+            for ref in (*SPOTS, *ASKS):
+                key = Key(dialect.name, ref)
+                copies = self.naive.copies_of(key)
+                assert ids(self.cache.copies_of(key)) == ids(copies)
+                assert self.cache.count(key) == len({obj.ref.namespace for obj in copies})
+                for namespace in ("a", "b"):
+                    part = key.part(namespace)
+                    assert ids(self.cache.copies_of(part)) == ids(self.naive.copies_of(part))
+
+    @invariant()
+    def only_what_is_ours_is_held_with_its_bytes(self) -> None:
+        for obj in self.cache.all(SECRET):
+            ours = TABLE.owner(obj, self.cache) is not None or any(TABLE.sources(obj, self.cache))
+            assert all((each.raw is not None) == ours for each in obj.content.fields)
+
+
+TestCacheAgainstNaive = CacheAgainstNaive.TestCase
+TestCacheAgainstNaive.settings = settings(max_examples=40, stateful_step_count=25)
+
+
+def filled(*objects: Object) -> Cache:
+    cache = Cache(TABLE)
+    for obj in objects:
+        cache.put(obj)
+    return cache
+
+
+@given(st.permutations([*range(6)]))
+def test_it_agrees_with_the_world_of_the_other_tests(order: list[int]) -> None:
+    world = World(TABLE)
+    for name in ("admin", "a", "b"):
+        world.namespace(name)
+    world.put(at("admin", "x"), secret("one"), annotations={TARGETS: "a,b"})
+    world.put(at("a", "x"), secret("one"), MANAGER, annotations={ORIGIN: "admin/x"}, labels={FROM: "admin-x"})
+    world.put(at("b", "x", toys.FETCH), annotations={toys.PATH: "p", toys.INTO: "a"})
+    there = list(world.objects.values())
+    cache = filled(*(there[number] for number in order))
+
+    for key in (a_key("x"), Key("fetch", at("b", "x", toys.FETCH))):
+        assert ids(cache.copies_of(key)) == ids(world.copies_of(key))
+        assert set(cache.sources(key.dialect)) == set(world.sources(key.dialect))
+    assert set(cache.claims(SECRET, "x")) == set(world.claims(SECRET, "x"))
+    assert all(ids(cache.all(kind)) == ids(world.all(kind)) for kind in KINDS)
+
+
+# single rules, by name
+
+
+def test_stale_news_is_no_news() -> None:
+    cache = filled(new := a_copy("a", "x", version=7))
+
+    assert cache.put(a_copy("a", "x", version=6)) is None
+    assert cache.put(a_copy("a", "x", version=7)) is None
+    assert cache.drop(at("a", "x"), 6) is None
+    assert cache.get(at("a", "x")) is new
+    assert [cache.is_news(at("a", "x"), version) for version in (6, 7, 8)] == [False, False, True]
+
+
+def test_what_we_deleted_is_not_brought_back_by_old_news() -> None:
+    cache = filled(copy := a_copy("a", "x"))
+    cache.bury(copy)
+
+    assert cache.put(replace(copy, version=9)) is None
+    assert cache.get(copy.ref) is None
+    assert cache.put(a_copy("a", "x", version=10, uid="new")) is not None
+
+
+def test_after_the_watch_has_told_of_our_delete_the_place_is_free() -> None:
+    cache = filled(copy := a_copy("a", "x"))
+    cache.bury(copy)
+    cache.drop(copy.ref, 9)
+
+    assert cache.put(replace(copy, version=10)) is not None
+
+
+def test_what_was_made_anew_by_others_is_not_buried() -> None:
+    cache = filled(a_copy("a", "x", version=5, uid="new"))
+
+    assert cache.bury(a_copy("a", "x", uid="old")) is None
+    assert cache.get(at("a", "x")) is not None
+
+
+def test_a_copy_without_its_marks_is_still_known_as_made_by_us() -> None:
+    cache = filled(a_source("x"), a_copy("a", "x"))
+    stripped = an_object(at("a", "x"), 2, uid="uid of a/x")
+    cache.put(stripped)
+
+    found = cache.get(at("a", "x"))
+    assert found is not None
+    assert found.made
+    assert list(cache.copies_of(a_key("x"))) == []
+    cache.put(an_object(at("a", "x"), 3, uid="another"))
+    found = cache.get(at("a", "x"))
+    assert found is not None
+    assert not found.made
+
+
+def test_a_foreign_object_is_sealed_while_its_place_is_claimed_and_a_trace_after() -> None:
+    cache = filled(a_source("x"), an_object(at("a", "x"), content=secret("theirs")))
+    found = cache.get(at("a", "x"))
+    assert found is not None
+    assert found.content == secret("theirs")
+    assert [each.raw for each in found.content.fields] == [None, None]
+    cache.drop(at("admin", "x"))
+
+    assert cache.get(at("a", "x")) is None
+    assert cache.taken(at("a", "x"))
+
+
+def test_what_was_looked_at_stays_known_while_its_source_changes() -> None:
+    """Else every change of a source would read every conflict anew."""
+    cache = filled(a_source("x"), an_object(at("a", "x"), content=secret("theirs")))
+    cache.put(a_source("x", version=2))
+
+    assert cache.get(at("a", "x")) is not None
+
+
+def test_missed_deletions_are_made_up_at_the_end_of_a_list() -> None:
+    cache = filled(a_source("x"), a_copy("a", "x"), a_copy("b", "x"))
+    cache.pass_by(at("b", "theirs"))
+    changes = cache.relisted(SECRET, {trace(at("admin", "x")), trace(at("b", "x"))})
+
+    assert [(change.ref, change.new) for change in changes] == [(at("a", "x"), None)]
+    assert [obj.ref.namespace for obj in cache.copies_of(a_key("x"))] == ["b"]
+    assert not cache.taken(at("b", "theirs"))
+
+
+def test_what_is_newer_than_a_list_is_not_missed_by_it() -> None:
+    cache = filled(a_copy("a", "x", version=11))
+
+    assert cache.relisted(SECRET, set(), 10) == []
+    assert cache.get(at("a", "x")) is not None
+
+
+def test_rivals_are_named_when_a_source_comes_changes_or_goes() -> None:
+    fetch = an_object(at("a", "x", toys.FETCH), annotations={toys.PATH: "p", toys.INTO: "b"})
+    cache = filled(fetch)
+    rival = (Key("fetch", fetch.ref),)
+    came, changed, went = cache.put(a_source("x")), cache.put(a_source("x", version=2)), cache.drop(at("admin", "x"))
+
+    assert [change and change.rivals for change in (came, changed, went)] == [rival, rival, rival]
+    assert list(cache.claims(SECRET, "x")) == list(rival)
+
+
+def test_an_answer_the_watch_has_told_of_already_is_past() -> None:
+    cache = filled()
+    cache.stores[SECRET].version = 10
+
+    assert [cache.is_past(SECRET, version) for version in (9, 10, 11)] == [True, True, False]
+    assert not cache.is_past(NAMESPACE, 9)
+
+
+def test_an_unknown_kind_is_not_known_and_holds_nothing() -> None:
+    other = Kind("", "v1", "ConfigMap", "configmaps")
+
+    assert not filled().known(other)
+    assert filled().get(at("a", "x", other)) is None
+
+
+# memory
+
+
+def wire(number: int) -> bytes:
+    """A copy as the server sends it."""
+    ours = {"f:data": {}, "f:metadata": {"f:annotations": {f"f:{ORIGIN}": {}}, "f:labels": {f"f:{FROM}": {}}}}
+    meta = {
+        "name": "db",
+        "namespace": f"namespace-{number:05}",
+        "uid": f"0b5f3a52-1111-4222-8333-{number:012}",
+        "resourceVersion": str(1_000_000 + number),
+        "creationTimestamp": "2026-11-15T10:00:00Z",
+        "labels": {FROM: "admin-db"},
+        "annotations": {ORIGIN: "admin/db"},
+        "managedFields": [{"manager": MANAGER, "operation": "Update", "time": "2026-11-15T10:00:00Z", "fieldsV1": ours}],
+    }
+    return json.dumps({"metadata": meta, "data": {"password": "x" * 1024}, "type": "Opaque"}).encode()
+
+
+def test_ten_thousand_copies_share_one_content_and_cost_little_each() -> None:
+    codec, cache, many = Codec(frozenset({MANAGER})), filled(), 10_000
+    wires = list(map(wire, range(many)))
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for raw in wires:
+            cache.put(codec.object(SECRET, raw))
+        each = (tracemalloc.get_traced_memory()[0] - before) / many
+    finally:
+        tracemalloc.stop()
+
+    copies = list(cache.copies_of(a_key()))
+    assert len(copies) == many
+    assert len({id(obj.content) for obj in copies}) == 1
+    assert len({id(obj.annotations) for obj in copies}) == 1
+    assert copies[0].ours == {Owned(MANAGER, "annotations", ORIGIN), Owned(MANAGER, "labels", FROM)}
+    assert each < 900, f"{each:.0f} bytes per copy"
+
+
+def test_an_unrelated_object_costs_a_trace() -> None:
+    cache, many = filled(a_namespace("a")), 10_000
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for number in range(many):
+            cache.pass_by(at("a", f"theirs-{number}"))
+        each = (tracemalloc.get_traced_memory()[0] - before) / many
+    finally:
+        tracemalloc.stop()
+
+    assert cache.taken(at("a", "theirs-7"))
+    assert each < 120, f"{each:.0f} bytes per object"
+
+
+@pytest.mark.parametrize("listed", [None, Names(("b", "zz"), (), frozenset({"b", "zz"}))])
+def test_a_list_of_namespaces_is_answered_as_it_is_written(listed: Names | None) -> None:
+    cache = filled(a_namespace("a"), a_namespace("b"))
+
+    assert tuple(cache.namespaces(listed)) == (("a", "b") if listed is None else ("b", "zz"))

@@ -1,0 +1,325 @@
+"""Requests: what is sent, what an error means, and that nothing is sent twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from aiohttp import web
+from tests.kube.scripted import Answer, Script, access, cuts, hangs, refuses, says, serving, streams
+from tests.world import at
+
+from samara import __version__
+from samara.core.model import NAMESPACE, SECRET, Kind, namespace_ref
+from samara.kube import errors
+from samara.kube.client import APPLY_PATCH, JSON, MERGE_PATCH, Client, address, collection
+from samara.kube.credentials import Headers
+from samara.kube.errors import ApiError, Conflict, ServerFault, Unauthorized, Unreachable
+
+TOKEN = "canary-token-4711"
+VALUE = "canary-value-4711"
+OK = says({"ok": True})
+PATH = "/api/v1/namespaces/a/secrets/db"
+
+
+@dataclass
+class Renewed:
+    """Credentials that are new after each refusal."""
+
+    forgotten: int = 0
+
+    async def headers(self) -> Headers:
+        return [("Authorization", f"Bearer {TOKEN}-{self.forgotten}")]
+
+    def forget(self) -> None:
+        self.forgotten += 1
+
+
+def with_server(deed: Callable[[Client, Script], Awaitable[None]], *answers: Answer, timeout: float = 30.0) -> Renewed:
+    credentials = Renewed()
+
+    async def run() -> None:
+        async with serving(*answers) as script, Client(access(script, credentials), timeout) as client:
+            await deed(client, script)
+
+    asyncio.run(run())
+    return credentials
+
+
+def error_of(*answers: Answer, method: str = "GET", body: bytes | None = None, timeout: float = 30.0) -> errors.SamaraError:
+    found: list[errors.SamaraError] = []
+
+    async def deed(client: Client, script: Script) -> None:
+        with pytest.raises(errors.SamaraError) as raised:
+            await client.request(method, PATH, body)
+        found.append(raised.value)
+
+    with_server(deed, *answers, timeout=timeout)
+    return found[0]
+
+
+# addresses
+
+
+def test_paths_are_those_of_the_api() -> None:
+    lease = Kind("coordination.k8s.io", "v1", "Lease", "leases")
+
+    assert collection(SECRET) == "/api/v1/secrets"
+    assert collection(SECRET, "a") == "/api/v1/namespaces/a/secrets"
+    assert collection(lease, "a") == "/apis/coordination.k8s.io/v1/namespaces/a/leases"
+    assert collection(NAMESPACE) == "/api/v1/namespaces"
+    assert address(at("a", "db")) == "/api/v1/namespaces/a/secrets/db"
+    assert address(namespace_ref("a"), "status") == "/api/v1/namespaces/a/status"
+
+
+# what is sent
+
+
+def test_every_request_says_who_we_are_and_wants_plain_bytes() -> None:
+    async def deed(client: Client, script: Script) -> None:
+        await client.get(PATH)
+        await client.request("PUT", PATH, b"{}", params={"fieldManager": "samara"})
+        await client.request("PATCH", PATH, b"{}", content_type=MERGE_PATCH)
+        await client.request("PATCH", PATH, b"{}", content_type=APPLY_PATCH)
+        async with client.stream(PATH, {"watch": "1"}) as content:
+            await content.read()
+        for seen in script.seen:
+            assert seen.headers["User-Agent"] == f"samara/{__version__}"
+            assert seen.headers["Accept-Encoding"] == "identity"
+            assert seen.headers["Accept"] == JSON
+            assert seen.headers["Authorization"] == f"Bearer {TOKEN}-0"
+        types = [seen.headers.get("Content-Type") for seen in script.seen]
+        assert types[1:4] == [JSON, MERGE_PATCH, APPLY_PATCH]
+        assert [seen.query for seen in script.seen] == [{}, {"fieldManager": "samara"}, {}, {}, {"watch": "1"}]
+
+    with_server(deed, OK)
+
+
+def test_the_body_goes_out_as_it_is() -> None:
+    async def deed(client: Client, script: Script) -> None:
+        sent = b'{"data":{"k":"' + b"x" * (2**20 - 100) + b'"}}'
+        assert json.loads(await client.request("POST", "/api/v1/namespaces/a/secrets", sent)) == {"ok": True}
+        assert script.seen[0].body == sent
+
+    with_server(deed, OK)
+
+
+def test_a_continue_token_survives_the_way() -> None:
+    async def deed(client: Client, script: Script) -> None:
+        token = "eyJ2IjoibWV0YS5rOHMuaW8vdjEi+/=&x=1 é"
+        await client.get("/api/v1/secrets", {"limit": "500", "continue": token})
+        assert script.seen[0].query == {"limit": "500", "continue": token}
+
+    with_server(deed, OK)
+
+
+# what an error means
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "kind"),
+    [
+        (400, "BadRequest", errors.ApiError),
+        (403, "Forbidden", errors.Forbidden),
+        (404, "NotFound", errors.NotFound),
+        (409, "Conflict", errors.Conflict),
+        (409, "AlreadyExists", errors.AlreadyExists),
+        (410, "Expired", errors.Gone),
+        (413, "RequestEntityTooLarge", errors.ApiError),
+        (422, "Invalid", errors.Invalid),
+        (429, "TooManyRequests", errors.TooMany),
+        (500, "InternalError", errors.ServerFault),
+        (503, "ServiceUnavailable", errors.ServerFault),
+        (504, "Timeout", errors.ServerFault),
+        (302, "", errors.ApiError),
+        (418, "", errors.ApiError),
+    ],
+)
+def test_a_status_is_an_error_of_its_kind(status: int, reason: str, kind: type[ApiError]) -> None:
+    found = error_of(refuses(status, reason, "because"))
+
+    assert type(found) is kind
+    assert isinstance(found, ApiError)
+    assert found.status == status
+    assert "because" in str(found)
+
+
+def test_a_redirect_is_not_followed() -> None:
+    async def deed(client: Client, script: Script) -> None:
+        with pytest.raises(ApiError):
+            await client.get(PATH)
+        assert len(script.seen) == 1
+
+    with_server(deed, says(b"", 302, Location="/elsewhere"), OK)
+
+
+@pytest.mark.parametrize(
+    ("answer", "wait"),
+    [
+        (says({"message": "slow"}, 429, Retry_After="7"), 7.0),
+        (says({"details": {"retryAfterSeconds": 3}}, 503), 3.0),
+        (says({"details": {"retryAfterSeconds": 3}}, 503, Retry_After="9"), 9.0),
+        (says({}, 429), None),
+        (says({}, 429, Retry_After="Wed, 21 Oct 2026 07:28:00 GMT"), None),
+        (says({}, 429, Retry_After="-1"), None),
+        (says({}, 429, Retry_After="soon"), None),
+    ],
+)
+def test_the_wait_that_the_server_asks_for_is_known(answer: Answer, wait: float | None) -> None:
+    found = error_of(answer)
+
+    assert isinstance(found, ApiError)
+    assert found.retry_after == wait
+
+
+def test_a_terminating_namespace_is_known_by_its_cause() -> None:
+    cause = {"reason": "NamespaceTerminating", "message": "namespace a is being terminated", "field": "metadata.namespace"}
+    found = error_of(refuses(403, "Forbidden", "unable to create", causes=[cause]))
+
+    assert isinstance(found, errors.Forbidden)
+    assert found.terminating
+
+
+def test_an_error_that_comes_in_pieces_is_read_to_its_end() -> None:
+    text = json.dumps({"kind": "Status", "reason": "AlreadyExists", "message": "there"}).encode()
+
+    async def in_pieces(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(status=409, headers={"Content-Length": str(len(text))})
+        await response.prepare(request)
+        for index in range(0, len(text), 20):
+            await response.write(text[index : index + 20])
+            await asyncio.sleep(0.002)  # so that each piece is a packet of its own
+        return response
+
+    assert type(error_of(in_pieces)) is errors.AlreadyExists
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>502</html>", b"\xff\xfe", b"[]", b'"x"', b"upstream connect error\nmore"])
+def test_an_error_without_a_status_is_an_error_too(body: bytes) -> None:
+    found = error_of(says(body, 502))
+
+    assert type(found) is ServerFault
+    assert "\n" not in str(found)
+
+
+def test_an_endless_error_is_not_read_to_its_end() -> None:
+    found = error_of(says(b"x" * 2**22, 500))
+
+    assert len(str(found)) < 1000
+
+
+# no answer
+
+
+def test_a_server_that_does_not_answer_in_time_is_unreachable() -> None:
+    found = error_of(hangs, timeout=0.1)
+
+    assert type(found) is Unreachable
+    assert str(found).endswith("timed out")
+
+
+def test_an_answer_that_stalls_is_unreachable() -> None:
+    assert type(error_of(streams(b'{"half":'), timeout=0.1)) is Unreachable
+
+
+@pytest.mark.parametrize("answer", [cuts, streams(b'{"half":', end="cut")])
+def test_a_connection_that_is_cut_is_unreachable(answer: Answer) -> None:
+    assert type(error_of(answer)) is Unreachable
+
+
+def test_nobody_at_the_address_is_unreachable() -> None:
+    async def run() -> None:
+        async with serving(OK) as script:
+            gone = access(script)
+        async with Client(gone) as client:
+            with pytest.raises(Unreachable, match="no answer from http://127.0.0.1"):
+                await client.get(PATH)
+
+    asyncio.run(run())
+
+
+def test_a_stream_that_is_cut_is_unreachable() -> None:
+    async def deed(client: Client, script: Script) -> None:
+        with pytest.raises(Unreachable):
+            async with client.stream(PATH, {"watch": "1"}) as content:
+                await content.read()
+
+    with_server(deed, streams({"type": "ADDED"}, end="cut"))
+
+
+# nothing twice
+
+
+def test_after_a_401_new_credentials_are_tried_once() -> None:
+    async def deed(client: Client, script: Script) -> None:
+        assert json.loads(await client.request("POST", PATH, b"{}")) == {"ok": True}
+        assert [seen.headers["Authorization"][-1] for seen in script.seen] == ["0", "1"]
+        assert [seen.body for seen in script.seen] == [b"{}", b"{}"]
+
+    assert with_server(deed, refuses(401, "Unauthorized"), OK).forgotten == 1
+
+
+def test_a_second_401_is_an_error() -> None:
+    async def deed(client: Client, script: Script) -> None:
+        with pytest.raises(Unauthorized):
+            await client.get(PATH)
+        assert len(script.seen) == 2
+
+    with_server(deed, refuses(401, "Unauthorized"))
+
+
+def test_a_watch_gets_new_credentials_too() -> None:
+    async def deed(client: Client, script: Script) -> None:
+        async with client.stream(PATH, {"watch": "1"}) as content:
+            assert await content.read() == b'{"ok": true}'
+
+    with_server(deed, refuses(401, "Unauthorized"), OK)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize(
+    "answer", [refuses(409, "Conflict"), refuses(429), refuses(500), refuses(503), refuses(403), hangs, cuts]
+)
+def test_nothing_else_is_sent_twice(method: str, answer: Answer) -> None:
+    async def deed(client: Client, script: Script) -> None:
+        await client.get(PATH)  # so that the connection is one that was used before
+        with pytest.raises(errors.SamaraError):
+            await client.request(method, PATH, None if method == "GET" else b"{}", timeout=0.2)
+        assert [seen.method for seen in script.seen] in (["GET", method], ["GET"])
+
+    with_server(deed, OK, answer, OK)
+
+
+# no secrets
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        refuses(422, "Invalid", f'Secret "db" is invalid: data[k]: Invalid value: "{VALUE}": must be short'),
+        refuses(422, "Invalid", "x", causes=[{"message": f'Invalid value: "{VALUE}"', "field": "data"}]),
+        refuses(400, "BadRequest", f"json: cannot decode, error found in #10 byte of ...|{VALUE}|..."),
+        refuses(401, "Unauthorized", "token eyJhbGciOi.eyJzdWIiOi.c2lnbmF0dXJl is expired"),
+        says(json.dumps({"data": {"k": VALUE}}).encode(), 502),
+        says(f"<html>{VALUE}</html>".encode(), 502),
+        cuts,
+        hangs,
+    ],
+)
+def test_no_secret_is_in_any_error(answer: Answer) -> None:
+    body = json.dumps({"data": {"k": VALUE}}).encode()
+    found: Any = error_of(answer, answer, method="POST", body=body, timeout=0.3)
+    shown = [repr(found), str(found), repr(found.__cause__), repr(getattr(found, "causes", ""))]
+
+    for text in shown:
+        assert VALUE not in text
+        assert TOKEN not in text
+        assert "c2lnbmF0dXJl" not in text
+
+
+def test_a_conflict_can_be_told_from_a_place_that_is_taken() -> None:
+    assert not isinstance(error_of(refuses(409, "AlreadyExists")), Conflict)

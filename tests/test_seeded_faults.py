@@ -1,0 +1,13 @@
+"""The pure suite notices every fault that is seeded into the core."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_every_seeded_fault_is_caught() -> None:
+    command = (sys.executable, "-m", "tests.seeded_faults")
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
