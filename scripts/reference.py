@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -49,20 +50,12 @@ def _families() -> Iterator[tuple[str, str, str, str]]:
 
 
 async def _collected() -> list[Any]:
+    """The families of an operator that has nothing to count."""
     clock = asyncio.get_running_loop().time
-    nothing = Sources(
-        table=app.table_of(Settings()),
-        tallies={},
-        queue=Queue(clock),
-        meter=Meter(),
-        holds=Holds(None, 0.0, clock),
-        watches=(),
-        leading=lambda: False,
-        synced=lambda: False,
-        orphans=lambda dialect: 0,
-        sources=lambda dialect: (),
-    )
-    return list(Metrics(nothing).collect())
+    parts: dict[str, Any] = {each.name: lambda *about: 0 for each in fields(Sources)}
+    parts |= {"table": app.table_of(Settings()), "tallies": {}, "watches": (), "sources": lambda dialect: ()}
+    parts |= {"queue": Queue(clock), "meter": Meter(), "holds": Holds(None, 0.0, clock)}
+    return list(Metrics(Sources(**parts)).collect())
 
 
 PAGES: dict[str, Callable[[], str]] = {"settings.md": settings, "commands.md": commands, "metrics.md": metrics}

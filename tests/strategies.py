@@ -57,7 +57,10 @@ def worlds(draw: st.DrawFn) -> World:
         _home(draw, world, name)
         for namespace in OTHERS:
             _fetch(draw, world, namespace, name)
-            _occupant(draw, world, at(namespace, name))
+            if namespace == "a" and draw(st.booleans()):
+                _chain(draw, world, at(namespace, name))
+            else:
+                _occupant(draw, world, at(namespace, name))
     _bystanders(draw, world)
     return world
 
@@ -103,6 +106,12 @@ def _fetch(draw: st.DrawFn, world: World, namespace: str, name: str) -> None:
     goes = draw(st.booleans())
     if finalizers and goes:
         world.delete(ref)
+
+
+def _chain(draw: st.DrawFn, world: World, ref: Ref) -> None:
+    if namespace_ref(ref.namespace) in world.objects:
+        created = draw(st.sampled_from(("2025", "2026")))
+        world.put(ref, draw(contents()), annotations={toys.CHAIN: "yes"}, labels={"tier": "1"}, created=created)
 
 
 def marks_of(ref: Ref) -> dict[str, tuple[dict[str, str], dict[str, str]]]:

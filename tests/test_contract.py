@@ -150,6 +150,28 @@ def _is_kept(ref: Ref, key: Key, world: World) -> bool:
 
 
 @given(strategies.worlds(), strategies.rules())
+def test_a_conflict_has_a_cause_that_can_be_seen(world: World, rules: Rules) -> None:
+    settle(world, rules)
+    plans = {key: plan_of(key, world, rules) for key in world.asking()}
+    for key, planned in plans.items():
+        for ref in [blocked.ref for blocked in planned.blocked if blocked.reason == "conflict"]:
+            have = world.objects.get(ref)
+            rivals = [other for other in plans if other != key and _stands(plans[other], ref)]
+            assert rivals or (have is not None and (have.deleting or not _is_ours(have, key, world)))
+
+
+def _stands(planned: Plan, ref: Ref) -> bool:
+    """True where a plan wants a place and nothing but somebody else's claim or object keeps it away."""
+    barred = {each.ref for each in planned.blocked if each.reason in ("refused", "not-accepted", "no-namespace")}
+    return ref in planned.wanted and ref not in barred
+
+
+def _is_ours(have: Object, key: Key, world: World) -> bool:
+    marked = world.table[key.dialect].origin(have, world) == key.source
+    return marked or (have.made and RELEASED not in have.annotations)
+
+
+@given(strategies.worlds(), strategies.rules())
 def test_marks_and_asks_are_never_copied(world: World, rules: Rules) -> None:
     words = world.table.words | {ADOPTED, RELEASED, PAUSED, IGNORE, ACCEPT}
     for write in settle(world, rules):

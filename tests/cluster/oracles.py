@@ -105,7 +105,7 @@ class Judge:
                 for address in self._places(source, namespaces):
                     wanted.add(address)
                     self._place(picture, source, address, namespaces, secrets, made)
-        for address, secret in secrets.items():
+        for address in secrets:
             if address not in wanted and address[0] != stage.expect.home:
                 self._unwanted(picture, address, namespaces, secrets, made)
         return picture

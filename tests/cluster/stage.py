@@ -23,6 +23,8 @@ ORIGIN = "secret-copy/origin"
 FROM = "secret-copy/from"
 HOME = "admin"
 USER = "samara"
+SECOND = "samara-2"
+"""A second operator may run under a name of its own, so that the audit log tells the two apart."""
 OWN = "default"
 """The operator's own namespace: lease and holds."""
 SYSTEM = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
@@ -55,7 +57,7 @@ def prepare(cluster: Devcluster) -> None:
     """Gives the operator's user exactly the rights of rule 12."""
     api = Api(cluster.url, cluster._credentials.admin_context())
     rbac = "/apis/rbac.authorization.k8s.io/v1"
-    subject = [{"kind": "User", "name": USER, "apiGroup": "rbac.authorization.k8s.io"}]
+    subject = [{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"} for user in (USER, SECOND)]
     for name, rules in (("samara", [*READ_ALL, *READ_SECRETS, *WRITE_SECRETS, *OWN_THINGS[2:]]),):
         _made(api, f"{rbac}/clusterroles", {"metadata": {"name": name}, "rules": rules})
         role = {"kind": "ClusterRole", "name": name, "apiGroup": "rbac.authorization.k8s.io"}

@@ -1,4 +1,4 @@
-"""Rows 13–18 of the fault catalogue: requests that are refused, lost, slow, or made in a name that is no longer good."""
+"""Rows 13–18 of the fault catalogue: requests that are refused, lost, slow, or no longer believed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import yaml
 from aiohttp import web
 from tests.cluster.api import Api, ApiFault
-from tests.cluster.faults import answer_lost, answered, body, delayed, dropped, stalled, stalled_after
+from tests.cluster.faults import answer_lost, answered, body, delayed, stalled, stalled_after
 from tests.cluster.proxy import Exchange, Fault, Proxy, Seen, When, client_context
 from tests.cluster.stage import OWN, USER, Stage
 from tests.cluster.waiting import eventually, never
@@ -154,7 +154,8 @@ FLOW = "/apis/flowcontrol.apiserver.k8s.io/v1"
 
 def _reject_writes(stage: Stage) -> None:
     """A priority level without any seat, for the operator's writes to Secrets."""
-    level = {"type": "Limited", "limited": {"nominalConcurrencyShares": 0, "limitResponse": {"type": "Reject"}}}
+    seats = {"nominalConcurrencyShares": 0, "borrowingLimitPercent": 0, "limitResponse": {"type": "Reject"}}
+    level = {"type": "Limited", "limited": seats}
     rule = {
         "subjects": [{"kind": "User", "user": {"name": USER}}],
         "resourceRules": [
@@ -163,7 +164,7 @@ def _reject_writes(stage: Stage) -> None:
     }
     schema = {
         "priorityLevelConfiguration": {"name": "no-seat"},
-        "matchingPrecedence": 1,
+        "matchingPrecedence": 2,
         "distinguisherMethod": {"type": "ByUser"},
         "rules": [rule],
     }
@@ -218,16 +219,15 @@ def test_fault_15_writes_that_meet_a_burst_of_5xx_are_tried_again_and_not_in_a_h
     names = ["a", "b", "c", "d"]
     stage.namespace(*names)
     proxy = stage.proxy()
-    operator = stage.operator("--leader-elect", through=proxy)
+    operator = stage.operator("--leader-elect", config={"timers": {"backoffMost": "1s"}}, through=proxy)
     rule = proxy.on_request(is_write, in_turn(BURST))
     stage.source("db", ",".join(names))
     first = eventually(lambda: proxy.requests(is_write))[0].at
-    eventually(lambda: proxy.requests(is_write)[-1].at - first > 4.0)
-    stormy = proxy.requests(is_write)
-    seconds = stormy[-1].at - first
-    for name in names:
-        # 0.2 s, then twice as long each time, up to the four seconds of `backoffMost`
-        assert len([seen for seen in stormy if seen.namespace == name]) <= 6, f"too many writes within {seconds:.1f} s"
+    eventually(lambda: proxy.requests(is_write)[-1].at - first > 3.0)
+    seconds = proxy.requests(is_write)[-1].at - first
+    tries = Counter(seen.namespace for seen in proxy.requests(is_write))
+    # 0.2 s, then twice as long each time up to the second of `backoffMost`, give or take a fifth
+    assert max(tries.values()) <= 4 + seconds / 0.8
     proxy.clear()
     stage.until_copied("db", *names)
     assert rule.hits >= 6
@@ -261,11 +261,11 @@ def test_fault_15_an_operator_that_starts_into_a_burst_of_5xx_waits_it_out(stage
     stage.namespace("a")
     stage.source("db", "a")
     proxy = stage.proxy()
-    rule = proxy.on_request(lambda seen: True, in_turn(BURST), times=20)
+    rule = proxy.on_request(lambda seen: True, in_turn(BURST), times=12)
     holds = proxy.on_request(lambda seen: seen.plural == "configmaps", answered(503, "ServiceUnavailable"), times=1)
     operator = stage.operator("--leader-elect", through=proxy)
     stage.until_copied("db", "a")
-    assert (rule.hits, holds.hits) == (20, 1)
+    assert (rule.hits, holds.hits) == (12, 1)
     assert operator.running
 
 
@@ -306,48 +306,34 @@ def test_fault_16_a_write_that_is_never_answered_is_not_made_again(stage: Stage)
 
 
 def test_fault_16_already_exists_by_ourselves_is_success(stage: Stage) -> None:
-    stage.namespace("a")
+    stage.source("db", "a")
     proxy = stage.proxy()
     operator = stage.operator(through=proxy)
-    stage.source("db", "a")
-    stage.until_copied("db", "a")
-    _blind_to(proxy, "b")
-    proxy.on_request(to("b"), answer_lost, times=1)
-    unread = proxy.on_request(lambda seen: is_read(seen) and seen.namespace == "b", dropped, times=1)
-    stage.retarget("db", "a,b")
-    stage.namespace("b")
-    eventually(lambda: len([event for event in stage.audit.writes() if event.namespace == "b"]) == 2)
+    proxy.freeze("secrets")  # else the watch would tell of the copy before it is asked for again
+    proxy.on_request(to("a"), answer_lost, times=1)
+    unread = proxy.on_request(is_read, answered(503, "ServiceUnavailable"), times=1)
+    stage.namespace("a")
+    eventually(lambda: operator.copies("right") == 1)
     assert unread.hits == 1
-    created, again = [event.code for event in stage.audit.writes() if event.namespace == "b"]
-    assert (created, again) == (201, 409)
-    eventually(lambda: operator.copies("right") == 2)
+    assert [(event.verb, event.code) for event in stage.audit.writes()] == [("create", 201), ("create", 409)]
+    proxy.clear()
     assert stage.events(reason="Conflict") == []
 
 
 def test_fault_16_already_exists_by_somebody_else_is_a_conflict(stage: Stage) -> None:
-    stage.namespace("a", "b")
+    stage.source("db", "a")
     proxy = stage.proxy()
     operator = stage.operator(through=proxy)
-    _blind_to(proxy, "b")
-    theirs = stage.foreign("b", "db", {"theirs": "1"})
-    stage.source("db", "a,b")
-    stage.until_copied("db", "a")
+    proxy.freeze("secrets")
+    proxy.freeze("namespaces")
+    stage.namespace("a")
+    theirs = stage.foreign("a", "db", {"theirs": "1"})
+    proxy.thaw("namespaces")
     stage.until_event("Conflict", about="db")
-    assert stage.secret("b", "db") == theirs
-    assert [(event.verb, event.code) for event in stage.audit.writes() if event.namespace == "b"] == [("create", 409)]
-    eventually(lambda: operator.copies("blocked") == 1)
-
-
-def _blind_to(proxy: Proxy, namespace: str) -> None:
-    """From now on the watch does not tell of Secrets in a namespace."""
-
-    async def swallowed(stream: Any, line: bytes) -> list[bytes]:
-        return []
-
-    def told(seen: Seen, event: Json) -> bool:
-        return seen.plural == "secrets" and (event["object"].get("metadata") or {}).get("namespace") == namespace
-
-    proxy.on_event(told, swallowed)
+    assert [(event.verb, event.code) for event in stage.audit.writes()] == [("create", 409)]
+    proxy.clear()
+    assert stage.secret("a", "db") == theirs
+    assert operator.copies("blocked") == 1
 
 
 # 17
@@ -378,7 +364,7 @@ class Flights:
 def test_fault_17_on_a_slow_server_no_two_requests_are_in_flight_for_one_address(stage: Stage) -> None:
     stage.namespace("a", "b", "c")
     proxy = stage.proxy()
-    flights = Flights(2.5)  # a tenth of five seconds would do, but the operator takes more than two for overload
+    flights = Flights(1.5)
     rule = proxy.on_request(is_write, flights)
     operator = stage.operator("--leader-elect", through=proxy)
     stage.source("db", "a,b,c")
@@ -461,13 +447,14 @@ def test_fault_18_a_token_file_that_is_gone_for_a_moment_ends_nothing(stage: Sta
     proxy = stage.proxy()
     file = stage.folder / "token"
     file.write_text("one")
-    operator = stage.operator("--leader-elect", kubeconfig=_kubeconfig(stage, file, proxy))
+    operator = stage.operator(kubeconfig=_kubeconfig(stage, file, proxy))
     stage.until_copied("db", "a")
     rule = proxy.on_request(lambda seen: seen.token != "two", answered(401, "Unauthorized"))
     file.unlink()
     proxy.cut("secrets")
     stage.bump("db")
-    eventually(lambda: rule.hits >= 3)
+    eventually(lambda: "expected a file with a token" in operator.log)
+    assert rule.hits
     file.write_text("two")
     stage.until_copied("db", "a")
     assert operator.running

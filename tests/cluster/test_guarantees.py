@@ -112,8 +112,8 @@ def test_guarantee_5_two_running_operators_without_election_do_no_harm(stage: St
     stage.expect.quiet = 5.0
     names = [f"t{number}" for number in range(10)]
     stage.namespace(*names)
-    stage.operator(wait="ready")
-    stage.operator(wait="ready")
+    stage.operator(wait="ready", config={"massDelete": None})
+    stage.operator(wait="ready", config={"massDelete": None})
     stage.source("db", "")
     stage.source("other", ",".join(names[:5]))
     for number in range(10):

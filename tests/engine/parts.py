@@ -127,5 +127,3 @@ def a_desk(clock: Clock, holds: Holds | None = None, client: Client | None = Non
 
 def a_namespace(name: str, version: int = 1) -> Object:
     return an_object(namespace_ref(name), version)
-
-

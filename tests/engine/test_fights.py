@@ -94,7 +94,7 @@ def test_an_editor_without_a_name_is_somebody() -> None:
 
 
 def test_a_deleted_copy_that_is_made_again_counts_too() -> None:
-    fights = Fights(clock := Clock())
+    fights = Fights(Clock())
     old = a_copy("a")
     for _ in range(5):
         fights.disturbed(Change(old.ref, old, None), owner, VIEW)

@@ -65,7 +65,7 @@ def test_without_a_brake_everything_goes() -> None:
 
 def test_slices_add_up_over_ten_minutes() -> None:
     holds = some(clock := Clock())
-    gone = []
+    gone: list[int] = []
     for number in range(8):
         gone.append(judged(holds, number, number + 1, 10 - sum(gone), a_key().part(numbered(number, number + 1)[0])))
         clock.now += 70.0  # further apart than the burst of a namespace
@@ -284,14 +284,14 @@ def test_a_source_that_wants_less_is_obeyed_at_once() -> None:
 
 
 def test_the_brake_counts_the_copies_in_the_cache() -> None:
-    gate, _ = removals(clock := Clock(), some(clock := Clock()), gone_after=0.0)
+    gate, _ = removals(clock := Clock(), some(clock), gone_after=0.0)
 
     assert gate.allowed(a_key(), None, deletes(numbered(0, 6))) == []
     assert len(gate.allowed(a_key("other"), None, deletes(numbered(0, 1), a_key("other")))) == 1
 
 
 def test_what_was_adopted_is_given_back_whatever_the_brake_says() -> None:
-    gate, _ = removals(clock := Clock(), some(clock := Clock()), gone_after=0.0)
+    gate, _ = removals(clock := Clock(), some(clock), gone_after=0.0)
     back = release("adopted")
 
     assert gate.allowed(a_key(), None, [*deletes(numbered(0, 8)), back]) == [back]

@@ -14,7 +14,7 @@ from samara.engine.outbox import Outbox
 
 def taken(outbox: Outbox, most: int = 1000) -> list[str]:
     """Where the next writes go, each of them landed before the next."""
-    found = []
+    found: list[str] = []
     while len(found) < most and (write := outbox.take()) is not None:
         outbox.done(write)
         found.append(f"{write.key.source.name} to {write.ref.namespace}")

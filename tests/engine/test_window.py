@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +21,7 @@ def test_it_grows_by_one_per_round_trip_up_to_its_most() -> None:
         sizes.append(window.size)
 
     assert sizes[0] == 8
-    assert all(after - before <= 1 for before, after in zip(sizes, sizes[1:], strict=False))
+    assert all(after - before <= 1 for before, after in pairwise(sizes))
     assert sizes[-1] == 16
 
 
@@ -96,7 +98,7 @@ def test_a_rate_is_kept_however_many_there_is_room_for() -> None:
         window.sent()
         sent.append(clock.now)
 
-    gaps = [after - before for before, after in zip(sent, sent[1:], strict=False)]
+    gaps = [after - before for before, after in pairwise(sent)]
     assert min(gaps) == pytest.approx(0.25)
 
 

@@ -43,6 +43,8 @@ class Script:
     seen: list[Seen] = field(default_factory=list)
     url: str = ""
     news: asyncio.Event = field(default_factory=asyncio.Event)
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    """Gated answers wait for it: what must not have happened before them can be seen."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
     """Set at the end, so that answers without an end have one."""
 
@@ -118,6 +120,16 @@ def streams(*events: object, end: str = "stays") -> Answer:
         return response
 
     return answer
+
+
+def gated(answer: Answer) -> Answer:
+    """An answer that waits until the test has seen what it wants to see before."""
+
+    async def later(request: web.Request) -> web.StreamResponse:
+        await request.app[SCRIPT].gate.wait()
+        return await answer(request)
+
+    return later
 
 
 def cut(request: web.Request) -> None:

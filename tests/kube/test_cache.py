@@ -6,6 +6,7 @@ import json
 import tracemalloc
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -207,9 +208,7 @@ class CacheAgainstNaive(RuleBasedStateMachine):
             assert ids(filter(None, [self.cache.get(ref)])) == ids(filter(None, [self.naive.get(ref)]))
             assert self.cache.taken(ref) == self.naive.taken(ref)
             claimed = bool(self.naive.claims(ref.kind, ref.name))
-            assert self.cache.matters(ref) == (
-                ref.kind == NAMESPACE or self.naive.get(ref) is not None or claimed
-            )
+            assert self.cache.matters(ref) == (ref.kind == NAMESPACE or self.naive.get(ref) is not None or claimed)
         for kind in KINDS:
             assert ids(self.cache.all(kind)) == ids(self.naive.all(kind))
             assert self.cache.known(kind) == self.naive.known(kind)
@@ -387,7 +386,10 @@ def test_an_unknown_kind_is_not_known_and_holds_nothing() -> None:
 
 def wire(number: int) -> bytes:
     """A copy as the server sends it."""
-    ours = {"f:data": {}, "f:metadata": {"f:annotations": {f"f:{ORIGIN}": {}}, "f:labels": {f"f:{FROM}": {}}}}
+    ours: dict[str, Any] = {
+        "f:data": {},
+        "f:metadata": {"f:annotations": {f"f:{ORIGIN}": {}}, "f:labels": {f"f:{FROM}": {}}},
+    }
     meta = {
         "name": "db",
         "namespace": f"namespace-{number:05}",
@@ -396,7 +398,9 @@ def wire(number: int) -> bytes:
         "creationTimestamp": "2026-11-15T10:00:00Z",
         "labels": {FROM: "admin-db"},
         "annotations": {ORIGIN: "admin/db"},
-        "managedFields": [{"manager": MANAGER, "operation": "Update", "time": "2026-11-15T10:00:00Z", "fieldsV1": ours}],
+        "managedFields": [
+            {"manager": MANAGER, "operation": "Update", "time": "2026-11-15T10:00:00Z", "fieldsV1": ours}
+        ],
     }
     return json.dumps({"metadata": meta, "data": {"password": "x" * 1024}, "type": "Opaque"}).encode()
 

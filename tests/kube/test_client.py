@@ -50,7 +50,9 @@ def with_server(deed: Callable[[Client, Script], Awaitable[None]], *answers: Ans
     return credentials
 
 
-def error_of(*answers: Answer, method: str = "GET", body: bytes | None = None, timeout: float = 30.0) -> errors.SamaraError:
+def error_of(
+    *answers: Answer, method: str = "GET", body: bytes | None = None, timeout: float = 30.0
+) -> errors.SamaraError:
     found: list[errors.SamaraError] = []
 
     async def deed(client: Client, script: Script) -> None:
@@ -177,7 +179,11 @@ def test_the_wait_that_the_server_asks_for_is_known(answer: Answer, wait: float 
 
 
 def test_a_terminating_namespace_is_known_by_its_cause() -> None:
-    cause = {"reason": "NamespaceTerminating", "message": "namespace a is being terminated", "field": "metadata.namespace"}
+    cause = {
+        "reason": "NamespaceTerminating",
+        "message": "namespace a is being terminated",
+        "field": "metadata.namespace",
+    }
     found = error_of(refuses(403, "Forbidden", "unable to create", causes=[cause]))
 
     assert isinstance(found, errors.Forbidden)
@@ -198,7 +204,9 @@ def test_an_error_that_comes_in_pieces_is_read_to_its_end() -> None:
     assert type(error_of(in_pieces)) is errors.AlreadyExists
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>502</html>", b"\xff\xfe", b"[]", b'"x"', b"upstream connect error\nmore"])
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>502</html>", b"\xff\xfe", b"[]", b'"x"', b"upstream connect error\nmore"]
+)
 def test_an_error_without_a_status_is_an_error_too(body: bytes) -> None:
     found = error_of(says(body, 502))
 
@@ -236,7 +244,7 @@ def test_nobody_at_the_address_is_unreachable() -> None:
         async with serving(OK) as script:
             gone = access(script)
         async with Client(gone) as client:
-            with pytest.raises(Unreachable, match="no answer from http://127.0.0.1"):
+            with pytest.raises(Unreachable, match=r"no answer from http://127\.0\.0\.1"):
                 await client.get(PATH)
 
     asyncio.run(run())

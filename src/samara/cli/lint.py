@@ -39,7 +39,7 @@ def findings(files: tuple[str, ...], settings: Settings) -> list[Finding]:
         read, faults = manifests(text)
         found += faults
         found += [finding for manifest in read for finding in lint.all(manifest)]
-    return sorted(set(found), key=lambda each: (each.file, each.line, each.key))
+    return sorted(set(found))
 
 
 def _shape(each: Finding) -> dict[str, Any]:

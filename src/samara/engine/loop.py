@@ -54,9 +54,7 @@ class Engine:
         self._growing: dict[Key, Growth] = {}
         self._wake = asyncio.Event()
         self._stopping = False
-        self._sender = Sender(
-            desk, self.tallies, self._again, lambda: may_write() and not self._stopping, self._landed
-        )
+        self._sender = Sender(desk, self.tallies, self._again, lambda: may_write() and not self._stopping, self._landed)
         self._removals = Removals(desk, self._again)
         desk.applier.answered = self._answered
 

@@ -59,6 +59,9 @@ class Metrics:
             "Removals held by the brake",
             sum(h.count for h in self._from.holds.held.values()),
         )
+        yield _gauge(
+            "samara_loop_stall_seconds", "The longest time for which the event loop stood still", self._from.stall()
+        )
 
     def _copies(self) -> Iterable[Metric]:
         copies = GaugeMetricFamily("samara_copies", "Wanted copies by state", labels=["dialect", "state"])

@@ -1,0 +1,419 @@
+"""Rows 20–22 and 24–29 of the fault catalogue: what can be wrong with one target must stay with that target."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import Any
+
+import pytest
+from tests.cluster.api import ApiFault
+from tests.cluster.oracles import words
+from tests.cluster.stage import FROM, ORIGIN, OWN_THINGS, READ_ALL, READ_SECRETS, WRITE_SECRETS, Stage, encoded
+from tests.cluster.waiting import eventually, never
+
+Json = dict[str, Any]
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+SETTLED = 0.5
+
+
+def quota(stage: Stage, namespace: str, most: int) -> str:
+    """At most so many Secrets; returns once the server enforces it."""
+    path = f"/api/v1/namespaces/{namespace}/resourcequotas"
+    stage.api.create(path, {"metadata": {"name": "few"}, "spec": {"hard": {"count/secrets": str(most)}}})
+    eventually(lambda: (stage.api.get(f"{path}/few").get("status") or {}).get("hard"))
+    return f"{path}/few"
+
+
+def posts(stage: Stage, namespace: str, mark: int = 0) -> list[int]:
+    """The answers to our attempts to create something in a namespace."""
+    return [each.code for each in stage.audit.writes(mark) if each.verb == "create" and each.namespace == namespace]
+
+
+# 20
+
+
+def test_fault_20_a_refusal_for_a_terminating_namespace_is_not_an_error(stage: Stage) -> None:
+    """The operator does not know yet: its watch of Namespaces says nothing, so it runs into the 403."""
+    stage.namespace("a", "ending-20")
+    stage.api.patch("/api/v1/namespaces/ending-20", {"metadata": {"finalizers": ["tests.samara.dev/wait"]}})
+    proxy = stage.proxy()
+    operator = stage.operator(through=proxy)
+    proxy.freeze("namespaces")
+    stage.api.delete("/api/v1/namespaces/ending-20")
+    mark = stage.audit.mark()
+    stage.source("db", "a,ending-20")
+    stage.until_copied("db", "a")
+    eventually(lambda: posts(stage, "ending-20", mark))
+    assert set(posts(stage, "ending-20", mark)) == {403}
+    proxy.thaw("namespaces")
+    eventually(lambda: operator.copies("blocked") == 1)
+    tries = len(posts(stage, "ending-20", mark))
+    assert tries < 8, "no hot loop"
+    never(lambda: len(posts(stage, "ending-20", mark)) > tries, 1.0)
+    assert not [event for event in stage.events() if event["type"] == "Warning"]
+    assert "write.refused" not in operator.log
+
+
+def test_fault_20_a_namespace_deleted_and_made_again_is_filled(stage: Stage) -> None:
+    stage.namespace("a", "again-20")
+    stage.source("db", "a,again-20")
+    stage.source("all", "")
+    stage.operator()
+    stage.until_copied("db", "a", "again-20")
+    stage.api.delete("/api/v1/namespaces/again-20")
+    mark = stage.audit.mark()
+    eventually(lambda: stage.api.find("/api/v1/namespaces/again-20") is None, 30)
+    assert not posts(stage, "again-20", mark), "what goes with its namespace is not put back"
+    stage.namespace("again-20")
+    stage.until_copied("db", "again-20", deadline=3)
+    stage.until_copied("all", "again-20", deadline=3)
+
+
+# 21
+
+
+def test_fault_21_a_full_quota_degrades_only_its_own_namespace(stage: Stage) -> None:
+    names = [f"t{number}" for number in range(10)]
+    stage.namespace(*names, "full")
+    quota(stage, "full", 0)
+    stage.expect.blocked.add(("full", "db"))
+    operator = stage.operator(config={"timers": {"backoffMost": "15m"}})
+    mark = stage.audit.mark()
+    stage.source("db", ",".join([*names[:5], "full", *names[5:]]))
+    stage.until_copied("db", *names, deadline=3)
+    event = stage.until_event("Refused", about="db")
+    assert "full" in event["message"]
+    assert (operator.copies("right"), operator.copies("blocked")) == (10, 1)
+    eventually(lambda: len(posts(stage, "full", mark)) == 2)
+    never(lambda: len(posts(stage, "full", mark)) > 2, 1.5)
+
+
+def test_fault_21_the_copy_comes_at_once_when_the_quota_is_raised(stage: Stage) -> None:
+    stage.namespace("full")
+    path = quota(stage, "full", 0)
+    stage.operator(config={"timers": {"backoffMost": "15m"}})
+    mark = stage.audit.mark()
+    stage.source("db", "full")
+    eventually(lambda: len(posts(stage, "full", mark)) == 3)  # the next try is some 8 s away
+    stage.api.patch(path, {"spec": {"hard": {"count/secrets": "5"}}})
+    stage.until_copied("db", "full", deadline=3)
+
+
+def test_fault_21_a_change_of_the_source_or_of_the_namespace_tries_at_once(stage: Stage) -> None:
+    stage.namespace("full")
+    path = quota(stage, "full", 0)
+    stage.expect.blocked.add(("full", "db"))
+    stage.operator(config={"timers": {"backoffMost": "15m"}})
+    mark = stage.audit.mark()
+    stage.source("db", "full")
+    eventually(lambda: len(posts(stage, "full", mark)) == 2)  # the next try is some 4 s away
+    stage.bump("db")
+    eventually(lambda: len(posts(stage, "full", mark)) == 3, 1.5)
+    eventually(lambda: len(posts(stage, "full", mark)) == 4)  # and the one after it again
+    stage.annotate("/api/v1/namespaces/full", {"note": "anything"})
+    eventually(lambda: len(posts(stage, "full", mark)) == 5, 1.5)
+    assert stage.api.get(path)["status"]["used"]["count/secrets"] == "0"
+
+
+# 22
+
+
+def bind(stage: Stage, namespace: str) -> None:
+    subject = [{"kind": "User", "name": "narrow", "apiGroup": "rbac.authorization.k8s.io"}]
+    role = {"kind": "ClusterRole", "name": "narrow-write", "apiGroup": "rbac.authorization.k8s.io"}
+    body = {"metadata": {"name": "narrow"}, "roleRef": role, "subjects": subject}
+    stage.api.create(f"{RBAC}/namespaces/{namespace}/rolebindings", body)
+
+
+def narrow(stage: Stage) -> None:
+    """A user that may read everywhere and write only where a RoleBinding says so."""
+    subject = [{"kind": "User", "name": "narrow", "apiGroup": "rbac.authorization.k8s.io"}]
+    for name, rules in (("narrow-read", [*READ_ALL, *READ_SECRETS, *OWN_THINGS]), ("narrow-write", WRITE_SECRETS)):
+        stage.api.create(f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": rules})
+        stage.also_remove(f"{RBAC}/clusterroles/{name}")
+    role = {"kind": "ClusterRole", "name": "narrow-read", "apiGroup": "rbac.authorization.k8s.io"}
+    body = {"metadata": {"name": "narrow"}, "roleRef": role, "subjects": subject}
+    stage.api.create(f"{RBAC}/clusterrolebindings", body)
+    stage.also_remove(f"{RBAC}/clusterrolebindings/narrow")
+
+
+def test_fault_22_rights_missing_in_one_namespace_degrade_only_it_and_it_recovers_when_granted(stage: Stage) -> None:
+    narrow(stage)
+    stage.namespace("a", "b", "denied")
+    bind(stage, "a")
+    bind(stage, "b")
+    operator = stage.operator(kubeconfig=stage.kubeconfig("narrow"))
+    stage.source("db", "a,b,denied")
+    stage.until_copied("db", "a", "b", deadline=5)
+    assert "denied" in stage.until_event("Refused", about="db")["message"]
+    assert operator.copies("blocked") == 1
+    stage.bump("db")
+    stage.until_copied("db", "a", "b", deadline=5)
+    bind(stage, "denied")
+    stage.until_copied("db", "denied", deadline=10)
+
+
+def test_fault_22_rights_revoked_later_keep_the_last_good_copy_and_recover(stage: Stage) -> None:
+    narrow(stage)
+    stage.namespace("a", "b")
+    bind(stage, "a")
+    bind(stage, "b")
+    operator = stage.operator(kubeconfig=stage.kubeconfig("narrow"))
+    stage.source("db", "a,b")
+    stage.until_copied("db", "a", "b")
+    stage.api.delete(f"{RBAC}/namespaces/b/rolebindings/narrow")
+    before = stage.secret("b", "db")
+    eventually(lambda: not may_write(stage, "b"))
+    stage.bump("db")
+    stage.until_copied("db", "a")
+    eventually(lambda: operator.copies("blocked") == 1)
+    assert stage.secret("b", "db") == before
+    bind(stage, "b")
+    stage.until_copied("db", "b", deadline=10)
+
+
+def may_write(stage: Stage, namespace: str) -> bool:
+    attributes = {"namespace": namespace, "verb": "update", "resource": "secrets"}
+    review = {"spec": {"user": "narrow", "resourceAttributes": attributes}}
+    answer = stage.api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+    return bool(answer["status"]["allowed"])
+
+
+# 24, 25
+
+
+def test_fault_24_an_immutable_copy_is_deleted_and_made_anew_where_the_policy_says_so(stage: Stage) -> None:
+    stage.namespace("a")
+    stage.source("db", "a")
+    first = stage.operator()
+    stage.until_copied("db", "a")
+    first.stop()
+    uid = stage.api.patch(stage.path("a", "db"), {"immutable": True})["metadata"]["uid"]
+    stage.bump("db")
+    mark = stage.audit.mark()
+    stage.operator()
+    stage.until_copied("db", "a")
+    writes = stage.audit.writes(mark)
+    assert [event.verb for event in writes] == ["delete", "create"]
+    assert writes[0].request["preconditions"]["uid"] == uid
+    assert "immutable" not in (stage.secret("a", "db") or {})
+
+
+@pytest.mark.parametrize("row", ["24 immutable", "25 type"])
+def test_fault_24_25_with_recreate_refuse_the_old_copy_stays_and_it_is_reported(stage: Stage, row: str) -> None:
+    stage.namespace("a", "b")
+    stage.source("db", "a,b", {"username": "u", "password": "p"})
+    operator = stage.operator(config={"recreate": "refuse"})
+    stage.until_copied("db", "a", "b")
+    stage.expect.blocked |= {("a", "db")} if "immutable" in row else {("a", "db"), ("b", "db")}
+    if "immutable" in row:
+        stage.api.patch(stage.path("a", "db"), {"immutable": True})
+        stage.bump("db")
+        stage.until_copied("db", "b")
+    else:
+        stage.api.delete(stage.path("admin", "db"))
+        stage.source("db", "a,b", {"username": "u", "password": "p"}, type="kubernetes.io/basic-auth")
+    eventually(lambda: operator.copies("blocked") == len(stage.expect.blocked))
+    assert "recreate" in stage.until_event("Refused", about="db")["message"]
+    assert (stage.secret("a", "db") or {})["type"] == "Opaque"
+    assert not [event for event in stage.audit.writes() if event.verb == "delete"]
+
+
+def test_fault_25_the_old_copy_stays_where_the_server_would_not_take_the_new_one(stage: Stage) -> None:
+    """The quota is used up: a create after the delete might be refused, so nothing is deleted."""
+    stage.namespace("a", "full")
+    stage.source("db", "a,full", {"username": "u", "password": "p"})
+    stage.operator()
+    stage.until_copied("db", "a", "full")
+    quota(stage, "full", 0)
+    stage.expect.blocked.add(("full", "db"))
+    stage.api.delete(stage.path("admin", "db"))
+    stage.source("db", "a,full", {"username": "u", "password": "p"}, type="kubernetes.io/basic-auth")
+    stage.until_copied("db", "a")
+    stage.until_event("Refused", about="db")
+    assert (stage.secret("full", "db") or {})["type"] == "Opaque"
+    assert not [event for event in stage.audit.writes() if event.verb == "delete" and event.namespace == "full"]
+
+
+def test_fault_25_a_changed_type_is_recreated_by_uid_with_a_dry_run_before_the_delete(stage: Stage) -> None:
+    stage.namespace("a")
+    stage.source("db", "a", {"username": "u", "password": "p"})
+    stage.operator()
+    stage.until_copied("db", "a")
+    mark = stage.audit.mark()
+    stage.api.delete(stage.path("admin", "db"))
+    stage.source("db", "a", {"username": "u", "password": "p"}, type="kubernetes.io/basic-auth")
+    stage.until_copied("db", "a")
+    sent = [event for event in stage.audit.ours(mark) if event.mutating and event.resource == "secrets"]
+    assert [(event.verb, event.dry_run, event.code) for event in sent] == [
+        ("create", True, 409),
+        ("delete", False, 200),
+        ("create", False, 201),
+    ]
+
+
+# 26
+
+
+def test_fault_26_a_collision_is_refused_reported_and_never_overwritten_however_often_the_source_changes(
+    stage: Stage,
+) -> None:
+    stage.namespace("a", "taken")
+    mine = stage.foreign("taken", "db")
+    stage.source("db", "a,taken")
+    first = stage.operator()
+    for _ in range(5):
+        stage.bump("db")
+    stage.until_copied("db", "a")
+    event = stage.until_event("Conflict", about="db")
+    assert "taken" in event["message"]
+    first.kill()
+    again = stage.operator()
+    eventually(lambda: again.copies("blocked") == 1)
+    assert stage.secret("taken", "db") == mine
+    assert not [each for each in stage.audit.writes() if each.namespace == "taken" and each.done]
+
+
+def test_fault_26_an_object_that_appears_between_plan_and_write_is_never_overwritten(stage: Stage) -> None:
+    """The watch of Secrets is frozen, so the operator plans a create where somebody was faster."""
+    stage.namespace("a", "b")
+    proxy = stage.proxy()
+    stage.operator(through=proxy)
+    stage.source("db", ",")
+    proxy.freeze("secrets")
+    mine = stage.foreign("b", "db")
+    stage.retarget("db", "a,b")
+    proxy.thaw("secrets")
+    stage.until_copied("db", "a")
+    stage.until_event("Conflict", about="db")
+    assert stage.secret("b", "db") == mine
+
+
+# 27
+
+
+class Mutator(threading.Thread):
+    """A foreign controller that sets a copy's data to its own value whenever it differs."""
+
+    def __init__(self, stage: Stage, path: str) -> None:
+        super().__init__(daemon=True)
+        self._api = stage.api.as_agent("gitops/1")
+        self._path = path
+        self.edits = 0
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        wanted = encoded({"n": "0", "theirs": "1"})
+        while not self.over.wait(0.02):
+            have = self._api.find(self._path)
+            if have is not None and have["data"] != wanted:
+                with contextlib.suppress(ApiFault):  # Samara was faster; then once more
+                    self._api.replace(self._path, {**have, "data": wanted}, fieldManager="gitops")
+                    self.edits += 1
+        self._api.close()
+
+
+def test_fault_27_a_fight_over_a_copy_is_given_up_after_five_reversals_and_reported_with_the_others_name(
+    stage: Stage,
+) -> None:
+    stage.namespace("a", "b")
+    stage.source("db", "a,b")
+    operator = stage.operator()
+    stage.until_copied("db", "a", "b")
+    stage.expect.blocked.add(("a", "db"))
+    mark = stage.audit.mark()
+    mutator = Mutator(stage, stage.path("a", "db"))
+    mutator.start()
+    try:
+        event = stage.until_event("Fought", about="db")
+        assert "gitops" in event["message"]
+        assert operator.copies("blocked") == 1
+        repairs = [each for each in stage.audit.writes(mark) if each.namespace == "a" and each.done]
+        assert len(repairs) == 5
+        never(lambda: len([each for each in stage.audit.writes(mark) if each.namespace == "a" and each.done]) > 5, 1.5)
+        stage.bump("db")
+        stage.until_copied("db", "b", deadline=3)
+    finally:
+        mutator.over.set()
+        mutator.join(10)
+
+
+# 28
+
+
+def test_fault_28_stripped_marks_do_not_free_a_copy_also_while_the_operator_is_down(stage: Stage) -> None:
+    stage.namespace("a", "b")
+    stage.source("db", "a,b")
+    first = stage.operator()
+    stage.until_copied("db", "a", "b")
+    strip = {"metadata": {"annotations": {ORIGIN: None}, "labels": {FROM: None}}}
+    uid = stage.api.patch(stage.path("a", "db"), strip)["metadata"]["uid"]
+    stage.until_copied("db", "a", deadline=3)
+    first.stop()
+    stage.api.patch(stage.path("b", "db"), {**strip, "data": encoded({"n": "0"})})
+    stage.operator()
+    stage.until_copied("db", "b")
+    assert (stage.secret("a", "db") or {})["metadata"]["uid"] == uid
+
+
+def test_fault_28_forged_ownership_never_deletes_and_never_gives_content_to_anyone(stage: Stage) -> None:
+    stage.expect.on_source_gone = "delete"
+    stage.namespace("a", "b", "c")
+    marks = {"annotations": {ORIGIN: "admin/db"}, "labels": {FROM: "admin-db"}}
+    stage.source("db", "a")
+    stage.source("private", targets=None)
+    forged = [
+        stage.foreign("b", "db", metadata=marks),
+        stage.foreign("c", "other", metadata=marks),
+        stage.foreign("c", "private", metadata={"annotations": {ORIGIN: "admin/private"}}),
+    ]
+    operator = stage.operator(config={"dialects": {"secret-copy": {"onSourceGone": "delete"}}})
+    stage.until_copied("db", "a")
+    stage.api.delete(stage.path("admin", "db"))
+    stage.until_gone("a", "db")
+    stage.api.delete(stage.path("admin", "private"))
+    never(lambda: any(stage.secret(*place(each)) != each for each in forged), SETTLED)
+    assert operator.metrics()['samara_writes_total{dialect="secret-copy",result="done",verb="delete"}'] == 1
+
+
+def place(secret: Json) -> tuple[str, str]:
+    return secret["metadata"]["namespace"], secret["metadata"]["name"]
+
+
+def test_fault_28_a_copy_that_is_edited_and_deleted_again_and_again_comes_back_each_time(stage: Stage) -> None:
+    stage.namespace("a")
+    stage.source("db", "a")
+    stage.operator()
+    for _ in range(2):
+        stage.until_copied("db", "a", deadline=3)
+        stage.api.patch(stage.path("a", "db"), {"data": encoded({"n": "0"})})
+        stage.until_copied("db", "a", deadline=3)
+        stage.api.delete(stage.path("a", "db"))
+    stage.until_copied("db", "a", deadline=3)
+
+
+# 29
+
+
+def test_fault_29_a_copy_whose_deletion_is_blocked_by_a_finalizer_stalls_no_other(stage: Stage) -> None:
+    stage.namespace("a", "b", "stuck")
+    stage.source("db", "a,b,stuck")
+    operator = stage.operator()
+    stage.until_copied("db", "a", "b", "stuck")
+    stage.api.patch(stage.path("stuck", "db"), {"metadata": {"finalizers": ["tests.samara.dev/wait"]}})
+    mark = stage.audit.mark()
+    stage.retarget("db", "a")
+    stage.until_gone("b", "db")
+    eventually(lambda: (stage.secret("stuck", "db") or {})["metadata"].get("deletionTimestamp"))
+    stage.source("other", "a,stuck")
+    stage.until_copied("other", "a", "stuck", deadline=3)
+    stage.bump("db")
+    stage.until_copied("db", "a", deadline=3)
+    deletes = [each for each in stage.audit.writes(mark) if each.verb == "delete" and each.namespace == "stuck"]
+    assert len(deletes) == 1, "asked once; what is being deleted is not deleted again"
+    stage.retarget("db", "a,stuck")
+    eventually(lambda: operator.copies("blocked") == 1)
+    stage.api.patch(stage.path("stuck", "db"), {"metadata": {"finalizers": None}})
+    stage.until_copied("db", "stuck", deadline=3)
+    assert ORIGIN in words(stage.secret("stuck", "db") or {})

@@ -1,0 +1,120 @@
+"""Reading a single place: what it brings into the cache, and what it must not bring back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from tests.engine.parts import Clock, a_copy, a_desk, a_key, a_source
+from tests.kube.scripted import Answer, Script, access, gated, refuses, says, serving
+from tests.world import at
+
+from samara.core.model import SECRET, Key
+from samara.engine.desk import Desk
+from samara.engine.look import Looker
+from samara.kube.client import Client
+
+PLACE = at("a", "db")
+
+
+def theirs(version: int = 11) -> dict[str, Any]:
+    meta = {"name": "db", "namespace": "a", "uid": "theirs", "resourceVersion": str(version)}
+    return {"metadata": meta, "data": {"k": "YQ=="}, "type": "Opaque"}
+
+
+class Stage:
+    def __init__(self, desk: Desk, script: Script) -> None:
+        self.desk, self.script = desk, script
+        self.asked: list[tuple[Key, float]] = []
+        self.looker = Looker(desk, self._again)
+        desk.cache.put(a_source())
+        desk.cache.pass_by(PLACE)
+
+    def _again(self, key: Key, delay: float) -> None:
+        self.asked.append((key, delay))
+
+
+def looking(deed: Callable[[Stage, asyncio.TaskGroup], Awaitable[None]], answer: Answer) -> Stage:
+    stages: list[Stage] = []
+
+    async def run() -> None:
+        async with serving(answer) as script, Client(access(script)) as client:
+            stages.append(Stage(a_desk(Clock(), client=client), script))
+            async with asyncio.timeout(8), asyncio.TaskGroup() as group:
+                await deed(stages[0], group)
+
+    asyncio.run(run())
+    return stages[0]
+
+
+async def look_once(stage: Stage, group: asyncio.TaskGroup) -> None:
+    stage.looker.start(group, PLACE, a_key())
+
+
+def test_what_is_found_is_kept_and_the_slice_that_asked_is_planned_again() -> None:
+    stage = looking(look_once, says(theirs()))
+
+    found = stage.desk.cache.get(PLACE)
+    assert found is not None
+    assert found.uid == "theirs"
+    assert stage.asked == [(a_key().part("a"), 0.0)]
+    assert stage.looker.looking == 0
+
+
+def test_what_is_not_there_leaves_no_trace() -> None:
+    stage = looking(look_once, refuses(404, "NotFound"))
+
+    assert not stage.desk.cache.taken(PLACE)
+    assert stage.asked == [(a_key().part("a"), 0.0)]
+
+
+def test_a_place_that_cannot_be_read_is_planned_again_later() -> None:
+    stage = looking(look_once, refuses(500))
+
+    assert stage.desk.cache.taken(PLACE)
+    assert stage.asked == [(a_key().part("a"), 5.0)]
+
+
+def test_many_who_ask_for_one_place_share_one_read() -> None:
+    async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
+        for name in ("x", "y", "x"):
+            stage.looker.start(group, PLACE, a_key(name))
+
+    stage = looking(deed, says(theirs()))
+    assert len(stage.script.seen) == 1
+    assert {key for key, _ in stage.asked} == {a_key("x").part("a"), a_key("y").part("a")}
+
+
+def test_a_read_that_is_overtaken_by_a_deletion_brings_nothing_back() -> None:
+    """The server read it, then it was deleted, then the watch said so, and then the answer came."""
+
+    async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
+        await look_once(stage, group)
+        await stage.script.until(lambda: len(stage.script.seen) == 1)
+        stage.desk.cache.drop(PLACE, 12)
+        stage.desk.cache.stores[SECRET].version = 12
+        stage.script.gate.set()
+
+    stage = looking(deed, gated(says(theirs(11))))
+    assert stage.desk.cache.get(PLACE) is None
+    assert not stage.desk.cache.taken(PLACE)
+
+
+def test_a_read_that_is_ahead_of_the_watch_is_believed() -> None:
+    async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
+        stage.desk.cache.drop(PLACE)
+        stage.desk.cache.stores[SECRET].version = 10
+        await look_once(stage, group)
+
+    assert looking(deed, says(theirs(11))).desk.cache.get(PLACE) is not None
+
+
+def test_a_read_that_is_older_than_what_is_held_changes_nothing() -> None:
+    held = a_copy("a", version=20)
+
+    async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
+        stage.desk.cache.put(held)
+        await look_once(stage, group)
+
+    assert looking(deed, says(theirs(11))).desk.cache.get(PLACE) is held

@@ -1,0 +1,96 @@
+"""A snapshot against a server that speaks HTTP as the API server does, and forgets its pages when told to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from aiohttp import web
+
+from samara.core.model import NAMESPACE, SECRET, Ref
+from samara.core.table import Table
+from samara.dialects import secret_copy
+from samara.kube.auth import Access
+from samara.kube.client import Client
+from samara.kube.credentials import Fixed
+from samara.kube.snapshot import Snapshot, take
+
+TABLE = Table((secret_copy.dialect(),))
+
+
+def thing(name: str, namespace: str = "", **words: str) -> dict[str, Any]:
+    meta = {"name": name, "uid": f"uid-{name}", "resourceVersion": "5", "annotations": words}
+    return {"metadata": {**meta, **({"namespace": namespace} if namespace else {})}}
+
+
+class Server:
+    """Two pages per list; the second page of a kind expires as often as `expiries` says."""
+
+    def __init__(self, expiries: int, unknown: str = "") -> None:
+        self.asked: list[dict[str, str]] = []
+        self._left = expiries
+        self._unknown = unknown
+        source = thing("db", "admin", **{"secret-copy/namespaces": "", "secret-copy/origin": "by hand"})
+        self._pages = {
+            "namespaces": [[thing("a")], [thing("admin")]],
+            "secrets": [[thing("db", "a"), thing("other", "a")], [source]],
+        }
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.asked.append(dict(request.query))
+        kind = request.path.rpartition("/")[2]
+        if kind == self._unknown:
+            return web.json_response({"kind": "Status", "code": 404, "message": "no such kind"}, status=404)
+        if kind not in self._pages:
+            return web.json_response({"data": {}, "metadata": thing(kind, "a")["metadata"]})
+        second = "continue" in request.query
+        if second and self._left:
+            self._left -= 1
+            return web.json_response({"kind": "Status", "code": 410, "reason": "Expired"}, status=410)
+        meta = {"resourceVersion": "9", **({} if second else {"continue": "more"})}
+        return web.json_response({"metadata": meta, "items": self._pages[kind][second]}, dumps=json.dumps)
+
+
+async def seen(server: Server) -> Snapshot:
+    app = web.Application()
+    app.router.add_get("/{path:.*}", server.answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        port = runner.addresses[0][1]
+        access = Access(f"http://127.0.0.1:{port}", "default", None, None, None, Fixed(), None, "test")
+        async with Client(access) as client:
+            return await take(client, TABLE)
+    finally:
+        await runner.cleanup()
+
+
+def test_every_page_is_read_and_lists_are_consistent() -> None:
+    server = Server(expiries=0)
+    shot = asyncio.run(seen(server))
+    assert [obj.ref.name for obj in shot.cache.all(NAMESPACE)] == ["a", "admin"]
+    assert shot.cache.known(SECRET)
+    assert all(asked["limit"] == "500" for asked in server.asked)
+    assert not any("resourceVersion" in asked for asked in server.asked)
+
+
+def test_only_what_matters_is_kept_and_of_the_rest_a_trace() -> None:
+    shot = asyncio.run(seen(Server(expiries=0)))
+    assert [obj.ref.path for obj in shot.cache.all(SECRET)] == ["admin/db"]
+    assert shot.cache.taken(Ref(SECRET, "a", "db"))
+    assert list(shot.marked) == [Ref(SECRET, "admin", "db")]
+
+
+def test_a_list_whose_pages_expired_begins_again() -> None:
+    shot = asyncio.run(seen(Server(expiries=2)))
+    assert [obj.ref.name for obj in shot.cache.all(NAMESPACE)] == ["a", "admin"]
+    assert [obj.ref.path for obj in shot.cache.all(SECRET)] == ["admin/db"]
+
+
+def test_a_kind_that_the_server_does_not_know_is_noted_and_not_taken_for_empty() -> None:
+    shot = asyncio.run(seen(Server(expiries=0, unknown="secrets")))
+    assert list(shot.unknown) == [SECRET]
+    assert not shot.cache.known(SECRET)

@@ -1,0 +1,555 @@
+"""Everything about a watch that can go wrong, with a server that does exactly that."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from tests.engine.parts import a_table
+from tests.kube.scripted import Answer, Script, access, cuts, gated, hangs, refuses, says, serving, streams
+from tests.world import at
+
+from samara import __version__
+from samara.core.model import MANAGER, SECRET, Kind, Ref
+from samara.dialects.secret_copy import ORIGIN, TARGETS
+from samara.kube.cache import Cache, Change
+from samara.kube.client import Client
+from samara.kube.codec import Codec
+from samara.kube.watch import Pace, Watch, words_pattern
+
+PACE = Pace(silence=30.0, doubt=0.05, longest=30.0, backoff_most=0.2)
+STAYS = streams()
+
+
+def obj(name: str, version: int, namespace: str = "admin", **annotations: str) -> dict[str, Any]:
+    meta = {"name": name, "namespace": namespace, "uid": f"u-{name}", "resourceVersion": str(version)}
+    return {"kind": "Secret", "metadata": {**meta, "annotations": annotations}, "data": {"k": "YQ=="}, "type": "Opaque"}
+
+
+def source(name: str, version: int) -> dict[str, Any]:
+    return obj(name, version, **{TARGETS: ""})
+
+
+def event(type_: str, about: dict[str, Any]) -> dict[str, Any]:
+    return {"type": type_, "object": about}
+
+
+def added(name: str, version: int) -> dict[str, Any]:
+    return event("ADDED", source(name, version))
+
+
+def bookmark(version: int, end: bool = False) -> bytes:
+    notes = {"k8s.io/initial-events-end": "true"} if end else {}
+    meta = {"resourceVersion": str(version), **({"annotations": notes} if end else {})}
+    about = {"type": "BOOKMARK", "object": {"kind": "Secret", "apiVersion": "v1", "metadata": meta}}
+    return json.dumps(about, separators=(",", ":")).encode() + b"\n"
+
+
+def error(code: int, reason: str = "Expired") -> dict[str, Any]:
+    return event("ERROR", {"kind": "Status", "metadata": {}, "code": code, "reason": reason, "message": "because"})
+
+
+def listing(*objects: dict[str, Any], version: int = 10) -> tuple[object, ...]:
+    """A streamed list."""
+    return (*(event("ADDED", each) for each in objects), bookmark(version, end=True))
+
+
+def page(*objects: dict[str, Any], version: int = 10, token: str = "") -> Answer:
+    return says(
+        {"kind": "SecretList", "metadata": {"resourceVersion": str(version), "continue": token}, "items": objects}
+    )
+
+
+class Heard:
+    """Remembers what a watch tells, and wakes who waits for it."""
+
+    def __init__(self, news: asyncio.Event) -> None:
+        self.news = news
+        self.changes: list[Change] = []
+        self.by: list[Ref] = []
+        self.lists = 0
+
+    def changed(self, changes: list[Change]) -> None:
+        self.changes += changes
+        self.news.set()
+
+    def passed(self, ref: Ref) -> None:
+        self.by.append(ref)
+        self.news.set()
+
+    def listed(self, kind: Kind) -> None:
+        self.lists += 1
+        self.news.set()
+
+    def names(self) -> list[str]:
+        return [f"{'+' if change.new is not None else '-'}{change.ref.name}" for change in self.changes]
+
+
+class Stage:
+    def __init__(self, script: Script, client: Client, pace: Pace) -> None:
+        self.script, self.heard = script, Heard(script.news)
+        table = a_table()
+        self.cache = Cache(table)
+        self.watch = Watch(SECRET, client, self.cache, Codec(table.managers), self.heard, pace)
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        await self.script.until(true)
+
+    async def requests(self, number: int) -> None:
+        """Until so many requests have come in."""
+        await self.until(lambda: len(self.script.seen) >= number)
+
+    def queries(self, name: str) -> list[str | None]:
+        return [seen.query.get(name) for seen in self.script.seen]
+
+    def held(self) -> list[str]:
+        return sorted(each.ref.name for each in self.cache.all(SECRET))
+
+
+def watching(deed: Callable[[Stage], Awaitable[None]], *answers: Answer, pace: Pace = PACE) -> None:
+    """Runs a watch against these answers, and checks what every one of its requests must be like."""
+
+    async def run() -> None:
+        async with serving(*answers) as script, Client(access(script)) as client:
+            stage = Stage(script, client, pace)
+            task = asyncio.create_task(stage.watch.run())
+            try:
+                await deed(stage)
+                assert not task.done(), "a watch never ends"
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+            _judge(script)
+
+    asyncio.run(run())
+
+
+def _judge(script: Script) -> None:
+    for seen in script.seen:
+        assert seen.method == "GET"
+        assert seen.path == "/api/v1/secrets"
+        assert seen.query.get("resourceVersion") != "0"
+        assert seen.headers["User-Agent"] == f"samara/{__version__}"
+        assert seen.headers["Accept-Encoding"] == "identity"
+        if "watch" in seen.query:
+            assert seen.query["allowWatchBookmarks"] == "true"
+            assert int(seen.query["timeoutSeconds"]) > 0
+
+
+def test_a_list_is_streamed_and_followed() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: stage.heard.names() == ["+x", "+y", "+y", "-x"])
+        assert stage.heard.lists == 1
+        assert stage.watch.waiting is None
+        assert stage.cache.known(SECRET)
+        (seen,) = stage.script.seen
+        assert seen.query["sendInitialEvents"] == "true"
+        assert seen.query["resourceVersionMatch"] == "NotOlderThan"
+        assert "resourceVersion" not in seen.query
+
+    changed = (added("y", 11), event("MODIFIED", source("y", 12)), event("DELETED", source("x", 13)))
+    watching(deed, streams(*listing(source("x", 5)), *changed))
+
+
+def test_nothing_is_known_before_the_list_has_ended() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: stage.heard.names() == ["+x"])
+        assert not stage.cache.known(SECRET)
+        assert stage.watch.waiting == "not listed yet"
+        assert stage.heard.lists == 0
+
+    watching(deed, streams(added("x", 5), bookmark(7)))
+
+
+def test_an_unrelated_object_leaves_a_trace_and_no_more() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: stage.heard.lists == 1)
+        assert stage.heard.by == [at("b", "theirs")]
+        assert stage.cache.taken(at("b", "theirs"))
+        assert stage.held() == []
+
+    watching(deed, streams(*listing(obj("theirs", 3, "b"))))
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 1000])
+def test_events_may_come_in_pieces_of_any_size(size: int) -> None:
+    lines = b"".join(each if isinstance(each, bytes) else json.dumps(each).encode() + b"\n" for each in _events())
+    pieces = [lines[index : index + size] for index in range(0, len(lines), size)]
+
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: stage.heard.names() == ["+x", "+y", "-x"])
+
+    watching(deed, streams(*pieces))
+
+
+def _events() -> tuple[object, ...]:
+    return (*listing(source("x", 5)), added("y", 11), event("DELETED", source("x", 13)))
+
+
+# cut and ended
+
+
+@pytest.mark.parametrize("end", ["ends", "cut"])
+def test_a_truncated_line_is_read_again_from_the_last_whole_event(end: str) -> None:
+    half = json.dumps(added("z", 12)).encode()[:40]
+
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: "+z" in stage.heard.names())
+        assert stage.queries("resourceVersion") == [None, "11"]
+        assert stage.heard.names() == ["+x", "+y", "+z"]
+        assert stage.heard.lists == 1
+
+    watching(deed, streams(*listing(source("x", 5)), added("y", 11), half, end=end), streams(added("z", 12)))
+
+
+def test_a_garbled_line_does_not_kill_it() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: "+z" in stage.heard.names())
+        assert stage.queries("resourceVersion") == [None, "10", "10"]
+
+    garbled = (b"not json\n", b'{"type":"ADDED","object":{"metadata":{"name":"\xff","resourceVersion":"11"}}}\n')
+    watching(deed, streams(*listing(), garbled[0]), streams(garbled[1]), streams(added("z", 12)))
+
+
+def test_a_watch_that_the_server_ends_goes_on_where_it_was() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.requests(3)
+        assert stage.queries("resourceVersion") == [None, "12", "12"]
+        assert stage.watch.restarts == {"ended": 2}
+        assert stage.heard.lists == 1
+
+    watching(deed, streams(*listing(source("x", 5)), bookmark(12), end="ends"), streams(end="ends"), STAYS)
+
+
+def test_a_list_that_is_cut_is_begun_anew_and_deletes_nothing() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: stage.heard.lists == 1)
+        assert stage.queries("sendInitialEvents") == ["true", "true", "true"]
+        assert stage.heard.names() == ["+x", "+y"]
+
+    whole = streams(*listing(source("x", 5), source("y", 6)))
+    watching(deed, streams(added("x", 5), end="cut"), streams(added("x", 5), end="ends"), whole)
+
+
+def test_events_of_versions_that_are_known_are_no_news() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: stage.heard.names() == ["+x", "+y"])
+
+    old = (event("MODIFIED", source("x", 5)), event("MODIFIED", source("x", 4)), event("DELETED", source("x", 4)))
+    watching(deed, streams(*listing(source("x", 5)), *old, added("y", 11)))
+
+
+# what the server says in the stream
+
+
+def test_an_unknown_type_of_event_is_passed_over() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: "+y" in stage.heard.names())
+        assert len(stage.script.seen) == 1
+
+    watching(deed, streams(*listing(), event("SURPRISE", source("x", 11)), added("y", 12)))
+
+
+@pytest.mark.parametrize("code", [500, 429, 504])
+def test_an_error_in_the_stream_reopens_it_after_a_pause(code: int) -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: "+y" in stage.heard.names())
+        assert stage.queries("resourceVersion") == [None, "10"]
+        assert stage.watch.restarts == {"error": 1}
+
+    watching(deed, streams(*listing(source("x", 5)), error(code, "because")), streams(added("y", 11)))
+
+
+def test_what_came_with_an_error_is_told_all_the_same() -> None:
+    """Both in one piece: the event has changed the cache, and the server will not tell of it again."""
+    together = b"".join(json.dumps(each).encode() + b"\n" for each in (added("y", 11), error(500)))
+
+    async def deed(stage: Stage) -> None:
+        await stage.requests(2)
+        assert stage.queries("resourceVersion") == [None, "11"]
+        assert stage.heard.names() == ["+x", "+y"]
+
+    watching(deed, streams(*listing(source("x", 5)), together), STAYS)
+
+
+def test_bookmarks_alone_move_it_on() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.requests(2)
+        assert stage.queries("resourceVersion") == [None, "30"]
+        assert stage.heard.names() == []
+
+    watching(deed, streams(*listing(), bookmark(20), bookmark(30), end="ends"), STAYS)
+
+
+@pytest.mark.parametrize("how", ["in the stream", "as the answer"])
+def test_410_lists_anew_and_makes_up_for_what_was_missed(how: str) -> None:
+    first = listing(source("x", 5), source("y", 6), obj("theirs", 7, "b"))
+    gone = (
+        [streams(*first, error(410))]
+        if how == "in the stream"
+        else [streams(*first, end="ends"), refuses(410, "Expired")]
+    )
+
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: stage.heard.lists == 2)
+        await stage.until(lambda: "-x" in stage.heard.names())
+        assert stage.heard.names() == ["+x", "+y", "+y", "-x"]
+        assert stage.held() == ["y"]
+        assert not stage.cache.taken(at("b", "theirs"))
+        assert stage.queries("sendInitialEvents")[-1] == "true"
+        assert stage.watch.restarts["gone"] == 1
+
+    watching(deed, *gone, streams(*listing(source("y", 16), version=20)))
+
+
+def test_an_object_made_anew_meanwhile_replaces_the_old_one() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: stage.heard.lists == 2)
+        found = stage.cache.get(at("admin", "x"))
+        assert found is not None
+        assert (found.uid, found.version) == ("new", 15)
+
+    anew = source("x", 15)
+    anew["metadata"]["uid"] = "new"
+    watching(deed, streams(*listing(source("x", 5)), error(410)), streams(*listing(anew, version=20)))
+
+
+def test_410_again_and_again_is_not_a_hot_loop() -> None:
+    async def deed(stage: Stage) -> None:
+        began = asyncio.get_running_loop().time()
+        await stage.requests(5)
+        assert asyncio.get_running_loop().time() - began > 0.3
+
+    watching(deed, refuses(410, "Expired"))
+
+
+# silence
+
+
+def test_silence_reopens_from_the_last_version_without_a_list() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: "+y" in stage.heard.names())
+        assert stage.queries("resourceVersion") == [None, "10"]
+        assert stage.heard.lists == 1
+        assert stage.watch.restarts == {"silent": 1}
+
+    watching(deed, streams(*listing(source("x", 5))), streams(added("y", 11)), pace=Pace(silence=0.4, backoff_most=0.1))
+
+
+def test_a_watch_that_is_never_answered_is_asked_for_again() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: stage.heard.lists == 1)
+        assert len(stage.script.seen) == 2
+
+    watching(deed, hangs, streams(*listing()), pace=Pace(silence=0.4, backoff_most=0.1))
+
+
+def test_every_byte_is_progress() -> None:
+    async def deed(stage: Stage) -> None:
+        assert stage.watch.progress == 0.0
+        await stage.until(lambda: stage.heard.lists == 1)
+        assert asyncio.get_running_loop().time() - stage.watch.progress < 5.0
+
+    watching(deed, streams(*listing()))
+
+
+# empty lists
+
+
+def test_a_list_that_is_suddenly_empty_is_doubted_and_believed_the_second_time() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.requests(3)
+        assert stage.held() == ["x"]
+        assert stage.heard.lists == 1
+        stage.script.gate.set()
+        await stage.until(lambda: "-x" in stage.heard.names())
+        assert stage.held() == []
+        assert len(stage.script.seen) == 3
+
+    empty = streams(*listing(version=20))
+    watching(deed, streams(*listing(source("x", 5)), error(410)), empty, gated(streams(*listing(version=21))))
+
+
+def test_a_list_that_was_empty_by_mistake_deletes_nothing() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: stage.heard.lists == 2)
+        assert stage.held() == ["x"]
+        assert "-x" not in stage.heard.names()
+
+    whole = listing(source("x", 5))
+    watching(deed, streams(*whole, error(410)), streams(*listing(version=20)), streams(*whole))
+
+
+def test_a_doubt_lasts_as_long_as_it_is_set_to() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.requests(2)
+        began = asyncio.get_running_loop().time()
+        await stage.requests(3)
+        assert asyncio.get_running_loop().time() - began > 0.5
+
+    pace = Pace(silence=30.0, doubt=0.6, backoff_most=0.1)
+    empty = streams(*listing(version=20))
+    watching(deed, streams(*listing(source("x", 5)), error(410)), empty, empty, pace=pace)
+
+
+def test_a_list_that_was_always_empty_is_believed_at_once() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: stage.heard.lists == 1)
+        assert len(stage.script.seen) == 1
+
+    watching(deed, streams(*listing()))
+
+
+# servers that do not stream lists
+
+
+@pytest.mark.parametrize("status", [400, 422])
+def test_an_older_server_is_listed_in_pages(status: int) -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: "+z" in stage.heard.names())
+        assert stage.heard.names() == ["+x", "+y", "+z"]
+        assert stage.heard.lists == 1
+        assert stage.queries("limit") == [None, "500", "500", None]
+        assert stage.queries("continue") == [None, None, "more", None]
+        assert stage.queries("resourceVersion") == [None, None, None, "10"]
+
+    pages = page(source("x", 5), token="more"), page(source("y", 6))
+    watching(deed, refuses(status, "Invalid"), *pages, streams(added("z", 11)))
+
+
+def test_410_on_a_later_page_begins_the_list_anew() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: stage.heard.lists == 1)
+        assert stage.queries("continue")[1:] == [None, "more", None]
+        assert stage.held() == ["x", "y"]
+
+    whole = page(source("x", 5), source("y", 6), version=20)
+    watching(deed, refuses(400), page(source("x", 5), token="more"), refuses(410, "Expired"), whole, STAYS)
+
+
+def test_pages_make_up_for_missed_deletions_too() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: "-x" in stage.heard.names())
+        assert stage.held() == ["y"]
+
+    first, second = page(source("x", 5), source("y", 6)), page(source("y", 6), version=20)
+    watching(deed, refuses(400), first, streams(error(410)), second, STAYS)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        says(b"<html>hello</html>"),
+        says(b"\xff"),
+        says({"metadata": {"resourceVersion": "soon"}, "items": []}),
+        says({"items": []}),
+        refuses(500),
+        cuts,
+    ],
+)
+def test_a_page_that_is_no_list_is_asked_for_again(answer: Answer) -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: stage.heard.lists == 1)
+        assert stage.held() == ["x"]
+
+    watching(deed, refuses(400), answer, page(source("x", 5)), STAYS)
+
+
+def test_a_list_without_items_is_an_empty_one() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: stage.heard.lists == 1)
+
+    watching(deed, refuses(400), says({"metadata": {"resourceVersion": "5"}, "items": None}), STAYS)
+
+
+# kinds that cannot be served, and odd objects
+
+
+@pytest.mark.parametrize(("status", "reason"), [(403, "Forbidden"), (404, "NotFound")])
+def test_a_kind_that_cannot_be_listed_waits_and_is_served_when_it_can(status: int, reason: str) -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.requests(2)
+        assert stage.watch.unservable
+        assert stage.watch.waiting is not None
+        assert reason in stage.watch.waiting
+        stage.script.gate.set()
+        await stage.until(lambda: stage.heard.lists == 1)
+        assert [stage.watch.waiting, stage.watch.unservable] == [None, False]
+
+    watching(deed, refuses(status, reason), gated(streams(*listing())))
+
+
+def test_a_kind_that_is_taken_away_keeps_what_is_known() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.requests(3)
+        assert stage.watch.unservable
+        assert stage.held() == ["x"]
+        assert stage.heard.names() == ["+x"]
+
+    watching(deed, streams(*listing(source("x", 5)), end="ends"), refuses(404, "NotFound"))
+
+
+def _odd(name: str, **meta: Any) -> bytes:
+    about = source(name, 11)
+    about["metadata"] |= meta
+    return json.dumps(event("ADDED", about)).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        _odd("odd", labels=["a", "list"]),
+        _odd("odd", annotations={TARGETS: 7}),
+        _odd("odd", ownerReferences="nobody"),
+        _odd("odd", managedFields=[{"fieldsV1": {"f:metadata": 7}}]),
+        _odd("odd", uid="\N{SNOWMAN}").replace(b"\\u2603", b"\xff"),
+    ],
+)
+def test_an_odd_object_harms_nobody_else_and_shows_nothing(odd: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: "+y" in stage.heard.names())
+        assert stage.held() == ["y"]
+
+    with caplog.at_level(logging.DEBUG):
+        watching(deed, streams(*listing(), odd, added("y", 12)), streams(added("y", 12)))
+    assert "YQ==" not in caplog.text
+
+
+def test_a_version_that_is_no_number_is_not_gone_on_from() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: "+y" in stage.heard.names())
+        assert stage.queries("resourceVersion") == [None, "10"]
+
+    watching(deed, streams(*listing(), _odd("odd", resourceVersion="soon")), streams(added("y", 12)))
+
+
+def test_a_server_that_is_away_is_asked_again_with_pauses() -> None:
+    async def deed(stage: Stage) -> None:
+        began = asyncio.get_running_loop().time()
+        await stage.until(lambda: stage.heard.lists == 1)
+        assert asyncio.get_running_loop().time() - began > 0.4
+        assert stage.watch.restarts == {"error": 3}
+
+    watching(deed, cuts, refuses(503), cuts, streams(*listing()))
+
+
+def test_the_wait_that_the_server_asks_for_is_kept() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.requests(1)
+        began = asyncio.get_running_loop().time()
+        await stage.requests(2)
+        assert asyncio.get_running_loop().time() - began > 0.9
+
+    watching(deed, refuses(429, retryAfterSeconds=1), STAYS)
+
+
+def test_an_object_is_worth_parsing_for_a_word_or_for_our_field_manager() -> None:
+    pattern = words_pattern(a_table().words)
+
+    assert pattern.search(f'{{"annotations":{{"{ORIGIN}":"x"}}}}'.encode())
+    assert pattern.search(f'{{"manager":"{MANAGER}"}}'.encode())
+    assert not pattern.search(b'{"manager":"samara-2","annotations":{"secret-copyXnamespaces":""}}')

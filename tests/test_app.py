@@ -1,0 +1,110 @@
+"""What the settings make of the program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.engine.parts import a_copy, a_namespace, a_source, an_access
+from tests.world import at
+
+from samara.app import rules_of, table_of
+from samara.core.allow import Rules
+from samara.core.model import NAMESPACE, SECRET, Key, Object
+from samara.core.plan import plan
+from samara.core.want import Adopt
+from samara.core.write import Create, Plan, Update
+from samara.dialects.secret_copy import TARGETS
+from samara.kube.cache import Cache
+from samara.settings import NeverCopied, SecretCopy, Settings
+
+KEY = Key("secret-copy", at("admin", "db"))
+
+
+def planned(settings: Settings, *objects: Object, key: Key = KEY) -> Plan:
+    table = table_of(settings)
+    cache = Cache(table)
+    for obj in objects:
+        cache.put(obj)
+    for kind in (NAMESPACE, SECRET):
+        cache.relisted(kind, {hash((obj.ref.namespace, obj.ref.name)) for obj in objects if obj.ref.kind == kind})
+    return plan(key, cache, table, rules_of(settings, an_access()))
+
+
+def with_dialect(dialect: SecretCopy) -> Settings:
+    return Settings(dialects={"secret-copy": dialect})
+
+
+def test_by_default_every_vocabulary_is_served() -> None:
+    assert [type(each) for each in planned(Settings(), a_namespace("a"), a_source()).writes] == [Create]
+
+
+def test_a_vocabulary_that_is_switched_off_wants_nothing_and_takes_nothing_away() -> None:
+    off = Settings(dialects={})
+    found = planned(off, a_namespace("a"), a_namespace("b"), a_source(targets="b"), a_copy("a"))
+
+    assert found == Plan()
+
+
+def test_a_vocabulary_that_is_switched_off_still_knows_its_copies_and_words() -> None:
+    table = table_of(Settings(dialects={}))
+
+    assert table.owner(a_copy("a"), Cache(table)) == KEY
+    assert TARGETS in table.words
+    assert table.bare({TARGETS: "", "team": "red"}) == {"team": "red"}
+
+
+def test_the_home_is_a_setting() -> None:
+    moved = with_dialect(SecretCopy(home="vault"))
+    source = replace(a_source(), ref=at("vault", "db"))
+    found = planned(moved, a_namespace("a"), source, a_source(), key=Key("secret-copy", source.ref))
+
+    assert [each.ref for each in found.writes] == [at("a", "db")]
+    assert planned(moved, a_namespace("a"), a_source()).writes == ()
+
+
+def test_copies_of_a_source_that_is_gone_stay_or_go_as_it_is_set() -> None:
+    there = a_namespace("a"), a_copy("a")
+
+    assert planned(Settings(), *there).writes == ()
+    assert len(planned(with_dialect(SecretCopy(on_source_gone="delete")), *there).writes) == 1
+
+
+def test_conflicts_are_refused_unless_the_settings_say_otherwise() -> None:
+    there = a_namespace("a"), a_source(), replace(a_copy("a"), annotations={}, ours=frozenset(), made=False)
+
+    assert [each.reason for each in planned(Settings(), *there).blocked] == ["conflict"]
+    for settings in (Settings(conflicts="overwrite"), with_dialect(SecretCopy(conflicts="overwrite"))):
+        (found,) = planned(settings, *there).writes
+        assert isinstance(found, Create | Update) or found.ref == at("a", "db")
+        assert table_of(settings)["secret-copy"].want(KEY.source, _view(settings, *there)).copies[0].adopt is Adopt.ANY
+
+
+def _view(settings: Settings, *objects: Object) -> Cache:
+    cache = Cache(table_of(settings))
+    for obj in objects:
+        cache.put(obj)
+    return cache
+
+
+def test_the_managers_of_an_original_are_known() -> None:
+    table = table_of(with_dialect(SecretCopy(managers=("old-copier",))))
+
+    assert table.managers == {"samara", "old-copier"}
+
+
+def test_what_never_travels_is_added_to() -> None:
+    table = table_of(Settings(never_copied=NeverCopied(labels=("team/*",), annotations=("note",))))
+
+    assert table.bare({"team/a": "1", "note": "2", "kept": "3"}) == {"kept": "3"}
+
+
+def test_rules_come_from_the_settings() -> None:
+    settings = Settings(protected_namespaces=("kube-*",), recreate="refuse")
+
+    assert rules_of(settings, an_access()) == Rules(("kube-*",), False)
+
+
+def test_in_a_cluster_our_own_namespace_is_protected() -> None:
+    settings = Settings(protected_namespaces=("kube-*",))
+
+    assert rules_of(settings, an_access(in_cluster=True)).protected == ("kube-*", "samara")

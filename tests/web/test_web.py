@@ -1,0 +1,395 @@
+"""Health, readiness, sync and metrics, as they are asked for over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+
+import aiohttp
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.engine.parts import Clock, a_copy, a_desk, a_key, a_source, deletes, numbered
+from tests.world import at, secret
+
+from samara.core.brake import Brake
+from samara.core.model import NAMESPACE, SECRET, Key
+from samara.core.table import Table
+from samara.core.tally import Tally
+from samara.core.write import Blocked, Look, Step
+from samara.dialects import secret_copy
+from samara.engine.desk import Desk
+from samara.engine.holds import Holds
+from samara.engine.loop import Engine
+from samara.kube.errors import ConfigError
+from samara.kube.watch import Pace, Watch
+from samara.web.health import Health, Progress
+from samara.web.metrics import Metrics, Sources
+from samara.web.server import serve, split_address
+
+SPECIFIED = {
+    "samara_copies": {"dialect", "state"},
+    "samara_sources": {"dialect"},
+    "samara_writes": {"dialect", "verb", "result"},
+    "samara_write_seconds": {"le"},
+    "samara_plan_seconds": {"le"},
+    "samara_queue_depth": set(),
+    "samara_oldest_pending_seconds": set(),
+    "samara_watch_last_event_seconds": {"kind"},
+    "samara_watch_restarts": {"kind", "reason"},
+    "samara_kind_waiting": {"kind"},
+    "samara_orphans": {"dialect"},
+    "samara_leader": set(),
+    "samara_synced": set(),
+    "samara_provider_calls": {"store", "result"},
+    "samara_mass_delete_held": set(),
+    "samara_loop_stall_seconds": set(),
+}
+
+
+@dataclass
+class Synced:
+    synced: bool = True
+
+
+@dataclass
+class Stalled:
+    told: str | None = None
+
+    def stalled(self) -> str | None:
+        return self.told
+
+
+@dataclass
+class Stage:
+    """An engine that was never started, with watches that a test sets as it likes."""
+
+    clock: Clock = field(default_factory=Clock)
+    parts: tuple[Progress, ...] = ()
+    engine: Synced = field(default_factory=Synced)
+    desk: Desk = field(init=False)
+    watches: tuple[Watch, ...] = field(init=False)
+    tallies: dict[Key, Tally] = field(default_factory=dict)
+    table: Table | None = None
+
+    def __post_init__(self) -> None:
+        self.desk = desk = a_desk(self.clock, Holds(Brake(5, 30.0), 600.0, self.clock))
+        sink = Engine(desk, lambda: False)
+        self.watches = tuple(
+            Watch(kind, desk.client, desk.cache, desk.codec, sink, Pace(silence=10.0)) for kind in (NAMESPACE, SECRET)
+        )
+        for watch in self.watches:
+            watch.waiting, watch.progress = None, asyncio.get_running_loop().time()
+
+    def health(self) -> Health:
+        return Health(self.watches, self.engine, self.parts)
+
+    def metrics(self) -> Metrics:
+        desk = self.desk
+        table = self.table or desk.table
+        return Metrics(
+            Sources(
+                table,
+                self.tallies,
+                desk.queue,
+                desk.meter,
+                desk.holds,
+                self.watches,
+                lambda: True,
+                lambda: self.engine.synced,
+                lambda dialect: 2,
+                desk.cache.sources if self.table is None else lambda dialect: [a_key().source],
+                lambda: 0.25,
+            )
+        )
+
+    def samples(self) -> dict[tuple[str, ...], float]:
+        """Every sample by its name and the values of its labels, in the order of their names."""
+        text = self.metrics().text().decode()
+        found = {}
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                place = (sample.name, *(value for _, value in sorted(sample.labels.items())))
+                assert place not in found, f"{place} is there twice"
+                found[place] = sample.value
+        return found
+
+
+def on_stage(deed: Callable[[Stage], Awaitable[None]]) -> None:
+    async def run() -> None:
+        await deed(Stage())
+
+    asyncio.run(run())
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def asked(stage: Stage, *paths: str) -> list[tuple[int, str, str]]:
+    """The answers of the real server: status, type and text."""
+    port = free_port()
+    serving = asyncio.create_task(serve(f"127.0.0.1:{port}", stage.health(), stage.metrics()))
+    try:
+        async with aiohttp.ClientSession() as session, asyncio.timeout(8):
+            return [await _get(session, f"http://127.0.0.1:{port}{path}", serving) for path in paths]
+    finally:
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+
+
+async def _get(session: aiohttp.ClientSession, url: str, serving: asyncio.Task[None]) -> tuple[int, str, str]:
+    while True:
+        try:
+            async with session.get(url) as response:
+                return response.status, response.headers["Content-Type"], await response.text()
+        except aiohttp.ClientConnectorError:  # it does not listen yet
+            assert not serving.done()
+            await asyncio.sleep(0)
+
+
+# health
+
+
+def test_all_is_well() -> None:
+    async def deed(stage: Stage) -> None:
+        answers = await asked(stage, "/healthz", "/readyz", "/syncz")
+        assert [status for status, _, _ in answers] == [200, 200, 200]
+        assert all(type_.startswith("application/json") for _, type_, _ in answers)
+        told = [json.loads(text) for _, _, text in answers]
+        assert told == [
+            {"ok": True, "faults": []},
+            {"ok": True, "waiting": {}},
+            {"ok": True, "waiting": {}, "synced": True},
+        ]
+
+    on_stage(deed)
+
+
+def test_a_watch_without_progress_is_named() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.watches[1].progress -= 21.0
+        ((status, _, text), (ready, _, _)) = await asked(stage, "/healthz", "/readyz")
+        assert (status, ready) == (503, 200)
+        assert json.loads(text) == {"ok": False, "faults": ["the watch of v1/Secret has been quiet for 21 s"]}
+
+    on_stage(deed)
+
+
+def test_a_watch_may_be_quiet_for_twice_its_silence() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.watches[1].progress -= 19.0
+        assert stage.health().live() == (True, {"ok": True, "faults": []})
+
+    on_stage(deed)
+
+
+def test_a_lease_out_of_reach_is_named() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.parts = (Stalled("the lease has been out of reach for 31 s"), Stalled())
+        assert stage.health().live()[1]["faults"] == ["the lease has been out of reach for 31 s"]
+
+    on_stage(deed)
+
+
+def test_nothing_is_ready_before_every_kind_is_listed() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.watches[1].waiting = "not listed yet"
+        answers = await asked(stage, "/healthz", "/readyz", "/syncz")
+        assert [status for status, _, _ in answers] == [200, 503, 503]
+        assert json.loads(answers[1][2]) == {"ok": False, "waiting": {"v1/Secret": "not listed yet"}}
+
+    on_stage(deed)
+
+
+def test_a_kind_that_cannot_be_served_is_named_and_does_not_matter() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.watches[1].waiting, stage.watches[1].unservable = "the API server answered 403", True
+        stage.watches[1].progress -= 1000.0
+        answers = await asked(stage, "/healthz", "/readyz", "/syncz")
+        assert [status for status, _, _ in answers] == [200, 200, 200]
+        assert json.loads(answers[1][2]) == {"ok": True, "waiting": {"v1/Secret": "the API server answered 403"}}
+
+    on_stage(deed)
+
+
+def test_readiness_does_not_depend_on_the_queue_and_sync_does() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.engine.synced = False
+        (ready, _, _), (synced, _, text) = await asked(stage, "/readyz", "/syncz")
+        assert (ready, synced) == (200, 503)
+        assert json.loads(text) == {"ok": False, "waiting": {}, "synced": False}
+
+    on_stage(deed)
+
+
+def test_there_is_nothing_else() -> None:
+    async def deed(stage: Stage) -> None:
+        assert [status for status, _, _ in await asked(stage, "/", "/debug")] == [404, 404]
+
+    on_stage(deed)
+
+
+# metrics
+
+
+def blocked(*namespaces: str) -> Tally:
+    tally = Tally()
+    tally.count(Step(at("right", "db"), None))
+    tally.count(Step(at("soon", "db"), Look(at("soon", "db"))))
+    for name in namespaces:
+        tally.count(Step(at(name, "db"), Blocked(a_key(), at(name, "db"), "conflict", "theirs")))
+    return tally
+
+
+def full(stage: Stage) -> None:
+    """Something for every metric."""
+    desk = stage.desk
+    desk.cache.put(a_source())
+    desk.cache.put(a_copy("a"))
+    stage.tallies[a_key()] = blocked("a", "b")
+    desk.meter.wrote("secret-copy", "create", "done", 0.02)
+    desk.meter.plan_seconds.observe(0.002)
+    desk.meter.provider_calls["store", "done"] += 1
+    desk.queue.add(a_key())
+    stage.clock.now += 4.0
+    desk.holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
+    stage.watches[1].restarts["gone"] = 3
+    stage.watches[0].waiting = "not listed yet"
+
+
+def test_every_figure_is_shown() -> None:
+    async def deed(stage: Stage) -> None:
+        full(stage)
+        found = stage.samples()
+        expected: dict[tuple[str, ...], float] = {
+            ("samara_copies", "secret-copy", "right"): 1,
+            ("samara_copies", "secret-copy", "pending"): 1,
+            ("samara_copies", "secret-copy", "blocked"): 2,
+            ("samara_sources", "secret-copy"): 1,
+            ("samara_orphans", "secret-copy"): 2,
+            ("samara_writes_total", "secret-copy", "done", "create"): 1,
+            ("samara_write_seconds_bucket", "0.01"): 0,
+            ("samara_write_seconds_bucket", "0.025"): 1,
+            ("samara_write_seconds_bucket", "+Inf"): 1,
+            ("samara_write_seconds_count",): 1,
+            ("samara_write_seconds_sum",): 0.02,
+            ("samara_queue_depth",): 1,
+            ("samara_oldest_pending_seconds",): 4,
+            ("samara_leader",): 1,
+            ("samara_loop_stall_seconds",): 0.25,
+            ("samara_synced",): 1,
+            ("samara_mass_delete_held",): 8,
+            ("samara_watch_restarts_total", "v1/Secret", "gone"): 3,
+            ("samara_kind_waiting", "v1/Namespace"): 1,
+            ("samara_kind_waiting", "v1/Secret"): 0,
+            ("samara_provider_calls_total", "done", "store"): 1,
+        }
+        assert {place: found.get(place) for place in expected} == expected
+
+    on_stage(deed)
+
+
+def test_names_and_labels_are_those_of_the_specification() -> None:
+    async def deed(stage: Stage) -> None:
+        full(stage)
+        text = stage.metrics().text().decode()
+        families = list(text_string_to_metric_families(text))
+        labels = {family.name: {name for sample in family.samples for name in sample.labels} for family in families}
+        assert labels == SPECIFIED
+        counters = {family.name for family in families if family.type == "counter"}
+        assert counters == {"samara_writes", "samara_watch_restarts", "samara_provider_calls"}
+        assert {sample.name for family in families if family.type == "counter" for sample in family.samples} == {
+            f"{name}_total" for name in counters
+        }
+
+    on_stage(deed)
+
+
+def test_no_label_grows_with_the_cluster() -> None:
+    async def deed(stage: Stage) -> None:
+        full(stage)
+        before = set(stage.samples())
+        for number in range(50):
+            key = a_key(f"source-{number}", f"home-{number}")
+            stage.tallies[key] = blocked(*numbered(0, 20))
+            stage.desk.queue.add(key.part(f"ns-{number}"))
+            stage.desk.holds.judge(key, deletes(numbered(0, 8), key), 10, 10)
+        assert set(stage.samples()) == before
+
+    on_stage(deed)
+
+
+def test_the_dialects_of_one_vocabulary_are_one_series() -> None:
+    """Two samples with the same labels would make Prometheus refuse all of them."""
+
+    async def deed(stage: Stage) -> None:
+        one = secret_copy.dialect()
+        two = (replace(one, name="tree", vocabulary="both"), replace(one, name="sub", vocabulary="both"))
+        stage.table = Table(two)
+        stage.tallies = {a_key(dialect="tree"): blocked("a"), a_key(dialect="sub"): blocked("a", "b")}
+        found = stage.samples()
+        assert found["samara_copies", "both", "blocked"] == 3
+        assert found["samara_sources", "both"] == 2
+        assert found["samara_orphans", "both"] == 4
+
+    on_stage(deed)
+
+
+def test_metrics_are_served_as_prometheus_reads_them() -> None:
+    async def deed(stage: Stage) -> None:
+        ((status, type_, text),) = await asked(stage, "/metrics")
+        assert (status, type_) == (200, "text/plain; version=0.0.4; charset=utf-8")
+        assert re.search(r"^# TYPE samara_copies gauge$", text, re.MULTILINE)
+
+    on_stage(deed)
+
+
+# the address
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "port"),
+    [
+        (":8080", None, 8080),
+        ("127.0.0.1:0", "127.0.0.1", 0),
+        ("[::1]:9090", "::1", 9090),
+        ("localhost:65535", "localhost", 65535),
+    ],
+)
+def test_an_address_is_a_host_and_a_port(address: str, host: str | None, port: int) -> None:
+    assert split_address(address) == (host, port)
+
+
+@pytest.mark.parametrize("address", ["", "8080", "localhost", "localhost:", ":http", ":-1", ":65536", ":8 0", ":8080 "])
+def test_what_is_no_address_is_refused_by_name(address: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"address {address!r}: expected host:port or :port")):
+        split_address(address)
+
+
+def test_an_address_that_is_taken_is_said_to_be() -> None:
+    async def deed(stage: Stage) -> None:
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", 0))
+            other.listen()
+            port = other.getsockname()[1]
+            with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{port}: .*--http-address"):
+                await serve(f"127.0.0.1:{port}", stage.health(), stage.metrics())
+
+    on_stage(deed)
+
+
+def test_no_answer_holds_a_value() -> None:
+    async def deed(stage: Stage) -> None:
+        full(stage)
+        stage.desk.cache.put(a_copy("b", content=secret("canary-81f2")))
+        answers = await asked(stage, "/healthz", "/readyz", "/syncz", "/metrics")
+        assert not [text for _, _, text in answers if "canary" in text]
+
+    on_stage(deed)
