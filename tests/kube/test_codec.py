@@ -276,6 +276,12 @@ def test_the_body_of_a_namespace_is_in_no_namespace() -> None:
     assert json.loads(body(Ref(NAMESPACE, "", "a"), Content(), {}))["metadata"] == {"name": "a"}
 
 
+def test_a_copy_without_labels_can_be_sent() -> None:
+    copy = Copy(at("a", "db"), Content())
+
+    assert json.loads(body(copy.ref, Content(), {"labels": copy.labels}))["metadata"]["labels"] == {}
+
+
 def test_sealed_content_is_equal_and_never_sent() -> None:
     found = codec().object(SECRET, raw())
     sealed = found.content.sealed()

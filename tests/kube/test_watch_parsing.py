@@ -19,7 +19,8 @@ from samara.dialects.secret_copy import ORIGIN, TARGETS
 from samara.kube.cache import Cache, Change
 from samara.kube.client import Client
 from samara.kube.codec import Codec
-from samara.kube.watch import Pace, Watch, words_pattern
+from samara.kube.intake import words_pattern
+from samara.kube.watch import Pace, Watch
 
 PACE = Pace(silence=30.0, doubt=0.05, longest=30.0, backoff_most=0.2)
 STAYS = streams()

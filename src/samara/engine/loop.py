@@ -168,7 +168,8 @@ class Engine:
         if len(self.desk.outbox):
             waits.append(self.desk.window.wait() or 1.0)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), min(waits, default=None))
+            async with asyncio.timeout(min(waits, default=None)):  # wait_for loses a cancellation on Python 3.11
+                await self._wake.wait()
 
     def _note_sync(self) -> None:
         listed = all(map(self.desk.cache.known, self.desk.table.kinds))
@@ -228,7 +229,8 @@ class Engine:
         while self.desk.outbox.flying and self.desk.clock() < end:
             self._wake.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), 0.2)
+                async with asyncio.timeout(0.2):
+                    await self._wake.wait()
 
     def _grow(self) -> bool:
         """Takes some more steps of a large plan that has room; False where there is none."""

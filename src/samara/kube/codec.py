@@ -29,13 +29,6 @@ class _Slim(msgspec.Struct):
     metadata: _Address
 
 
-class SlimEvent(msgspec.Struct):
-    """The least that is read of every event: its type, and the address and version of its object."""
-
-    type: str
-    object: _Slim
-
-
 class RawEvent(msgspec.Struct):
     type: str
     object: msgspec.Raw
@@ -82,18 +75,17 @@ class _Metadata(msgspec.Struct):
     managedFields: list[_ManagedFields] | None = None
 
 
-_slim = msgspec.json.Decoder(_Slim).decode
-slim_event = msgspec.json.Decoder(SlimEvent).decode
+slim = msgspec.json.Decoder(_Slim).decode
 raw_event = msgspec.json.Decoder(RawEvent).decode
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _metadata = msgspec.json.Decoder(_Metadata).decode
-encode = msgspec.json.Encoder().encode
+encode = msgspec.json.Encoder(enc_hook=dict).encode  # a copy's labels may be any mapping
 decode = msgspec.json.Decoder().decode
 
 
 def version_of(raw: bytes) -> int:
     """The version of an object, without decoding the rest of it."""
-    return int(_slim(raw).metadata.resourceVersion)
+    return int(slim(raw).metadata.resourceVersion)
 
 
 class Words(dict[str, str]):

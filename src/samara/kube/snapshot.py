@@ -14,38 +14,16 @@ from samara.core.plan import plan
 from samara.core.table import Table
 from samara.core.write import Plan
 from samara.kube.cache import Cache, trace
-from samara.kube.client import Client, address, collection
+from samara.kube.client import Client, address
 from samara.kube.codec import Codec
 from samara.kube.errors import Gone, NotFound, Unreachable
-from samara.kube.watch import PAGE, words_pattern
+from samara.kube.intake import Intake, pages
 
 _LISTS = 5
 """A list whose pages have expired is begun again, at most this often."""
 _ROUNDS = 10
 """A look settles its place; a plan that still has one after this many rounds is not worth waiting for."""
 _AT_ONCE = 8
-
-
-class _Address(msgspec.Struct):
-    name: str
-    namespace: str = ""
-
-
-class _Item(msgspec.Struct):
-    metadata: _Address
-
-
-class _ListMeta(msgspec.Struct):
-    continue_: str = msgspec.field(name="continue", default="")
-
-
-class _List(msgspec.Struct):
-    items: list[msgspec.Raw] | None
-    metadata: _ListMeta
-
-
-_page = msgspec.json.Decoder(_List).decode
-_item = msgspec.json.Decoder(_Item).decode
 
 
 @dataclass(slots=True)
@@ -111,14 +89,13 @@ async def take(client: Client, table: Table) -> Snapshot:
 
 
 class _Lister:
-    """Reads one kind in pages. Only what matters is parsed; of the rest the address is kept."""
+    """Reads one kind in pages, and notes what carries a mark."""
 
     def __init__(self, shot: Snapshot, kind: Kind) -> None:
         self._shot = shot
         self._kind = kind
-        table = shot.cache.table
-        self._pattern = words_pattern(table.words)
-        self._marks = frozenset().union(*(dialect.marks for dialect in table.dialects))
+        self._intake = Intake(kind, shot.cache, shot.codec)
+        self._marks = frozenset().union(*(dialect.marks for dialect in shot.cache.table.dialects))
 
     async def run(self) -> None:
         for _ in range(_LISTS):
@@ -130,25 +107,12 @@ class _Lister:
         raise Unreachable(f"the list of {self._kind} expired {_LISTS} times before its last page")
 
     async def _pages(self) -> set[int]:
-        present: set[int] = set()
-        token = ""
-        while True:
-            params = {"limit": str(PAGE), **({"continue": token} if token else {})}
-            page = _page(await self._shot.client.get(collection(self._kind), params))
-            for raw in page.items or ():
-                present.add(trace(self._take(raw)))
-            token = page.metadata.continue_
-            if not token:
-                return present
+        found = [self._take(raw) async for page in pages(self._shot.client, self._kind) for raw in page.items or ()]
+        return set(map(trace, found))
 
     def _take(self, raw: msgspec.Raw) -> Ref:
-        place = _item(raw).metadata
-        ref = Ref(self._kind, place.namespace, place.name)
-        if not self._shot.cache.matters(ref) and not self._pattern.search(bytes(raw)):
-            self._shot.cache.pass_by(ref)
-            return ref
-        obj = self._shot.codec.object(self._kind, raw)
-        self._shot.cache.put(obj)
-        if not self._marks.isdisjoint((*obj.labels, *obj.annotations)):
-            self._shot.marked[ref] = obj
-        return ref
+        place = self._intake.place(raw)
+        seen = self._intake.take(raw, place)
+        if seen is not None and not self._marks.isdisjoint((*seen.obj.labels, *seen.obj.annotations)):
+            self._shot.marked[place.ref] = seen.obj
+        return place.ref

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import random
-import re
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
-from aiohttp import StreamReader
 
 from samara import log
-from samara.core.model import MANAGER, Kind, Ref
+from samara.core.model import Kind, Ref
 from samara.kube.cache import Cache, Change, trace
 from samara.kube.client import Client, collection
-from samara.kube.codec import Codec, raw_event, slim_event
+from samara.kube.codec import Codec, RawEvent, raw_event
 from samara.kube.errors import ApiError, Forbidden, Gone, NotFound, SamaraError, Unreachable, from_status
+from samara.kube.intake import ODD, Intake, Place, pages
+from samara.kube.lines import Silent, answered_in_time, whole_lines
 
-PAGE = 500
 SHORT = 0.2
-_ODD = (msgspec.DecodeError, ValueError)
-"""What bytes raise that are no JSON, no UTF-8 or not of the form that is expected."""
+"""A watch that ends sooner than this is not opened again at once."""
 _LIST_END = b'"k8s.io/initial-events-end":"true"'
 
 
@@ -38,12 +35,6 @@ class Pace:
     longest: float = 300.0
     """The server is asked to end a watch after this long."""
     backoff_most: float = 30.0
-
-
-def words_pattern(words: Iterable[str]) -> re.Pattern[bytes]:
-    """Matches the bytes of an object that is worth parsing: one of our words, or our field manager."""
-    spelled = [re.escape(word.encode()) for word in sorted(words)]
-    return re.compile(b"|".join((*spelled, re.escape(f'"manager":"{MANAGER}"'.encode()))))
 
 
 class Sink(Protocol):
@@ -82,9 +73,8 @@ class Watch:
         self._client = client
         self._cache = cache
         self._store = cache.stores[kind]
-        self._codec = codec
+        self._intake = Intake(kind, cache, codec)
         self._sink = sink
-        self._pattern = words_pattern(cache.table.words)
         self._version = ""
         """Where to go on; empty: list first."""
         self._present: set[int] | None = None
@@ -107,7 +97,7 @@ class Watch:
                     await asyncio.sleep(SHORT)
                 else:
                     self._is_well()
-            except _Silent:  # that was wait enough; and a kind without events is always silent
+            except Silent:  # that was wait enough; and a kind without events is always silent
                 self._is_well()
                 self._restarted("silent")
             except Gone as fault:
@@ -121,12 +111,12 @@ class Watch:
         if not self._version:
             self._present = set()
         opening = asyncio.timeout(self.pace.silence)
-        async with _quiet(opening, self.kind), self._client.stream(collection(self.kind), params) as content:
+        async with answered_in_time(opening, self.kind), self._client.stream(collection(self.kind), params) as content:
             opening.reschedule(None)
             self._heard()
             if self._version:
                 self.waiting, self.unservable = None, False
-            async for lines in self._lines(content):
+            async for lines in whole_lines(content, self.pace.silence, self.kind):
                 self._heard()
                 self._take(lines)
 
@@ -135,21 +125,6 @@ class Watch:
         if self._version:
             return {**params, "resourceVersion": self._version}
         return {**params, "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
-
-    async def _lines(self, content: StreamReader) -> AsyncIterator[list[bytes]]:
-        """Whole lines as they come; a stream that says nothing for too long is given up."""
-        tail = b""
-        while True:
-            try:
-                async with asyncio.timeout(self.pace.silence):
-                    chunk: bytes = await content.readany()
-            except TimeoutError:
-                raise _Silent(f"the watch of {self.kind} was silent for {self.pace.silence:g} s") from None
-            if not chunk:
-                return
-            *lines, tail = (tail + chunk).split(b"\n")
-            if lines:
-                yield lines
 
     def _take(self, lines: list[bytes]) -> None:
         listing = self._present is not None
@@ -165,37 +140,34 @@ class Watch:
 
     def _event(self, line: bytes) -> Iterable[Change]:
         try:
-            event = slim_event(line)
-        except _ODD:
+            event = raw_event(line)
+            place = self._intake.place(event.object)
+        except ODD:
             raise self._in_stream(line) from None
-        version, place = event.object.metadata.resourceVersion, event.object.metadata
-        if event.type == "ERROR" or not version.isdecimal():
+        if event.type == "ERROR" or not place.version.isdecimal():
             raise self._in_stream(line)
         if event.type == "BOOKMARK":
-            return self._bookmark(line, version)
-        ref = Ref(self.kind, place.namespace, place.name)
-        change = self._observed(event.type, line, ref, int(version))
-        self._advance(version)
+            return self._bookmark(line, place.version)
+        change = self._observed(event, place)
+        self._advance(place.version)
         return () if change is None else (change,)
 
-    def _observed(self, type_: str, line: bytes, ref: Ref, version: int) -> Change | None:
-        if type_ == "DELETED":
-            return self._cache.drop(ref, version)
-        if type_ not in ("ADDED", "MODIFIED"):
-            log.warning("watch.unknown-event", kind=self.kind, type=type_)
-            return None
-        if self._present is not None:
-            self._present.add(trace(ref))
-        if not self._cache.is_news(ref, version):
-            return None
-        if self._cache.matters(ref) or self._pattern.search(line):
-            try:
-                return self._cache.put(self._codec.object(self.kind, raw_event(line).object))
-            except _ODD as fault:
-                log.warning("watch.odd-object", ref=ref, fault=type(fault).__name__)
-        self._cache.pass_by(ref)
-        self._sink.passed(ref)
+    def _observed(self, event: RawEvent, place: Place) -> Change | None:
+        if event.type == "DELETED":
+            return self._cache.drop(place.ref, int(place.version))
+        if event.type in ("ADDED", "MODIFIED"):
+            return self._saw(event.object, place)
+        log.warning("watch.unknown-event", kind=self.kind, type=event.type)
         return None
+
+    def _saw(self, raw: msgspec.Raw, place: Place) -> Change | None:
+        if self._present is not None:
+            self._present.add(trace(place.ref))
+        seen = self._intake.take(raw, place)
+        if seen is None:
+            self._sink.passed(place.ref)
+            return None
+        return seen.change
 
     def _advance(self, version: str) -> None:
         self._store.version = max(self._store.version, int(version))
@@ -228,35 +200,18 @@ class Watch:
     async def _list(self) -> None:
         """The list in pages, for a server that does not stream it."""
         self._present = set()
-        token, version = "", ""
-        while True:
-            params = {"limit": str(PAGE), **({"continue": token} if token else {})}
-            page = self._page(await self._client.get(collection(self.kind), params))
+        async for page in pages(self._client, self.kind):
             self._heard()
-            changes = [change for raw in page.items or () for change in self._item(bytes(raw))]
-            self._sink.changed(changes)
-            token, version = page.metadata.continue_, page.metadata.resourceVersion
-            if not token:
-                self._sink.changed(self._listed(version))
-                return
-
-    def _page(self, raw: bytes) -> _List:
-        try:
-            page = _page(raw)
-            int(page.metadata.resourceVersion)
-        except _ODD:
-            raise Unreachable(f"the list of {self.kind} was answered with something that is no list") from None
-        return page
-
-    def _item(self, raw: bytes) -> Iterable[Change]:
-        return self._event(b'{"type":"ADDED","object":' + raw + b"}")
+            seen = [self._saw(raw, self._intake.place(raw)) for raw in page.items or ()]
+            self._sink.changed([change for change in seen if change is not None])
+        self._sink.changed(self._listed(page.version))
 
     def _in_stream(self, line: bytes) -> SamaraError:
         """The error that the server put into the stream in place of an event, or what a cut line means."""
         try:
             status = bytes(raw_event(line).object)
             return from_status(_code(status).code, status)
-        except _ODD:
+        except ODD:
             return Unreachable(f"the watch of {self.kind} was cut in the middle of an event")
 
     async def _begin_again(self, fault: Gone) -> None:
@@ -303,33 +258,8 @@ class Watch:
         return asyncio.get_running_loop().time()
 
 
-@asynccontextmanager
-async def _quiet(limit: asyncio.Timeout, kind: Kind) -> AsyncIterator[None]:
-    """Turns the end of a time limit into an error of ours."""
-    try:
-        async with limit:
-            yield
-    except TimeoutError:
-        raise Unreachable(f"the watch of {kind} was not answered in time") from None
-
-
-class _Silent(Unreachable):
-    """A watch that was open and said nothing for too long."""
-
-
-class _ListMeta(msgspec.Struct):
-    resourceVersion: str
-    continue_: str = msgspec.field(name="continue", default="")
-
-
-class _List(msgspec.Struct):
-    metadata: _ListMeta
-    items: list[msgspec.Raw] | None
-
-
 class _Code(msgspec.Struct):
     code: int = 500
 
 
-_page = msgspec.json.Decoder(_List).decode
 _code = msgspec.json.Decoder(_Code).decode
