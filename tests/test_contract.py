@@ -156,13 +156,14 @@ def test_a_conflict_has_a_cause_that_can_be_seen(world: World, rules: Rules) -> 
     for key, planned in plans.items():
         for ref in [blocked.ref for blocked in planned.blocked if blocked.reason == "conflict"]:
             have = world.objects.get(ref)
-            rivals = [other for other in plans if other != key and _stands(plans[other], ref)]
+            rivals = [other for other in plans if other != key and _stands(plans[other], ref, rules)]
             assert rivals or (have is not None and (have.deleting or not _is_ours(have, key, world)))
 
 
-def _stands(planned: Plan, ref: Ref) -> bool:
-    """True where a plan wants a place and nothing but somebody else's claim or object keeps it away."""
-    barred = {each.ref for each in planned.blocked if each.reason in ("refused", "not-accepted", "no-namespace")}
+def _stands(planned: Plan, ref: Ref, rules: Rules) -> bool:
+    """True where a plan wants a place and may have it, even if a pause or an immutable field keeps it from writing."""
+    bars = ("not-accepted", "no-namespace", *(("refused",) if rules.recreate else ()))
+    barred = {each.ref for each in planned.blocked if each.reason in bars}
     return ref in planned.wanted and ref not in barred
 
 

@@ -6,7 +6,7 @@ A module that needs a control plane of its own overrides the fixture `cluster`.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,11 +18,13 @@ from samara.devcluster import Devcluster, DevclusterOptions
 ORACLES = frozenset({"O1", "O2", "O4", "O5"})
 _FAILED = pytest.StashKey[bool]()
 _PREPARED = pytest.StashKey[set[str]]()
+_MEASURED = pytest.StashKey[list[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "oracle_off(name, reason): this test is not judged by the oracle of this name")
     config.stash[_PREPARED] = set()
+    config.stash[_MEASURED] = []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -67,6 +69,21 @@ def stage(request: pytest.FixtureRequest, cluster: Devcluster, tmp_path: Path) -
         for operator in made.operators:
             request.node.add_report_section("teardown", f"log of {operator.log_file.name}", operator.tail())
         made.sweep()
+
+
+@pytest.fixture
+def measured(request: pytest.FixtureRequest) -> Callable[[str, float], None]:
+    """States a figure at the end of the session, beside the verdict."""
+
+    def state(what: str, value: float) -> None:
+        request.config.stash[_MEASURED].append(f"{request.node.name}: {what} {value:.3g}")
+
+    return state
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for line in config.stash[_MEASURED]:
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture

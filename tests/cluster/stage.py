@@ -252,15 +252,15 @@ class Stage:
             self.api.gone(path)
         namespaces = [each["metadata"]["name"] for each in self.api.items("/api/v1/namespaces")]
         ours = [name for name in namespaces if name not in SYSTEM]
-        self._forget(*(f"{plural}/" for plural in ("secrets", "resourcequotas", "events")))
-        self._forget(f"leases/{OWN}/samara", f"configmaps/{OWN}/samara-holds", exact=True)
-        self._forget(*(f"{plural}/{name}/" for name in ours for plural in ("roles", "rolebindings")))
-        self._forget(*(f"namespaces/{name}" for name in ours), exact=True)
+        self.forget(*(f"{plural}/" for plural in ("secrets", "resourcequotas", "events")))
+        self.forget(f"leases/{OWN}/samara", f"configmaps/{OWN}/samara-holds", exact=True)
+        self.forget(*(f"{plural}/{name}/" for name in ours for plural in ("roles", "rolebindings")))
+        self.forget(*(f"namespaces/{name}" for name in ours), exact=True)
         eventually(lambda: not self._left())
         self.api.close()
 
-    def _forget(self, *keys: str, exact: bool = False) -> None:
-        """Deletes keys from etcd, or everything below them."""
+    def forget(self, *keys: str, exact: bool = False) -> None:
+        """Deletes keys below /registry/ from etcd, or everything that begins with them."""
         operations = []
         for key in keys:
             start = f"/registry/{key}".encode()

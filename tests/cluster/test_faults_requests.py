@@ -8,6 +8,8 @@ import itertools
 import json
 import ssl
 from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +17,7 @@ from urllib.parse import urlsplit
 import yaml
 from aiohttp import web
 from tests.cluster.api import Api, ApiFault
+from tests.cluster.audit import Event
 from tests.cluster.faults import answer_lost, answered, body, delayed, stalled, stalled_after
 from tests.cluster.proxy import Exchange, Fault, Proxy, Seen, When, client_context
 from tests.cluster.stage import OWN, USER, Stage
@@ -137,25 +140,28 @@ def test_fault_14_a_429_stops_all_writes_for_as_long_as_it_says_and_the_lease_is
 def test_fault_14_what_priority_and_fairness_rejects_is_written_when_it_no_longer_does(stage: Stage) -> None:
     stage.namespace("a", "b")
     operator = stage.operator("--leader-elect")
-    _reject_writes(stage)
-    mark = stage.audit.mark()
-    stage.source("db", "a,b")
-    refused = eventually(lambda: [event for event in stage.audit.writes(mark) if event.code == 429])
-    eventually(lambda: stage.audit.writes(mark)[-1].received - refused[0].received > 2.0)
-    seconds = stage.audit.writes(mark)[-1].received - refused[0].received
-    assert len(stage.audit.writes(mark)) <= 2 + seconds, "faster than the server's Retry-After of one second"
-    assert operator.leads
-    _accept_writes(stage)
+    _give_one_seat(stage)
+    with _seat_taken(stage):
+        mark = stage.audit.mark()
+        stage.source("db", "a,b")
+        eventually(lambda: _seconds(stage.audit.writes(mark)) > 2.0)
+        refused = stage.audit.writes(mark)
+        assert {event.code for event in refused} == {429}
+        assert len(refused) <= 2 + _seconds(refused), "faster than the server's Retry-After of one second"
+        assert operator.leads
     stage.until_copied("db", "a", "b")
 
 
 FLOW = "/apis/flowcontrol.apiserver.k8s.io/v1"
 
 
-def _reject_writes(stage: Stage) -> None:
-    """A priority level without any seat, for the operator's writes to Secrets."""
+def _seconds(events: list[Event]) -> float:
+    return events[-1].received - events[0].received if events else 0.0
+
+
+def _give_one_seat(stage: Stage) -> None:
+    """The operator's writes to Secrets, and only they, get a priority level where one request runs at a time."""
     seats = {"nominalConcurrencyShares": 0, "borrowingLimitPercent": 0, "limitResponse": {"type": "Reject"}}
-    level = {"type": "Limited", "limited": seats}
     rule = {
         "subjects": [{"kind": "User", "user": {"name": USER}}],
         "resourceRules": [
@@ -163,34 +169,53 @@ def _reject_writes(stage: Stage) -> None:
         ],
     }
     schema = {
-        "priorityLevelConfiguration": {"name": "no-seat"},
+        "priorityLevelConfiguration": {"name": "one-seat"},
         "matchingPrecedence": 2,
         "distinguisherMethod": {"type": "ByUser"},
         "rules": [rule],
     }
-    stage.also_remove(f"{FLOW}/flowschemas/no-seat")
-    stage.also_remove(f"{FLOW}/prioritylevelconfigurations/no-seat")
-    stage.api.create(f"{FLOW}/prioritylevelconfigurations", {"metadata": {"name": "no-seat"}, "spec": level})
-    stage.api.create(f"{FLOW}/flowschemas", {"metadata": {"name": "no-seat"}, "spec": schema})
-    eventually(lambda: _is_rejected(stage))
+    for plural, spec in (
+        ("prioritylevelconfigurations", {"type": "Limited", "limited": seats}),
+        ("flowschemas", schema),
+    ):
+        stage.api.create(f"{FLOW}/{plural}", {"metadata": {"name": "one-seat"}, "spec": spec})
+        stage.also_remove(f"{FLOW}/{plural}/one-seat")
 
 
-def _is_rejected(stage: Stage) -> bool:
-    """Asks as the operator would, with another name for its agent: nothing is written."""
-    probe = Api(stage.cluster.url, client_context(stage.kubeconfig(), stage.folder))
+@contextmanager
+def _seat_taken(stage: Stage) -> Iterator[None]:
+    """A request that never finishes its body sits there until the end; begun anew until the server knows the level."""
+    path = "/api/v1/namespaces/default/secrets?dryRun=All"
+    context = client_context(stage.kubeconfig(), stage.folder)
+    probe = Api(stage.cluster.url, context)
+
+    def sit() -> http.client.HTTPSConnection | None:
+        connection = http.client.HTTPSConnection(urlsplit(stage.cluster.url).netloc, context=context)
+        connection.putrequest("POST", path)
+        connection.putheader("Content-Type", "application/json")
+        connection.putheader("Content-Length", "1000")
+        connection.endheaders(b"{")
+        with suppress(AssertionError):
+            eventually(lambda: _is_rejected(probe, path), 1.0)
+            return connection
+        connection.close()
+        return None
+
+    sitting = eventually(sit)
     try:
-        secret = {"metadata": {"name": "probe"}}
-        probe.create("/api/v1/namespaces/default/secrets", secret, dryRun="All")
+        yield
+    finally:
+        assert sitting is not None
+        sitting.close()
+        probe.close()
+
+
+def _is_rejected(probe: Api, path: str) -> bool:
+    try:
+        probe.create(path, {"metadata": {"name": "probe"}})
     except ApiFault as fault:
         return fault.status == 429
-    finally:
-        probe.close()
     return False
-
-
-def _accept_writes(stage: Stage) -> None:
-    stage.api.delete(f"{FLOW}/flowschemas/no-seat")
-    stage.api.delete(f"{FLOW}/prioritylevelconfigurations/no-seat")
 
 
 # 15
@@ -287,7 +312,7 @@ def test_fault_16_a_write_whose_answer_was_lost_is_not_made_again(stage: Stage) 
     rule.times = 5
     stage.retarget("db", "a")
     stage.until_gone("b", "db")
-    eventually(lambda: rule.hits == 5)
+    eventually(lambda: rule.hits == 5 and len(stage.audit.writes()) == 5)
     wrote = Counter((event.verb, *event.address) for event in stage.audit.writes())
     once = [("create", "a"), ("create", "b"), ("update", "a"), ("update", "b"), ("delete", "b")]
     assert wrote == {(verb, namespace, "db"): 1 for verb, namespace in once}

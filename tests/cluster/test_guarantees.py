@@ -249,6 +249,16 @@ def test_observe_plans_and_counts_and_writes_nothing_but_its_lease(stage: Stage)
     assert written == {"leases"}
 
 
+def test_writes_per_second_is_a_cap_and_is_reached(stage: Stage) -> None:
+    names = [f"t{number:03}" for number in range(120)]
+    stage.namespace(*names)
+    stage.source("db", ",".join(names))
+    stage.operator(config={"writes": {"perSecond": 60}})
+    sent = sorted(event.received for event in stage.audit.writes())
+    assert len(sent) == 120
+    assert 1.8 < sent[-1] - sent[0] < 3.5
+
+
 # §3: what it tells people
 
 

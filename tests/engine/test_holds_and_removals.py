@@ -140,9 +140,12 @@ def test_undoing_the_change_ends_the_hold_and_the_release() -> None:
 def test_an_empty_slice_does_not_end_the_hold() -> None:
     holds = some(Clock())
     judged(holds, 0, 8)
+    holds.remembered = {str(a_key("x"))}
     judged(holds, 0, 0, key=a_key().part("ns-00000"))
+    judged(holds, 0, 0, key=a_key("x").part("ns-00000"))
 
     assert holds.held[a_key()].count == 8
+    assert holds.remembered == {str(a_key("x"))}
 
 
 def test_a_whole_plan_says_anew_what_is_held() -> None:

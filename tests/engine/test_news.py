@@ -18,9 +18,11 @@ from samara.core.want import Fault, Want
 from samara.core.write import Blocked, Step
 from samara.engine.holds import Holds
 from samara.engine.news import News
-from samara.engine.tell import AGAIN, Teller
+from samara.engine.tell import Teller
 from samara.kube.cache import Cache
 from samara.kube.client import Client
+
+AGAIN = 1800.0
 
 Deed = Callable[["Stage"], Awaitable[None]]
 

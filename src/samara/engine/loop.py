@@ -166,7 +166,7 @@ class Engine:
         self._note_sync()
         waits = [wait for wait in (self.desk.queue.next_due(), self.desk.holds.next_due()) if wait is not None]
         if len(self.desk.outbox):
-            waits.append(self.desk.window.wait() or 1.0)
+            waits.append(self._sender.pause or 1.0)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(min(waits, default=None)):  # wait_for loses a cancellation on Python 3.11
                 await self._wake.wait()

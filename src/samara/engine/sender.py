@@ -36,6 +36,8 @@ class Sender:
         self._may_write = may_write
         self._landed_one = landed
         self._group: asyncio.TaskGroup | None = None
+        self.pause = 0.0
+        """How long the window made the last pump wait: asked again a moment later it may be open, and nobody pumps."""
 
     def begin(self, group: asyncio.TaskGroup) -> None:
         self._group = group
@@ -67,9 +69,10 @@ class Sender:
 
     def pump(self) -> None:
         assert self._group is not None
-        desk = self.desk
-        while desk.outbox.flying < desk.window.size and not desk.window.wait() and self._may_write():
-            write = desk.outbox.take()
+        desk, self.pause = self.desk, 0.0
+        while desk.outbox.flying < desk.window.size and self._may_write():
+            self.pause = desk.window.wait()
+            write = None if self.pause else desk.outbox.take()
             if write is None:
                 return
             if not self._is_current(write):

@@ -135,7 +135,8 @@ class Client:
 
 async def _error(response: aiohttp.ClientResponse) -> ApiError:
     try:
-        body = await asyncio.wait_for(_beginning(response.content), 10)
+        async with asyncio.timeout(10):
+            body = await _beginning(response.content)
     except (aiohttp.ClientError, TimeoutError):
         body = b""
     wait = response.headers.get("Retry-After", "")

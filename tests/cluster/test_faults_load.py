@@ -1,0 +1,198 @@
+"""Rows 39, 41, 43 and 44 of the fault catalogue, scaled to what fits a test: load shapes, counted in the audit log."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.cluster.audit import Event
+from tests.cluster.faults import answered, swallowed
+from tests.cluster.proxy import Seen
+from tests.cluster.stage import Stage, decoded
+from tests.cluster.waiting import eventually, never
+
+Json = dict[str, Any]
+Measured = Callable[[str, float], None]
+DELETE_ORPHANS: Json = {"dialects": {"secret-copy": {"onSourceGone": "delete"}}}
+
+
+def p99(seconds: list[float]) -> float:
+    return sorted(seconds)[int(len(seconds) * 0.99)]
+
+
+def many(letter: str, number: int) -> list[str]:
+    return [f"{letter}{each:04}" for each in range(number)]
+
+
+# 39
+
+
+@pytest.mark.timeout(300)
+def test_fault_39_a_burst_of_new_namespaces_is_filled_with_one_request_per_copy(
+    stage: Stage, measured: Measured
+) -> None:
+    names = many("burst", 400)
+    stage.source("all", "")
+    stage.source("named", ",".join(names))
+    stage.operator()
+    mark = stage.audit.mark()
+    stage.namespace(*names)
+    eventually(lambda: len(copies_made(stage, mark)) == 800, 60, every=0.5)
+    made = born(stage, names)
+    waits = [event.answered - made[event.namespace] for event in copies_made(stage, mark)]
+    measured("p99 in seconds until a new namespace has its copies:", p99(waits))
+    assert p99(waits) < 10
+    attempts = Counter(event.address for event in stage.audit.writes(mark))
+    assert set(attempts.values()) == {1}, "one request per copy"
+
+
+def copies_made(stage: Stage, mark: int) -> list[Event]:
+    return [event for event in stage.audit.writes(mark) if event.verb == "create" and event.done]
+
+
+def born(stage: Stage, names: list[str]) -> dict[str, float]:
+    """When each namespace was created."""
+    creates = [each for each in stage.audit.events() if (each.resource, each.verb) == ("namespaces", "create")]
+    found = {event.name: event.answered for event in creates}
+    assert set(names) <= set(found)
+    return found
+
+
+# 41
+
+
+@pytest.mark.timeout(300)
+def test_fault_41_a_flapping_source_is_coalesced_and_its_last_value_is_everywhere(
+    stage: Stage, measured: Measured
+) -> None:
+    """300 changes as fast as the server takes them, to 50 targets, with 200 writes per second allowed."""
+    names = many("t", 50)
+    stage.namespace(*names)
+    stage.source("db", ",".join(names))
+    stage.operator(config={"writes": {"perSecond": 200}})
+    stage.until_copied("db", *names)
+    mark = stage.audit.mark()
+    for _ in range(300):
+        last = stage.bump("db")
+    still = stage.audit.mark()
+    stage.until_copied("db", *names)
+    written = stage.audit.writes(mark)
+    measured("writes for 300 changes to 50 targets:", len(written))
+    assert len(written) < 300 * 50 / 10, "writes coalesce"
+    after = [event for event in stage.audit.writes(still) if decoded(event.request).get("n") == decoded(last)["n"]]
+    assert len(after) <= 50, "the last value is written once to each"
+    assert len(stage.audit.writes(still)) <= 50 + 16, "besides what was in flight only the last value is written"
+
+
+# 43
+
+
+class Noise(threading.Thread):
+    """One source that changes all the time."""
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(daemon=True)
+        self._stage = stage
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        while not self.over.wait(0.05):
+            self._stage.bump("noisy")
+
+
+@pytest.mark.timeout(300)
+def test_fault_43_small_sources_are_served_beside_a_noisy_one(stage: Stage, measured: Measured) -> None:
+    """300 targets at 100 writes per second: one round of the noisy source takes 3 s; nobody waits for it."""
+    names = many("n", 300)
+    stage.namespace(*names, "small")
+    stage.source("noisy", ",".join(names))
+    small = [f"small-{number}" for number in range(15)]
+    for name in small:
+        stage.source(name, "small")
+    stage.operator(config={"writes": {"perSecond": 100}})
+    noise = Noise(stage)
+    noise.start()
+    try:
+        waits = []
+        for name in small:
+            stage.bump(name)
+            began = time.monotonic()
+            stage.until_copied(name, "small")
+            waits.append(time.monotonic() - began)
+    finally:
+        noise.over.set()
+        noise.join(10)
+    measured("slowest small source in seconds:", max(waits))
+    assert max(waits) < 1.0, f"a small source waited {max(waits):.2f} s behind a noisy one"
+
+
+# 44
+
+
+def filled(stage: Stage, number: int = 10) -> list[str]:
+    stage.expect.on_source_gone = "delete"
+    names = many("t", number)
+    stage.namespace(*names)
+    stage.source("db", ",".join(names))
+    return names
+
+
+def test_fault_44_a_selector_edited_to_match_nothing_deletes_nothing(stage: Stage) -> None:
+    names = filled(stage)
+    operator = stage.operator(config=DELETE_ORPHANS)
+    stage.until_copied("db", *names)
+    mark = stage.audit.mark()
+    stage.retarget("db", ",")
+    stage.expect.kept = {(name, "db") for name in names}
+    eventually(lambda: operator.metrics()["samara_mass_delete_held"] == 10)
+    never(lambda: stage.audit.writes(mark), 1.0)
+
+
+@pytest.mark.parametrize("plural", ["secrets", "namespaces"])
+def test_fault_44_an_empty_list_answered_200_deletes_nothing(stage: Stage, plural: str) -> None:
+    """The watch is cut, its version is too old, and the list that follows is empty."""
+    names = filled(stage)
+    proxy = stage.proxy()
+    operator = stage.operator(through=proxy, config={**DELETE_ORPHANS, "massDelete": None})
+    stage.until_copied("db", *names)
+    mark = stage.audit.mark()
+    expired = proxy.on_request(
+        lambda seen: seen.plural == plural and seen.watch and not seen.lists, answered(410, "Expired"), times=1
+    )
+    emptied = proxy.on_event(lambda seen, event: seen.plural == plural and is_listed(seen, event), swallowed)
+    proxy.cut(plural)
+    eventually(lambda: expired.hits and emptied.hits)
+    eventually(lambda: "is empty and was not before" in operator.log)
+    never(lambda: stage.audit.writes(mark), 2.0)
+    assert all(stage.has_copy(name, "db") for name in names)
+
+
+def is_listed(seen: Seen, event: Json) -> bool:
+    return seen.lists and event["type"] == "ADDED"
+
+
+def test_fault_44_a_list_at_start_in_which_the_sources_are_missing_deletes_nothing_at_once(stage: Stage) -> None:
+    names = filled(stage)
+    stage.operator(config=DELETE_ORPHANS).stop()
+    proxy = stage.proxy()
+    lacking = proxy.on_event(
+        lambda seen, event: is_listed(seen, event) and event["object"]["metadata"].get("namespace") == "admin",
+        swallowed,
+    )
+    mark = stage.audit.mark()
+    operator = stage.operator(through=proxy, config=DELETE_ORPHANS)
+    assert lacking.hits
+    eventually(lambda: operator.metrics()["samara_mass_delete_held"] == 10)
+    never(lambda: stage.audit.writes(mark), 1.0)
+    proxy.clear()
+    proxy.on_request(
+        lambda seen: seen.plural == "secrets" and seen.watch and not seen.lists, answered(410, "Expired"), times=1
+    )
+    proxy.cut("secrets")
+    eventually(lambda: operator.metrics()["samara_mass_delete_held"] == 0)
+    assert not stage.audit.writes(mark), "the truth came back, and nothing was lost"
+    assert all(stage.has_copy(name, "db") for name in names)
