@@ -48,10 +48,44 @@ def test_five_reversals_are_made_and_the_sixth_waits() -> None:
 
     found = fights.judge(repair())
     assert found is not None
-    assert found.message == f"{EDITOR} has changed this copy 5 times in ten minutes; repaired more seldom now"
+    assert found.message == f"{EDITOR} changes this copy again and again; it is repaired every ten minutes now"
     assert found.again_in == 599.0
     clock.now += found.again_in
     assert fights.judge(repair()) is None
+
+
+def test_a_fight_that_goes_on_gets_one_repair_in_ten_minutes() -> None:
+    fights = Fights(clock := Clock())
+    fought(fights, clock, 5)
+    clock.now += 599.0
+    disturb(fights)
+    assert fights.judge(repair()) is None
+    fights.repaired(repair())
+    disturb(fights)
+
+    found = fights.judge(repair())
+    assert found is not None
+    assert found.again_in == 600.0
+
+
+def test_ten_quiet_minutes_end_a_fight() -> None:
+    fights = Fights(clock := Clock())
+    fought(fights, clock, 5)
+    clock.now += 600.0
+    disturb(fights)
+    assert fights.judge(repair()) is None
+    fights.repaired(repair())
+    disturb(fights)
+
+    assert fights.judge(repair()) is None
+
+
+def test_a_harmless_change_is_no_reversal() -> None:
+    fights = Fights(Clock())
+    disturb(fights)
+    fights.calm(repair().ref)
+
+    assert fights.repaired(repair()) is None
 
 
 def test_five_reversals_over_a_longer_time_are_no_fight() -> None:
@@ -90,7 +124,7 @@ def test_an_editor_without_a_name_is_somebody() -> None:
 
     found = fights.judge(repair())
     assert found is not None
-    assert found.message.startswith("somebody has changed")
+    assert found.message.startswith("somebody changes")
 
 
 def test_a_deleted_copy_that_is_made_again_counts_too() -> None:

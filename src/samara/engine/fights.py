@@ -13,6 +13,7 @@ from samara.kube.cache import Change
 
 REVERSALS = 5
 WINDOW = 600.0
+_MOST_REMEMBERED = 10_000
 
 
 class Fought(NamedTuple):
@@ -20,39 +21,64 @@ class Fought(NamedTuple):
     again_in: float
 
 
+class Disturbance(NamedTuple):
+    """Somebody else changed a copy: which field manager, and when."""
+
+    who: str
+    when: float
+
+
 class Fights:
     """Counts, per address, how often we put back what somebody else had changed."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._disturbed: dict[Ref, str] = {}
-        """Copies that somebody else has changed since we last planned them, and by which field manager."""
+        self._disturbed: dict[Ref, Disturbance] = {}
+        """Copies that somebody else has changed since they were last right."""
         self._repairs: dict[Ref, deque[float]] = {}
+        self._fought: set[Ref] = set()
 
     def disturbed(self, change: Change, owner: Callable[[Object, View], Key | None], view: View) -> None:
         """Takes news from a watch; what we wrote ourselves never comes this way."""
         if change.old is None or change.old.deleting or owner(change.old, view) is None:
             return
-        self._disturbed[change.ref] = change.new.editor if change.new is not None else ""
+        who = change.new.editor if change.new is not None else ""
+        self._disturbed[change.ref] = Disturbance(who, self._clock())
+        if len(self._disturbed) > _MOST_REMEMBERED:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Copies that went with their namespaces are not asked about again."""
+        since = self._clock() - WINDOW
+        self._disturbed = {ref: each for ref, each in self._disturbed.items() if each.when > since}
+        self._repairs = {ref: times for ref, times in self._repairs.items() if times[-1] > since}
+        self._fought &= self._repairs.keys()
+
+    def calm(self, ref: Ref) -> None:
+        """A copy is right as it is: whatever somebody did to it was no fight."""
+        self._disturbed.pop(ref, None)
 
     def judge(self, write: Write) -> Fought | None:
-        """Why this repair has to wait, if it has."""
-        if write.ref not in self._disturbed or not isinstance(write, Update | Create | Recreate):
+        """Why this repair has to wait, if it has: in a fight there is one repair in ten minutes."""
+        disturbance = self._disturbed.get(write.ref)
+        if disturbance is None or write.ref not in self._fought or not isinstance(write, Update | Create | Recreate):
             return None
-        repairs = self._repairs.get(write.ref, deque())
-        while repairs and repairs[0] < self._clock() - WINDOW:
-            repairs.popleft()
-        if len(repairs) < REVERSALS:
+        last = self._repairs[write.ref][-1]
+        if disturbance.when - last > WINDOW:  # ten quiet minutes end a fight
+            self._fought.discard(write.ref)
+        left = last + WINDOW - self._clock()
+        if left <= 0:
             return None
-        who = self._disturbed[write.ref] or "somebody"
-        left = max(1.0, repairs[-1] + WINDOW - self._clock())
-        return Fought(
-            f"{who} has changed this copy {len(repairs)} times in ten minutes; repaired more seldom now", left
-        )
+        who = disturbance.who or "somebody"
+        return Fought(f"{who} changes this copy again and again; it is repaired every ten minutes now", left)
 
     def repaired(self, write: Write) -> str | None:
         """Notes a write that went through; returns who had changed the copy, where somebody had."""
-        who = self._disturbed.pop(write.ref, None)
-        if who is not None:
-            self._repairs.setdefault(write.ref, deque(maxlen=REVERSALS)).append(self._clock())
-        return who
+        disturbance = self._disturbed.pop(write.ref, None)
+        if disturbance is None:
+            return None
+        repairs = self._repairs.setdefault(write.ref, deque(maxlen=REVERSALS))
+        repairs.append(self._clock())
+        if len(repairs) == REVERSALS and repairs[-1] - repairs[0] <= WINDOW:
+            self._fought.add(write.ref)
+        return disturbance.who

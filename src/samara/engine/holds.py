@@ -45,7 +45,7 @@ class Holds:
         self.remembered: set[str] = set()
         """Keys that were held before a restart: held again, whatever the counts say now."""
         self._free: dict[Key, frozenset[Ref]] = {}
-        self._discarded: set[Key] = set()
+        self._discarded: set[Ref] = set()
         self._by_source: dict[Key, OrderedDict[Ref, float]] = {}
         """When each copy was last let go, the oldest first: a delete that is planned anew counts once."""
         self._by_namespace: dict[str, OrderedDict[Ref, float]] = {}
@@ -58,7 +58,7 @@ class Holds:
         if not refs or self._brake is None:
             return deletes
         if refs <= self._free.get(key.whole, frozenset()):
-            return self._passed(key.whole, deletes)
+            return deletes
         if self._must_hold(key.whole, refs, has, all_has):
             return self._hold(key, refs)
         return self._passed(key.whole, deletes)
@@ -107,16 +107,15 @@ class Holds:
             return
         self._free[key] = held.refs
         if discard:
-            self._discarded.add(key)
+            self._discarded |= held.refs
 
-    def is_discarded(self, key: Key) -> bool:
-        return key in self._discarded
+    def is_discarded(self, ref: Ref) -> bool:
+        return ref in self._discarded
 
     def _forget(self, key: Key) -> None:
         """Nothing is to be removed any more: the change was undone, or all is done."""
         self.held.pop(key, None)
-        self._free.pop(key, None)
-        self._discarded.discard(key)
+        self._discarded -= self._free.pop(key, frozenset())
         self.remembered.discard(str(key))
 
     def settle(self, planned: Iterable[Key]) -> None:

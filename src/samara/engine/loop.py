@@ -253,6 +253,7 @@ class Engine:
         match step.outcome:
             case None:
                 self.desk.waits.forget(step.ref)
+                self._sender.fights.calm(step.ref)
             case Look(ref=ref):
                 self._sender.look(ref, growth.key)
             case Blocked():

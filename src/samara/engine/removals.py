@@ -25,9 +25,13 @@ class Removals:
         has, all_has = self._counts(key) if deletes else (0, 0)
         allowed = self._desk.holds.judge(key, deletes, has, all_has)
         released = [each for each in removals if isinstance(each, Release)]
-        if self._desk.holds.is_discarded(key.whole):
-            return [*(Spare(each.key, each.ref, each.have) for each in allowed), *released]
-        return [*allowed, *released]
+        return [*map(self._as_answered, allowed), *released]
+
+    def _as_answered(self, delete: Delete) -> Removal:
+        """A delete that somebody has discarded becomes a word on the copy that it stays."""
+        if self._desk.holds.is_discarded(delete.ref):
+            return Spare(delete.key, delete.ref, delete.have)
+        return delete
 
     def _is_too_soon(self, key: Key, source: Object | None, removals: Sequence[Removal]) -> bool:
         """A source that vanished keeps its copies for a moment: it may be on its way back."""

@@ -52,7 +52,8 @@ class Waits:
         if outcome is Outcome.STALE and attempts == 1:
             return 0.0
         most = self._most if outcome is Outcome.REFUSED else min(self._most, _FAILED_MOST)
-        delay: float = min(_FIRST[outcome] * 2.0 ** min(attempts - 1, 30), most) * random.uniform(0.8, 1.2)  # noqa: S311
+        jitter = random.uniform(0.8, 1.2)  # noqa: S311 - not a secret
+        delay: float = min(_FIRST[outcome] * 2.0 ** min(attempts - 1, 30) * jitter, most)
         if outcome is not Outcome.REFUSED:
             return delay
         now = self._clock()

@@ -56,9 +56,7 @@ class Sender:
         if wait is not None:
             if wait.refused and not isinstance(write, Removal):
                 tally.blocked_now(write.ref, "refused", wait.message)
-            self._again(
-                _slice(write), wait.until - self.desk.clock()
-            )  # the queue came round for an older wait
+            self._again(_slice(write), wait.until - self.desk.clock())  # the queue came round for an older wait
             return
         fought = self.fights.judge(write)
         if fought is not None:

@@ -8,6 +8,7 @@ _START = 8.0
 _SLOW = 2.0
 """Seconds for one write at which the server counts as overloaded."""
 _LONGEST_PAUSE = 5.0
+_TOGETHER = 0.5
 
 
 class Window:
@@ -45,7 +46,7 @@ class Window:
     def bad(self, retry_after: float | None) -> None:
         """The server is overloaded or gone: all wait a little. Answers to what was sent together count once."""
         now = self._clock()
-        if now - self._halved_at >= 0.5 or self._size > 1.0:
+        if now - self._halved_at >= _TOGETHER:
             self._halved_at = now
             self._bad_in_a_row += 1
             self._size = max(1.0, self._size / 2)

@@ -86,6 +86,7 @@ class Watch:
         """How often in a row the server no longer knew our version."""
 
     async def run(self) -> None:
+        self._heard()
         while True:
             try:
                 if not self._version and not self._streams_lists:
