@@ -104,7 +104,7 @@ def _desk(settings: Settings, access: Access, client: Client, observe: bool) -> 
         table=table,
         rules=rules_of(settings, access),
         queue=Queue(clock),
-        outbox=Outbox(),
+        outbox=Outbox(clock, max(1, settings.writes.in_flight // 2)),
         window=Window(settings.writes.in_flight, settings.writes.per_second, clock),
         waits=Waits(settings.timers.backoff_most, clock),
         holds=Holds(Brake(brake.most, brake.percent) if brake else None, brake.hold if brake else 0.0, clock),
@@ -126,7 +126,8 @@ class Operator:
         self._lease = self._leased(settings, access, own) if options.leader_elect else None
         self._desk = _desk(settings, access, client, options.observe)
         self._book = HoldBook(own, access.namespace, self._desk.holds)
-        self._engine = Engine(self._desk, self._may_write(), options.observe)
+        client.may_write = self._may_write()
+        self._engine = Engine(self._desk, client.may_write, options.observe)
         pace = Pace(silence=settings.timers.silence, longest=options.watch_seconds)
         self._watches = tuple(
             Watch(kind, client, self._desk.cache, self._desk.codec, self._engine, pace)
@@ -173,6 +174,7 @@ class Operator:
                 desk.table,
                 engine.tallies,
                 desk.queue,
+                lambda: max(desk.queue.oldest(), desk.outbox.oldest()),
                 desk.meter,
                 desk.holds,
                 self._watches,

@@ -55,6 +55,11 @@ class Event:
         return 200 <= self.code < 300
 
     @property
+    def uncertain(self) -> bool:
+        """Perhaps done: when a client goes away the server may commit its write and yet record a 504 without object."""
+        return self.mutating and (self.code >= 500 or self.code == 0)
+
+    @property
     def address(self) -> tuple[str, str]:
         name = self.name or str((self.response.get("metadata") or {}).get("name") or "")
         return self.namespace, name or str(((self.request.get("metadata") or {}).get("name")) or "")

@@ -44,17 +44,28 @@ class History:
     """What the audit log says of every Secret's life."""
 
     made_by_us: set[str] = field(default_factory=set)
+    made_by_others: set[str] = field(default_factory=set)
+    perhaps: set[Address] = field(default_factory=set)
+    """Where a create of ours ended without a sure answer."""
     states: dict[tuple[str, str], Json] = field(default_factory=dict)
     """By uid and resourceVersion."""
 
     def take(self, event: Event) -> None:
+        if event.resource != "secrets" or event.dry_run:
+            return
+        if event.ours and event.verb == "create" and event.uncertain:
+            self.perhaps.add(event.address)
         response = event.response
-        if event.resource != "secrets" or not event.done or event.dry_run or response.get("kind") != "Secret":
+        if not event.done or response.get("kind") != "Secret":
             return
         meta = response["metadata"]
-        if event.verb == "create" and event.ours:
-            self.made_by_us.add(meta["uid"])
+        if event.verb == "create":
+            (self.made_by_us if event.ours else self.made_by_others).add(meta["uid"])
         self.states[meta["uid"], meta["resourceVersion"]] = response
+
+    def is_ours(self, uid: str, address: Address) -> bool:
+        """Made by us; also where nobody else made it and a create of ours there may have gone through unrecorded."""
+        return uid in self.made_by_us or (uid not in self.made_by_others and address in self.perhaps)
 
 
 @dataclass(slots=True)
@@ -97,17 +108,17 @@ class Judge:
         stage, picture = self.stage, Picture()
         namespaces = {each["metadata"]["name"]: each for each in stage.api.items("/api/v1/namespaces")}
         secrets = {_address(each): each for each in stage.api.items("/api/v1/secrets")}
-        made = self.history().made_by_us
+        history = self.history()
         wanted: set[Address] = set()
         for source in secrets.values():
             if source["metadata"]["namespace"] == stage.expect.home and TARGETS in words(source):
                 picture.sources += 1
                 for address in self._places(source, namespaces):
                     wanted.add(address)
-                    self._place(picture, source, address, namespaces, secrets, made)
+                    self._place(picture, source, address, namespaces, secrets, history)
         for address in secrets:
             if address not in wanted and address[0] != stage.expect.home:
-                self._unwanted(picture, address, namespaces, secrets, made)
+                self._unwanted(picture, address, namespaces, secrets, history)
         return picture
 
     def _places(self, source: Json, namespaces: dict[str, Json]) -> Iterator[Address]:
@@ -124,10 +135,10 @@ class Judge:
         address: Address,
         namespaces: dict[str, Json],
         secrets: dict[Address, Json],
-        made: set[str],
+        history: History,
     ) -> None:
         have, namespace = secrets.get(address), namespaces.get(address[0])
-        if self._is_blocked(source, address, namespace, have, made):
+        if self._is_blocked(source, address, namespace, have, history):
             picture.blocked += 1
             return
         fault = self._wrong(source, have)
@@ -137,7 +148,7 @@ class Judge:
             picture.right += 1
 
     def _is_blocked(
-        self, source: Json, address: Address, namespace: Json | None, have: Json | None, made: set[str]
+        self, source: Json, address: Address, namespace: Json | None, have: Json | None, history: History
     ) -> bool:
         if namespace is None or namespace["metadata"].get("deletionTimestamp") or address in self.stage.expect.blocked:
             return True
@@ -150,7 +161,7 @@ class Judge:
         if have["metadata"].get("deletionTimestamp"):
             return True
         marked = words(have).get(ORIGIN) == f"{self.stage.expect.home}/{address[1]}"
-        if have["metadata"]["uid"] in made or marked or self.stage.expect.overwrite:
+        if history.is_ours(have["metadata"]["uid"], address) or marked or self.stage.expect.overwrite:
             return words(have).get("samara.dev/released") == "true" and not marked
         return not (_content(have) == _content(source) and _is_free(have))
 
@@ -174,14 +185,14 @@ class Judge:
         address: Address,
         namespaces: dict[str, Json],
         secrets: dict[Address, Json],
-        made: set[str],
+        history: History,
     ) -> None:
         expect, secret = self.stage.expect, secrets[address]
         source = secrets.get((expect.home, address[1]))
         gone = source is None or TARGETS not in words(source)
         orphan = gone and words(secret).get(ORIGIN) == f"{expect.home}/{address[1]}"
         picture.orphans += orphan
-        if not _is_ours(secret, made):
+        if not _is_ours(secret, history):
             return
         if address in expect.kept or (gone and expect.on_source_gone == "keep"):
             return
@@ -214,7 +225,7 @@ class Judge:
         for event in self.stage.audit.events():  # in one pass, so that each is judged on what was there before it
             history.take(event)
         for event in self.stage.audit.ours():
-            if event.mutating and not event.dry_run and event.done:
+            if event.mutating and not event.dry_run and (event.done or event.uncertain):
                 fault = self._unsafe(event, history)
                 faults += [f"{event}: {fault}"] if fault else []
         faults += self._back_in_time()
@@ -234,7 +245,7 @@ class Judge:
         condition = event.request.get("preconditions") or {}
         if not condition.get("uid") or not condition.get("resourceVersion"):
             return "a delete without uid and version"
-        if condition["uid"] in history.made_by_us:
+        if history.is_ours(condition["uid"], event.address):
             return ""
         before = history.states.get((condition["uid"], condition["resourceVersion"]))
         if self.stage.expect.overwrite and before is not None:
@@ -243,16 +254,18 @@ class Judge:
 
     def _update(self, event: Event, history: History) -> str:
         meta = event.request.get("metadata") or {}
-        before = history.states.get((meta.get("uid", ""), meta.get("resourceVersion", "")))
-        if before is None:
+        if not meta.get("uid") or not meta.get("resourceVersion"):
             return "an update that does not name the version it was planned on"
-        if meta["uid"] in history.made_by_us or self.stage.expect.overwrite:
+        if history.is_ours(meta["uid"], event.address) or self.stage.expect.overwrite:
             return ""
+        before = history.states.get((meta["uid"], meta["resourceVersion"]))
+        if before is None:
+            return "updates an object that we did not make, from a version that nobody wrote"
         if words(before).get(ORIGIN) == f"{self.stage.expect.home}/{event.name}":
             return ""
-        if _content(before) != _content(event.response):
+        if _content(before) != _content(event.request):
             return "overwrites an object that we did not make"
-        return "" if "samara.dev/adopted" in words(event.response) else "takes an object without saying it is adopted"
+        return "" if "samara.dev/adopted" in words(event.request) else "takes an object without saying it is adopted"
 
     def _back_in_time(self) -> list[str]:
         written: defaultdict[Address, list[tuple[int, int]]] = defaultdict(list)
@@ -302,9 +315,11 @@ def _content(secret: Json) -> tuple[str, dict[str, str]]:
     return secret["type"], secret.get("data") or {}
 
 
-def _is_ours(secret: Json, made: set[str]) -> bool:
+def _is_ours(secret: Json, history: History) -> bool:
     """Made by us, or adopted: a mark alone proves nothing."""
-    return secret["metadata"]["uid"] in made or (ORIGIN in words(secret) and "samara.dev/adopted" in words(secret))
+    return history.is_ours(secret["metadata"]["uid"], _address(secret)) or (
+        ORIGIN in words(secret) and "samara.dev/adopted" in words(secret)
+    )
 
 
 def _is_free(have: Json) -> bool:

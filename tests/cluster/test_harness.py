@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.audit import OPERATOR
+from tests.cluster.audit import OPERATOR, Event
 from tests.cluster.faults import answer_lost
-from tests.cluster.oracles import Judge, listed
+from tests.cluster.oracles import History, Judge, listed
 from tests.cluster.stage import ORIGIN, Stage, encoded
 from tests.cluster.waiting import eventually
 
@@ -57,6 +57,25 @@ def test_oracle_o4_sees_a_value_that_goes_back_in_time(stage: Stage, judge: Judg
     forger.close()
     with pytest.raises(AssertionError, match="an older value was written over a newer one"):
         judge.o4()
+
+
+def recorded(code: int, verb: str, uid: str = "", agent: str = OPERATOR) -> Event:
+    """A line of the audit log, as the server writes it for a Secret a/db."""
+    response = {"kind": "Secret", "metadata": {"uid": uid, "resourceVersion": "1"}} if uid else {"kind": "Status"}
+    times = {"received": 0.0, "answered": 0.0}
+    return Event(verb, agent, "u", "/", "secrets", "", "a", "db", code, **times, request={}, response=response)
+
+
+def test_a_create_that_the_server_recorded_as_504_may_be_ours_but_never_what_others_made() -> None:
+    """When a client goes away the server commits its write about as often as not, and records a 504 either way."""
+    history = History()
+    history.take(recorded(504, "create"))
+    history.take(recorded(201, "create", "theirs", agent="kubectl/1"))
+    assert history.is_ours("unrecorded", ("a", "db"))
+    assert not history.is_ours("theirs", ("a", "db"))
+    assert not history.is_ours("unrecorded", ("b", "db"))
+    assert recorded(504, "delete").uncertain
+    assert not recorded(409, "delete").uncertain
 
 
 @pytest.mark.oracle_off("O2", reason="the test shows that O2 fails")

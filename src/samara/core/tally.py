@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -28,7 +28,8 @@ class Tally:
 
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """By namespace. A slice may be counted while the whole is: what counts twice is counted once."""
-    exceptions: dict[Ref, Missing] = field(default_factory=dict)
+    exceptions: dict[str, dict[Ref, Missing]] = field(default_factory=dict)
+    """By namespace: ten thousand slices must not look through ten thousand exceptions each."""
 
     @property
     def wanted(self) -> int:
@@ -36,15 +37,21 @@ class Tally:
 
     @property
     def blocked(self) -> int:
-        return sum(each.reason != PENDING for each in self.exceptions.values())
+        return sum(missing.reason != PENDING for _, missing in self._all())
 
     @property
     def pending(self) -> int:
-        return len(self.exceptions) - self.blocked
+        return self._missing() - self.blocked
 
     @property
     def right(self) -> int:
-        return self.wanted - len(self.exceptions)
+        return self.wanted - self._missing()
+
+    def _missing(self) -> int:
+        return sum(map(len, self.exceptions.values()))
+
+    def _all(self) -> Iterator[tuple[Ref, Missing]]:
+        return (item for found in self.exceptions.values() for item in found.items())
 
     def begin(self, namespace: str | None) -> None:
         """Forgets what was counted before, in one namespace or in all: a plan is about to count anew."""
@@ -52,9 +59,13 @@ class Tally:
             self.names.clear()
             self.exceptions.clear()
             return
-        if self.names.pop(namespace, None) is not None:
-            for ref in [ref for ref in self.exceptions if ref.namespace == namespace]:
-                del self.exceptions[ref]
+        self.names.pop(namespace, None)
+        self.exceptions.pop(namespace, None)
+
+    def keep(self, namespaces: Collection[str]) -> None:
+        """Forgets all other namespaces: they went, or left the list, while a large plan was being made."""
+        for namespace in [each for each in self.names if each not in namespaces]:
+            self.begin(namespace)
 
     def count(self, step: Step) -> None:
         if not step.wanted:
@@ -64,23 +75,28 @@ class Tally:
             self.names[step.ref.namespace] = _shared((*names, step.ref.name))
         match step.outcome:
             case None:
-                self.exceptions.pop(step.ref, None)
+                self.right_now(step.ref)
             case Blocked(reason=reason, message=message):
-                self.exceptions[step.ref] = Missing(reason, message)
+                self._note(step.ref, Missing(reason, message))
             case Look() | _:
-                self.exceptions[step.ref] = Missing(PENDING)
+                self._note(step.ref, Missing(PENDING))
+
+    def _note(self, ref: Ref, missing: Missing) -> None:
+        self.exceptions.setdefault(ref.namespace, {})[ref] = missing
 
     def right_now(self, ref: Ref) -> None:
-        self.exceptions.pop(ref, None)
+        found = self.exceptions.get(ref.namespace)
+        if found is not None and found.pop(ref, None) is not None and not found:
+            del self.exceptions[ref.namespace]
 
     def blocked_now(self, ref: Ref, reason: Reason, message: str) -> None:
         if ref.namespace in self.names:
-            self.exceptions[ref] = Missing(reason, message)
+            self._note(ref, Missing(reason, message))
 
     def by_reason(self) -> dict[str, dict[Ref, str]]:
         """Per reason the places that are blocked for it, each with its message."""
         found: dict[str, dict[Ref, str]] = {}
-        for ref, each in self.exceptions.items():
+        for ref, each in self._all():
             if each.reason != PENDING:
                 found.setdefault(each.reason, {})[ref] = each.message
         return found

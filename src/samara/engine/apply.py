@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, NamedTuple, assert_never
 
@@ -149,8 +149,9 @@ class Applier:
         return await self.client.request("PUT", address(have.ref), sent, params=AS_US)
 
     async def _relabel(self, have: Object, labels: Mapping[str, str], annotations: Mapping[str, str]) -> int:
-        meta = {LABELS: labels, ANNOTATIONS: annotations, **_owned_by(have)}
-        return self._answered(have.ref, await self._replace(have, have.content, meta))
+        """Changes labels and annotations only: the cache does not hold the bytes of what is no source."""
+        words = {LABELS: _patch_of(have.labels, labels), ANNOTATIONS: _patch_of(have.annotations, annotations)}
+        return await self._patch(have.ref, {"metadata": {**words, **_version(have)}})
 
     async def _delete(self, have: Object) -> int | None:
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": _version(have)}
@@ -165,12 +166,15 @@ class Applier:
         return None
 
     async def _recreate(self, write: Recreate) -> int:
-        """The old copy goes only when the server would take the new one."""
+        """The old copy goes only when the server would take the new one; what others wrote on it stays on it."""
+        dialect = self.table[write.key.dialect]
+        labels, annotations = (merged(where, write.copy, write.have, dialect) for where in (LABELS, ANNOTATIONS))
+        copy = replace(write.copy, labels=labels, annotations=annotations)
         with suppress(AlreadyExists):
-            await self._create(write.copy, {**AS_US, **DRY_RUN})
+            await self._create(copy, {**AS_US, **DRY_RUN})
         await self._delete(write.have)
         self.crash.passed("within-recreate")
-        return self._answered(write.ref, await self._create(write.copy))
+        return self._answered(write.ref, await self._create(copy))
 
     async def _apply(self, write: Apply) -> int:
         overlay = write.overlay
@@ -199,6 +203,12 @@ def _version(have: Object) -> dict[str, str]:
     return {"uid": have.uid, "resourceVersion": str(have.version)}
 
 
+def _patch_of(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str | None]:
+    """A merge patch from one mapping to another: what goes is null."""
+    gone: dict[str, str | None] = dict.fromkeys(before.keys() - after.keys())
+    return gone | {key: value for key, value in after.items() if before.get(key) != value}
+
+
 def _owned_by(have: Object) -> dict[str, Any]:
     """What others keep on an object and a replacement must not take away."""
     kept: dict[str, Any] = {}
@@ -218,7 +228,7 @@ def judged(fault: SamaraError) -> Result:
             return Result(Outcome.REFUSED, str(fault))
         case TooMany(retry_after=wait):
             return Result(Outcome.FAILED, str(fault), wait, overloaded=True)
-        case ServerFault(retry_after=wait):
-            return Result(Outcome.FAILED, str(fault), wait, overloaded=True, sure=False)
+        case ServerFault(status=status, retry_after=wait):  # a 500 may be one namespace's webhook
+            return Result(Outcome.FAILED, str(fault), wait, overloaded=status in (503, 504), sure=False)
         case _:
             return Result(Outcome.FAILED, str(fault), overloaded=isinstance(fault, Unreachable), sure=False)

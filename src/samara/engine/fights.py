@@ -6,14 +6,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from samara.core.model import Key, Object, Ref
+from samara.core.model import Key, Object, Ref, namespace_ref
 from samara.core.view import View
 from samara.core.write import Create, Recreate, Update, Write
 from samara.kube.cache import Change
 
 REVERSALS = 5
 WINDOW = 600.0
-_MOST_REMEMBERED = 10_000
+_REMEMBERED = 10_000
 
 
 class Fought(NamedTuple):
@@ -37,14 +37,18 @@ class Fights:
         """Copies that somebody else has changed since they were last right."""
         self._repairs: dict[Ref, deque[float]] = {}
         self._fought: set[Ref] = set()
+        self._most = _REMEMBERED
 
     def disturbed(self, change: Change, owner: Callable[[Object, View], Key | None], view: View) -> None:
         """Takes news from a watch; what we wrote ourselves never comes this way."""
         if change.old is None or change.old.deleting or owner(change.old, view) is None:
             return
+        namespace = view.get(namespace_ref(change.ref.namespace))
+        if namespace is None or namespace.deleting:  # a copy that goes with its namespace is no fight
+            return
         who = change.new.editor if change.new is not None else ""
         self._disturbed[change.ref] = Disturbance(who, self._clock())
-        if len(self._disturbed) > _MOST_REMEMBERED:
+        if len(self._disturbed) > self._most:
             self._forget()
 
     def _forget(self) -> None:
@@ -53,6 +57,7 @@ class Fights:
         self._disturbed = {ref: each for ref, each in self._disturbed.items() if each.when > since}
         self._repairs = {ref: times for ref, times in self._repairs.items() if times[-1] > since}
         self._fought &= self._repairs.keys()
+        self._most = max(_REMEMBERED, 2 * len(self._disturbed))
 
     def calm(self, ref: Ref) -> None:
         """A copy is right as it is: whatever somebody did to it was no fight."""

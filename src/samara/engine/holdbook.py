@@ -66,6 +66,9 @@ class HoldBook:
         self._texts: dict[str, tuple[str, str]] = {}
         """What this process has written of each hold: the digest of its set, and the text."""
         self._written: dict[str, str] = {}
+        self._answered: Callable[[Key, str], None] = lambda key, word: None
+        self._version = ""
+        """Of the ConfigMap as we last saw it: what somebody says meanwhile is not written over."""
 
     async def load(self) -> None:
         """At the start: what was held before is held again, with its whole time. Without it nothing may be deleted."""
@@ -82,10 +85,12 @@ class HoldBook:
 
     def _take(self, config_map: dict[str, Any]) -> None:
         self._found = self._written = config_map.get("data") or {}
+        self._version = config_map["metadata"]["resourceVersion"]
         self._holds.remembered = {entry.key for entry in entries(config_map).values()}
 
     async def run(self, answered: Callable[[Key, str], None]) -> None:
         """Once a second, and only while something is held or has to be written down."""
+        self._answered = answered
         while True:
             await asyncio.sleep(EVERY)
             try:
@@ -93,16 +98,24 @@ class HoldBook:
                     for key, word in await self._answers():
                         answered(key, word)
                 await self._write()
+            except (Conflict, AlreadyExists, NotFound):
+                await self._reread()  # somebody said something meanwhile, or removed it
             except SamaraError as fault:
                 log.warning("holds.failed", fault=fault)
+
+    async def _reread(self) -> None:
+        with suppress(SamaraError):
+            for key, word in await self._answers():
+                self._answered(key, word)
 
     async def _answers(self) -> list[tuple[Key, str]]:
         """Held sets that somebody has released or discarded."""
         try:
-            told = entries(decode(await self._client.get(address(self._ref))))
+            config_map = decode(await self._client.get(address(self._ref)))
         except NotFound:
-            self._written = {}
+            self._written, self._version = {}, ""
             return []
+        told, self._version = entries(config_map), config_map["metadata"]["resourceVersion"]
         found = []
         for key, hold in self._holds.held.items():
             word, _, of = (told[str(key)].answer if str(key) in told else "").partition(" ")
@@ -137,11 +150,15 @@ class HoldBook:
 
     async def _send(self, texts: dict[str, str]) -> None:
         meta = {"name": NAME, "namespace": self._ref.namespace, "labels": {"app.kubernetes.io/name": NAME}}
-        sent = encode({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": texts})
-        try:
-            await self._client.request("PUT", address(self._ref), sent, params=AS_US)
-        except NotFound:
-            await self._client.request("POST", collection(CONFIG_MAP, self._ref.namespace), sent, params=AS_US)
+        sent = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": texts}
+        if self._version:
+            meta["resourceVersion"] = self._version
+            raw = await self._client.request("PUT", address(self._ref), encode(sent), params=AS_US)
+        else:
+            raw = await self._client.request(
+                "POST", collection(CONFIG_MAP, self._ref.namespace), encode(sent), params=AS_US
+            )
+        self._version = decode(raw)["metadata"]["resourceVersion"]
 
 
 async def answer(client: Client, namespace: str, key: str, word: str) -> Entry | None:

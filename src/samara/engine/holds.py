@@ -6,6 +6,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 
 from samara.core.brake import BURST, WINDOW, Brake, must_hold
@@ -13,7 +14,7 @@ from samara.core.model import Key, Ref
 from samara.core.write import Delete
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Hold:
     """One source's removals that wait; times are of the clock that the holds were given."""
 
@@ -23,7 +24,7 @@ class Hold:
     since: float
     until: float
 
-    @property
+    @cached_property
     def digest(self) -> str:
         return digest_of(self.refs)
 
@@ -117,6 +118,11 @@ class Holds:
         self.held.pop(key, None)
         self._discarded -= self._free.pop(key, frozenset())
         self.remembered.discard(str(key))
+
+    def gone(self, key: Key) -> None:
+        """Nothing is left of a key that could be held or counted."""
+        self._forget(key)
+        self._by_source.pop(key, None)
 
     def settle(self, planned: Iterable[Key]) -> None:
         """Everything has been planned: what was held before a restart and is no key any more is forgotten."""

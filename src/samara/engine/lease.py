@@ -45,6 +45,7 @@ class Lease:
         self.deadline = float("-inf")
         self.progress = clock()
         """When the Lease was last read or written."""
+        self._releasing = False
         self._seen: tuple[str, str] = ("", "")
         self._seen_at = clock()
 
@@ -67,21 +68,33 @@ class Lease:
         """Renews until that fails for too long, and then returns: whoever calls ends the process."""
         while self.may_write():
             await asyncio.sleep(self._renew / 5)
+            if self._releasing:
+                await asyncio.Event().wait()  # the process ends anyway; nothing is renewed any more
             if not await self._try_once() and self._clock() >= self.deadline:
                 break
         log.warning("lease.lost", identity=self._identity)
 
     async def release(self) -> None:
         """Lets a standby take over at once."""
+        self._releasing = True
         try:
             async with asyncio.timeout(3):
-                lease = decode(await self._client.get(address(self._ref)))
-                if lease["spec"].get("holderIdentity") == self._identity:
-                    lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
-                    await self._put(lease)
+                while not await self._give_up():
+                    log.debug("lease.changed-meanwhile")
         except (SamaraError, TimeoutError) as fault:
             log.debug("lease.not-released", fault=fault)
-        self.deadline = float("-inf")
+
+    async def _give_up(self) -> bool:
+        """False where our own last renewal came between."""
+        lease = decode(await self._client.get(address(self._ref)))
+        if lease["spec"].get("holderIdentity") != self._identity:
+            return True
+        lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
+        try:
+            await self._put(lease)
+        except Conflict:
+            return False
+        return True
 
     async def _try_once(self) -> bool:
         began = self._clock()
@@ -106,6 +119,8 @@ class Lease:
         except NotFound:
             await self._create()
             return True
+        if self._releasing:  # an empty holder is our own doing: it is not for us
+            return False
         spec = lease.setdefault("spec", {})
         mine = spec.get("holderIdentity") == self._identity
         if not mine and not self._is_over(lease):

@@ -33,11 +33,13 @@ class Looker:
         self._desk = desk
         self._again = again
         self._asked: dict[Ref, set[Key]] = {}
+        self._sleeping = 0
         self._room = asyncio.Semaphore(_AT_ONCE)
 
     @property
     def looking(self) -> int:
-        return len(self._asked)
+        """How many reads are due; those that wait for their time are not."""
+        return len(self._asked) - self._sleeping
 
     def start(self, group: asyncio.TaskGroup, ref: Ref, key: Key, delay: float = 0.0) -> None:
         if ref not in self._asked:
@@ -46,7 +48,11 @@ class Looker:
 
     async def _look(self, ref: Ref, delay: float) -> None:
         if delay:
-            await asyncio.sleep(delay)
+            self._sleeping += 1
+            try:
+                await asyncio.sleep(delay)
+            finally:
+                self._sleeping -= 1
         failed = 0.0
         async with self._room:
             try:

@@ -46,7 +46,6 @@ class Engine:
 
     def __init__(self, desk: Desk, may_write: Callable[[], bool], observing: bool = False) -> None:
         self.desk = desk
-        self._observing = observing
         self.tallies: dict[Key, Tally] = {}
         self.synced = False
         """True once everything that was listed has been planned and written."""
@@ -54,7 +53,9 @@ class Engine:
         self._growing: dict[Key, Growth] = {}
         self._wake = asyncio.Event()
         self._stopping = False
-        self._sender = Sender(desk, self.tallies, self._again, lambda: may_write() and not self._stopping, self._landed)
+        self._sender = Sender(
+            desk, self.tallies, self._again, lambda: may_write() and not self._stopping, self._landed, observing
+        )
         self._removals = Removals(desk, self._again)
         desk.applier.answered = self._answered
 
@@ -68,8 +69,8 @@ class Engine:
             echo_of = self.desk.outbox.echo(change.ref)
             if echo_of is None:
                 self._sender.fights.disturbed(change, self.desk.table.owner, self.desk.cache)
-            if change.ref.kind == NAMESPACE:
-                self.freed(change.ref.name)
+            if change.ref.kind in (NAMESPACE, QUOTA):
+                self.freed(change.ref.namespace or change.ref.name)
             for key in self._concerned(change):
                 if echo_of is None or key.whole != echo_of.key:  # the writer itself looks at its answer when it lands
                     self._add(key)
@@ -118,8 +119,8 @@ class Engine:
 
     def freed(self, namespace: str) -> None:
         """A namespace or a quota in it changed: what was refused there is tried again at once."""
-        for key in self.desk.waits.free_namespace(namespace):
-            self._again(key)
+        for key, delay in self.desk.waits.free_namespace(namespace):
+            self._again(key, delay)
 
     def _answered(self, change: Change | None) -> None:
         """Our own write came back: the next hop of a chain starts from it, without waiting for the echo."""
@@ -173,7 +174,7 @@ class Engine:
 
     def _note_sync(self) -> None:
         listed = all(map(self.desk.cache.known, self.desk.table.kinds))
-        busy = self._growing or len(self.desk.queue) or not (self._sender.idle or self._observing)
+        busy = self._growing or len(self.desk.queue) or not self._sender.idle
         if self.synced or not listed or busy:
             return
         self.synced = True
@@ -211,11 +212,11 @@ class Engine:
         case, want = prepared
         desk.outbox.clear(key)
         tally = self.tallies.setdefault(key.whole, Tally())
-        tally.begin(key.slice)
         growth = Growth(key, case, want, steps(case, want), [])
         if key.slice is None and len(want.copies) > CHUNK:
             self._growing[key] = growth
             return
+        tally.begin(key.slice)
         for step in growth.steps:
             self._step(growth, tally, step)
         self._finish(growth, tally)
@@ -245,8 +246,18 @@ class Engine:
         if taken == CHUNK:
             self._growing[key] = growth
         else:
-            self._finish(growth, tally)
+            self._ripe(growth, tally)
         return True
+
+    def _ripe(self, growth: Growth, tally: Tally) -> None:
+        """The end of a large plan. Namespaces came and went while it was made: what is wanted now stays."""
+        prepared = prepare(growth.key, self.desk.cache, self.desk.table, self.desk.rules)
+        if isinstance(prepared, Plan):
+            return
+        wanted = {copy.ref for copy in prepared[1].copies}
+        growth.removals = [each for each in growth.removals if each.ref not in wanted]
+        tally.keep({ref.namespace for ref in wanted})
+        self._finish(growth, tally)
 
     def _step(self, growth: Growth, tally: Tally, step: Step) -> None:
         tally.count(step)
@@ -256,6 +267,8 @@ class Engine:
                 self._sender.fights.calm(step.ref)
             case Look(ref=ref):
                 self._sender.look(ref, growth.key)
+            case Blocked(reason="no-namespace"):
+                self._sender.fights.calm(step.ref)
             case Blocked():
                 pass
             case Delete() | Release() as removal:
@@ -281,3 +294,4 @@ class Engine:
         self.desk.news.planned(key, growth.want, tally, self.desk.holds.held.get(key.whole))
         if not tally.names and not growth.removals and case.source is None:
             self.tallies.pop(key.whole, None)
+            self._removals.forget(key.whole)

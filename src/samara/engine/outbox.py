@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from time import monotonic
 
 from samara.core.model import Key, Ref
 from samara.core.write import Write
@@ -18,10 +20,14 @@ def _lot(ref: Ref) -> str:
 class Outbox:
     """A newer plan replaces what an older one still had waiting: that is all coalescing is."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = monotonic, most_per_namespace: int = 8) -> None:
+        self._clock = clock
+        self._most_per_namespace = most_per_namespace
+        """A namespace whose every write is slow must not have all that may be in flight."""
+        self._busy: Counter[str] = Counter()
         self._bulk: dict[Key, Lane] = {}
         self._soon: dict[Key, Lane] = {}
-        self._ring: OrderedDict[Key, None] = OrderedDict()
+        self._ring: OrderedDict[Key, float] = OrderedDict()
         self._flying: dict[Ref, Write] = {}
         self._again: dict[Ref, set[Key]] = {}
         self._echoes: set[Ref] = set()
@@ -29,6 +35,10 @@ class Outbox:
 
     def __len__(self) -> int:
         return self._size
+
+    def oldest(self) -> float:
+        """How long the source that has waited longest has had writes waiting."""
+        return self._clock() - min(self._ring.values()) if self._ring else 0.0
 
     @property
     def flying(self) -> int:
@@ -69,38 +79,44 @@ class Outbox:
         lot = lanes.setdefault(write.key, OrderedDict()).setdefault(_lot(write.ref), {})
         self._size += write.ref not in lot
         lot[write.ref] = write
-        self._ring.setdefault(write.key)
+        self._ring.setdefault(write.key, self._clock())
 
     def take(self) -> Write | None:
         """The next write, in turn between the sources; it is in flight until `done`."""
-        while self._ring:
+        for _ in range(len(self._ring)):
             key = next(iter(self._ring))
-            write = self._first(self._soon.get(key)) or self._first(self._bulk.get(key))
-            if write is None:
+            write = self._first(key, self._soon) or self._first(key, self._bulk)
+            if not self.waiting(key):
                 self._soon.pop(key, None)
                 self._bulk.pop(key, None)
                 del self._ring[key]
-                continue
-            self._ring.move_to_end(key)
-            if write.ref in self._flying:  # another source's write to the same address
-                self._again.setdefault(write.ref, set()).add(key)
-                continue
-            self._flying[write.ref] = write
-            return write
+            else:
+                self._ring.move_to_end(key)
+            if write is not None:
+                self._flying[write.ref] = write
+                self._busy[_lot(write.ref)] += 1
+                return write
         return None
 
-    def _first(self, lane: Lane | None) -> Write | None:
-        if not lane:
-            return None
-        name = next(iter(lane))
-        writes = lane[name]
-        write = writes.pop(next(iter(writes)))
-        if not writes:
-            del lane[name]
-        self._size -= 1
-        return write
+    def _first(self, key: Key, lanes: dict[Key, Lane]) -> Write | None:
+        """A source's oldest write whose namespace and address have room."""
+        lane: Lane = lanes.get(key, OrderedDict())
+        name = next((name for name in lane if self._busy[name] < self._most_per_namespace), "")
+        while name in lane:
+            ref = next(iter(lane[name]))
+            write = lane[name].pop(ref)
+            if not lane[name]:
+                del lane[name]
+            self._size -= 1
+            if ref not in self._flying:
+                return write
+            self._again.setdefault(ref, set()).add(key)  # another source's write to the same address
+        return None
 
     def done(self, write: Write) -> set[Key]:
         """Ends a flight; returns the keys that wanted the address meanwhile and must be planned again."""
         del self._flying[write.ref]
+        self._busy[_lot(write.ref)] -= 1
+        if not self._busy[_lot(write.ref)]:
+            del self._busy[_lot(write.ref)]
         return self._again.pop(write.ref, set())

@@ -39,6 +39,7 @@ class Removals:
             self._gone_since.pop(key, None)
             return False
         if not removals:
+            self._gone_since.pop(key, None)
             return False
         now = self._desk.clock()
         left = self._gone_since.setdefault(key, now) + self._desk.gone_after - now
@@ -46,8 +47,12 @@ class Removals:
             self._again(key, left)
         return left > 0
 
+    def forget(self, key: Key) -> None:
+        """Nothing is left of a key: neither its source nor a copy."""
+        self._gone_since.pop(key, None)
+        self._desk.holds.gone(key)
+
     def _counts(self, key: Key) -> tuple[int, int]:
         """How many copies this source has, and all sources of its namespace together."""
         cache, home = self._desk.cache, key.source.namespace
-        near = [each for each in cache.marked() if each.source.namespace == home]
-        return cache.count(key.whole), sum(map(cache.count, near))
+        return cache.count(key.whole), cache.count_of_home(key.dialect, home)

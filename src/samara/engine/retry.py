@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from samara.core.model import Key, Ref
@@ -13,6 +13,7 @@ from samara.engine.apply import Outcome, Result
 
 _FIRST = {Outcome.STALE: 0.05, Outcome.FAILED: 0.2, Outcome.REFUSED: 2.0}
 _FAILED_MOST = 30.0
+_FREED_GAP = 1.0
 _REFUSED_GAP = 0.2
 """All retries of refused writes together: five per second."""
 
@@ -38,6 +39,7 @@ class Waits:
         self._slots: dict[int, int] = {}
         """Moments that are given away, each with one where to look on: a long wait must not delay a short one."""
         self._pruned = 0
+        self._freed: dict[str, float] = {}
 
     def note(self, write: Write, result: Result) -> float:
         """Notes a failure and returns after how long to try again."""
@@ -82,9 +84,18 @@ class Waits:
         if waits is not None and waits.pop(ref, None) is not None and not waits:
             del self._by_namespace[ref.namespace]
 
-    def free_namespace(self, namespace: str) -> list[Key]:
-        """Something changed in a namespace: what waits there is tried at once."""
-        return [wait.key.part(ref.namespace) for ref, wait in self._by_namespace.pop(namespace, {}).items()]
+    def free_namespace(self, namespace: str) -> list[tuple[Key, float]]:
+        """Something changed in a namespace: what waits there is tried now, but not at every tick of a quota."""
+        waits = self._by_namespace.get(namespace)
+        if not waits:
+            return []
+        now = self._clock()
+        when = max(now, self._freed.get(namespace, now - _FREED_GAP) + _FREED_GAP)
+        self._freed = {each: at for each, at in self._freed.items() if at > now - _FREED_GAP}
+        self._freed[namespace] = when
+        for ref, wait in waits.items():
+            waits[ref] = replace(wait, until=min(wait.until, when))  # the attempts stay: refused again, it waits longer
+        return [(wait.key.part(namespace), when - now) for wait in waits.values()]
 
     def free_source(self, source: Ref) -> None:
         """A source changed: what was refused before may be taken now."""

@@ -27,6 +27,7 @@ class Sender:
         again: Again,
         may_write: Callable[[], bool],
         landed: Callable[[], None],
+        observing: bool,
     ) -> None:
         self.desk = desk
         self.fights = Fights(desk.clock)
@@ -35,6 +36,7 @@ class Sender:
         self._again = again
         self._may_write = may_write
         self._landed_one = landed
+        self._observing = observing
         self._group: asyncio.TaskGroup | None = None
         self.pause = 0.0
         """How long the window made the last pump wait: asked again a moment later it may be open, and nobody pumps."""
@@ -52,6 +54,8 @@ class Sender:
 
     def offer(self, write: Write, tally: Tally, soon: bool) -> None:
         """Puts a write into the outbox, unless its address has to wait."""
+        if self._observing:
+            return
         wait = self.desk.waits.holding(write.ref)
         if wait is not None:
             if wait.refused and not isinstance(write, Removal):
@@ -108,7 +112,7 @@ class Sender:
     def _judge(self, write: Write, result: Result, took: float) -> None:
         self.desk.meter.wrote(self.desk.table[write.key.dialect].title, verb(write), result.outcome.value, took)
         if result.overloaded:
-            self.desk.window.bad(result.retry_after)
+            self.desk.window.bad(write.ref.namespace, result.retry_after)
         else:
             self.desk.window.good(took)
         if result.outcome is Outcome.DONE:
@@ -118,7 +122,10 @@ class Sender:
 
     def _done(self, write: Write) -> None:
         tally = self._tallies.get(write.key)
-        if tally is not None and not isinstance(write, Removal):
+        if isinstance(write, Removal):
+            if not self.desk.cache.count(write.key) and self.desk.cache.get(write.key.source) is None:
+                self._again(write.key, 0.0)  # nothing is left of it: one more plan forgets it
+        elif tally is not None:
             tally.right_now(write.ref)
         self.desk.waits.forget(write.ref)
         who = self.fights.repaired(write)

@@ -6,9 +6,12 @@ from collections.abc import Callable
 
 _START = 8.0
 _SLOW = 2.0
-"""Seconds for one write at which the server counts as overloaded."""
+"""Seconds for one write at which the window stops growing."""
 _LONGEST_PAUSE = 5.0
+_LONGEST_RETRY_AFTER = 60.0
 _TOGETHER = 0.5
+_RECENT = 10.0
+"""Two namespaces that fail within this time point at the server."""
 
 
 class Window:
@@ -22,6 +25,7 @@ class Window:
         self._closed_until = 0.0
         self._halved_at = float("-inf")
         self._bad_in_a_row = 0
+        self._blamed = ("", float("-inf"))
         self._next_slot = 0.0
 
     @property
@@ -38,17 +42,23 @@ class Window:
 
     def good(self, took: float) -> None:
         self._bad_in_a_row = 0
-        if took > _SLOW:
-            self.bad(None)
-        else:
+        if took < _SLOW:
             self._size = min(self._most, self._size + 1.0 / self._size)
 
-    def bad(self, retry_after: float | None) -> None:
-        """The server is overloaded or gone: all wait a little. Answers to what was sent together count once."""
+    def bad(self, namespace: str, retry_after: float | None) -> None:
+        """The server is overloaded or gone: all wait a little. Answers to what was sent together count once.
+
+        One namespace alone is no sign of that: its quota or a webhook can answer so, and must delay no other.
+        """
         now = self._clock()
+        before, self._blamed = self._blamed, (namespace, now)
+        if before[0] == namespace or now - before[1] > _RECENT:
+            return
         if now - self._halved_at >= _TOGETHER:
             self._halved_at = now
             self._bad_in_a_row += 1
             self._size = max(1.0, self._size / 2)
-        pause = retry_after if retry_after is not None else min(0.05 * 2.0**self._bad_in_a_row, _LONGEST_PAUSE)
+        pause = min(0.05 * 2.0**self._bad_in_a_row, _LONGEST_PAUSE)
+        if retry_after is not None:
+            pause = min(retry_after, _LONGEST_RETRY_AFTER)
         self._closed_until = max(self._closed_until, now + pause)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+from weakref import WeakValueDictionary
 
+from samara.core.compare import is_marked_by_us
 from samara.core.match import Names
-from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
+from samara.core.model import NAMESPACE, Content, Field, Key, Kind, Object, Ref
 from samara.core.table import Table
 from samara.core.want import UNREAD, Places
+
+T = TypeVar("T")
 
 
 class Change(NamedTuple):
@@ -36,6 +41,12 @@ class Store:
     listed: bool = False
 
 
+def _add(counter: Counter[T], key: T, by: int) -> None:
+    counter[key] += by
+    if not counter[key]:
+        del counter[key]
+
+
 def trace(ref: Ref) -> int:
     return hash((ref.namespace, ref.name))
 
@@ -43,13 +54,18 @@ def trace(ref: Ref) -> int:
 class Cache:
     """The cluster as it is known. Implements `View`; nothing in it awaits, so a plan sees one state."""
 
-    def __init__(self, table: Table, besides: tuple[Kind, ...] = ()) -> None:
+    def __init__(self, table: Table, besides: tuple[Kind, ...] = (), *, keep_bytes: bool = False) -> None:
         self.table = table
+        self._keep_bytes = keep_bytes
+        """True where somebody will ask what differs; the operator itself never does."""
+        self._contents: WeakValueDictionary[tuple[Field, ...], Content] = WeakValueDictionary()
         self.stores: dict[Kind, Store] = {kind: Store() for kind in (*table.kinds, *besides)}
         self._sources: dict[str, dict[Ref, Places]] = {dialect.name: {} for dialect in table.dialects}
         self._claims: dict[Places, dict[Key, None]] = {}
         self._copies: dict[Key, dict[str, tuple[Ref, ...]]] = {}
         self._sealed: dict[Places, set[Ref]] = {}
+        self._made: Counter[Key] = Counter()
+        self._made_from: Counter[tuple[str, str]] = Counter()
 
     # reads
 
@@ -89,8 +105,12 @@ class Cache:
         return tuple(self._copies)
 
     def count(self, key: Key) -> int:
-        """How many namespaces hold a copy of this key's source."""
-        return len(self._copies.get(key, ()))
+        """How many copies of this key's source there are; marks that are not ours never count."""
+        return self._made[key]
+
+    def count_of_home(self, dialect: str, home: str) -> int:
+        """The same for all sources of one namespace together."""
+        return self._made_from[dialect, home]
 
     def matters(self, ref: Ref) -> bool:
         """True where an object at this address must be parsed whatever it says."""
@@ -122,17 +142,24 @@ class Cache:
         store.objects[obj.ref] = obj  # held while asked about: a source's places may read it
         keys = list(self.table.sources(obj, self))
         owner = self.table.owner(obj, self)
+        if not keys:  # only a source's bytes are ever sent: whoever forges marks fills no memory
+            obj = store.objects[obj.ref] = self._without_bytes(obj)
         if keys or owner is not None or obj.ref.kind == NAMESPACE:
             self._index(obj, keys, owner)
             return obj
         spot = Places(obj.ref.kind, obj.ref.name)
         if spot in self._claims:
-            sealed = store.objects[obj.ref] = replace(obj, content=obj.content.sealed())
             self._sealed.setdefault(spot, set()).add(obj.ref)
-            return sealed
+            return obj
         del store.objects[obj.ref]
         store.traces.add(trace(obj.ref))
         return None
+
+    def _without_bytes(self, obj: Object) -> Object:
+        if self._keep_bytes:
+            return obj
+        sealed = obj.content.sealed()
+        return replace(obj, content=self._contents.setdefault(sealed.fields, sealed))
 
     def pass_by(self, ref: Ref) -> None:
         """Takes the sight of an object that is nothing to us: only its address is kept."""
@@ -194,6 +221,7 @@ class Cache:
         if owner is not None:
             spots = self._copies.setdefault(owner, {})
             spots[obj.ref.namespace] = (*spots.get(obj.ref.namespace, ()), obj.ref)
+            self._count(owner, obj, 1)
 
     def _rivals(self, ref: Ref) -> tuple[Key, ...]:
         spots = [sources[ref] for sources in self._sources.values() if ref in sources]
@@ -211,8 +239,14 @@ class Cache:
         owner = self.table.owner(old, self)
         if owner is not None and owner in self._copies:
             self._uncopy(owner, old.ref)
+            self._count(owner, old, -1)
         self._sealed.get(Places(old.ref.kind, old.ref.name), set()).discard(old.ref)
         return given_up
+
+    def _count(self, owner: Key, obj: Object, by: int) -> None:
+        if is_marked_by_us(obj, self.table[owner.dialect]):
+            _add(self._made, owner, by)
+            _add(self._made_from, (owner.dialect, owner.source.namespace), by)
 
     def _uncopy(self, owner: Key, ref: Ref) -> None:
         spots = self._copies[owner]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self
@@ -50,6 +50,8 @@ class Client:
         self._timeout = aiohttp.ClientTimeout(total=timeout, sock_connect=10)
         self._connections = connections
         self._session: aiohttp.ClientSession | None = None
+        self.may_write: Callable[[], bool] = lambda: True
+        """Asked directly before a write is sent: a leader whose time is over sends nothing more."""
 
     async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(limit=self._connections, ssl=self.access.ssl or False, keepalive_timeout=60)
@@ -106,6 +108,8 @@ class Client:
         assert self._session is not None, "the client is used as a context manager"
         for last in (False, True):
             headers = await self.access.credentials.headers()
+            if method != "GET" and not self.may_write():
+                raise Unreachable("this process may not write now: it does not lead, or only observes")
             if body is not None:
                 headers.append(("Content-Type", content_type))
             response = await self._session.request(

@@ -6,6 +6,7 @@ import hashlib
 import secrets
 import sys
 from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -15,6 +16,8 @@ from samara.core.model import ANNOTATIONS, LABELS, MANAGER, Content, Field, Kind
 
 _OUTSIDE_CONTENT = frozenset({"apiVersion", "kind", "metadata", "status"})
 _DIGEST_SIZE = 16
+ADMISSION = timedelta(seconds=30)
+"""The longest that the server waits for an admission webhook."""
 
 
 class _Address(msgspec.Struct):
@@ -158,7 +161,7 @@ class Codec:
         entries = [
             each
             for each in meta.managedFields or ()
-            if each.manager in self._managers and not each.subresource and each.time >= created
+            if each.manager in self._managers and not each.subresource and not _is_older(each.time, created)
         ]
         applied = [each for each in entries if each.operation == "Apply"]
         return self._owned(entries), self._owned(applied), any(each.manager == MANAGER for each in entries)
@@ -182,6 +185,16 @@ class Codec:
             if key != "."
         )
         return self._keys.setdefault(tuple(sorted(keys)), keys)
+
+
+def _is_older(time: str, created: str) -> bool:
+    """True where a record is older than its object, as in a restored one.
+
+    The server notes who wrote before it asks admission, and the creation after: our own record can be a little older.
+    """
+    if time >= created:
+        return False
+    return datetime.fromisoformat(created) - datetime.fromisoformat(time) > ADMISSION
 
 
 def _owner(each: _OwnerReference) -> Owner:

@@ -35,7 +35,7 @@ class Health:
         faults = [fault for part in self.parts if (fault := part.stalled()) is not None]
         for watch in self.watches:
             quiet = now - watch.progress
-            if watch.waiting is None and quiet > 2 * watch.pace.silence:
+            if not watch.unservable and quiet > 2 * watch.pace.silence:
                 faults.append(f"the watch of {watch.kind} has been quiet for {quiet:.0f} s")
         return not faults, {"ok": not faults, "faults": faults}
 

@@ -25,6 +25,7 @@ class Sources:
     table: Table
     tallies: Mapping[Key, Tally]
     queue: Queue
+    oldest: Callable[[], float]
     meter: Meter
     holds: Holds
     watches: tuple[Watch, ...]
@@ -94,7 +95,7 @@ class Metrics:
         yield _histogram("samara_write_seconds", "Duration of writes", self._from.meter.write_seconds)
         yield _histogram("samara_plan_seconds", "Duration of planning one key", self._from.meter.plan_seconds)
         yield _gauge("samara_queue_depth", "Keys waiting to be planned", len(self._from.queue))
-        yield _gauge("samara_oldest_pending_seconds", "Age of the oldest waiting key", self._from.queue.oldest())
+        yield _gauge("samara_oldest_pending_seconds", "Age of the oldest work that waits", self._from.oldest())
 
     def _watches(self) -> Iterable[Metric]:
         quiet = GaugeMetricFamily("samara_watch_last_event_seconds", "Since the server was last heard", labels=["kind"])
