@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from tests.engine.parts import a_copy, a_namespace, a_source, an_access
 from tests.world import at
 
-from samara.app import rules_of, table_of
+from samara.app import Operator, Options, rules_of, table_of
 from samara.core.allow import Rules
 from samara.core.model import NAMESPACE, SECRET, Key, Object
 from samara.core.plan import plan
@@ -15,6 +16,7 @@ from samara.core.want import Adopt
 from samara.core.write import Create, Plan, Update
 from samara.dialects.secret_copy import TARGETS
 from samara.kube.cache import Cache
+from samara.kube.client import Client
 from samara.settings import NeverCopied, SecretCopy, Settings
 
 KEY = Key("secret-copy", at("admin", "db"))
@@ -108,3 +110,15 @@ def test_in_a_cluster_our_own_namespace_is_protected() -> None:
     settings = Settings(protected_namespaces=("kube-*",))
 
     assert rules_of(settings, an_access(in_cluster=True)).protected == ("kube-*", "samara")
+
+
+@pytest.mark.parametrize(
+    ("options", "may"), [(Options(), True), (Options(observe=True), False), (Options(leader_elect=True), False)]
+)
+def test_the_client_of_copies_writes_only_while_we_lead_and_do_not_just_observe(options: Options, may: bool) -> None:
+    access = an_access()
+    client, own = Client(access), Client(access)
+    Operator(Settings(), options, access, (client, own))
+
+    assert client.may_write() is may
+    assert own.may_write()  # the lease itself is written by who does not lead yet

@@ -236,7 +236,11 @@ class Judge:
             return "" if event.resource in OTHERS else "the operator has no business there"
         if event.namespace == self.stage.expect.home:
             return "a write to the home namespace: sources are never modified"
-        judges: dict[str, Callable[[Event, History], str]] = {"delete": self._delete, "update": self._update}
+        judges: dict[str, Callable[[Event, History], str]] = {
+            "delete": self._delete,
+            "update": self._update,
+            "patch": self._patch,
+        }
         if event.verb == "create":
             return ""
         return judges[event.verb](event, history) if event.verb in judges else "not a verb we use on copies"
@@ -266,6 +270,19 @@ class Judge:
         if _content(before) != _content(event.request):
             return "overwrites an object that we did not make"
         return "" if "samara.dev/adopted" in words(event.request) else "takes an object without saying it is adopted"
+
+    def _patch(self, event: Event, history: History) -> str:
+        """Only for giving an object back: our marks go, or it is said to stay; its content is nobody's business."""
+        meta = event.request.get("metadata") or {}
+        if not meta.get("uid") or not meta.get("resourceVersion"):
+            return "a patch that does not name the version it was planned on"
+        if set(event.request) - {"metadata", "apiVersion", "kind"}:
+            return "a patch of more than metadata"
+        if set(meta) - {"uid", "resourceVersion", "labels", "annotations"}:
+            return "a patch of more than labels and annotations"
+        before = history.states.get((meta["uid"], meta["resourceVersion"]))
+        marked = before is not None and words(before).get(ORIGIN) == f"{self.stage.expect.home}/{event.name}"
+        return "" if marked or history.is_ours(meta["uid"], event.address) else "patches an object that is not ours"
 
     def _back_in_time(self) -> list[str]:
         written: defaultdict[Address, list[tuple[int, int]]] = defaultdict(list)

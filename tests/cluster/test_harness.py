@@ -59,6 +59,23 @@ def test_oracle_o4_sees_a_value_that_goes_back_in_time(stage: Stage, judge: Judg
         judge.o4()
 
 
+@pytest.mark.oracle_off("O4", reason="the test shows that O4 fails")
+def test_oracle_o4_sees_a_patch_without_version_of_content_and_of_what_is_not_ours(stage: Stage, judge: Judge) -> None:
+    stage.namespace("a")
+    meta = stage.foreign("a", "db")["metadata"]
+    condition = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+    forger = stage.api.as_agent(OPERATOR)
+    forger.patch(stage.path("a", "db"), {"metadata": {**condition, "annotations": {"x": "1"}}})
+    forger.patch(stage.path("a", "db"), {"metadata": {"annotations": {"x": "2"}}})
+    now = forger.get(stage.path("a", "db"))["metadata"]["resourceVersion"]
+    forger.patch(stage.path("a", "db"), {"metadata": {**condition, "resourceVersion": now}, "data": {"mine": None}})
+    forger.close()
+    with pytest.raises(AssertionError) as raised:
+        judge.o4()
+    for fault in ("not ours", "does not name the version", "more than metadata"):
+        assert fault in str(raised.value)
+
+
 def recorded(code: int, verb: str, uid: str = "", agent: str = OPERATOR) -> Event:
     """A line of the audit log, as the server writes it for a Secret a/db."""
     response = {"kind": "Secret", "metadata": {"uid": uid, "resourceVersion": "1"}} if uid else {"kind": "Status"}

@@ -73,6 +73,30 @@ def test_a_whole_plan_starts_from_nothing() -> None:
     assert figures(tally) == (0, 0, 0, 0)
 
 
+def test_what_is_missing_is_found_by_its_namespace() -> None:
+    """Ten thousand slices must not look through ten thousand exceptions each."""
+    other = at("a", "y")
+    tally = counted(Step(A, Look(A)), Step(other, Look(other)), Step(B, Look(B)), Step(C, None))
+    assert {namespace: set(found) for namespace, found in tally.exceptions.items()} == {"a": {A, other}, "b": {B}}
+    tally.right_now(A)
+    tally.right_now(B)
+    tally.right_now(C)
+    assert {namespace: set(found) for namespace, found in tally.exceptions.items()} == {"a": {other}}
+    assert figures(tally) == (4, 3, 1, 0)
+
+
+def test_reasons_are_gathered_over_all_namespaces() -> None:
+    steps = [Step(ref, Blocked(KEY, ref, "conflict", f"taken in {ref.namespace}")) for ref in (A, B)]
+    assert counted(*steps, Step(C, Look(C))).by_reason() == {"conflict": {A: "taken in a", B: "taken in b"}}
+
+
+def test_namespaces_that_went_leave_the_tally() -> None:
+    tally = counted(Step(A, None), Step(B, Blocked(KEY, B, "conflict", "taken")), Step(C, Look(C)))
+    tally.keep({"a", "new"})
+    assert figures(tally) == (1, 1, 0, 0)
+    assert not tally.exceptions
+
+
 def test_metrics_are_the_sums() -> None:
     one, two = counted(Step(A, None)), counted(Step(B, None), Step(C, Blocked(KEY, C, "held", "paused")))
     assert dict(total([one, two])) == {"right": 2, "pending": 0, "blocked": 1}

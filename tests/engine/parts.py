@@ -99,9 +99,15 @@ def a_table(**more: Any) -> Table:
     return Table((secret_copy.dialect(HOME, **more),))
 
 
-def a_desk(clock: Clock, holds: Holds | None = None, client: Client | None = None, gone_after: float = 3.0) -> Desk:
+def a_desk(
+    clock: Clock,
+    holds: Holds | None = None,
+    client: Client | None = None,
+    gone_after: float = 3.0,
+    table: Table | None = None,
+) -> Desk:
     """All parts of an engine; the client is not connected unless one is given."""
-    client, table = client or Client(an_access()), a_table(on_source_gone="delete")
+    client, table = client or Client(an_access()), table or a_table(on_source_gone="delete")
     codec, cache = Codec(table.managers), Cache(table)
     for store in cache.stores.values():
         store.listed = True
@@ -112,7 +118,7 @@ def a_desk(clock: Clock, holds: Holds | None = None, client: Client | None = Non
         table=table,
         rules=Rules(),
         queue=Queue(clock),
-        outbox=Outbox(),
+        outbox=Outbox(clock),
         window=Window(16, 0.0, clock),
         waits=Waits(900.0, clock),
         holds=holds or Holds(Brake(), 600.0, clock),
@@ -125,5 +131,5 @@ def a_desk(clock: Clock, holds: Holds | None = None, client: Client | None = Non
     )
 
 
-def a_namespace(name: str, version: int = 1) -> Object:
-    return an_object(namespace_ref(name), version)
+def a_namespace(name: str, version: int = 1, **more: Any) -> Object:
+    return an_object(namespace_ref(name), version, **more)

@@ -10,11 +10,14 @@ from tests.engine.parts import Clock, a_copy, a_desk, a_key, create
 from tests.kube.scripted import Answer, Seen, access, cuts, refuses, says, serving
 from tests.world import secret
 
+from samara.core.model import MANAGER, Owned
+from samara.core.travel import ADOPTED
 from samara.core.want import Copy
 from samara.core.write import Create, Delete, Recreate, Release, Spare, Update, Write
 from samara.engine.apply import Outcome, Result
 from samara.engine.desk import Desk
 from samara.kube.client import Client
+from samara.kube.errors import Unreachable
 
 STORED = {"metadata": {"name": "db", "namespace": "a", "uid": "new", "resourceVersion": "50"}, "type": "Opaque"}
 GONE = says({"kind": "Status", "status": "Success"})
@@ -99,21 +102,75 @@ def test_a_recreate_that_would_be_refused_deletes_nothing(refusal: Answer) -> No
 
     assert result.outcome is not Outcome.DONE
     assert [each.method for each in seen] == ["POST"]
-    assert desk.cache.get(HAVE.ref) is HAVE
+    found = desk.cache.get(HAVE.ref)
+    assert found is not None
+    assert found.version == HAVE.version
 
 
-def test_what_is_given_back_keeps_its_content_and_loses_our_marks() -> None:
-    result, (seen,), _ = performed(Release(a_key(), HAVE.ref, HAVE), says(STORED))
+def test_a_recreated_copy_keeps_what_others_wrote_on_it_and_that_it_was_adopted() -> None:
+    ours = HAVE.ours | {Owned(MANAGER, "labels", "stale")}
+    annotations = {**HAVE.annotations, ADOPTED: "true", "note": "theirs"}
+    had = replace(HAVE, labels={"team": "red", "stale": "ours"}, annotations=annotations, ours=ours)
+    there = refuses(409, "AlreadyExists")
+    _, (asked, _, made), _ = performed(Recreate(a_key(), had.ref, NEW, had), there, GONE, says(STORED))
+
+    for seen in (asked, made):
+        assert seen.json["metadata"]["labels"] == {"team": "red", "l": "1"}
+        assert seen.json["metadata"]["annotations"] == annotations
+        assert seen.json["data"] == {"key": "new"}
+
+
+def test_what_is_given_back_loses_our_marks_and_its_content_is_not_sent() -> None:
+    theirs = replace(HAVE, labels={"team": "red"}, annotations={**HAVE.annotations, ADOPTED: "true", "note": "x"})
+    result, (seen,), _ = performed(Release(a_key(), HAVE.ref, theirs), says(STORED))
 
     assert result.outcome is Outcome.DONE
-    assert seen.json["metadata"]["annotations"] == {"samara.dev/released": "true"}
-    assert seen.json["data"] == {"key": "old"}
+    assert (seen.method, seen.headers["Content-Type"]) == ("PATCH", "application/merge-patch+json")
+    assert seen.query == {"fieldManager": "samara"}
+    gone = dict.fromkeys((*HAVE.annotations, ADOPTED))
+    assert seen.json == {
+        "metadata": {
+            "labels": {},
+            "annotations": {**gone, "samara.dev/released": "true"},
+            "uid": HAVE.uid,
+            "resourceVersion": "40",
+        }
+    }
 
 
-def test_what_is_spared_says_so_and_keeps_its_marks() -> None:
+def test_what_is_spared_says_so_and_keeps_its_marks_and_its_content() -> None:
     _, (seen,), _ = performed(Spare(a_key(), HAVE.ref, HAVE), says(STORED))
 
-    assert seen.json["metadata"]["annotations"] == {**HAVE.annotations, "samara.dev/released": "true"}
+    said = {"labels": {}, "annotations": {"samara.dev/released": "true"}}
+    assert seen.json == {"metadata": {**said, "uid": HAVE.uid, "resourceVersion": "40"}}
+
+
+def test_whether_it_may_write_is_asked_before_every_single_request() -> None:
+    """A recreate is three requests: a leader whose time ends after the first one deletes nothing."""
+
+    async def run() -> None:
+        async with serving(refuses(409, "AlreadyExists"), GONE) as script, Client(access(script)) as client:
+            desk = a_desk(Clock(), client=client)
+            desk.cache.put(HAVE)
+            client.may_write = lambda: not script.seen
+            result = await desk.applier.perform(Recreate(a_key(), HAVE.ref, NEW, HAVE))
+            assert (result.outcome, result.sure) == (Outcome.FAILED, False)
+            assert [each.method for each in script.seen] == ["POST"]
+
+    asyncio.run(run())
+
+
+def test_who_may_not_write_may_read() -> None:
+    async def run() -> None:
+        async with serving(says(STORED)) as script, Client(access(script)) as client:
+            client.may_write = lambda: False
+            with pytest.raises(Unreachable, match="may not write"):
+                await client.request("DELETE", "/x")
+            assert script.seen == []
+            await client.get("/x")
+            assert [each.method for each in script.seen] == ["GET"]
+
+    asyncio.run(run())
 
 
 def test_an_answer_that_the_watch_is_past_is_not_taken() -> None:
@@ -135,7 +192,8 @@ def test_an_answer_that_the_watch_is_past_is_not_taken() -> None:
         (refuses(400, "BadRequest"), Outcome.REFUSED, False, True),
         (refuses(413), Outcome.REFUSED, False, True),
         (refuses(429, retryAfterSeconds=3), Outcome.FAILED, True, True),
-        (refuses(500), Outcome.FAILED, True, False),
+        (refuses(500), Outcome.FAILED, False, False),
+        (refuses(503, "ServiceUnavailable"), Outcome.FAILED, True, False),
         (refuses(504), Outcome.FAILED, True, False),
         (cuts, Outcome.FAILED, True, False),
         (refuses(401, "Unauthorized"), Outcome.FAILED, False, False),

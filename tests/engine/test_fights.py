@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.engine.parts import Clock, a_copy, a_desk, a_key, an_object, create
+from tests.engine.parts import Clock, a_copy, a_key, a_namespace, a_table, an_object, create
 from tests.world import at
 
 from samara.core.model import Key, Object
@@ -13,14 +13,24 @@ from samara.core.view import View
 from samara.core.want import Copy
 from samara.core.write import Delete, Update, Write
 from samara.engine.fights import Fights
-from samara.kube.cache import Change
+from samara.kube.cache import Cache, Change
 
-VIEW: View = a_desk(Clock()).cache
+TABLE = a_table()
+
+
+def a_view(*namespaces: Object) -> Cache:
+    cache = Cache(TABLE)
+    for each in namespaces:
+        cache.put(each)
+    return cache
+
+
+VIEW: View = a_view(a_namespace("a"), a_namespace("b"))
 EDITOR = "kubectl-edit"
 
 
 def owner(obj: Object, view: View) -> Key | None:
-    return a_desk(Clock()).table.owner(obj, view)
+    return TABLE.owner(obj, view)
 
 
 def repair(namespace: str = "a") -> Update:
@@ -28,8 +38,8 @@ def repair(namespace: str = "a") -> Update:
     return Update(a_key(), have.ref, Copy(have.ref, have.content), have, "differs from its source")
 
 
-def disturb(fights: Fights, namespace: str = "a", editor: str = EDITOR) -> None:
-    old = a_copy(namespace)
+def disturb(fights: Fights, namespace: str = "a", editor: str = EDITOR, name: str = "db") -> None:
+    old = a_copy(namespace, name)
     fights.disturbed(Change(old.ref, old, replace(old, version=2, editor=editor)), owner, VIEW)
 
 
@@ -154,3 +164,40 @@ def test_what_was_no_living_copy_of_ours_was_not_disturbed(old: Object | None) -
     fights.disturbed(Change(at("a", "db"), old, a_copy("a", version=2, editor=EDITOR)), owner, VIEW)
 
     assert fights.repaired(repair()) is None
+
+
+@pytest.mark.parametrize("view", [a_view(), a_view(a_namespace("a", deleting=True, finalizers=("kubernetes",)))])
+def test_copies_that_go_with_their_namespace_are_no_fight(view: Cache) -> None:
+    """Namespaces of one name that come and go, as in CI, must get their copies at once, every time."""
+    fights, old = Fights(Clock()), a_copy("a")
+    for _ in range(10):
+        fights.disturbed(Change(old.ref, old, None), owner, view)
+        assert fights.judge(create("a")) is None
+        assert fights.repaired(create("a")) is None
+
+
+class Counted(Fights):
+    forgot = 0
+
+    def _forget(self) -> None:
+        self.forgot += 1
+        super()._forget()
+
+
+def test_many_disturbances_at_once_are_looked_through_seldom() -> None:
+    fights = Counted(Clock())
+    for number in range(45_000):
+        disturb(fights, name=f"n{number}")
+
+    assert fights.forgot == 3
+    assert len(fights._disturbed) == 45_000
+
+
+def test_disturbances_that_are_ten_minutes_old_are_forgotten() -> None:
+    fights = Fights(clock := Clock())
+    for number in range(10_000):
+        disturb(fights, name=f"n{number}")
+    clock.now += 601.0
+    disturb(fights, name="new")
+
+    assert list(fights._disturbed) == [at("a", "new")]

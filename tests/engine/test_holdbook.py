@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
+from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.engine.parts import Clock, a_key, deletes, numbered
@@ -16,9 +17,11 @@ from tests.kube.scripted import Script, Store, access, serving
 
 from samara.core.brake import Brake
 from samara.core.model import Key
+from samara.engine import holdbook
 from samara.engine.holdbook import Entry, HoldBook, answer, entries, entry_name
 from samara.engine.holds import Holds
 from samara.kube.client import Client
+from samara.kube.errors import Conflict
 
 PATH = "/api/v1/namespaces/samara/configmaps/samara-holds"
 TIMES = "2026-11-15T10:00:00Z"
@@ -105,7 +108,7 @@ def test_a_hold_is_written_down_once_and_goes_when_it_is_over() -> None:
         assert [(each.key, each.count) for each in written(store).values()] == [(str(a_key()), 8)]
         await turn(book)
         await turn(book)
-        assert [each.method for each in script.seen if each.method != "GET"] == ["PUT", "POST"]
+        assert [each.method for each in script.seen if each.method != "GET"] == ["POST"]
         holds.judge(a_key(), [], 10, 10)
         await turn(book)
         assert written(store) == {}
@@ -178,6 +181,96 @@ def test_a_restart_remembers_what_was_held_until_it_is_planned() -> None:
         holds.judge(a_key(), [], 100, 100)
         await turn(book)
         assert written(store) == {}
+
+    with_store(deed)
+
+
+def test_what_somebody_says_meanwhile_is_not_written_over() -> None:
+    async def deed(client: Client, store: Store, script: Script) -> None:
+        holds = holding(Clock())
+        book = HoldBook(client, "samara", holds)
+        await turn(book)
+        await answer(client, "samara", str(a_key()), "release")
+        holds.judge(a_key("x"), deletes(numbered(0, 8), a_key("x")), 10, 10)
+        with pytest.raises(Conflict):
+            await book._write()
+        assert written(store)[str(a_key())].answer.startswith("release ")
+        assert await book._answers() == [(a_key(), "release")]
+        await book._write()
+        assert set(written(store)) == {str(a_key()), str(a_key("x"))}
+
+    with_store(deed)
+
+
+def test_a_restart_writes_on_the_version_that_it_has_loaded() -> None:
+    async def deed(client: Client, store: Store, script: Script) -> None:
+        await turn(HoldBook(client, "samara", holding(Clock())))
+        book = HoldBook(client, "samara", holding(Clock(), many=9))
+        await book.load()
+        await book._write()
+        assert [each.method for each in script.seen][-1] == "PUT"
+        assert "resourceVersion" in script.seen[-1].json["metadata"]
+
+    with_store(deed)
+
+
+async def soon(running: asyncio.Task[None], true: Callable[[], bool]) -> None:
+    """Lets the book work until something is true."""
+    async with asyncio.timeout(8):
+        while not true():
+            assert not running.done()
+            await asyncio.sleep(0)
+
+
+def test_a_release_that_comes_between_reading_and_writing_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holdbook, "EVERY", 0.0)
+    heard: list[tuple[Key, str]] = []
+
+    async def deed(client: Client, store: Store, script: Script) -> None:
+        holds = holding(Clock())
+        book = HoldBook(client, "samara", holds)
+        await turn(book)
+        holds.judge(a_key("x"), deletes(numbered(0, 8), a_key("x")), 10, 10)
+
+        async def in_between(request: web.Request) -> web.StreamResponse:
+            (entry,) = written(store).values()
+            said = json.dumps(asdict(entry) | {"answer": f"release {entry.set}"})
+            store.write(PATH, {**store.objects[PATH], "data": {entry_name(entry.key): said}})
+            return await store(request)
+
+        def answered(key: Key, word: str) -> None:
+            heard.append((key, word))
+            holds.free(key)
+
+        script.answers = [*[store] * len(script.seen), store, in_between, store]  # GET, PUT, and then as usual
+        running = asyncio.create_task(book.run(answered))
+        await soon(running, lambda: set(written(store)) == {str(a_key("x"))})
+        running.cancel()
+
+    with_store(deed)
+    assert heard == [(a_key(), "release")]
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_hold_that_is_over_is_crossed_out_whatever_became_of_the_book(
+    monkeypatch: pytest.MonkeyPatch, gone: bool
+) -> None:
+    monkeypatch.setattr(holdbook, "EVERY", 0.0)
+
+    async def deed(client: Client, store: Store, script: Script) -> None:
+        holds = holding(Clock())
+        book = HoldBook(client, "samara", holds)
+        await turn(book)
+        if gone:
+            del store.objects[PATH]
+        else:
+            await answer(client, "samara", str(a_key()), "release")
+        holds.judge(a_key(), [], 10, 10)
+        running = asyncio.create_task(book.run(lambda key, word: None))
+        await soon(running, lambda: not book._written and not entries(store.objects.get(PATH, {})))
+        holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
+        await soon(running, lambda: str(a_key()) in entries(store.objects.get(PATH, {})))
+        running.cancel()
 
     with_store(deed)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from math import inf
 
 import pytest
@@ -221,6 +223,32 @@ def test_the_name_of_a_set_depends_on_its_places_only() -> None:
     assert digest_of(refs) != digest_of(refs[1:])
 
 
+def test_the_name_of_a_held_set_is_made_once() -> None:
+    """It is asked for every second, of thousands of places."""
+    holds = some(Clock())
+    judged(holds, 0, 8)
+    hold = holds.held[a_key()]
+
+    assert hold.digest is hold.digest
+    assert hold.digest == digest_of(hold.refs)
+
+
+def test_nothing_is_kept_of_a_key_that_is_gone() -> None:
+    holds = some(clock := Clock())
+    judged(holds, 0, 3)
+    clock.now += 61.0
+    judged(holds, 3, 9)
+    holds.free(a_key(), discard=True)
+    holds.remembered = {str(a_key()), str(a_key("x"))}
+    holds.gone(a_key())
+
+    assert not any(holds.is_discarded(each.ref) for each in deletes(numbered(3, 9)))
+    assert (holds.held, holds._free, holds._by_source) == ({}, {}, {})
+    assert holds.remembered == {str(a_key("x"))}
+    clock.now += 1.0
+    assert judged(holds, 3, 8) == 5
+
+
 @given(st.lists(st.tuples(st.integers(0, 19), st.integers(1, 6), st.sampled_from([0.0, 30.0, 120.0])), max_size=25))
 def test_however_they_are_sliced_no_more_goes_in_ten_minutes_than_the_brake_allows(
     asked: list[tuple[int, int, float]],
@@ -270,6 +298,40 @@ def test_a_source_that_came_back_starts_the_moment_anew() -> None:
     gate.allowed(a_key(), a_source(), [])
 
     assert gate.allowed(a_key(), None, deletes(["ns-00000"])) == []
+
+
+def test_a_slice_without_removals_does_not_start_the_moment_anew() -> None:
+    """Else whoever touches a Secret with a forged mark now and then would keep all copies for ever."""
+    gate, _ = removals(clock := Clock())
+    gate.allowed(a_key(), None, deletes(["ns-00000"]))
+    clock.now += 2.0
+    gate.allowed(a_key().part("ns-00001"), None, [])
+    clock.now += 1.0
+
+    assert len(gate.allowed(a_key(), None, deletes(["ns-00000"]))) == 1
+
+
+@pytest.mark.parametrize("forgets", [lambda gate: gate.allowed(a_key(), None, []), lambda gate: gate.forget(a_key())])
+def test_when_a_source_vanished_is_forgotten_with_its_last_copy(forgets: Callable[[Removals], object]) -> None:
+    gate, _ = removals(clock := Clock())
+    gate.allowed(a_key(), None, deletes(["ns-00000"]))
+    forgets(gate)
+    clock.now += 10.0
+
+    assert gate._gone_since == {}
+    assert gate.allowed(a_key(), None, deletes(["ns-00000"])) == []
+
+
+def test_forged_marks_do_not_weaken_the_brake() -> None:
+    desk = a_desk(clock := Clock(), some(clock), gone_after=0.0)
+    for name in numbered(0, 10):
+        desk.cache.put(a_namespace(name))
+        desk.cache.put(a_copy(name))
+    for name in numbered(10, 1000):
+        desk.cache.put(replace(a_copy(name), ours=frozenset()))
+    gate = Removals(desk, lambda key, delay: None)
+
+    assert gate.allowed(a_key(), None, deletes(numbered(0, 6))) == []
 
 
 def test_a_source_that_is_being_deleted_has_vanished() -> None:

@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from aiohttp import web
 from tests.engine.parts import Clock
-from tests.kube.scripted import Script, Store, access, cuts, refuses, serving
+from tests.kube.scripted import Script, Store, access, cuts, gated, refuses, serving
 
 from samara.engine.lease import Lease
 from samara.kube.client import Client
@@ -135,6 +136,79 @@ def test_a_lease_that_was_let_go_is_taken_at_once() -> None:
         assert not ours.may_write()
         assert stage.spec["holderIdentity"] == ""
         assert await theirs._try_once()
+
+    on_stage(deed)
+
+
+def test_a_lease_that_was_let_go_is_not_taken_again_by_who_let_it_go() -> None:
+    async def deed(stage: Stage) -> None:
+        lease = stage.lease()
+        await lease.acquire()
+        await lease.release()
+        assert not await lease._try_once()
+        assert stage.spec["holderIdentity"] == ""
+        stage.store.objects.clear()
+        assert not await lease._try_once()
+        assert not lease.may_write()
+        assert PATH not in stage.store.objects
+
+    on_stage(deed)
+
+
+def test_a_renewal_that_comes_between_does_not_keep_the_lease() -> None:
+    async def deed(stage: Stage) -> None:
+        lease = stage.lease()
+        await lease.acquire()
+
+        async def renewed_just_now(request: web.Request) -> web.StreamResponse:
+            stage.store.write(PATH, stage.store.objects[PATH])
+            return await stage.store(request)
+
+        so_far = len(stage.script.seen)
+        stage.script.answers = [*[stage.store] * so_far, stage.store, renewed_just_now, stage.store]
+        await lease.release()
+        assert [each.method for each in stage.script.seen[so_far:]] == ["GET", "PUT", "GET", "PUT"]
+        assert stage.spec["holderIdentity"] == ""
+
+    on_stage(deed)
+
+
+def test_nothing_is_written_from_the_moment_that_the_lease_is_let_go() -> None:
+    """A standby may take over before our answer comes: a write that outlives the drain must not be sent."""
+
+    async def deed(stage: Stage) -> None:
+        lease = stage.lease()
+        await lease.acquire()
+        so_far = len(stage.script.seen)
+        stage.script.answers = [gated(stage.store)]
+        releasing = asyncio.create_task(lease.release())
+        await stage.script.until(lambda: len(stage.script.seen) > so_far)
+        assert not lease.may_write()
+        stage.script.gate.set()
+        await releasing
+
+    on_stage(deed)
+
+
+def test_letting_the_lease_go_is_not_losing_it_even_in_the_middle_of_a_renewal() -> None:
+    """Else a stop would sometimes end as a failure."""
+
+    async def deed(stage: Stage) -> None:
+        lease = Lease(stage.client, "samara", "we", DURATION, 0.01, stage.clock)
+        await lease.acquire()
+        so_far = len(stage.script.seen)
+        stage.script.answers = [gated(stage.store)]
+        keeping = asyncio.create_task(lease.keep())
+        await stage.script.until(lambda: len(stage.script.seen) == so_far + 1)
+        releasing = asyncio.create_task(lease.release())
+        await stage.script.until(lambda: len(stage.script.seen) == so_far + 2)
+        stage.script.gate.set()
+        await releasing
+        done, _ = await asyncio.wait([keeping], timeout=0.1)
+        assert not done
+        assert not lease.may_write()
+        assert stage.spec["holderIdentity"] == ""
+        keeping.cancel()
 
     on_stage(deed)
 

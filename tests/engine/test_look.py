@@ -117,4 +117,24 @@ def test_a_read_that_is_older_than_what_is_held_changes_nothing() -> None:
         stage.desk.cache.put(held)
         await look_once(stage, group)
 
-    assert looking(deed, says(theirs(11))).desk.cache.get(PLACE) is held
+    found = looking(deed, says(theirs(11))).desk.cache.get(PLACE)
+    assert found is not None
+    assert (found.uid, found.version) == (held.uid, 20)
+
+
+def test_a_look_that_waits_for_its_time_keeps_nobody_waiting() -> None:
+    """It counts as sleeping from the start: the task that sleeps may begin later."""
+    seen: list[int] = []
+
+    async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
+        stage.looker.start(group, PLACE, a_key(), 0.02)
+        seen.append(stage.looker.looking)
+        stage.looker.start(group, at("b", "db"), a_key())
+        seen.append(stage.looker.looking)
+        await stage.script.until(lambda: len(stage.script.seen) == 2)
+        seen.append(stage.looker.looking)
+        stage.script.gate.set()
+
+    stage = looking(deed, gated(says(theirs())))
+    assert seen == [0, 1, 2]
+    assert stage.looker.looking == 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from tests.engine.parts import a_key, create, numbered
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.engine.parts import Clock, a_key, create, numbered
 
 from samara.core.model import Key, Ref
 from samara.core.write import Create, Write
@@ -128,13 +128,50 @@ def test_an_echo_is_known_while_its_write_is_in_flight_and_once() -> None:
     assert (outbox.was_echoed(write.ref), outbox.was_echoed(write.ref)) == (True, False)
 
 
+def test_a_slow_namespace_does_not_have_all_that_may_be_in_flight() -> None:
+    outbox = Outbox(most_per_namespace=2)
+    slow = [create("slow", a_key(f"s{number}")) for number in range(5)]
+    for write in slow:
+        outbox.put(write, soon=True)
+    outbox.put(other := create("other", a_key("s4")), soon=False)
+
+    assert [outbox.take() for _ in range(4)] == [slow[0], slow[1], other, None]
+    assert (outbox.flying, len(outbox)) == (3, 3)
+    outbox.done(slow[1])
+    assert outbox.take() in slow[2:]
+    assert outbox.take() is None
+
+
+def test_what_a_slow_namespace_keeps_waiting_goes_when_it_has_room() -> None:
+    outbox = Outbox(most_per_namespace=1)
+    for number in range(5):
+        outbox.put(create("slow", a_key(f"s{number}")), soon=False)
+
+    assert len(taken(outbox)) == 5
+    assert len(outbox) == 0
+
+
+def test_the_age_of_what_has_waited_longest_is_known() -> None:
+    outbox = Outbox(clock := Clock(), most_per_namespace=1)
+    assert outbox.oldest() == 0.0
+    outbox.put(create("a", a_key("x")), soon=False)
+    clock.now += 4.0
+    outbox.put(create("a", a_key("y")), soon=False)
+    assert outbox.oldest() == 4.0
+    outbox.take()
+    clock.now += 1.0
+
+    assert (outbox.take(), outbox.oldest()) == (None, 1.0)
+
+
 Lot = tuple[str, dict[Ref, Write]]
 
 
 class Plain:
     """What an outbox is, in lists: per source two lanes, in each lane lots in the order of their coming."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self.most = most
         self.lanes: dict[Key, tuple[list[Lot], list[Lot]]] = {}
         self.flying: dict[Ref, Write] = {}
         self.again: dict[Ref, set[Key]] = {}
@@ -158,22 +195,30 @@ class Plain:
             lane[:] = [lot for lot in lane if key.slice not in (None, lot[0])]
 
     def take(self) -> Write | None:
-        while self.lanes:
-            key = next(iter(self.lanes))
+        for key in list(self.lanes):
             lanes = self.lanes.pop(key)
-            lane = lanes[0] or lanes[1]
-            if not lane:
-                continue
-            self.lanes[key] = lanes  # at the end now
-            writes = lane[0][1]
-            write = writes.pop(next(iter(writes)))
-            if not writes:
-                del lane[0]
-            if write.ref not in self.flying:
+            write = self._first(key, lanes[0]) or self._first(key, lanes[1])
+            if any(lanes):
+                self.lanes[key] = lanes  # at the end now
+            if write is not None:
                 self.flying[write.ref] = write
                 return write
-            self.again.setdefault(write.ref, set()).add(key)
         return None
+
+    def _first(self, key: Key, lane: list[Lot]) -> Write | None:
+        while True:
+            lot = next((lot for lot in lane if self._has_room(lot[0])), None)
+            if lot is None:
+                return None
+            write = lot[1].pop(next(iter(lot[1])))
+            if not lot[1]:
+                lane.remove(lot)
+            if write.ref not in self.flying:
+                return write
+            self.again.setdefault(write.ref, set()).add(key)
+
+    def _has_room(self, namespace: str) -> bool:
+        return sum(ref.namespace == namespace for ref in self.flying) < self.most
 
 
 NAMES, NAMESPACES = st.sampled_from(["x", "y"]), st.sampled_from(["a", "b", "c"])
@@ -184,7 +229,11 @@ class OutboxAgainstLists(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.outbox, self.plain = Outbox(), Plain()
+        self.outbox, self.plain = Outbox(), Plain(8)
+
+    @initialize(most=st.integers(1, 3))
+    def begin(self, most: int) -> None:
+        self.outbox, self.plain = Outbox(most_per_namespace=most), Plain(most)
 
     @rule(source=NAMES, namespace=NAMESPACES, name=NAMES, soon=st.booleans())
     def put(self, source: str, namespace: str, name: str, soon: bool) -> None:

@@ -130,10 +130,57 @@ def test_a_change_in_a_namespace_frees_what_waits_there() -> None:
         waits.note(create(namespace), REFUSED)
         waits.note(create(namespace, a_key("other")), REFUSED)
 
-    assert set(waits.free_namespace("a")) == {a_key().part("a"), a_key("other").part("a")}
-    assert waits.free_namespace("a") == []
+    assert set(waits.free_namespace("a")) == {(a_key().part("a"), 0.0), (a_key("other").part("a"), 0.0)}
+    assert waits.free_namespace("nobody") == []
     assert waits.holding(at("a", "db")) is None
     assert waits.holding(at("b", "db")) is not None
+
+
+def test_what_is_freed_and_refused_again_waits_longer() -> None:
+    """A quota changes with every Pod: freeing must not make every wait the first one again."""
+    clock = Clock()
+    waits = Waits(MOST, clock)
+    delays(waits, clock, REFUSED, 6)
+    waits.free_namespace("a")
+
+    assert waits.note(create("a"), REFUSED) > 100.0
+
+
+def test_a_namespace_is_freed_at_most_once_per_second_however_often_its_quota_changes() -> None:
+    waits = Waits(MOST, clock := Clock())
+    tries: set[float] = set()
+    for _ in range(500):
+        waits.note(create("a"), REFUSED)
+        ((_, delay),) = waits.free_namespace("a")
+        tries.add(round(clock.now + delay, 6))
+        clock.now += 0.01
+
+    ordered = sorted(tries)
+    assert all(after - before >= 1.0 for before, after in pairwise(ordered))
+    assert len(ordered) == 6
+
+
+def test_a_namespace_that_was_quiet_is_freed_at_once_again() -> None:
+    waits = Waits(MOST, clock := Clock())
+    waits.note(create("a"), REFUSED)
+    for _ in range(200):
+        waits.free_namespace("a")
+    clock.now += 3.0
+    waits.note(create("a"), REFUSED)
+
+    assert waits.free_namespace("a") == [(a_key().part("a"), 0.0)]
+
+
+def test_what_waits_for_less_than_the_next_turn_waits_no_longer() -> None:
+    waits = Waits(MOST, clock := Clock())
+    waits.note(create("a"), FAILED)
+    waits.free_namespace("a")
+    soon = clock.now + waits.note(create("a", name="other"), FAILED)
+    waits.free_namespace("a")
+
+    held = waits.holding(at("a", "other"))
+    assert held is not None
+    assert held.until == soon
 
 
 def test_a_changed_source_is_free_everywhere_and_alone() -> None:

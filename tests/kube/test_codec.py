@@ -154,7 +154,11 @@ def test_applied_keys_are_known_apart() -> None:
     "theirs",
     [
         entry("kubectl"),
-        entry(time="2026-11-15T09:59:59Z"),  # older than the object: pasted or restored along with it
+        entry(time="2026-11-15T09:59:29Z"),  # older than the object: pasted or restored along with it
+        entry(time="2025-11-15T10:00:00Z"),
+        entry(time=""),  # anybody can write an entry without a time
+        entry(time="10000-01-01T00:00:00Z"),
+        entry(time="0000"),
         entry(subresource="status"),
         entry(fieldsV1=None, manager="kubectl"),
         entry("samara-2"),
@@ -166,8 +170,10 @@ def test_a_record_that_proves_nothing_is_ignored(theirs: dict[str, Any]) -> None
     assert (found.ours, found.applied, found.made) == (frozenset(), frozenset(), False)
 
 
-def test_an_entry_of_the_second_of_creation_counts() -> None:
-    assert recorded(entry(time=CREATED)).made
+@pytest.mark.parametrize("time", [CREATED, "2026-11-15T09:59:59Z", "2026-11-15T09:59:30Z"])
+def test_an_entry_that_is_as_old_as_admission_may_take_counts(time: str) -> None:
+    """The server notes who wrote before it asks admission, and when it was created after."""
+    assert recorded(entry(time=time)).made
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.engine.parts import Clock, a_copy, a_desk, a_key, a_source, deletes, numbered
+from tests.engine.parts import Clock, a_copy, a_desk, a_key, a_source, create, deletes, numbered
 from tests.world import at, secret
 
 from samara.core.brake import Brake
@@ -95,6 +95,7 @@ class Stage:
                 table,
                 self.tallies,
                 desk.queue,
+                lambda: max(desk.queue.oldest(), desk.outbox.oldest()),
                 desk.meter,
                 desk.holds,
                 self.watches,
@@ -178,6 +179,15 @@ def test_a_watch_without_progress_is_named() -> None:
         ((status, _, text), (ready, _, _)) = await asked(stage, "/healthz", "/readyz")
         assert (status, ready) == (503, 200)
         assert json.loads(text) == {"ok": False, "faults": ["the watch of v1/Secret has been quiet for 21 s"]}
+
+    on_stage(deed)
+
+
+def test_a_watch_that_was_never_listed_must_make_progress_too() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.watches[1].waiting = "not listed yet"
+        stage.watches[1].progress -= 21.0
+        assert stage.health().live()[1]["faults"] == ["the watch of v1/Secret has been quiet for 21 s"]
 
     on_stage(deed)
 
@@ -292,6 +302,19 @@ def test_every_figure_is_shown() -> None:
             ("samara_provider_calls_total", "done", "store"): 1,
         }
         assert {place: found.get(place) for place in expected} == expected
+
+    on_stage(deed)
+
+
+def test_the_oldest_work_may_wait_for_a_plan_or_for_its_write() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.desk.outbox.put(create("a"), soon=False)
+        stage.clock.now += 3.0
+        stage.desk.queue.add(a_key())
+        stage.clock.now += 4.0
+        assert stage.samples()["samara_oldest_pending_seconds",] == 7
+        stage.desk.outbox.take()
+        assert stage.samples()["samara_oldest_pending_seconds",] == 4
 
     on_stage(deed)
 

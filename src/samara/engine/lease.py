@@ -68,15 +68,15 @@ class Lease:
         """Renews until that fails for too long, and then returns: whoever calls ends the process."""
         while self.may_write():
             await asyncio.sleep(self._renew / 5)
-            if self._releasing:
-                await asyncio.Event().wait()  # the process ends anyway; nothing is renewed any more
             if not await self._try_once() and self._clock() >= self.deadline:
                 break
+        if self._releasing:
+            await asyncio.Event().wait()  # let go, not lost: the process ends anyway
         log.warning("lease.lost", identity=self._identity)
 
     async def release(self) -> None:
         """Lets a standby take over at once."""
-        self._releasing = True
+        self._releasing, self.deadline = True, float("-inf")
         try:
             async with asyncio.timeout(3):
                 while not await self._give_up():
@@ -107,7 +107,7 @@ class Lease:
             log.warning("lease.failed", fault=fault or "timed out")
             return False
         self.progress = self._clock()
-        if held:
+        if held and not self._releasing:
             self.deadline = began + self._renew
         elif self.may_write():  # somebody took it from us
             self.deadline = float("-inf")
@@ -117,10 +117,12 @@ class Lease:
         try:
             lease = decode(await self._client.get(address(self._ref)))
         except NotFound:
-            await self._create()
-            return True
+            lease = None
         if self._releasing:  # an empty holder is our own doing: it is not for us
             return False
+        if lease is None:
+            await self._create()
+            return True
         spec = lease.setdefault("spec", {})
         mine = spec.get("holderIdentity") == self._identity
         if not mine and not self._is_over(lease):

@@ -43,12 +43,12 @@ class Looker:
 
     def start(self, group: asyncio.TaskGroup, ref: Ref, key: Key, delay: float = 0.0) -> None:
         if ref not in self._asked:
+            self._sleeping += delay > 0  # from now on: who asks before the task has begun must not find it due
             group.create_task(self._look(ref, delay))
         self._asked.setdefault(ref, set()).add(key.part(ref.namespace) if ref.namespace else key)
 
     async def _look(self, ref: Ref, delay: float) -> None:
         if delay:
-            self._sleeping += 1
             try:
                 await asyncio.sleep(delay)
             finally:

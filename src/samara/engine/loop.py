@@ -12,10 +12,10 @@ from itertools import islice
 from samara import log
 from samara.core.allow import is_paused
 from samara.core.model import NAMESPACE, QUOTA, Key, Kind, Ref
-from samara.core.place import Case
+from samara.core.place import Case, drop, place
 from samara.core.plan import prepare, steps
 from samara.core.tally import Tally
-from samara.core.want import Want
+from samara.core.want import Copy, Want
 from samara.core.write import Blocked, Delete, Look, Plan, Release, Removal, Step
 from samara.engine.desk import Desk
 from samara.engine.removals import Removals
@@ -254,8 +254,9 @@ class Engine:
         prepared = prepare(growth.key, self.desk.cache, self.desk.table, self.desk.rules)
         if isinstance(prepared, Plan):
             return
-        wanted = {copy.ref for copy in prepared[1].copies}
-        growth.removals = [each for each in growth.removals if each.ref not in wanted]
+        case, want = prepared
+        wanted = {copy.ref: copy for copy in want.copies}
+        growth.removals = [each for each in growth.removals if _is_due(case, wanted.get(each.ref), each)]
         tally.keep({ref.namespace for ref in wanted})
         self._finish(growth, tally)
 
@@ -294,4 +295,11 @@ class Engine:
         self.desk.news.planned(key, growth.want, tally, self.desk.holds.held.get(key.whole))
         if not tally.names and not growth.removals and case.source is None:
             self.tallies.pop(key.whole, None)
-            self._removals.forget(key.whole)
+            if key.slice is None or not self.desk.cache.count(key.whole):  # a slice says nothing of the others' hold
+                self._removals.forget(key.whole)
+
+
+def _is_due(case: Case, copy: Copy | None, removal: Removal) -> bool:
+    """False where a removal was right when a large plan came to it, and is not any more."""
+    outcome = drop(case, removal.have) if copy is None else place(case, copy)
+    return isinstance(outcome, Delete | Release)

@@ -101,8 +101,7 @@ class Outbox:
     def _first(self, key: Key, lanes: dict[Key, Lane]) -> Write | None:
         """A source's oldest write whose namespace and address have room."""
         lane: Lane = lanes.get(key, OrderedDict())
-        name = next((name for name in lane if self._busy[name] < self._most_per_namespace), "")
-        while name in lane:
+        while (name := next((name for name in lane if self._busy[name] < self._most_per_namespace), None)) is not None:
             ref = next(iter(lane[name]))
             write = lane[name].pop(ref)
             if not lane[name]:

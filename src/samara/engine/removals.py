@@ -19,7 +19,7 @@ class Removals:
 
     def allowed(self, key: Key, source: Object | None, removals: Sequence[Removal]) -> list[Removal]:
         """The removals that may go; what is held back is queued again for its time."""
-        if self._is_too_soon(key.whole, source, removals):
+        if self._is_too_soon(key, source, removals):
             return []
         deletes = [each for each in removals if isinstance(each, Delete)]
         has, all_has = self._counts(key) if deletes else (0, 0)
@@ -36,15 +36,16 @@ class Removals:
     def _is_too_soon(self, key: Key, source: Object | None, removals: Sequence[Removal]) -> bool:
         """A source that vanished keeps its copies for a moment: it may be on its way back."""
         if source is not None and not source.deleting:
-            self._gone_since.pop(key, None)
+            self._gone_since.pop(key.whole, None)
             return False
         if not removals:
-            self._gone_since.pop(key, None)
+            if key.slice is None:  # a slice without one says nothing of the others
+                self._gone_since.pop(key, None)
             return False
         now = self._desk.clock()
-        left = self._gone_since.setdefault(key, now) + self._desk.gone_after - now
+        left = self._gone_since.setdefault(key.whole, now) + self._desk.gone_after - now
         if left > 0:
-            self._again(key, left)
+            self._again(key.whole, left)
         return left > 0
 
     def forget(self, key: Key) -> None:

@@ -90,7 +90,8 @@ class Waits:
         if not waits:
             return []
         now = self._clock()
-        when = max(now, self._freed.get(namespace, now - _FREED_GAP) + _FREED_GAP)
+        last = self._freed.get(namespace, now - _FREED_GAP)
+        when = last if last > now else max(now, last + _FREED_GAP)  # many ticks share the next turn
         self._freed = {each: at for each, at in self._freed.items() if at > now - _FREED_GAP}
         self._freed[namespace] = when
         for ref, wait in waits.items():

@@ -58,7 +58,7 @@ class Window:
             self._halved_at = now
             self._bad_in_a_row += 1
             self._size = max(1.0, self._size / 2)
-        pause = min(0.05 * 2.0**self._bad_in_a_row, _LONGEST_PAUSE)
+        pause = min(0.05 * 2.0 ** min(self._bad_in_a_row, 20), _LONGEST_PAUSE)
         if retry_after is not None:
             pause = min(retry_after, _LONGEST_RETRY_AFTER)
         self._closed_until = max(self._closed_until, now + pause)

@@ -194,7 +194,10 @@ def _is_older(time: str, created: str) -> bool:
     """
     if time >= created:
         return False
-    return datetime.fromisoformat(created) - datetime.fromisoformat(time) > ADMISSION
+    try:
+        return datetime.fromisoformat(created) - datetime.fromisoformat(time) > ADMISSION
+    except (ValueError, TypeError):  # an entry that somebody wrote without a time, or with an odd one, proves nothing
+        return True
 
 
 def _owner(each: _OwnerReference) -> Owner:

@@ -1,0 +1,315 @@
+"""From events to plans to writes: large plans that grow while the world changes, and what is forgotten in the end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.engine.parts import (
+    HOME,
+    Clock,
+    a_copy,
+    a_desk,
+    a_key,
+    a_namespace,
+    a_source,
+    a_table,
+    create,
+    numbered,
+)
+from tests.kube.scripted import access, refuses, serving
+from tests.world import at, secret
+
+from samara.core.brake import Brake
+from samara.core.model import QUOTA, Object, Ref, namespace_ref
+from samara.core.table import Table
+from samara.core.travel import ACCEPT, PAUSED
+from samara.core.write import Create, Delete, Write
+from samara.dialects import secret_copy
+from samara.engine.apply import Outcome, Result
+from samara.engine.desk import Desk
+from samara.engine.holds import Holds
+from samara.engine.loop import CHUNK, Engine
+from samara.kube.cache import Change
+from samara.kube.client import Client
+
+MANY = 2 * CHUNK + 100
+CONSENT = Table((replace(secret_copy.dialect(HOME, "delete"), consent=True),))
+
+
+def an_engine(
+    *objects: Object,
+    namespaces: list[str] | None = None,
+    observing: bool = False,
+    table: Table | None = None,
+    **more: Any,
+) -> Engine:
+    """Leads, without a server, over these objects; nothing has been planned."""
+    desk = replace(a_desk(Clock(), more.pop("holds", Holds(None, 0.0, Clock())), table=table), **more)
+    for obj in (*map(a_namespace, [HOME, *(namespaces or [])]), *objects):
+        desk.cache.put(obj)
+    engine = Engine(desk, lambda: True, observing)
+    engine.leading = True
+    return engine
+
+
+def sent(desk: Desk) -> list[Write]:
+    """All that waits in the outbox, taken out of it."""
+    found: list[Write] = []
+    while (write := desk.outbox.take()) is not None:
+        desk.outbox.done(write)
+        found.append(write)
+    return found
+
+
+def deleted(engine: Engine) -> list[str]:
+    return [write.ref.namespace for write in sent(engine.desk) if isinstance(write, Delete)]
+
+
+def grown(engine: Engine, meanwhile: Callable[[], object], after: int = 1) -> None:
+    """Plans a large source; something happens after so many chunks of it."""
+    engine._plan(a_key())
+    assert a_key() in engine._growing
+    for _ in range(after):
+        engine._grow()
+    assert a_key() in engine._growing
+    meanwhile()
+    while engine._grow():
+        pass
+
+
+# large plans
+
+
+def test_a_copy_that_is_born_while_a_large_plan_grows_is_not_deleted() -> None:
+    engine = an_engine(a_source(), namespaces=numbered(0, MANY))
+
+    def born() -> None:
+        engine.desk.cache.put(a_namespace("newborn"))
+        engine._plan(a_key().part("newborn"))
+        engine.desk.cache.put(a_copy("newborn"))
+
+    grown(engine, born)
+
+    writes = sent(engine.desk)
+    assert {write.ref.namespace for write in writes} == {*numbered(0, MANY), "newborn"}
+    assert all(isinstance(write, Create) for write in writes)
+    assert engine.tallies[a_key()].wanted == MANY + 1
+
+
+def test_a_copy_where_none_is_wanted_goes_at_the_end_of_a_large_plan() -> None:
+    listed = numbered(0, MANY)
+    engine = an_engine(a_source(targets=",".join(listed)), a_copy("other"), namespaces=[*listed, "other"])
+    grown(engine, lambda: None)
+
+    assert deleted(engine) == ["other"]
+
+
+def test_what_a_namespace_does_not_accept_any_more_goes_at_the_end_of_a_large_plan() -> None:
+    accepting = [a_namespace(name, annotations={ACCEPT: HOME}) for name in numbered(0, MANY)]
+    engine = an_engine(a_source(), *accepting, a_copy("other"), namespaces=["other"], table=CONSENT)
+    grown(engine, lambda: None)
+
+    assert deleted(engine) == ["other"]
+
+
+def test_what_a_namespace_accepts_again_while_a_large_plan_grows_stays() -> None:
+    accepting = [a_namespace(name, annotations={ACCEPT: HOME}) for name in numbered(0, MANY)]
+    copy = a_copy("other")
+    engine = an_engine(a_source(), copy, *accepting, namespaces=["other"], table=CONSENT)
+    grown(engine, lambda: engine.desk.cache.put(a_namespace("other", 2, annotations={ACCEPT: HOME})))
+
+    assert deleted(engine) == []
+
+
+def test_what_is_paused_between_the_steps_and_the_end_of_a_large_plan_is_not_removed() -> None:
+    listed, others = numbered(0, 2 * CHUNK), numbered(2 * CHUNK, 3 * CHUNK + 10)
+    source = a_source(targets=",".join(listed))
+    engine = an_engine(source, *map(a_copy, others), namespaces=[*listed, *others])
+    paused = a_namespace(others[0], 2, annotations={PAUSED: "true"})
+    grown(engine, lambda: engine.desk.cache.put(paused), after=3)
+
+    assert sorted(deleted(engine)) == others[1:]
+
+
+def test_namespaces_that_went_while_a_large_plan_grew_leave_the_tally() -> None:
+    engine = an_engine(a_source(), namespaces=numbered(0, MANY))
+
+    def go() -> None:
+        for name in (numbered(0, MANY)[0], numbered(0, MANY)[-1]):
+            engine.desk.cache.drop(namespace_ref(name))
+
+    grown(engine, go)
+
+    tally = engine.tallies[a_key()]
+    assert (tally.wanted, tally.pending, tally.blocked) == (MANY - 2, MANY - 2, 0)
+
+
+def test_the_figures_of_a_large_source_do_not_dip_while_it_is_planned_again() -> None:
+    engine = an_engine(a_source(), namespaces=numbered(0, MANY))
+    grown(engine, lambda: None)
+    for name in numbered(0, MANY):
+        engine.tallies[a_key()].right_now(at(name, "db"))
+    engine._plan(a_key())
+    engine._grow()
+
+    assert engine.tallies[a_key()].wanted == MANY
+    assert engine.tallies[a_key()].right == MANY - CHUNK
+
+
+# what comes in
+
+
+@pytest.mark.parametrize("came", [True, False])
+def test_a_quota_that_comes_changes_or_goes_frees_what_waits_in_its_namespace(came: bool) -> None:
+    engine = an_engine(a_source(), namespaces=["a", "b"])
+    for namespace in ("a", "b"):
+        engine.desk.waits.note(create(namespace), Result(Outcome.REFUSED, "quota"))
+    quota = Ref(QUOTA, "a", "compute")
+    if came:
+        engine.passed(quota)
+    else:
+        engine.changed([Change(quota, None, None)])
+
+    assert engine.desk.queue.take() == a_key().part("a")
+    assert engine.desk.queue.take() is None
+    assert engine.desk.waits.holding(at("a", "db")) is None
+
+
+def test_many_ticks_of_a_quota_are_one_more_try_per_second() -> None:
+    engine = an_engine(a_source(), namespaces=["a"])
+    engine.desk.waits.note(create("a"), Result(Outcome.REFUSED, "quota"))
+    engine.passed(Ref(QUOTA, "a", "compute"))
+    assert engine.desk.queue.take() == a_key().part("a")
+    for _ in range(50):
+        engine.passed(Ref(QUOTA, "a", "compute"))
+
+    assert engine.desk.queue.take() is None
+    assert engine.desk.queue.next_due() == 1.0
+
+
+def test_who_only_observes_counts_and_writes_nothing() -> None:
+    engine = an_engine(a_source(), namespaces=["a", "b"], observing=True)
+    engine.resync()
+    engine._turn()
+
+    assert len(engine.desk.outbox) == 0
+    assert (engine.tallies[a_key()].wanted, engine.tallies[a_key()].pending) == (2, 2)
+    engine._note_sync()
+    assert engine.synced
+
+
+def test_a_copy_whose_namespace_is_gone_is_made_again_without_a_fight() -> None:
+    """The copy goes first, while its Namespace still looks alive; then the Namespace goes, and comes again."""
+    engine = an_engine(a_source(targets="a"), namespaces=["a"])
+    fights, copy = engine._sender.fights, a_copy("a")
+    for _ in range(10):
+        fights.disturbed(Change(copy.ref, copy, None), engine.desk.table.owner, engine.desk.cache)
+        engine.desk.cache.drop(namespace_ref("a"))
+        engine._plan(a_key())
+        assert engine.tallies[a_key()].blocked == 1
+        engine.desk.cache.put(a_namespace("a"))
+        engine._plan(a_key())
+        (write,) = sent(engine.desk)
+        assert fights.repaired(write) is None
+
+
+# what is forgotten
+
+
+def held() -> Engine:
+    """Ten copies of a source that is gone: the brake holds their removal."""
+    names = numbered(0, 10)
+    engine = an_engine(
+        *map(a_copy, names), namespaces=names, holds=Holds(Brake(5, 30.0), 600.0, Clock()), gone_after=0.0
+    )
+    engine._plan(a_key())
+    assert engine.desk.holds.held[a_key()].count == 10
+    return engine
+
+
+@pytest.mark.parametrize("forged", [False, True])
+def test_a_copy_that_somebody_removes_or_disguises_does_not_end_the_hold_of_the_others(forged: bool) -> None:
+    engine = held()
+    name = numbered(0, 1)[0]
+    if forged:
+        engine.desk.cache.put(replace(a_copy(name, version=2), ours=frozenset()))
+    else:
+        engine.desk.cache.drop(at(name, "db"))
+    engine._plan(a_key().part(name))
+
+    assert engine.desk.holds.held[a_key()].count == 10
+    assert sent(engine.desk) == []
+
+
+def test_nothing_is_left_of_a_source_whose_last_copy_is_removed() -> None:
+    names = numbered(0, 3)
+    engine = an_engine(*map(a_copy, names), namespaces=names, holds=Holds(Brake(5, 30.0), 600.0, Clock()), gone_after=0)
+    engine._plan(a_key())
+    queued = []
+    for write in sent(engine.desk):
+        assert isinstance(write, Delete)
+        engine.desk.cache.bury(write.have)
+        engine._sender._done(write)
+        queued.append(engine.desk.queue.take())
+
+    assert queued == [None, None, a_key()]
+    assert engine.tallies
+    assert engine._removals._gone_since
+    assert engine.desk.holds._by_source
+    engine._plan(a_key())
+    assert (engine.tallies, engine._removals._gone_since, engine.desk.holds._by_source) == ({}, {}, {})
+
+
+def test_a_source_that_is_there_is_not_planned_again_for_a_removal() -> None:
+    engine = an_engine(a_source(targets="b"), a_copy("a"), namespaces=["a"])
+    engine._plan(a_key())
+    (write,) = sent(engine.desk)
+    assert isinstance(write, Delete)
+    engine.desk.cache.bury(write.have)
+    engine._sender._done(write)
+
+    assert engine.desk.queue.take() is None
+
+
+# with a server
+
+
+class Real(Clock):
+    def __call__(self) -> float:
+        return time.monotonic()
+
+
+def test_a_namespace_that_fails_for_ever_does_not_keep_the_rest_from_being_in_sync() -> None:
+    async def run() -> None:
+        async with serving(refuses(500), refuses(404, "NotFound")) as script, Client(access(script)) as client:
+            script.answers = [
+                refuses(500),
+                refuses(404, "NotFound"),
+            ] * 50  # every write fails, every look finds nothing
+            desk = a_desk(Real(), client=client)
+            for obj in (a_namespace("a"), a_source(targets="a")):
+                desk.cache.put(obj)
+            engine = Engine(desk, lambda: True)
+            running = asyncio.create_task(engine.run())
+            await script.until(lambda: engine.synced or running.done())
+            assert engine.synced
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def test_the_table_of_these_tests_has_right_copies() -> None:
+    """A copy that were never right would hide that it is wrongly deleted."""
+    content = secret("one").pick("type", "data")
+    copy = replace(a_copy("a", content=content), labels={secret_copy.FROM: "admin-db"})
+    engine = an_engine(a_source(), copy, namespaces=["a"], table=a_table())
+    engine._plan(a_key())
+
+    assert sent(engine.desk) == []
+    assert engine.tallies[a_key()].right == 1
