@@ -28,7 +28,7 @@ NEVER_COPIED_TYPES = frozenset(
 
 def _secret_fixed(content: Content) -> tuple[str, ...]:
     immutable = content.get("immutable")
-    if immutable is not None and immutable.raw in (b"true", None):  # None: sealed, so it may well be true
+    if immutable is not None and immutable.raw == b"true":
         return ("type", "data", "immutable")
     return ("type",)
 

@@ -13,6 +13,9 @@ MANAGER = "samara"
 EMPTY: Mapping[str, str] = MappingProxyType({})
 
 
+_FLAGS = (b"true", b"false")
+
+
 class Kind(NamedTuple):
     """One resource type of the API server."""
 
@@ -104,8 +107,10 @@ class Content:
         return Content(tuple(each for each in self.fields if each.name not in names))
 
     def sealed(self) -> Content:
-        """The same content for comparison only: the digests stay, the bytes go."""
-        return Content(tuple(Field(each.name, each.digest, None) for each in self.fields))
+        """The same content for comparison only: the digests stay, the bytes go, but for a plain yes or no."""
+        return Content(
+            tuple(Field(each.name, each.digest, each.raw if each.raw in _FLAGS else None) for each in self.fields)
+        )
 
 
 class Owner(NamedTuple):

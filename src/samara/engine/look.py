@@ -12,6 +12,7 @@ from samara.kube.cache import Cache
 from samara.kube.client import Client, address
 from samara.kube.codec import Codec
 from samara.kube.errors import NotFound, SamaraError
+from samara.kube.intake import ODD
 
 _AT_ONCE = 8
 _AFTER_FAILURE = 5.0
@@ -57,8 +58,8 @@ class Looker:
         async with self._room:
             try:
                 await self._read(ref)
-            except SamaraError as fault:
-                log.debug("look.failed", at=ref, fault=fault)
+            except (SamaraError, *ODD) as fault:
+                log.debug("look.failed", at=ref, fault=type(fault).__name__)
                 failed = _AFTER_FAILURE
         for key in self._asked.pop(ref):
             self._again(key, failed)

@@ -12,13 +12,13 @@ from itertools import islice
 from samara import log
 from samara.core.allow import is_paused
 from samara.core.model import NAMESPACE, QUOTA, Key, Kind, Ref
-from samara.core.place import Case, drop, place
+from samara.core.place import Case
 from samara.core.plan import prepare, steps
 from samara.core.tally import Tally
-from samara.core.want import Copy, Want
+from samara.core.want import Want
 from samara.core.write import Blocked, Delete, Look, Plan, Release, Removal, Step
 from samara.engine.desk import Desk
-from samara.engine.removals import Removals
+from samara.engine.removals import Removals, still_due
 from samara.engine.sender import Sender
 from samara.kube.cache import Change
 
@@ -255,9 +255,8 @@ class Engine:
         if isinstance(prepared, Plan):
             return
         case, want = prepared
-        wanted = {copy.ref: copy for copy in want.copies}
-        growth.removals = [each for each in growth.removals if _is_due(case, wanted.get(each.ref), each)]
-        tally.keep({ref.namespace for ref in wanted})
+        growth.removals = still_due(case, want, growth.removals)
+        tally.keep({copy.ref.namespace for copy in want.copies})
         self._finish(growth, tally)
 
     def _step(self, growth: Growth, tally: Tally, step: Step) -> None:
@@ -297,9 +296,3 @@ class Engine:
             self.tallies.pop(key.whole, None)
             if key.slice is None or not self.desk.cache.count(key.whole):  # a slice says nothing of the others' hold
                 self._removals.forget(key.whole)
-
-
-def _is_due(case: Case, copy: Copy | None, removal: Removal) -> bool:
-    """False where a removal was right when a large plan came to it, and is not any more."""
-    outcome = drop(case, removal.have) if copy is None else place(case, copy)
-    return isinstance(outcome, Delete | Release)

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from samara.core.model import Key, Object
+from samara.core.place import Case, drop, place
+from samara.core.want import Want
 from samara.core.write import Delete, Release, Removal, Spare
 from samara.engine.desk import Desk
+
+
+def still_due(case: Case, want: Want, removals: Sequence[Removal]) -> list[Removal]:
+    """The removals of a large plan that are right at its end, too: namespaces come, go and change while it is made."""
+    wanted = {copy.ref: copy for copy in want.copies}
+    now = [place(case, wanted[each.ref]) if each.ref in wanted else drop(case, each.have) for each in removals]
+    return [each for each, outcome in zip(removals, now, strict=True) if isinstance(outcome, Delete | Release)]
 
 
 class Removals:
