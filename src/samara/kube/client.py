@@ -55,7 +55,12 @@ class Client:
 
     async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(limit=self._connections, ssl=self.access.ssl or False, keepalive_timeout=60)
-        self._session = aiohttp.ClientSession(connector=connector, headers=_HEADERS, auto_decompress=False)
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            headers=_HEADERS,
+            auto_decompress=False,
+            cookie_jar=aiohttp.DummyCookieJar(),  # the API server sets none, and looking for them costs every request
+        )
         # Else aiohttp itself sends a PUT or DELETE again when a connection that was used before is cut.
         self._session._retry_connection = False
         return self
