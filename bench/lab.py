@@ -27,6 +27,8 @@ SET_UP = (("kube-root-ca.crt", "configmaps"), ("default", "serviceaccounts"))
 """What the server's own controllers put into every namespace."""
 ALL_RIGHTS = "system:masters"
 POLL = 0.02
+SELDOM = 0.25
+"""While speed is measured: reading the log takes CPU from those who are measured, and the log has the times."""
 WORKERS = 16
 PATIENCE = 120.0
 """Seconds without any progress after which a wait is given up."""
@@ -87,11 +89,11 @@ class Lab:
 
     # waiting
 
-    async def until(self, done: Callable[[], bool], what: str) -> None:
+    async def until(self, done: Callable[[], bool], what: str, every: float = POLL) -> None:
         """Follows the log until something is true; gives up when nothing is written for long."""
         seen, moved = -1, time.monotonic()
         while not done():
-            await asyncio.sleep(POLL)
+            await asyncio.sleep(every)
             count = self.log.poll()
             if count != seen:
                 seen, moved = count, time.monotonic()
@@ -102,7 +104,7 @@ class Lab:
         """Waits until these namespaces, or all, have had a write of this source's copy since the mark."""
         missing = set(self.namespaces) if namespaces is None else namespaces
         pending = Pending(self.log, mark, missing, lambda entries: written(by(entries, CONTROLLER), source.name))
-        await self.until(pending.is_over, f"the copies of {source.name}")
+        await self.until(pending.is_over, f"the copies of {source.name}", SELDOM if namespaces is None else POLL)
 
     async def quiet(self, what: Callable[[Entry], bool], seconds: float = 0.5) -> None:
         """Waits until no such request has been made for a while."""

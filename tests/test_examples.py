@@ -88,7 +88,7 @@ def test_an_interrupted_demo_leaves_nothing(
         mark = "export KUBECONFIG=" if flags else "in sync"
         line = next(line for line in demo.stdout if mark in line)
         started = children_of(demo.pid)
-        assert len(started) == 4
+        assert len(started) >= 4  # the cluster's three and the operator; a walking demo may also run kubectl
         if flags:
             assert Path(line.strip().removeprefix("export KUBECONFIG=")).exists()
         demo.send_signal(number)

@@ -16,7 +16,7 @@ from samara.core.want import Copy
 from samara.core.write import Create, Delete, Recreate, Release, Spare, Update, Write
 from samara.engine.apply import Outcome, Result
 from samara.engine.desk import Desk
-from samara.kube.client import Client
+from samara.kube.client import AS_US, Client
 from samara.kube.errors import Unreachable
 
 STORED = {"metadata": {"name": "db", "namespace": "a", "uid": "new", "resourceVersion": "50"}, "type": "Opaque"}
@@ -46,7 +46,7 @@ def test_a_create_is_one_post_that_can_run_over_nobody() -> None:
 
     assert (result.outcome, result.version) == (Outcome.DONE, 50)
     assert (seen.method, seen.path) == ("POST", "/api/v1/namespaces/a/secrets")
-    assert seen.query == {"fieldManager": "samara"}
+    assert seen.query == AS_US
     assert "resourceVersion" not in seen.json["metadata"]
 
 
@@ -55,7 +55,7 @@ def test_an_update_replaces_exactly_on_the_condition_of_its_version() -> None:
     result, (seen,), _ = performed(Update(a_key(), HAVE.ref, NEW, theirs, "differs"), says(STORED))
 
     assert result.outcome is Outcome.DONE
-    assert (seen.method, seen.query) == ("PUT", {"fieldManager": "samara"})
+    assert (seen.method, seen.query) == ("PUT", AS_US)
     meta = seen.json["metadata"]
     assert (meta["uid"], meta["resourceVersion"]) == (HAVE.uid, "40")
     assert meta["labels"] == {"theirs": "kept", "l": "1"}
@@ -126,7 +126,7 @@ def test_what_is_given_back_loses_our_marks_and_its_content_is_not_sent() -> Non
 
     assert result.outcome is Outcome.DONE
     assert (seen.method, seen.headers["Content-Type"]) == ("PATCH", "application/merge-patch+json")
-    assert seen.query == {"fieldManager": "samara"}
+    assert seen.query == AS_US
     gone = dict.fromkeys((*HAVE.annotations, ADOPTED))
     assert seen.json == {
         "metadata": {

@@ -20,7 +20,7 @@ from samara.engine.holds import Holds
 from samara.engine.news import News
 from samara.engine.tell import Teller
 from samara.kube.cache import Cache
-from samara.kube.client import Client
+from samara.kube.client import AS_US, Client
 
 AGAIN = 1800.0
 
@@ -96,7 +96,7 @@ def test_an_event_is_about_the_source_and_in_its_namespace() -> None:
             "copied in 1 namespace: a",
         )
         (seen,) = stage.script.seen
-        assert (seen.path, seen.query) == ("/api/v1/namespaces/admin/events", {"fieldManager": "samara"})
+        assert (seen.path, seen.query) == ("/api/v1/namespaces/admin/events", AS_US)
 
     on_stage(deed)
 

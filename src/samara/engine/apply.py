@@ -179,7 +179,7 @@ class Applier:
     async def _apply(self, write: Apply) -> int:
         overlay = write.overlay
         meta = {LABELS: overlay.labels, ANNOTATIONS: overlay.annotations, **_version(write.have)}
-        params = {"fieldManager": overlay.manager, "force": "true"}
+        params = {**AS_US, "fieldManager": overlay.manager, "force": "true"}
         sent = body(write.ref, Content(), meta)
         raw = await self.client.request("PATCH", address(write.ref), sent, params=params, content_type=APPLY_PATCH)
         return self._answered(write.ref, raw)

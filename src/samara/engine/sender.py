@@ -70,24 +70,38 @@ class Sender:
         self.desk.outbox.put(write, soon)
 
     def pump(self) -> None:
+        """Starts as many flights as there is room and work for."""
         assert self._group is not None
+        while (write := self._next()) is not None:
+            self._group.create_task(self._fly(write))
+
+    def _next(self) -> Write | None:
+        """A write that may be sent now, if there is one; it counts as in flight."""
         desk, self.pause = self.desk, 0.0
         while desk.outbox.flying < desk.window.size and self._may_write():
             self.pause = desk.window.wait()
             write = None if self.pause else desk.outbox.take()
             if write is None:
-                return
-            if not self._is_current(write):
-                self._landed(write)
-                self._again(_slice(write), 0.0)
-                continue
-            desk.window.sent()
-            self._group.create_task(self._flight(write))
+                return None
+            if self._is_current(write):
+                desk.window.sent()
+                return write
+            self._landed(write)
+            self._again(_slice(write), 0.0)
+        return None
 
     def _is_current(self, write: Write) -> bool:
         """False where the place has changed since the write was planned."""
         have: Object | None = getattr(write, "have", None)
         return self.desk.cache.get(write.ref) is have
+
+    async def _fly(self, write: Write | None) -> None:
+        """One write after the other, as long as there are any: a task for each would cost more than its decoding."""
+        while write is not None:
+            await self._flight(write)
+            write = self._next()
+            self.pump()  # the window may have grown
+            self._landed_one()
 
     async def _flight(self, write: Write) -> None:
         started = self.desk.clock()
@@ -98,8 +112,6 @@ class Sender:
         self._judge(write, result, took)
         if echoed and result.outcome is Outcome.DONE and not self._is_as_written(write, result):
             self._again(_slice(write), 0.0)  # what we took for an echo was somebody else's change
-        self.pump()
-        self._landed_one()
 
     def _is_as_written(self, write: Write, result: Result) -> bool:
         now = self.desk.cache.get(write.ref)

@@ -7,6 +7,8 @@ import secrets
 import sys
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -98,6 +100,7 @@ class Words(dict[str, str]):
 
 
 _NONE: frozenset[Owned] = frozenset()
+_TIME = attrgetter("time")
 
 
 class Codec:
@@ -167,24 +170,29 @@ class Codec:
         return self._owned(entries), self._owned(applied), any(each.manager == MANAGER for each in entries)
 
     def _editor(self, meta: _Metadata) -> str:
-        newest = max(meta.managedFields or (), key=lambda each: each.time, default=None)
+        newest = max(meta.managedFields or (), key=_TIME, default=None)
         return "" if newest is None or newest.manager in self._managers else sys.intern(newest.manager)
 
     def _owned(self, entries: list[_ManagedFields]) -> frozenset[Owned]:
         if not entries:
             return _NONE
-        keys = frozenset(
-            Owned(entry.manager, where, key[2:])
-            for entry in entries
-            if entry.fieldsV1 is not None and entry.fieldsV1.metadata is not None
-            for where, found in (
-                (LABELS, entry.fieldsV1.metadata.labels),
-                (ANNOTATIONS, entry.fieldsV1.metadata.annotations),
-            )
-            for key in found
-            if key != "."
-        )
+        if len(entries) == 1:
+            return _keys(entries[0])
+        keys = _NONE.union(*map(_keys, entries))
         return self._keys.setdefault(tuple(sorted(keys)), keys)
+
+
+def _keys(entry: _ManagedFields) -> frozenset[Owned]:
+    """The labels and annotations that one entry of the record attributes to its manager."""
+    meta = entry.fieldsV1.metadata if entry.fieldsV1 is not None else None
+    return _NONE if meta is None else _of_manager(entry.manager, tuple(meta.labels), tuple(meta.annotations))
+
+
+@lru_cache(maxsize=1024)
+def _of_manager(manager: str, labels: tuple[str, ...], annotations: tuple[str, ...]) -> frozenset[Owned]:
+    """Nearly all of our copies have the same keys."""
+    found = ((LABELS, labels), (ANNOTATIONS, annotations))
+    return frozenset(Owned(manager, where, key[2:]) for where, keys in found for key in keys if key != ".")
 
 
 def _is_older(time: str, created: str) -> bool:
