@@ -10,7 +10,7 @@ from tests.world import at
 
 from samara.app import Operator, Options, rules_of, table_of
 from samara.core.allow import Rules
-from samara.core.model import NAMESPACE, SECRET, Key, Object
+from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, SECRET, Key, Object
 from samara.core.plan import plan
 from samara.core.want import Adopt
 from samara.core.write import Create, Plan, Update
@@ -52,7 +52,7 @@ def test_a_vocabulary_that_is_switched_off_still_knows_its_copies_and_words() ->
 
     assert table.owner(a_copy("a"), Cache(table)) == KEY
     assert TARGETS in table.words
-    assert table.bare({TARGETS: "", "team": "red"}) == {"team": "red"}
+    assert table.bare(ANNOTATIONS, {TARGETS: "", "team": "red"}) == {"team": "red"}
 
 
 def test_the_home_is_a_setting() -> None:
@@ -97,7 +97,9 @@ def test_the_managers_of_an_original_are_known() -> None:
 def test_what_never_travels_is_added_to() -> None:
     table = table_of(Settings(never_copied=NeverCopied(labels=("team/*",), annotations=("note",))))
 
-    assert table.bare({"team/a": "1", "note": "2", "kept": "3"}) == {"kept": "3"}
+    words = {"team/a": "1", "note": "2", "kept": "3"}
+    assert table.bare(LABELS, words) == {"note": "2", "kept": "3"}
+    assert table.bare(ANNOTATIONS, words) == {"team/a": "1", "kept": "3"}
 
 
 def test_rules_come_from_the_settings() -> None:

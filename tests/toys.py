@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from samara.core.match import csv_names, label_token
-from samara.core.model import NAMESPACE, SECRET, Content, Kind, Object, Ref, namespace_ref
+from samara.core.model import LABELS, NAMESPACE, SECRET, Content, Kind, Object, Ref, namespace_ref
 from samara.core.table import Table
 from samara.core.tally import Tally
 from samara.core.view import View
-from samara.core.want import KEEP, Adopt, Copy, Dialect, Overlay, Places, Reach, Want
+from samara.core.want import KEEP, Adopt, Bare, Copy, Dialect, Overlay, Places, Reach, Want
 from samara.dialects import secret_copy
 
 PARENT, TEAM = "toys.dev/parent", "team"
@@ -29,7 +29,7 @@ def told(obj: Object, mark: str, kind: Kind) -> Ref | None:
     return Ref(kind, namespace, obj.ref.name) if namespace else None
 
 
-def chain(bare: Callable[[Mapping[str, str]], dict[str, str]]) -> Dialect:
+def chain(bare: Bare) -> Dialect:
     def is_source(obj: Object, view: View) -> bool:  # a copy counts while it hangs on a source: a mark proves nothing
         above = view.get(Ref(SECRET, parent_of(obj.ref.namespace, view), obj.ref.name))
         hangs = above is not None and told(obj, CHAINED, SECRET) == above.ref and is_source(above, view)
@@ -39,7 +39,7 @@ def chain(bare: Callable[[Mapping[str, str]], dict[str, str]]) -> Dialect:
         have = view.get(source)
         if have is None or have.deleting or not is_source(have, view):
             return Want()
-        labels, marks = bare(have.labels) | {LINK: label_token(source.path)}, {CHAINED: source.namespace}
+        labels, marks = bare(LABELS, have.labels) | {LINK: label_token(source.path)}, {CHAINED: source.namespace}
         below = [Ref(SECRET, ns, source.name) for ns in view.namespaces() if parent_of(ns, view) == source.namespace]
         return Want(tuple(Copy(ref, have.content, labels, marks, adopt=Adopt.NEVER) for ref in below))
 
@@ -110,6 +110,6 @@ def counted(obj: Object, view: View, tally: Tally) -> Mapping[str, object]:
 def table(on_source_gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL) -> Table:
     """Secret copy and the three toys, in order of rank."""
     made: list[Table] = []
-    toys = fetch(), chain(lambda words: made[0].bare(words)), inherit()
+    toys = fetch(), chain(lambda where, words: made[0].bare(where, words)), inherit()
     made.append(Table((secret_copy.dialect("admin", on_source_gone, adopt), *toys)))
     return made[0]

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from samara.core.kinds import row
 from samara.core.match import Names
 from samara.core.model import (
     ANNOTATIONS,
@@ -25,7 +26,7 @@ from samara.core.model import (
     namespace_ref,
 )
 from samara.core.table import Table
-from samara.core.want import UNREAD, Places
+from samara.core.want import UNREAD, Places, Read
 
 Words = Mapping[str, str]
 
@@ -55,8 +56,8 @@ class World:
     objects: dict[Ref, Object] = field(default_factory=dict)
     looked: set[Ref] = field(default_factory=set)
     unlisted: set[Kind] = field(default_factory=set)
-    outside: dict[str, object] = field(default_factory=dict)
-    values: dict[str, object] = field(default_factory=dict)
+    outside: dict[Read, object] = field(default_factory=dict)
+    values: dict[Read, object] = field(default_factory=dict)
     version: int = 0
     _asking: list[Key] | None = None
 
@@ -101,8 +102,13 @@ class World:
     def known(self, kind: Kind) -> bool:
         return kind not in self.unlisted
 
-    def value(self, path: str) -> object:
-        return self.values.get(path, UNREAD)
+    def value(self, read: Read) -> object:
+        return self.values.get(read, UNREAD)
+
+    def content(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
+        normal = row(kind).normal
+        found = normal(fields) if normal is not None else None
+        return None if found is None else content(**found)
 
     def look(self, refs: Iterable[Ref]) -> None:
         self.looked.update(refs)

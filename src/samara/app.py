@@ -31,6 +31,7 @@ from samara.engine.news import News
 from samara.engine.outbox import Outbox
 from samara.engine.queue import Queue
 from samara.engine.retry import Waits
+from samara.engine.route import orphans
 from samara.engine.tell import Teller
 from samara.engine.watchdog import Watchdog
 from samara.engine.window import Window
@@ -72,8 +73,8 @@ def table_of(settings: Settings) -> Table:
     own = chosen if isinstance(chosen, SecretCopy) else SecretCopy()
     adopt = Adopt.ANY if settings.conflicts_of(secret_copy.NAME) == "overwrite" else Adopt.IDENTICAL
     made = secret_copy.dialect(own.home, own.on_source_gone, adopt, frozenset(own.managers))
-    never = (*settings.never_copied.labels, *settings.never_copied.annotations)
-    return Table((made if chosen is not None else switched_off(made),), never)
+    never = settings.never_copied
+    return Table((made if chosen is not None else switched_off(made),), never.labels, never.annotations)
 
 
 def switched_off(dialect: Dialect) -> Dialect:
@@ -95,7 +96,7 @@ def _desk(settings: Settings, access: Access, client: Client, observe: bool) -> 
     clock = time.monotonic
     table = table_of(settings)
     codec = Codec(table.managers)
-    cache = Cache(table, besides=(QUOTA,))
+    cache = Cache(table, besides=(QUOTA,), built=codec.content)
     brake = settings.mass_delete
     return Desk(
         client=client,
@@ -112,6 +113,7 @@ def _desk(settings: Settings, access: Access, client: Client, observe: bool) -> 
         news=News(Teller(client, clock, silent=observe), cache),
         meter=Meter(),
         clock=clock,
+        home=access.namespace,
         resync=settings.resync,
         gone_after=settings.source_gone_after,
     )
@@ -180,7 +182,7 @@ class Operator:
                 self._watches,
                 lambda: engine.leading,
                 lambda: engine.synced,
-                engine.orphans,
+                lambda dialect: orphans(dialect, desk),
                 desk.cache.sources,
                 lambda: self._watchdog.longest,
             )

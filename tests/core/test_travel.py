@@ -42,21 +42,21 @@ TRAVEL = ["team", "app.kubernetes.io/name", "example.com/owner", "fluxcd.example
 
 @pytest.mark.parametrize("key", NEVER)
 def test_marks_asks_and_our_own_keys_never_travel(key: str) -> None:
-    assert TABLE.bare({key: "v", "team": "red"}) == {"team": "red"}
-    assert TABLE.bare({key: "v"}, by_default=()) == {}
+    assert TABLE.bare(LABELS, {key: "v", "team": "red"}) == {"team": "red"}
+    assert TABLE.bare(LABELS, {key: "v"}, by_default=()) == {}
 
 
 @pytest.mark.parametrize("key", NOT_BY_DEFAULT)
 def test_keys_of_other_tools_do_not_travel_unless_their_author_put_them_there(key: str) -> None:
-    assert TABLE.bare({key: "v"}) == {}
-    assert TABLE.bare({key: "v"}, by_default=()) == {key: "v"}
+    assert TABLE.bare(LABELS, {key: "v"}) == {}
+    assert TABLE.bare(LABELS, {key: "v"}, by_default=()) == {key: "v"}
 
 
 @pytest.mark.parametrize("key", TRAVEL)
 def test_all_else_travels(key: str) -> None:
-    assert TABLE.bare({key: "v"}) == {key: "v"}
+    assert TABLE.bare(LABELS, {key: "v"}) == {key: "v"}
 
 
 def test_settings_add_to_what_never_travels() -> None:
     table = type(TABLE)(TABLE.dialects, never_copied=("example.com/*",))
-    assert table.bare({"example.com/owner": "me", "team": "red"}, by_default=()) == {"team": "red"}
+    assert table.bare(LABELS, {"example.com/owner": "me", "team": "red"}, by_default=()) == {"team": "red"}

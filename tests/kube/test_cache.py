@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,9 +18,9 @@ from tests.world import World, at, secret
 
 from samara.core.compare import is_marked_by_us
 from samara.core.match import Names
-from samara.core.model import MANAGER, NAMESPACE, SECRET, Key, Kind, Object, Owned, Ref, namespace_ref
+from samara.core.model import MANAGER, NAMESPACE, SECRET, Content, Key, Kind, Object, Owned, Ref, namespace_ref
 from samara.core.table import Table
-from samara.core.want import UNREAD, Places
+from samara.core.want import UNREAD, Places, Read
 from samara.dialects import secret_copy
 from samara.dialects.secret_copy import FROM, ORIGIN, TARGETS
 from samara.kube.cache import Cache, Change, trace
@@ -71,8 +71,11 @@ class Naive:
     def known(self, kind: Kind) -> bool:
         return kind in self.listed
 
-    def value(self, path: str) -> object:
+    def value(self, read: Read) -> object:
         return UNREAD
+
+    def content(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
+        return None
 
     # what happens
 

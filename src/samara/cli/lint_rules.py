@@ -38,7 +38,7 @@ class Lint:
         self._home = own.home if isinstance(own, SecretCopy) else None
         self._marks = frozenset().union(*(dialect.marks for dialect in table.dialects)) | NEVER_BY_HAND
         self._known = sorted(table.words | CONTROLS | NEVER_BY_HAND)
-        self._stays = (STAYS, *NOT_BY_DEFAULT, *table.never_copied)
+        self._stays = (STAYS, *NOT_BY_DEFAULT, *table.never_labels, *table.never_annotations)
 
     def all(self, manifest: Manifest) -> Iterator[Finding]:
         for word in manifest.words:

@@ -43,6 +43,11 @@ def released(have: Object, dialect: Dialect) -> tuple[dict[str, str], dict[str, 
     return labels, {**annotations, RELEASED: "true"}
 
 
+def is_owned(have: Object, source: Object | None) -> bool:
+    """True where an owner reference names this source by its uid."""
+    return source is not None and any(owner.uid == source.uid for owner in have.owners)
+
+
 def is_marked_by_us(have: Object, dialect: Dialect) -> bool:
-    """A mark is a claim, not a proof: the server's record must say that we set it."""
-    return any(owned.key in dialect.marks and owned.manager in dialect.all_managers for owned in have.ours)
+    """A mark is a claim, not a proof: the server's record must say that we set it, where no owner reference does."""
+    return dialect.by_owner or any(owned.key in dialect.marks and owned.manager in dialect.all_managers for owned in have.ours)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import base64
+import binascii
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from samara.core.model import SECRET, Content, Kind
+from samara.core.model import CONFIG_MAP, SECRET, Content, Kind
+
+Fields = Mapping[str, object]
 
 
 class Row(NamedTuple):
@@ -15,6 +19,11 @@ class Row(NamedTuple):
     """The fields that the server will not let us change on an object with this content."""
     denied: Callable[[Content], str | None] = lambda content: None
     """Why an object with this content is never copied, if it is not."""
+    normal: Callable[[Fields], Fields | None] | None = None
+    """The fields as the server stores what somebody has written; None where it would not take them.
+
+    A kind without this word is asked about by a trial.
+    """
 
 
 NEVER_COPIED_TYPES = frozenset(
@@ -62,7 +71,67 @@ def is_denied(kind: Kind) -> bool:
     return kind.group == "" and kind.name in _DENIED_CORE
 
 
-ROWS: dict[Kind, Row] = {SECRET: Row(_secret_fixed, _secret_denied)}
+def _config_map_fixed(content: Content) -> tuple[str, ...]:
+    immutable = content.get("immutable")
+    return ("data", "binaryData", "immutable") if immutable is not None and immutable.raw == b"true" else ()
+
+
+def _secret_normal(fields: Fields) -> Fields | None:
+    """`stringData` joins `data` and wins, the type has a default, and base64 is written in its one right form."""
+    try:
+        data = _base64(fields.get("data")) | {
+            key: base64.b64encode(value.encode()).decode() for key, value in _texts(fields.get("stringData")).items()
+        }
+        kind = _text(fields.get("type")) or "Opaque"
+        return {**_filled("data", data), "type": kind, **_flag(fields)}
+    except ValueError:
+        return None
+
+
+def _config_map_normal(fields: Fields) -> Fields | None:
+    try:
+        data, binary = _texts(fields.get("data")), _base64(fields.get("binaryData"))
+        return {**_filled("data", data), **_filled("binaryData", binary), **_flag(fields)}
+    except ValueError:
+        return None
+
+
+def _texts(found: object) -> dict[str, str]:
+    if not isinstance(found, Mapping | None):
+        raise ValueError("expected a mapping")
+    return {str(key): _text(value) for key, value in (found or {}).items()}
+
+
+def _text(found: object) -> str:
+    if not isinstance(found, str | None):
+        raise ValueError("expected a string")
+    return found or ""
+
+
+def _base64(found: object) -> dict[str, str]:
+    """The server leaves out line breaks, and takes nothing else that is not base64."""
+    texts = {key: value.replace("\n", "").replace("\r", "") for key, value in _texts(found).items()}
+    try:
+        return {key: base64.b64encode(base64.b64decode(text, validate=True)).decode() for key, text in texts.items()}
+    except binascii.Error as fault:
+        raise ValueError("expected base64") from fault
+
+
+def _filled(name: str, found: Mapping[str, str]) -> Fields:
+    return {name: found} if found else {}
+
+
+def _flag(fields: Fields) -> Fields:
+    flag = fields.get("immutable")
+    if not isinstance(flag, bool | None):
+        raise ValueError("expected true or false")
+    return {} if flag is None else {"immutable": flag}
+
+
+ROWS: dict[Kind, Row] = {
+    SECRET: Row(_secret_fixed, _secret_denied, _secret_normal),
+    CONFIG_MAP: Row(_config_map_fixed, normal=_config_map_normal),
+}
 _PLAIN = Row()
 
 

@@ -34,6 +34,7 @@ class Kind(NamedTuple):
 
 
 SECRET = Kind("", "v1", "Secret", "secrets")
+CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps")
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
 QUOTA = Kind("", "v1", "ResourceQuota", "resourcequotas")
 

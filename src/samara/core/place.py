@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from samara.core import kinds
 from samara.core.allow import Refusal, Rules, allow, is_paused
-from samara.core.compare import is_marked_by_us, is_right
+from samara.core.compare import is_marked_by_us, is_owned, is_right
 from samara.core.match import any_glob
 from samara.core.model import ANNOTATIONS, LABELS, Key, Object, Ref, namespace_ref
 from samara.core.table import Table
@@ -105,6 +105,8 @@ def _settle(case: Case, copy: Copy, have: Object) -> Write | Blocked | None:
 
 def is_ours(case: Case, have: Object) -> bool:
     """At a wanted place a right mark makes an object ours, and so does the server's record of who made it."""
+    if case.dialect.by_owner:
+        return is_owned(have, case.source)
     if case.dialect.origin(have, case.view) == case.key.source:
         return True
     return have.made and RELEASED not in have.annotations
@@ -145,6 +147,8 @@ def drop(case: Case, have: Object) -> Write | Blocked | None:
         return None
     if not is_marked_by_us(have, case.dialect):
         return None
+    if case.dialect.by_owner and case.source is not None and not is_owned(have, case.source):
+        return None  # of an earlier source of this name: the garbage collector's
     if is_paused(namespace) or (case.source is not None and is_paused(case.source)):
         return Blocked(case.key, have.ref, "held", f"its source or its namespace is paused ({PAUSED})")
     if have.made and any(_wants(case, rival, have.ref) for rival in _rivals(case, have.ref)):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from samara.core.match import without_globs
-from samara.core.model import MANAGER, NAMESPACE, Key, Kind, Object
+from samara.core.model import LABELS, MANAGER, NAMESPACE, Key, Kind, Object
 from samara.core.travel import NEVER_TRAVELS, NOT_BY_DEFAULT
 from samara.core.view import View
 from samara.core.want import Dialect
@@ -18,8 +18,9 @@ class Table:
     """Every dialect, always: settings switch off wanting, never recognising."""
 
     dialects: tuple[Dialect, ...]
-    never_copied: tuple[str, ...] = ()
-    """Keys that the settings add to those that never travel."""
+    never_labels: tuple[str, ...] = ()
+    """Label keys that the settings add to those that never travel."""
+    never_annotations: tuple[str, ...] = ()
 
     @cached_property
     def by_name(self) -> Mapping[str, Dialect]:
@@ -74,7 +75,10 @@ class Table:
                 key = Key(dialect.name, source)
                 yield key.part(obj.ref.name) if obj.ref.kind == NAMESPACE else key
 
-    def bare(self, words: Mapping[str, str], by_default: tuple[str, ...] = NOT_BY_DEFAULT) -> dict[str, str]:
+    def bare(
+        self, where: str, words: Mapping[str, str], by_default: tuple[str, ...] = NOT_BY_DEFAULT
+    ) -> dict[str, str]:
         """Labels or annotations of a source without all that must not travel."""
         left = {key: value for key, value in words.items() if key not in self.words}
-        return without_globs(left, NEVER_TRAVELS + by_default + self.never_copied)
+        never = self.never_labels if where == LABELS else self.never_annotations
+        return without_globs(left, NEVER_TRAVELS + by_default + never)

@@ -30,6 +30,8 @@ class Tally:
     """By namespace. A slice may be counted while the whole is: what counts twice is counted once."""
     exceptions: dict[str, dict[Ref, Missing]] = field(default_factory=dict)
     """By namespace: ten thousand slices must not look through ten thousand exceptions each."""
+    removals: dict[Ref, Missing] = field(default_factory=dict)
+    """Copies that should go and do not: held by the brake, or refused by the server."""
 
     @property
     def wanted(self) -> int:

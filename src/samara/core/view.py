@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from samara.core.match import Names
-from samara.core.model import NAMESPACE, Key, Kind, Object, Ref, namespace_ref
+from samara.core.model import NAMESPACE, Content, Key, Kind, Object, Ref, namespace_ref
+
+if TYPE_CHECKING:
+    from samara.core.want import Read
 
 
 class View(Protocol):
@@ -36,8 +39,14 @@ class View(Protocol):
     def known(self, kind: Kind) -> bool:
         """True once the kind has been listed: before that, absence means nothing."""
 
-    def value(self, path: str) -> object:
-        """What a read from outside the cluster has brought, or `UNREAD`."""
+    def value(self, read: Read) -> object:
+        """What a read from outside the cache has brought, or `UNREAD`; a trial brings a `Content` or `Rejected`."""
+
+    def content(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
+        """Content that a dialect has built, in the form in which the server would store it.
+
+        None where that cannot be said: the kind has no such row in `kinds`, or the server would not take the fields.
+        """
 
 
 class Narrow:
@@ -78,5 +87,8 @@ class Narrow:
     def known(self, kind: Kind) -> bool:
         return self._view.known(kind)
 
-    def value(self, path: str) -> object:
-        return self._view.value(path)
+    def value(self, read: Read) -> object:
+        return self._view.value(read)
+
+    def content(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
+        return self._view.content(kind, fields)

@@ -11,6 +11,7 @@ from samara.core.model import EMPTY, MANAGER, Content, Kind, Object, Owner, Ref
 from samara.core.view import View
 
 if TYPE_CHECKING:
+    from samara.core.admit import Request
     from samara.core.tally import Tally
 
 
@@ -43,6 +44,25 @@ class Unread(Enum):
 
 UNREAD: Final = Unread.UNREAD
 """The answer of `View.value` for a path that nobody has read yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A question to the server: what would it make of this object? Asked by a dry run, once per object."""
+
+    kind: Kind
+    body: bytes = field(repr=False)
+    """The object as compact JSON with sorted keys, without name and namespace."""
+
+
+class Rejected(NamedTuple):
+    """The answer to a trial where the server would not take the object."""
+
+    message: str
+
+
+Read = str | Trial
+"""What a plan needs from outside the cache: a path in a secret manager, or the answer to a trial."""
 
 
 class Reach(Enum):
@@ -101,6 +121,9 @@ class Want:
 
 NOTHING = Want()
 
+Bare = Callable[[str, Mapping[str, str]], dict[str, str]]
+"""`Table.bare`: of a source's labels or annotations, those that may travel."""
+
 
 class Places(NamedTuple):
     """The kind and name that a source may write, in whichever namespaces."""
@@ -117,14 +140,19 @@ class Dialect:
     kinds: tuple[Kind, ...]
     is_source: Callable[[Object, View], bool]
     origin: Callable[[Object, View], Ref | None]
-    places: Callable[[Ref, View], Places]
+    places: Callable[[Ref, View], Places | None]
+    """None where a source writes nothing of its own, or cannot say what."""
     want: Callable[[Ref, View], Want]
     marks: frozenset[str]
     asks: frozenset[str]
     also: Callable[[Object, View], Iterable[Ref]] = lambda obj, view: ()
     """The sources that another object's change concerns; for a Namespace, in that namespace only."""
-    reads: Callable[[Ref, View], tuple[str, ...]] = lambda source, view: ()
+    reads: Callable[[Ref, View], tuple[Read, ...]] = lambda source, view: ()
     report: Callable[[Object, View, Tally], Mapping[str, object]] | None = None
+    """The source's status; conditions come without transition times, which `status.settled` adds."""
+    admit: Callable[[Request, View], tuple[str, ...]] | None = None
+    """All faults for which a change of an object of `guarded` is refused."""
+    guarded: tuple[Kind, ...] = ()
     managers: frozenset[str] = frozenset()
     vocabulary: str = ""
     """What users call it, where a vocabulary has more than one dialect."""
@@ -135,6 +163,12 @@ class Dialect:
     """True where the administrator lists the kinds, and may list those that are denied to others."""
     consent: bool = False
     """True where a target namespace must accept the source's namespace."""
+    by_owner: bool = False
+    """True where an owner reference with the source's uid makes an object ours, and nothing else does."""
+    explicit: bool = False
+    """True where deleting a source is an explicit act: what it made then goes without a brake."""
+    gone_after: float | None = None
+    """How long the copies of a source that vanished are left to the garbage collector; None: as the settings say."""
 
     @property
     def title(self) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from samara.core.allow import Reason
 from samara.core.model import Key, Object, Ref
-from samara.core.want import Copy, Fault, Overlay
+from samara.core.want import Copy, Fault, Overlay, Read
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +140,6 @@ class Plan:
     looks: tuple[Look, ...] = ()
     blocked: tuple[Blocked, ...] = ()
     wanted: tuple[Ref, ...] = ()
-    reads: tuple[str, ...] = ()
+    reads: tuple[Read, ...] = ()
     recheck: float | None = None
     faults: tuple[Fault, ...] = ()

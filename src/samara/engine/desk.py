@@ -38,5 +38,7 @@ class Desk:
     news: News
     meter: Meter
     clock: Callable[[], float]
+    home: str
+    """The operator's own namespace."""
     resync: float
     gone_after: float

@@ -10,15 +10,17 @@ from dataclasses import dataclass
 from itertools import islice
 
 from samara import log
-from samara.core.allow import is_paused
 from samara.core.model import NAMESPACE, QUOTA, Key, Kind, Ref
 from samara.core.place import Case
 from samara.core.plan import prepare, steps
 from samara.core.tally import Tally
-from samara.core.want import Want
+from samara.core.want import Read, Want
 from samara.core.write import Blocked, Delete, Look, Plan, Release, Removal, Step
 from samara.engine.desk import Desk
+from samara.engine.read import Reader
 from samara.engine.removals import Removals, still_due
+from samara.engine.report import Reports
+from samara.engine.route import concerned
 from samara.engine.sender import Sender
 from samara.kube.cache import Change
 
@@ -57,6 +59,10 @@ class Engine:
             desk, self.tallies, self._again, lambda: may_write() and not self._stopping, self._landed, observing
         )
         self._removals = Removals(desk, self._again)
+        self._reader = Reader(desk, self._again)
+        self._reports = Reports(desk, self.tallies, self._growing, self._sender.offer)
+        self._sender.touched = self._reports.touched
+        self._group: asyncio.TaskGroup | None = None
         desk.applier.answered = self._answered
 
     # what comes in
@@ -71,7 +77,7 @@ class Engine:
                 self._sender.fights.disturbed(change, self.desk.table.owner, self.desk.cache)
             if change.ref.kind in (NAMESPACE, QUOTA):
                 self.freed(change.ref.namespace or change.ref.name)
-            for key in self._concerned(change):
+            for key in concerned(change, self.desk):
                 if echo_of is None or key.whole != echo_of.key:  # the writer itself looks at its answer when it lands
                     self._add(key)
         self._wake.set()
@@ -85,22 +91,6 @@ class Engine:
         """A kind is known now: what could not be planned before can be planned."""
         if self.leading:
             self.resync()
-
-    def _concerned(self, change: Change) -> Iterator[Key]:
-        table, cache = self.desk.table, self.desk.cache
-        yield from change.rivals
-        seen = [obj for obj in (change.old, change.new) if obj is not None]
-        for obj in seen:
-            for key in table.keys(obj, cache):
-                if key.source == change.ref:
-                    self.desk.waits.free_source(change.ref)
-                yield key
-        if not seen:
-            for claim in cache.claims(change.ref.kind, change.ref.name):
-                yield claim.part(change.ref.namespace)
-        if change.ref.kind == NAMESPACE and len({is_paused(obj) for obj in seen}) == 2:
-            slices = (key.part(change.ref.name) for key in cache.marked())  # also of sources that do not name it now
-            yield from (key for key in slices if any(True for _ in cache.copies_of(key)))
 
     def _add(self, key: Key, delay: float = 0.0) -> None:
         if key.slice is None and not delay:
@@ -152,7 +142,9 @@ class Engine:
         self.leading = True
         self.resync()
         async with asyncio.TaskGroup() as group:
+            self._group = group
             self._sender.begin(group)
+            group.create_task(self._reports.run(self._wake.set))
             group.create_task(self._resync_now_and_then())
             while True:
                 self._wake.clear()
@@ -174,7 +166,8 @@ class Engine:
 
     def _note_sync(self) -> None:
         listed = all(map(self.desk.cache.known, self.desk.table.kinds))
-        busy = self._growing or len(self.desk.queue) or not self._sender.idle
+        outside = self._reader.reading or self._reports.due
+        busy = self._growing or len(self.desk.queue) or not self._sender.idle or outside
         if self.synced or not listed or busy:
             return
         self.synced = True
@@ -208,7 +201,8 @@ class Engine:
         began = desk.clock()
         prepared = prepare(key, desk.cache, desk.table, desk.rules)
         if isinstance(prepared, Plan):
-            return  # a kind is not listed yet; its list queues everything anew
+            self._read(prepared.reads, key)
+            return  # a kind is not listed yet, and its list queues everything anew; or a read does
         case, want = prepared
         desk.outbox.clear(key)
         tally = self.tallies.setdefault(key.whole, Tally())
@@ -221,6 +215,10 @@ class Engine:
             self._step(growth, tally, step)
         self._finish(growth, tally)
         desk.meter.plan_seconds.observe(desk.clock() - began)
+
+    def _read(self, reads: tuple[Read, ...], key: Key) -> None:
+        assert self._group is not None
+        self._reader.start(self._group, reads, key)
 
     async def drain(self, most: float) -> None:
         """Takes no more work and lets running writes end."""
@@ -276,13 +274,6 @@ class Engine:
             case write:
                 self._sender.offer(write, tally, growth.key.slice is not None)
 
-    def orphans(self, dialect: str) -> int:
-        """Marked copies whose source is no source any more."""
-        cache = self.desk.cache
-        sources = set(cache.sources(dialect))
-        keys = [key for key in cache.marked() if key.dialect == dialect and key.source not in sources]
-        return sum(1 for key in keys for _ in cache.copies_of(key))
-
     # the end of a plan
 
     def _finish(self, growth: Growth, tally: Tally) -> None:
@@ -292,6 +283,7 @@ class Engine:
         if growth.want.recheck is not None:
             self._again(key, growth.want.recheck)
         self.desk.news.planned(key, growth.want, tally, self.desk.holds.held.get(key.whole))
+        self._reports.touched(key)
         if not tally.names and not growth.removals and case.source is None:
             self.tallies.pop(key.whole, None)
             if key.slice is None or not self.desk.cache.count(key.whole):  # a slice says nothing of the others' hold

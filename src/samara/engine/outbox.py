@@ -57,6 +57,10 @@ class Outbox:
         self._echoes.discard(ref)
         return echoed
 
+    def is_flying(self, key: Key) -> bool:
+        """True where a write of this source is in flight."""
+        return any(write.key == key for write in self._flying.values())
+
     def waiting(self, key: Key) -> int:
         """How many namespaces of a source wait for a write."""
         return len(self._bulk.get(key, ())) + len(self._soon.get(key, ()))

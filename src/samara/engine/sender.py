@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from samara import log
 from samara.core.model import Key, Object, Ref
 from samara.core.tally import Tally
-from samara.core.write import Removal, Write
+from samara.core.write import Removal, Report, Write
 from samara.engine.apply import Outcome, Result, verb
 from samara.engine.desk import Desk
 from samara.engine.fights import Fights
@@ -37,6 +37,8 @@ class Sender:
         self._may_write = may_write
         self._landed_one = landed
         self._observing = observing
+        self.touched: Callable[[Key], None] = lambda key: None
+        """Told of every source whose tally a result may have changed."""
         self._group: asyncio.TaskGroup | None = None
         self.pause = 0.0
         """How long the window made the last pump wait: asked again a moment later it may be open, and nobody pumps."""
@@ -131,6 +133,8 @@ class Sender:
             self._done(write)
         else:
             self._not_done(write, result)
+        if not isinstance(write, Report):
+            self.touched(write.key)
 
     def _done(self, write: Write) -> None:
         tally = self._tallies.get(write.key)

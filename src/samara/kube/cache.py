@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from samara.core.compare import is_marked_by_us
+from samara.core.kinds import row
 from samara.core.match import Names
 from samara.core.model import NAMESPACE, Content, Field, Key, Kind, Object, Ref
 from samara.core.table import Table
-from samara.core.want import UNREAD, Places
+from samara.core.want import UNREAD, Places, Read
 
 T = TypeVar("T")
+Build = Callable[[Mapping[str, object]], Content]
+"""Makes content of fields, as `Codec.content` does."""
 
 
 class Change(NamedTuple):
@@ -54,13 +57,18 @@ def trace(ref: Ref) -> int:
 class Cache:
     """The cluster as it is known. Implements `View`; nothing in it awaits, so a plan sees one state."""
 
-    def __init__(self, table: Table, besides: tuple[Kind, ...] = (), *, keep_bytes: bool = False) -> None:
+    def __init__(
+        self, table: Table, besides: tuple[Kind, ...] = (), *, built: Build | None = None, keep_bytes: bool = False
+    ) -> None:
         self.table = table
+        self._built = built
+        self.values: dict[Read, object] = {}
+        """What was read from outside, by the engine."""
         self._keep_bytes = keep_bytes
         """True where somebody will ask what differs; the operator itself never does."""
         self._contents: WeakValueDictionary[tuple[Field, ...], Content] = WeakValueDictionary()
         self.stores: dict[Kind, Store] = {kind: Store() for kind in (*table.kinds, *besides)}
-        self._sources: dict[str, dict[Ref, Places]] = {dialect.name: {} for dialect in table.dialects}
+        self._sources: dict[str, dict[Ref, Places | None]] = {dialect.name: {} for dialect in table.dialects}
         self._claims: dict[Places, dict[Key, None]] = {}
         self._copies: dict[Key, dict[str, tuple[Ref, ...]]] = {}
         self._sealed: dict[Places, set[Ref]] = {}
@@ -97,8 +105,13 @@ class Cache:
     def known(self, kind: Kind) -> bool:
         return kind in self.stores and self.stores[kind].listed
 
-    def value(self, path: str) -> object:
-        return UNREAD
+    def value(self, read: Read) -> object:
+        return self.values.get(read, UNREAD)
+
+    def content(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
+        normal = row(kind).normal
+        found = normal(fields) if normal is not None else None
+        return None if found is None or self._built is None else self._built(found)
 
     def marked(self) -> Iterable[Key]:
         """Every source that a held copy names, whether it exists or not."""
@@ -217,7 +230,8 @@ class Cache:
         for key in keys:
             spot = self.table[key.dialect].places(obj.ref, self)
             self._sources[key.dialect][obj.ref] = spot
-            self._claims.setdefault(spot, {})[key] = None
+            if spot is not None:
+                self._claims.setdefault(spot, {})[key] = None
         if owner is not None:
             spots = self._copies.setdefault(owner, {})
             spots[obj.ref.namespace] = (*spots.get(obj.ref.namespace, ()), obj.ref)
@@ -225,16 +239,16 @@ class Cache:
 
     def _rivals(self, ref: Ref) -> tuple[Key, ...]:
         spots = [sources[ref] for sources in self._sources.values() if ref in sources]
-        return tuple(key for spot in spots for key in self._claims[spot] if key.source != ref)
+        return tuple(key for spot in spots if spot is not None for key in self._claims[spot] if key.source != ref)
 
     def _unindex(self, old: Object | None) -> list[Places]:
         """Takes an object out of all indexes; returns the places that it claimed."""
         if old is None:
             return []
         given_up = [
-            self._unclaim(sources.pop(old.ref), Key(dialect, old.ref))
+            self._unclaim(spot, Key(dialect, old.ref))
             for dialect, sources in self._sources.items()
-            if old.ref in sources
+            if (spot := sources.pop(old.ref, None)) is not None
         ]
         owner = self.table.owner(old, self)
         if owner is not None and owner in self._copies:

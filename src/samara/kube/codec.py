@@ -14,8 +14,10 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from samara.core.model import ANNOTATIONS, LABELS, MANAGER, Content, Field, Kind, Object, Owned, Owner, Ref
+from samara.core.model import ANNOTATIONS, LABELS, MANAGER, NAMESPACE, Content, Field, Kind, Object, Owned, Owner, Ref
 
+_ESCAPE = b"\\"
+"""A string can be escaped in several ways, and the server's is not ours: such a field is compared decoded."""
 _OUTSIDE_CONTENT = frozenset({"apiVersion", "kind", "metadata", "status"})
 _DIGEST_SIZE = 16
 ADMISSION = timedelta(seconds=30)
@@ -136,7 +138,7 @@ class Codec:
             applied=applied,
             made=made,
             editor=self._editor(meta),
-            status=None if status is None or kind.namespaced is False else self._field("status", status),
+            status=None if status is None or kind == NAMESPACE else self._field("status", status),
         )
 
     def content(self, fields: Mapping[str, Any]) -> Content:
@@ -148,7 +150,8 @@ class Codec:
         return self._contents.setdefault(picked, Content(picked))
 
     def _field(self, name: str, raw: msgspec.Raw) -> Field:
-        digest = hashlib.blake2b(raw, digest_size=_DIGEST_SIZE, key=self._key).digest()
+        same = encode(decode(raw)) if _ESCAPE in bytes(raw) else raw
+        digest = hashlib.blake2b(same, digest_size=_DIGEST_SIZE, key=self._key).digest()
         known = self._known.get((name, digest))
         if known is None:
             known = self._known[name, digest] = Field(sys.intern(name), digest, bytes(raw))

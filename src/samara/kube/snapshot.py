@@ -79,7 +79,8 @@ class Snapshot:
 
 async def take(client: Client, table: Table) -> Snapshot:
     """Lists every kind of the table once, consistently; a kind that the server does not know is noted."""
-    shot = Snapshot(client, Codec(table.managers), Cache(table, keep_bytes=True))
+    codec = Codec(table.managers)
+    shot = Snapshot(client, codec, Cache(table, built=codec.content, keep_bytes=True))
     for kind in table.kinds:
         try:
             await _Lister(shot, kind).run()

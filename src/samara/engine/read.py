@@ -1,0 +1,77 @@
+"""Reads from outside the cache that a plan needs first: what would the server make of an object?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from samara import log
+from samara.core.model import Key
+from samara.core.want import Read, Rejected, Trial
+from samara.engine.desk import Desk
+from samara.kube.client import AS_US, collection
+from samara.kube.codec import decode, encode
+from samara.kube.errors import ApiError, NotFound, SamaraError, ServerFault, TooMany, Unauthorized
+from samara.kube.intake import ODD
+
+DRY_RUN = {"dryRun": "All"}
+_AFTER_FAILURE = 5.0
+_MOST = 1000
+"""Answers that are kept; each is as large as an object."""
+
+
+class Reader:
+    """One read per question, however many keys ask it; then those keys are planned again."""
+
+    def __init__(self, desk: Desk, again: Callable[[Key, float], None]) -> None:
+        self._desk = desk
+        self._again = again
+        self._asked: dict[Read, set[Key]] = {}
+
+    @property
+    def reading(self) -> int:
+        return len(self._asked)
+
+    def start(self, group: asyncio.TaskGroup, reads: Iterable[Read], key: Key) -> None:
+        for read in reads:
+            if read not in self._asked:
+                group.create_task(self._read(read))
+            self._asked.setdefault(read, set()).add(key)
+
+    async def _read(self, read: Read) -> None:
+        failed = 0.0
+        try:
+            self._keep(read, await self._answer(read))
+        except (SamaraError, *ODD) as fault:
+            log.warning("read.failed", what=_what(read), fault=fault, again_in=f"{_AFTER_FAILURE:g}s")
+            failed = _AFTER_FAILURE
+        for key in self._asked.pop(read):
+            self._again(key, failed)
+
+    def _keep(self, read: Read, answer: object) -> None:
+        values = self._desk.cache.values
+        values[read] = answer
+        while len(values) > _MOST:
+            del values[next(iter(values))]
+
+    async def _answer(self, read: Read) -> object:
+        assert isinstance(read, Trial), "no vocabulary of this build reads from a secret manager"
+        return await tried(self._desk, read)
+
+
+async def tried(desk: Desk, trial: Trial) -> object:
+    """The content that the server would store, or why it would not; nothing is stored."""
+    sent = decode(trial.body)
+    sent["metadata"] = {**sent.get("metadata", {}), "generateName": "samara-trial-", "namespace": desk.home}
+    path, params = collection(trial.kind, desk.home), {**AS_US, **DRY_RUN}
+    try:
+        raw = await desk.client.request("POST", path, encode(sent), params=params)
+    except (TooMany, ServerFault, Unauthorized, NotFound):
+        raise
+    except ApiError as fault:
+        return Rejected(str(fault))
+    return desk.codec.object(trial.kind, raw).content
+
+
+def _what(read: Read) -> str:
+    return read if isinstance(read, str) else f"a trial of {read.kind}"

@@ -1,0 +1,101 @@
+"""Writes the status of sources that have one: once a second while work is going on, and once when it is done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from samara.core.model import Key, Object
+from samara.core.status import settled
+from samara.core.tally import Tally
+from samara.core.write import Report, Write
+from samara.engine.desk import Desk
+from samara.kube.codec import decode
+
+EVERY = 1.0
+_SOON = 0.02
+"""What lands together is told together."""
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Reports:
+    """Between the tallies and the outbox. What has not changed is not written."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        tallies: Mapping[Key, Tally],
+        growing: Collection[Key],
+        offer: Callable[[Write, Tally, bool], None],
+        now: Callable[[], str] = _now,
+    ) -> None:
+        self._desk = desk
+        self._tallies = tallies
+        self._growing = growing
+        self._offer = offer
+        self._now = now
+        self._due: set[Key] = set()
+        self._written: dict[Key, float] = {}
+        self._wake = asyncio.Event()
+
+    @property
+    def due(self) -> int:
+        return len(self._due)
+
+    def touched(self, key: Key) -> None:
+        """Says that a source's tally may have changed."""
+        if self._desk.table[key.dialect].report is not None:
+            self._due.add(key.whole)
+            self._wake.set()
+
+    async def run(self, wake: Callable[[], None]) -> None:
+        """For ever; `wake` is called when something has been put into the outbox."""
+        while True:
+            await self._wake.wait()
+            await asyncio.sleep(_SOON)
+            ready = {key for key in self._due if self._is_time(key)}
+            self._due -= ready
+            if not self._due:
+                self._wake.clear()
+            for key in ready:
+                self.write(key)
+            if ready:
+                wake()
+
+    def _is_time(self, key: Key) -> bool:
+        """Now where nothing is going on any more, else once a second."""
+        busy = key in self._growing or self._desk.outbox.waiting(key) or self._desk.outbox.is_flying(key)
+        return not busy or self._desk.clock() - self._written.get(key, 0.0) >= EVERY
+
+    def write(self, key: Key) -> None:
+        """Puts a status write into the outbox, if the status has changed."""
+        source, tally = self._desk.cache.get(key.source), self._tallies.get(key)
+        if source is None:
+            self._written.pop(key, None)
+            return
+        status = None if tally is None else self.status(key, source, tally)
+        if status is not None and tally is not None:
+            self._written[key] = self._desk.clock()
+            self._offer(Report(key, source.ref, source, status), tally, True)
+
+    def status(self, key: Key, source: Object, tally: Tally) -> Mapping[str, object] | None:
+        """The status that a source should have, or None where it has it."""
+        report = self._desk.table[key.dialect].report
+        assert report is not None
+        before = status_of(source)
+        wanted = dict(report(source, self._desk.cache, tally))
+        conditions = wanted.get("conditions")
+        if isinstance(conditions, list):
+            wanted["conditions"] = settled(conditions, before.get("conditions") or [], self._now())
+        return None if wanted.items() <= before.items() else wanted
+
+
+def status_of(source: Object) -> dict[str, Any]:
+    """The status as it is stored; an odd one counts as none."""
+    found = decode(source.status.raw) if source.status is not None and source.status.raw is not None else {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,35 @@
+"""Whose work a change is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from samara.core.allow import is_paused
+from samara.core.model import NAMESPACE, Key
+from samara.engine.desk import Desk
+from samara.kube.cache import Change
+
+
+def concerned(change: Change, desk: Desk) -> Iterator[Key]:
+    """The keys that may have to be planned because of a change; a source's own change ends what it waits for."""
+    table, cache = desk.table, desk.cache
+    yield from change.rivals
+    seen = [obj for obj in (change.old, change.new) if obj is not None]
+    for obj in seen:
+        for key in table.keys(obj, cache):
+            if key.source == change.ref:
+                desk.waits.free_source(change.ref)
+            yield key
+    if not seen:
+        for claim in cache.claims(change.ref.kind, change.ref.name):
+            yield claim.part(change.ref.namespace)
+    if change.ref.kind == NAMESPACE and len({is_paused(obj) for obj in seen}) == 2:
+        slices = (key.part(change.ref.name) for key in cache.marked())  # also of sources that do not name it now
+        yield from (key for key in slices if any(True for _ in cache.copies_of(key)))
+
+
+def orphans(dialect: str, desk: Desk) -> int:
+    """Marked copies whose source is no source any more."""
+    sources = set(desk.cache.sources(dialect))
+    keys = [key for key in desk.cache.marked() if key.dialect == dialect and key.source not in sources]
+    return sum(1 for key in keys for _ in desk.cache.copies_of(key))
