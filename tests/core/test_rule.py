@@ -233,7 +233,7 @@ def test_what_has_an_owner_is_not_adopted() -> None:
 
 @pytest.mark.parametrize("adopt", [Adopt.IDENTICAL, Adopt.ANY])
 def test_what_is_itself_a_source_is_neither_adopted_nor_taken_over(adopt: Adopt) -> None:
-    world = World(Table((a_dialect(a_copy(adopt=adopt)), toys.chain(dict))))
+    world = World(Table((a_dialect(a_copy(adopt=adopt)), toys.chain(lambda where, words: dict(words)))))
     for name in ("home", "a"):
         world.namespace(name)
     world.put(SOURCE, secret(), annotations={"toy/ask": "yes"})

@@ -3,6 +3,8 @@
 import pytest
 from tests import toys
 
+from samara.core.model import LABELS
+
 TABLE = toys.table()
 NEVER = [
     "kubectl.kubernetes.io/last-applied-configuration",
@@ -58,5 +60,5 @@ def test_all_else_travels(key: str) -> None:
 
 
 def test_settings_add_to_what_never_travels() -> None:
-    table = type(TABLE)(TABLE.dialects, never_copied=("example.com/*",))
+    table = type(TABLE)(TABLE.dialects, never_labels=("example.com/*",))
     assert table.bare(LABELS, {"example.com/owner": "me", "team": "red"}, by_default=()) == {"team": "red"}

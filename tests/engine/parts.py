@@ -127,6 +127,7 @@ def a_desk(
         meter=Meter(),
         clock=clock,
         resync=0.0,
+        home="operator",
         gone_after=gone_after,
     )
 

@@ -50,4 +50,6 @@ def is_owned(have: Object, source: Object | None) -> bool:
 
 def is_marked_by_us(have: Object, dialect: Dialect) -> bool:
     """A mark is a claim, not a proof: the server's record must say that we set it, where no owner reference does."""
-    return dialect.by_owner or any(owned.key in dialect.marks and owned.manager in dialect.all_managers for owned in have.ours)
+    return dialect.by_owner or any(
+        owned.key in dialect.marks and owned.manager in dialect.all_managers for owned in have.ours
+    )
