@@ -8,7 +8,7 @@ import pytest
 from tests.engine.parts import a_copy, a_namespace, a_source, an_access
 from tests.world import at
 
-from samara.app import Operator, Options, rules_of, table_of
+from samara.app import Operator, Options, rules_of
 from samara.core.allow import Rules
 from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, SECRET, Key, Object
 from samara.core.plan import plan
@@ -18,6 +18,7 @@ from samara.dialects.secret_copy import TARGETS
 from samara.kube.cache import Cache
 from samara.kube.client import Client
 from samara.settings import NeverCopied, SecretCopy, Settings
+from samara.vocabularies import table_of
 
 KEY = Key("secret-copy", at("admin", "db"))
 

@@ -27,6 +27,7 @@ from samara.settings import (
 )
 
 EVERY = frozenset(VOCABULARIES)
+SECRET, CONFIG_MAP = KindName("", "v1", "Secret"), KindName("", "v1", "ConfigMap")
 
 WHOLE = """
 dialects:
@@ -84,7 +85,11 @@ def test_every_key_is_read_into_its_field() -> None:
 
 def test_without_a_file_the_defaults_are_those_of_the_specification() -> None:
     defaults = load(None)
-    assert dict(defaults.dialects) == {"secret-copy": SecretCopy("admin", "keep", None, False, ())}
+    assert dict(defaults.dialects) == {
+        "secret-copy": SecretCopy("admin", "keep", None, False, ()),
+        "resource-distribution": ResourceDistribution((SECRET, CONFIG_MAP), False, ()),
+        "sync-to": SyncTo((SECRET, CONFIG_MAP), None, None, False, ()),
+    }
     assert (defaults.tenancy, defaults.conflicts, defaults.recreate) == ("open", "refuse", "allow")
     assert defaults.protected_namespaces == ("kube-system", "kube-public", "kube-node-lease")
     assert (defaults.source_gone_after, defaults.resync) == (3.0, 600.0)

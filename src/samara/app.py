@@ -10,15 +10,12 @@ import socket
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from samara import __version__, log
 from samara.core.allow import Rules
 from samara.core.brake import Brake
 from samara.core.model import QUOTA
-from samara.core.table import Table
-from samara.core.want import Adopt, Dialect, Want
-from samara.dialects import secret_copy
 from samara.engine.apply import Applier
 from samara.engine.crash import CrashPoints
 from samara.engine.desk import Desk
@@ -41,7 +38,9 @@ from samara.kube.client import Client
 from samara.kube.codec import Codec
 from samara.kube.errors import SamaraError
 from samara.kube.watch import Pace, Watch
-from samara.settings import SecretCopy, Settings
+from samara.settings import Settings
+from samara.surroundings import Surroundings, look_around
+from samara.vocabularies import table_of
 from samara.web.health import Health
 from samara.web.metrics import Metrics, Sources
 from samara.web.server import serve
@@ -63,27 +62,12 @@ class Options:
     request_seconds: float = 30.0
 
 
+LOOK_FIRST, LOOK_MOST = 2.0, 60.0
+"""How soon, and later how often, it is looked for what was missing."""
+
+
 class LeaseLostError(SamaraError):
     """Somebody else leads, or may: this process must not go on."""
-
-
-def table_of(settings: Settings) -> Table:
-    """Every dialect of the program; those that are switched off recognise their objects and want nothing."""
-    chosen = settings.dialects.get(secret_copy.NAME)
-    own = chosen if isinstance(chosen, SecretCopy) else SecretCopy()
-    adopt = Adopt.ANY if settings.conflicts_of(secret_copy.NAME) == "overwrite" else Adopt.IDENTICAL
-    made = secret_copy.dialect(own.home, own.on_source_gone, adopt, frozenset(own.managers))
-    never = settings.never_copied
-    return Table((made if chosen is not None else switched_off(made),), never.labels, never.annotations)
-
-
-def switched_off(dialect: Dialect) -> Dialect:
-    return replace(
-        dialect,
-        is_source=lambda obj, view: False,
-        want=lambda source, view: Want(prune=False),
-        also=lambda obj, view: (),
-    )
 
 
 def rules_of(settings: Settings, access: Access) -> Rules:
@@ -92,9 +76,9 @@ def rules_of(settings: Settings, access: Access) -> Rules:
     return Rules((*settings.protected_namespaces, *own), settings.recreate == "allow")
 
 
-def _desk(settings: Settings, access: Access, client: Client, observe: bool) -> Desk:
+def _desk(settings: Settings, access: Access, client: Client, around: Surroundings, observe: bool) -> Desk:
     clock = time.monotonic
-    table = table_of(settings)
+    table = table_of(settings, around.kinds, frozenset(around.originals))
     codec = Codec(table.managers)
     cache = Cache(table, besides=(QUOTA,), built=codec.content)
     brake = settings.mass_delete
@@ -122,11 +106,22 @@ def _desk(settings: Settings, access: Access, client: Client, observe: bool) -> 
 class Operator:
     """The running program."""
 
-    def __init__(self, settings: Settings, options: Options, access: Access, clients: tuple[Client, Client]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        options: Options,
+        access: Access,
+        clients: tuple[Client, Client],
+        around: Surroundings | None = None,
+    ) -> None:
         client, own = clients
+        self._own = own
+        self._settings = settings
         self._options = options
+        self.around = around or Surroundings()
+        self._changed = asyncio.Event()
         self._lease = self._leased(settings, access, own) if options.leader_elect else None
-        self._desk = _desk(settings, access, client, options.observe)
+        self._desk = _desk(settings, access, client, self.around, options.observe)
         self._book = HoldBook(own, access.namespace, self._desk.holds)
         client.may_write = self._may_write()
         self._engine = Engine(self._desk, client.may_write, options.observe)
@@ -148,10 +143,10 @@ class Operator:
         return self._lease.may_write if self._lease is not None else lambda: True
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Works until `stop`; then lets running writes end and the lease go."""
+        """Works until `stop`, or until its surroundings are not what it was made for; then lets running writes end."""
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(each) for each in self._tasks()]
-            await stop.wait()
+            await _first(stop, self._changed)
             log.info("stopping", flying=self._desk.outbox.flying)
             await self._engine.drain(DRAIN)
             if self._lease is not None:
@@ -164,10 +159,28 @@ class Operator:
         yield serve(self._options.http_address, self._health(), self._metrics())
         for watch in self._watches:
             yield watch.run()
+        if self.around.waiting:
+            yield self._look_around()
         yield self._lead()
 
+    async def _look_around(self) -> None:
+        """Looks now and then whether what was missing has come; kinds that go are the watches' business."""
+        for what, why in self.around.waiting.items():
+            log.warning("waiting", what=what, why=why)
+        wait = LOOK_FIRST
+        while True:
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, LOOK_MOST)
+            now = await look_around(self._own, self._settings)
+            if now != self.around:
+                log.info("surroundings.changed", waiting=",".join(now.waiting))
+                self.around = now
+                self._changed.set()
+                return
+
     def _health(self) -> Health:
-        return Health(self._watches, self._engine, (self._lease,) if self._lease is not None else ())
+        leases = (self._lease,) if self._lease is not None else ()
+        return Health(self._watches, self._engine, leases, self.around.waiting)
 
     def _metrics(self) -> Metrics:
         engine, desk = self._engine, self._desk
@@ -216,8 +229,22 @@ async def run(settings: Settings, options: Options, access: Access) -> None:
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(access, options.request_seconds))
         own = await stack.enter_async_context(Client(access, options.request_seconds, connections=2))
-        await Operator(settings, options, access, (client, own)).run(stop)
+        around = await look_around(own, settings)
+        while not stop.is_set():
+            operator = Operator(settings, options, access, (client, own), around)
+            await operator.run(stop)
+            around = operator.around
     log.info("stopped")
+
+
+async def _first(*events: asyncio.Event) -> None:
+    """Waits until one of the events is set."""
+    waits = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waits:
+            each.cancel()
 
 
 def _on_signals(stop: asyncio.Event) -> None:

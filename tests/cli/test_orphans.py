@@ -18,6 +18,7 @@ from samara.cli.session import Session, picture
 from samara.kube.auth import load
 from samara.kube.client import Client
 from samara.settings import Settings
+from samara.vocabularies import WELL_KNOWN
 
 pytestmark = pytest.mark.cluster
 
@@ -89,11 +90,11 @@ def test_copies_of_a_vocabulary_that_is_switched_off_are_listed(stage: Stage) ->
 
 
 async def _with_nothing_on(stage: Stage) -> list[Orphan]:
-    """No settings file can name no vocabulary while there is only one; the settings as a value can."""
+    """No settings file can name no vocabulary; the settings as a value can."""
     settings = Settings(dialects={})
     access = load(str(stage.cluster.kubeconfig), None, None, None, {}, stage.folder)
     async with Client(access) as client:
-        return list(find_orphans(await picture(Session(client, access, settings, None))))
+        return list(find_orphans(await picture(Session(client, access, settings, None, WELL_KNOWN))))
 
 
 def test_delete_asks_and_no_is_no(stage: Stage, shell: Shell) -> None:

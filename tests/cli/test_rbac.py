@@ -15,7 +15,7 @@ from tests.cluster.waiting import eventually
 from samara.cli.rbac import cluster_rules, objects, own_rules
 from samara.core.model import SECRET
 from samara.devcluster import DevclusterError
-from samara.settings import Settings
+from samara.settings import Settings, parse
 
 Grant = tuple[str, str, str, str]
 FULL = {"get", "list", "watch", "create", "update", "patch", "delete"}
@@ -43,9 +43,30 @@ def grants(rules: list[dict[str, list[str]]]) -> set[Grant]:
     }
 
 
-def test_the_rights_are_those_of_the_specification_and_no_others() -> None:
-    assert grants(cluster_rules(Settings())) == RULE_12
+def rules(dialects: str) -> set[Grant]:
+    return grants(cluster_rules(parse(f"dialects: {dialects}", "test")))
+
+
+def test_secret_copy_needs_the_rights_of_its_specification_and_no_others() -> None:
+    assert rules("{secret-copy: {}}") == RULE_12
     assert grants(own_rules()) == OWN
+
+
+def test_sync_to_needs_the_kinds_of_its_settings() -> None:
+    config_maps = {("", "configmaps", verb, "") for verb in FULL}
+    assert rules("{sync-to: {}}") == RULE_12 | config_maps
+    policies = {("networking.k8s.io", "networkpolicies", verb, "") for verb in FULL}
+    more = "{sync-to: {kinds: [v1/Secret, networking.k8s.io/v1/NetworkPolicy]}}"
+    assert rules(more) == RULE_12 | policies
+
+
+def test_distributions_are_read_and_reported_on_and_never_changed() -> None:
+    group, plural = "apps.kruise.io", "resourcedistributions"
+    reads = {(group, plural, verb, "") for verb in ("get", "list", "watch")}
+    more = {*reads, (group, f"{plural}/status", "patch", ""), *(("", "configmaps", verb, "") for verb in FULL)}
+    original = {("coordination.k8s.io", "leases", "list", "")}
+    assert rules("{resource-distribution: {}}") == RULE_12 | more | original
+    assert rules("{resource-distribution: {takeover: true}}") == RULE_12 | more
 
 
 def test_a_vocabulary_that_is_off_needs_nothing() -> None:

@@ -63,7 +63,7 @@ async def seen(server: Server) -> Snapshot:
         port = runner.addresses[0][1]
         access = Access(f"http://127.0.0.1:{port}", "default", None, None, None, Fixed(), None, "test")
         async with Client(access) as client:
-            return await take(client, TABLE)
+            return await take(client, TABLE, "operator")
     finally:
         await runner.cleanup()
 

@@ -220,7 +220,8 @@ def test_nothing_is_ready_before_every_kind_is_listed() -> None:
 
 def test_a_kind_that_cannot_be_served_is_named_and_does_not_matter() -> None:
     async def deed(stage: Stage) -> None:
-        stage.watches[1].waiting, stage.watches[1].unservable = "the API server answered 403", True
+        stage.watches[1].waiting = "the API server answered 403"
+        stage.desk.cache.stores[SECRET].unservable = True
         stage.watches[1].progress -= 1000.0
         answers = await asked(stage, "/healthz", "/readyz", "/syncz")
         assert [status for status, _, _ in answers] == [200, 200, 200]

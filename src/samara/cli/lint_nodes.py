@@ -47,6 +47,9 @@ class Manifest:
     type: Word | None
     words: tuple[Word, ...]
 
+    def annotation(self, key: str) -> Word | None:
+        return next((word for word in self.words if (word.where, word.key) == ("annotation", key)), None)
+
     def finding(self, line: int, key: str, found: str, expected: str) -> Finding:
         return Finding(self.file, line, key, found, expected)
 

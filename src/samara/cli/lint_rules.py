@@ -1,4 +1,4 @@
-"""What a manifest cannot mean: illegal keys and values, bad lists, marks by hand, keys that will not travel."""
+"""What no manifest can mean, whatever its vocabulary: illegal keys and values, marks by hand, misspelt words."""
 
 from __future__ import annotations
 
@@ -6,79 +6,104 @@ import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from samara.app import table_of
+from samara.cli import lint_secret_copy, lint_sync_to
 from samara.cli.lint_nodes import Finding, Manifest, Word
-from samara.core.kinds import NEVER_COPIED_TYPES
-from samara.core.match import any_glob, csv_names, is_label_value, shown
-from samara.core.model import SECRET
+from samara.cli.lint_part import Part
+from samara.core.match import any_glob, is_label_value
 from samara.core.travel import ACCEPT, ADOPTED, IGNORE, NOT_BY_DEFAULT, PAUSED, RELEASED
-from samara.dialects import secret_copy
-from samara.settings import SecretCopy, Settings
+from samara.dialects import sync_to
+from samara.settings import SecretCopy, Settings, SyncTo, Vocabulary
+from samara.vocabularies import table_of
 
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST_PREFIX = 253
 KEY_FORM = "name or prefix/name: name of up to 63 letters, digits, - _ . and prefix a DNS name of up to 253"
-INSTEAD = {"openkruise.io/sync-to/namespaces": "openkruise.io/sync-to-namespaces"}
+INSTEAD = {lint_sync_to.PROPOSED: sync_to.LIST}
 """Keys that people have seen written and that no API server stores, and what to write."""
 CONTROLS = frozenset({ACCEPT, IGNORE, PAUSED, RELEASED})
-OURS = ("secret-copy/", "samara.dev/")
-"""Prefixes under which every key is a word of ours."""
-FOR_ALL = frozenset({"*", "all", "ALL", "All"})
 NEVER_BY_HAND = frozenset({ADOPTED})
+SHARED = frozenset({"openkruise.io", "kruise.io"})
+"""Prefixes of projects that have more words than those we read: only what is nearly one of ours is misspelt."""
 STAYS = "kubectl.kubernetes.io/*"
+
+
+def part_of(own: Vocabulary, settings: Settings) -> Part | None:
+    """A vocabulary's own part of the rules; a new one is one line here."""
+    match own:
+        case SecretCopy(home=home):
+            return lint_secret_copy.part(home)
+        case SyncTo(kinds=kinds):
+            return lint_sync_to.part(kinds, settings.protected_namespaces)
+        case _:
+            return None
 
 
 class Lint:
     """The rules for one set of settings."""
 
     def __init__(self, settings: Settings) -> None:
-        own = settings.dialects.get(secret_copy.NAME)
         table = table_of(settings)
-        self._home = own.home if isinstance(own, SecretCopy) else None
+        found = [part_of(own, settings) for own in settings.dialects.values()]
+        self._parts = [part for part in found if part is not None]
         self._marks = frozenset().union(*(dialect.marks for dialect in table.dialects)) | NEVER_BY_HAND
-        self._known = sorted(table.words | CONTROLS | NEVER_BY_HAND)
-        self._stays = (STAYS, *NOT_BY_DEFAULT, *table.never_labels, *table.never_annotations)
+        self._known = table.words | CONTROLS | NEVER_BY_HAND
+        self._spoken = sorted(self._known - self._marks)
+        self._ours = {_prefix(word) for word in self._known} - SHARED
+        self._asks = frozenset().union(*(part.asks for part in self._parts))
+        stays = (STAYS, *NOT_BY_DEFAULT)
+        self._stays = {"label": (*stays, *table.never_labels), "annotation": (*stays, *table.never_annotations)}
 
     def all(self, manifest: Manifest) -> Iterator[Finding]:
         for word in manifest.words:
-            legal = list(_key(manifest, word)) or list(self._word(manifest, word))
-            yield from legal
-        asked = [word for word in manifest.words if word.key == secret_copy.TARGETS and word.where == "annotation"]
-        if asked and self._home is not None:
-            yield from self._source(manifest, asked[0])
+            yield from list(_key(manifest, word)) or list(self._word(manifest, word))
+        for part in self._parts:
+            yield from part.findings(manifest)
+        if any(part.is_source(manifest) for part in self._parts):
+            yield from self._stays_behind(manifest)
 
     def _word(self, manifest: Manifest, word: Word) -> Iterator[Finding]:
-        yield from _value(manifest, word)
+        yield from self._value(manifest, word)
         if word.key in self._marks:
             expected = "no such key: Samara writes this mark on the copies it makes"
             yield manifest.finding(word.line, word.key, "a mark written by hand", expected)
-        elif word.key.startswith(OURS) and word.key not in self._known:
-            near = get_close_matches(word.key, self._known, 1)
-            expected = near[0] if near else f"one of {', '.join(self._known)}"
-            yield manifest.finding(word.line, word.key, "a key that means nothing", expected)
-        elif word.key == secret_copy.TARGETS and word.where == "label":
+        elif word.key in self._asks and word.where == "label":
             yield manifest.finding(word.line, word.key, "a label", "an annotation: a label of this key does nothing")
+        elif word.key not in self._known and (expected := self._meant(word.key)):
+            yield manifest.finding(word.line, word.key, "a key that means nothing", expected)
 
-    def _source(self, manifest: Manifest, word: Word) -> Iterator[Finding]:
-        """A Secret that asks for copies."""
-        if (manifest.api_version, manifest.kind) != (SECRET.api_version, SECRET.name):
-            found = f"on a {shown(manifest.kind)[1:-1]}"
-            yield manifest.finding(word.line, word.key, found, "a v1 Secret: nothing else is copied by this key")
-            return
-        if manifest.namespace != self._home:
-            found = f"in namespace {shown(manifest.namespace)[1:-1]}" if manifest.namespace else "no namespace"
-            expected = f"namespace {self._home}, the home namespace: elsewhere this key does nothing"
-            yield manifest.finding(word.line, word.key, found, expected)
-        yield from _list(manifest, word)
-        yield from _type(manifest)
-        yield from self._stays_behind(manifest)
+    def _meant(self, key: str) -> str:
+        """The word that a misspelt one should be; nothing where it need not be one of ours."""
+        prefix, _, name = key.rpartition("/")
+        spoken = [word for word in self._spoken if _prefix(word) == prefix]
+        near = get_close_matches(name, [word.rpartition("/")[2] for word in spoken], 1)
+        if near:
+            return f"{prefix}/{near[0]}"
+        return f"one of {', '.join(spoken)}" if prefix in self._ours else ""
+
+    def _value(self, manifest: Manifest, word: Word) -> Iterator[Finding]:
+        if word.value is None and (word.where == "label" or word.found != "null" or word.key in CONTROLS):
+            yield manifest.finding(word.line, word.key, self._unquoted(word), "text in quotes")
+        elif word.where == "label" and word.value and not is_label_value(word.value):
+            expected = "a label value: up to 63 letters, digits, - _ ., no slash"
+            yield manifest.finding(word.line, word.key, "a value that a label cannot have", expected)
+        elif word.key in (IGNORE, PAUSED) and word.value not in ("true", "false", None):
+            yield manifest.finding(word.line, word.key, word.found, '"true"; anything else is as if it were absent')
+
+    def _unquoted(self, word: Word) -> str:
+        """Of a key that is none of ours the value is not shown: it can be anything."""
+        ours = word.key in self._known or _prefix(word.key) in self._ours
+        return word.found if ours else word.found.partition(" (")[0]
 
     def _stays_behind(self, manifest: Manifest) -> Iterator[Finding]:
         for word in manifest.words:
-            if any_glob(self._stays, word.key):
+            if any_glob(self._stays[word.where], word.key):
                 found, expected = f"{_a(word.where)} that does not travel", "to be on the source only; copies lack it"
                 yield manifest.finding(word.line, word.key, found, expected)
+
+
+def _prefix(key: str) -> str:
+    return key.rpartition("/")[0]
 
 
 def _a(where: str) -> str:
@@ -102,40 +127,3 @@ def _illegal(key: str) -> str | None:
     if len(name) > 63:
         return f"a name of {len(name)} characters"
     return None if _NAME.fullmatch(name) else "a name with characters that a key cannot have"
-
-
-def _value(manifest: Manifest, word: Word) -> Iterator[Finding]:
-    if word.value is None and (word.where == "label" or word.found != "null" or word.key in CONTROLS):
-        yield manifest.finding(word.line, word.key, _unquoted(word), "text in quotes")
-    elif word.where == "label" and word.value and not is_label_value(word.value):
-        expected = "a label value: up to 63 letters, digits, - _ ., no slash"
-        yield manifest.finding(word.line, word.key, "a value that a label cannot have", expected)
-    elif word.key in (IGNORE, PAUSED) and word.value not in ("true", "false", None):
-        yield manifest.finding(word.line, word.key, word.found, '"true"; anything else is as if it were absent')
-
-
-def _unquoted(word: Word) -> str:
-    """Of a key that is none of ours the value is not shown: it can be anything."""
-    return word.found if word.key.startswith(OURS) else word.found.partition(" (")[0]
-
-
-def _list(manifest: Manifest, word: Word) -> Iterator[Finding]:
-    if word.value is None:
-        if word.found == "null":
-            yield manifest.finding(word.line, word.key, "null", '"" for every namespace, or a list of names')
-        return
-    names = csv_names(word.value)
-    for name in names.illegal:
-        every = '; for every namespace write ""' if name in FOR_ALL else ""
-        expected = f"a namespace name: up to 63 lower-case letters, digits and -{every}"
-        yield manifest.finding(word.line, word.key, shown(name), expected)
-    if word.value.strip() and not names.legal and not names.illegal:
-        expected = 'at least one namespace, or "" for every one'
-        yield manifest.finding(word.line, word.key, f"{word.found}, which names nothing", expected)
-
-
-def _type(manifest: Manifest) -> Iterator[Finding]:
-    word = manifest.type
-    if word is not None and word.value is not None and f'"{word.value}"'.encode() in NEVER_COPIED_TYPES:
-        expected = "another type: Secrets of this type are never copied"
-        yield manifest.finding(word.line, "type", shown(word.value), expected)

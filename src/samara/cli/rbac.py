@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from samara.app import table_of
 from samara.cli.base import Command, config_flag, output_flag
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.output import as_yaml
@@ -18,12 +17,16 @@ from samara.engine.holdbook import CONFIG_MAP
 from samara.engine.holdbook import NAME as HOLDS
 from samara.engine.lease import LEASE
 from samara.engine.lease import NAME as LEASE_NAME
+from samara.kube.discovery import guess
 from samara.settings import Settings
+from samara.surroundings import leases_of_originals
+from samara.vocabularies import WELL_KNOWN, kinds_in, table_of
 
 GROUP = "rbac.authorization.k8s.io"
 NAME = "samara"
 DEFAULT_NAMESPACE = "samara"
 WATCH = ("list", "watch")
+READ = ("get", *WATCH)
 ALL = ("get", "list", "watch", "create", "update", "patch", "delete")
 EVENT = Kind("", "v1", "Event", "events")
 
@@ -77,18 +80,25 @@ def _binding(kind: str, names: dict[str, str], role: str, subject: dict[str, str
 
 def cluster_rules(settings: Settings) -> list[Rule]:
     """What is needed in every namespace. Copies go anywhere, and so do the Events about them."""
-    enabled = [dialect for dialect in table_of(settings).dialects if dialect.title in settings.dialects]
+    kinds = {name: WELL_KNOWN.get(name) or guess(name) for name in kinds_in(settings)}
+    enabled = [dialect for dialect in table_of(settings, kinds).dialects if dialect.title in settings.dialects]
     watched = [_rule(kind, WATCH) for kind in (NAMESPACE, QUOTA)] if enabled else []
     events = [_rule(EVENT, ("create", "patch"))] if enabled else []
-    kinds = dict.fromkeys(kind for dialect in enabled for kind in dialect.kinds)
-    served = [_rule(kind, ALL) for kind in kinds if kind not in (NAMESPACE, QUOTA)]
-    return [*watched, *served, *(rule for dialect in enabled for rule in _reported(dialect)), *events]
+    made = dict.fromkeys(kind for dialect in enabled for kind in dialect.kinds if kind not in dialect.asking)
+    served = [_rule(kind, ALL) for kind in made if kind not in (NAMESPACE, QUOTA)]
+    asked = [rule for dialect in enabled for rule in _asked(dialect)]
+    return [*watched, *served, *asked, *_originals(settings), *events]
 
 
-def _reported(dialect: Dialect) -> list[Rule]:
-    if dialect.report is None:
-        return []
-    return [_rule(kind, ("patch",), subresource="/status") for kind in dialect.kinds]
+def _asked(dialect: Dialect) -> list[Rule]:
+    """Custom resources are read, and their status is written."""
+    read = [_rule(kind, READ) for kind in dialect.asking]
+    return [*read, *(_rule(kind, ("patch",), subresource="/status") for kind in dialect.asking if dialect.report)]
+
+
+def _originals(settings: Settings) -> list[Rule]:
+    """To see whether an original is at work, unless a take-over is meant."""
+    return [_rule(LEASE, ("list",))] if any(leases_of_originals(settings)) else []
 
 
 def own_rules() -> list[Rule]:

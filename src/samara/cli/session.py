@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from samara.app import rules_of, table_of
+from samara.app import rules_of
 from samara.cli.base import note
 from samara.cli.kubectl_flags import Cluster
 from samara.core.allow import Rules
@@ -22,6 +22,8 @@ from samara.kube.codec import decode
 from samara.kube.errors import Forbidden, NotFound, SamaraError
 from samara.kube.snapshot import Snapshot, take
 from samara.settings import Settings, load, parse
+from samara.surroundings import find_kinds
+from samara.vocabularies import Kinds, table_of
 
 LABEL = "app.kubernetes.io/name=samara"
 FILE = "config.yaml"
@@ -59,10 +61,11 @@ class Session:
     access: Access
     settings: Settings
     installed: Installed | None
+    kinds: Kinds
 
     @property
     def table(self) -> Table:
-        return table_of(self.settings)
+        return table_of(self.settings, self.kinds)
 
     @property
     def rules(self) -> Rules:
@@ -96,7 +99,11 @@ async def session(cluster: Cluster, config: str | None) -> AsyncIterator[Session
     access = cluster.access()
     async with Client(access, timeout=cluster.timeout) as client:
         installed = await _installed(client, access.namespace)
-        yield Session(client, access, given if given is not None else _told(installed), installed)
+        settings = given if given is not None else _told(installed)
+        around = await find_kinds(client, settings)
+        for what, why in around.missing.items():
+            note(f"{what} is left out: {why}")
+        yield Session(client, access, settings, installed, around.kinds)
 
 
 async def _installed(client: Client, namespace: str) -> Installed | None:
@@ -160,7 +167,7 @@ class Picture:
 
 
 async def snapshot(at: Session) -> Snapshot:
-    shot = await take(at.client, at.table)
+    shot = await take(at.client, at.table, at.home)
     for kind, why in shot.unknown.items():
         note(f"{kind} is left out: {why}")
     return shot

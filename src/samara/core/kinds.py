@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from samara.core.model import CONFIG_MAP, SECRET, Content, Kind
 
@@ -24,6 +25,8 @@ class Row(NamedTuple):
 
     A kind without this word is asked about by a trial.
     """
+    own: Mapping[str, Callable[[Any], Any]] = MappingProxyType({})
+    """By field: takes out what every object of this kind has of its own, so that it is neither compared nor copied."""
 
 
 NEVER_COPIED_TYPES = frozenset(
@@ -128,9 +131,27 @@ def _flag(fields: Fields) -> Fields:
     return {} if flag is None else {"immutable": flag}
 
 
+def _service_own(spec: dict[str, Any]) -> dict[str, Any]:
+    """The addresses that the server gave it; a service that is to have none keeps saying so."""
+    given = {"healthCheckNodePort"} if spec.get("clusterIP") == "None" else _SERVICE_ADDRESSES
+    left = {key: value for key, value in spec.items() if key not in given}
+    ports = [{key: value for key, value in port.items() if key != "nodePort"} for port in spec.get("ports") or ()]
+    return {**left, "ports": ports} if ports else left
+
+
+def _claim_own(spec: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in spec.items() if key != "volumeName"}
+
+
+SERVICE = Kind("", "v1", "Service", "services")
+CLAIM = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+_SERVICE_ADDRESSES = frozenset({"clusterIP", "clusterIPs", "healthCheckNodePort"})
+
 ROWS: dict[Kind, Row] = {
     SECRET: Row(_secret_fixed, _secret_denied, _secret_normal),
     CONFIG_MAP: Row(_config_map_fixed, normal=_config_map_normal),
+    SERVICE: Row(own={"spec": _service_own}),
+    CLAIM: Row(own={"spec": _claim_own}),
 }
 _PLAIN = Row()
 

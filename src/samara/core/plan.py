@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from samara.core.allow import Refusal, Rules, is_paused
-from samara.core.model import NAMESPACE, Key, Object, Ref
+from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
 from samara.core.place import Case, drop, lay, place
 from samara.core.table import Table
 from samara.core.view import Narrow, View
-from samara.core.want import UNREAD, Want
+from samara.core.want import UNREAD, Dialect, Want
 from samara.core.write import Blocked, Guard, Look, Plan, Step, Write
 
 
@@ -25,7 +25,7 @@ def plan(key: Key, view: View, table: Table, rules: Rules) -> Plan:
 def prepare(key: Key, view: View, table: Table, rules: Rules) -> Plan | tuple[Case, Want]:
     """What the dialect wants, or the plan that says why it cannot be asked yet."""
     dialect = table[key.dialect]
-    if not all(view.known(kind) for kind in (NAMESPACE, *dialect.kinds)):
+    if not all(view.known(kind) for kind in _needed(key, dialect, view)):
         return Plan(ready=False)
     missing = tuple(path for path in dialect.reads(key.source, view) if view.value(path) is UNREAD)
     if missing:
@@ -36,6 +36,12 @@ def prepare(key: Key, view: View, table: Table, rules: Rules) -> Plan | tuple[Ca
     if source is not None and dialect.is_source(source, view) and case.key not in table.sources(source, view):
         return case, Want(prune=False)  # another dialect's copy is no source; a mark alone takes nothing away
     return case, dialect.want(key.source, sight)
+
+
+def _needed(key: Key, dialect: Dialect, view: View) -> tuple[Kind, ...]:
+    """The kinds that must have been listed; one that cannot be listed stops those who use it, and no other."""
+    place = dialect.places(key.source, view)
+    return (NAMESPACE, *dialect.kinds) if place is None else (NAMESPACE, key.source.kind, place.kind)
 
 
 def gathered(want: Want, taken: list[Step]) -> Plan:

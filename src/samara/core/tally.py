@@ -60,6 +60,7 @@ class Tally:
         if namespace is None:
             self.names.clear()
             self.exceptions.clear()
+            self.removals.clear()
             return
         self.names.pop(namespace, None)
         self.exceptions.pop(namespace, None)
@@ -94,6 +95,10 @@ class Tally:
     def blocked_now(self, ref: Ref, reason: Reason, message: str) -> None:
         if ref.namespace in self.names:
             self._note(ref, Missing(reason, message))
+
+    def stays(self, ref: Ref, reason: Reason, message: str) -> None:
+        """A copy that should go does not."""
+        self.removals[ref] = Missing(reason, message)
 
     def by_reason(self) -> dict[str, dict[Ref, str]]:
         """Per reason the places that are blocked for it, each with its message."""

@@ -163,6 +163,8 @@ class Dialect:
     """True where the administrator lists the kinds, and may list those that are denied to others."""
     consent: bool = False
     """True where a target namespace must accept the source's namespace."""
+    asking: tuple[Kind, ...] = ()
+    """Of its kinds, those whose objects only ask and are never made."""
     by_owner: bool = False
     """True where an owner reference with the source's uid makes an object ours, and nothing else does."""
     explicit: bool = False

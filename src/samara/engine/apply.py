@@ -30,8 +30,7 @@ from samara.kube.errors import (
     TooMany,
     Unreachable,
 )
-
-DRY_RUN = {"dryRun": "All"}
+from samara.kube.trial import DRY_RUN
 
 
 class Outcome(Enum):

@@ -165,7 +165,8 @@ class Engine:
                 await self._wake.wait()
 
     def _note_sync(self) -> None:
-        listed = all(map(self.desk.cache.known, self.desk.table.kinds))
+        cache = self.desk.cache
+        listed = all(cache.known(kind) or cache.is_unservable(kind) for kind in self.desk.table.kinds)
         outside = self._reader.reading or self._reports.due
         busy = self._growing or len(self.desk.queue) or not self._sender.idle or outside
         if self.synced or not listed or busy:
@@ -276,10 +277,19 @@ class Engine:
 
     # the end of a plan
 
+    def _note_held(self, key: Key, tally: Tally) -> None:
+        hold = self.desk.holds.held.get(key)
+        held = hold.refs if hold is not None else frozenset()
+        for ref in [ref for ref, missing in tally.removals.items() if missing.reason == "held" and ref not in held]:
+            del tally.removals[ref]
+        for ref in held:
+            tally.stays(ref, "held", "more removals at once than massDelete allows")
+
     def _finish(self, growth: Growth, tally: Tally) -> None:
         key, case = growth.key, growth.case
         for removal in self._removals.allowed(key, case.source, growth.removals):
             self._sender.offer(removal, tally, key.slice is not None)
+        self._note_held(key.whole, tally)
         if growth.want.recheck is not None:
             self._again(key, growth.want.recheck)
         self.desk.news.planned(key, growth.want, tally, self.desk.holds.held.get(key.whole))

@@ -7,14 +7,12 @@ from collections.abc import Callable, Iterable
 
 from samara import log
 from samara.core.model import Key
-from samara.core.want import Read, Rejected, Trial
+from samara.core.want import Read, Trial
 from samara.engine.desk import Desk
-from samara.kube.client import AS_US, collection
-from samara.kube.codec import decode, encode
-from samara.kube.errors import ApiError, NotFound, SamaraError, ServerFault, TooMany, Unauthorized
+from samara.kube.errors import SamaraError
 from samara.kube.intake import ODD
+from samara.kube.trial import tried
 
-DRY_RUN = {"dryRun": "All"}
 _AFTER_FAILURE = 5.0
 _MOST = 1000
 """Answers that are kept; each is as large as an object."""
@@ -56,21 +54,7 @@ class Reader:
 
     async def _answer(self, read: Read) -> object:
         assert isinstance(read, Trial), "no vocabulary of this build reads from a secret manager"
-        return await tried(self._desk, read)
-
-
-async def tried(desk: Desk, trial: Trial) -> object:
-    """The content that the server would store, or why it would not; nothing is stored."""
-    sent = decode(trial.body)
-    sent["metadata"] = {**sent.get("metadata", {}), "generateName": "samara-trial-", "namespace": desk.home}
-    path, params = collection(trial.kind, desk.home), {**AS_US, **DRY_RUN}
-    try:
-        raw = await desk.client.request("POST", path, encode(sent), params=params)
-    except (TooMany, ServerFault, Unauthorized, NotFound):
-        raise
-    except ApiError as fault:
-        return Rejected(str(fault))
-    return desk.codec.object(trial.kind, raw).content
+        return await tried(self._desk.client, self._desk.codec, self._desk.home, read)
 
 
 def _what(read: Read) -> str:

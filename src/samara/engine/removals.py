@@ -31,10 +31,16 @@ class Removals:
         if self._is_too_soon(key, source, removals):
             return []
         deletes = [each for each in removals if isinstance(each, Delete)]
+        if self._is_explicit(key, source):
+            return list(removals)
         has, all_has = self._counts(key) if deletes else (0, 0)
         allowed = self._desk.holds.judge(key, deletes, has, all_has)
         released = [each for each in removals if isinstance(each, Release)]
         return [*map(self._as_answered, allowed), *released]
+
+    def _is_explicit(self, key: Key, source: Object | None) -> bool:
+        """True where somebody has deleted a source whose deletion says all: nothing is braked."""
+        return self._desk.table[key.dialect].explicit and (source is None or source.deleting)
 
     def _as_answered(self, delete: Delete) -> Removal:
         """A delete that somebody has discarded becomes a word on the copy that it stays."""
@@ -52,7 +58,9 @@ class Removals:
                 self._gone_since.pop(key, None)
             return False
         now = self._desk.clock()
-        left = self._gone_since.setdefault(key.whole, now) + self._desk.gone_after - now
+        patience = self._desk.table[key.dialect].gone_after
+        patience = self._desk.gone_after if patience is None else patience
+        left = self._gone_since.setdefault(key.whole, now) + patience - now
         if left > 0:
             self._again(key.whole, left)
         return left > 0

@@ -139,6 +139,8 @@ class Sender:
     def _done(self, write: Write) -> None:
         tally = self._tallies.get(write.key)
         if isinstance(write, Removal):
+            if tally is not None:
+                tally.removals.pop(write.ref, None)
             if not self.desk.cache.count(write.key) and self.desk.cache.get(write.key.source) is None:
                 self._again(write.key, 0.0)  # nothing is left of it: one more plan forgets it
         elif tally is not None:
@@ -163,9 +165,13 @@ class Sender:
     def _refused(self, write: Write, result: Result) -> None:
         log.warning("write.refused", verb=verb(write), to=write.ref, key=write.key, fault=result.message)
         tally = self._tallies.get(write.key)
-        if tally is not None and not isinstance(write, Removal):
-            tally.blocked_now(write.ref, "refused", result.message)
-            self.desk.news.due(write.key, tally)
+        if tally is None:
+            return
+        if isinstance(write, Removal):
+            tally.stays(write.ref, "refused", result.message)
+            return
+        tally.blocked_now(write.ref, "refused", result.message)
+        self.desk.news.due(write.key, tally)
 
 
 def _slice(write: Write) -> Key:

@@ -42,6 +42,8 @@ class Store:
     """The uids of what we deleted, until the watch has said so too."""
     version: int = 0
     listed: bool = False
+    unservable: bool = False
+    """True while the server does not know the kind, or will not let us list it."""
 
 
 def _add(counter: Counter[T], key: T, by: int) -> None:
@@ -104,6 +106,9 @@ class Cache:
 
     def known(self, kind: Kind) -> bool:
         return kind in self.stores and self.stores[kind].listed
+
+    def is_unservable(self, kind: Kind) -> bool:
+        return self.stores[kind].unservable
 
     def value(self, read: Read) -> object:
         return self.values.get(read, UNREAD)

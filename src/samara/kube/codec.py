@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from samara.core.kinds import row
 from samara.core.model import ANNOTATIONS, LABELS, MANAGER, NAMESPACE, Content, Field, Kind, Object, Owned, Owner, Ref
 
 _ESCAPE = b"\\"
@@ -126,7 +127,7 @@ class Codec:
             ref=Ref(kind, sys.intern(meta.namespace), sys.intern(meta.name)),
             uid=meta.uid,
             version=int(meta.resourceVersion),
-            content=self._content(fields),
+            content=self._content(_without_own(kind, fields)),
             labels=self._shared(meta.labels),
             annotations=self._shared(meta.annotations),
             created=sys.intern(meta.creationTimestamp or ""),
@@ -196,6 +197,14 @@ def _of_manager(manager: str, labels: tuple[str, ...], annotations: tuple[str, .
     """Nearly all of our copies have the same keys."""
     found = ((LABELS, labels), (ANNOTATIONS, annotations))
     return frozenset(Owned(manager, where, key[2:]) for where, keys in found for key in keys if key != ".")
+
+
+def _without_own(kind: Kind, fields: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
+    """Leaves out what the server gave to this one object, as a Service's address."""
+    for name, take_out in row(kind).own.items():
+        if name in fields:
+            fields[name] = msgspec.Raw(encode(take_out(decode(fields[name]))))
+    return fields
 
 
 def _is_older(time: str, created: str) -> bool:

@@ -9,15 +9,17 @@ from dataclasses import dataclass, field
 import msgspec
 
 from samara.core.allow import Rules
-from samara.core.model import Key, Kind, Object, Ref
+from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
 from samara.core.plan import plan
 from samara.core.table import Table
+from samara.core.want import Read, Trial
 from samara.core.write import Plan
 from samara.kube.cache import Cache, trace
 from samara.kube.client import Client, address
 from samara.kube.codec import Codec
-from samara.kube.errors import Gone, NotFound, Unreachable
+from samara.kube.errors import Forbidden, Gone, NotFound, Unreachable
 from samara.kube.intake import Intake, pages
+from samara.kube.trial import tried
 
 _LISTS = 5
 """A list whose pages have expired is begun again, at most this often."""
@@ -33,6 +35,8 @@ class Snapshot:
     client: Client
     codec: Codec
     cache: Cache
+    home: str
+    """The operator's own namespace, where the server is asked what it would make of an object."""
     marked: dict[Ref, Object] = field(default_factory=dict)
     """Every object that carries a mark of any dialect, whether the dialect recognises it or not."""
     unknown: dict[Kind, str] = field(default_factory=dict)
@@ -44,10 +48,11 @@ class Snapshot:
         todo = set(self.keys())
         for _ in range(_ROUNDS):
             made |= {key: plan(key, self.cache, self.cache.table, rules) for key in todo}
-            todo = {key for key in todo if made[key].looks}
+            todo = {key for key in todo if made[key].looks or made[key].reads}
             if not todo:
                 return {key: made[key] for key in sorted(made, key=str)}
             await self.look(look.ref for key in todo for look in made[key].looks)
+            await self._try(read for key in todo for read in made[key].reads)
         raise Unreachable("the cluster changes faster than it can be read; try again")
 
     def keys(self) -> Iterable[Key]:
@@ -69,6 +74,11 @@ class Snapshot:
 
         await asyncio.gather(*(one(ref) for ref in dict.fromkeys(refs)))
 
+    async def _try(self, reads: Iterable[Read]) -> None:
+        for read in dict.fromkeys(reads):
+            if isinstance(read, Trial):
+                self.cache.values[read] = await tried(self.client, self.codec, self.home, read)
+
     async def read(self, ref: Ref) -> Object | None:
         """One object as it is at this moment."""
         try:
@@ -77,14 +87,16 @@ class Snapshot:
             return None
 
 
-async def take(client: Client, table: Table) -> Snapshot:
+async def take(client: Client, table: Table, home: str) -> Snapshot:
     """Lists every kind of the table once, consistently; a kind that the server does not know is noted."""
     codec = Codec(table.managers)
-    shot = Snapshot(client, codec, Cache(table, built=codec.content, keep_bytes=True))
+    shot = Snapshot(client, codec, Cache(table, built=codec.content, keep_bytes=True), home)
     for kind in table.kinds:
         try:
             await _Lister(shot, kind).run()
-        except NotFound as fault:
+        except (NotFound, Forbidden) as fault:
+            if kind == NAMESPACE:
+                raise
             shot.unknown[kind] = str(fault)
     return shot
 

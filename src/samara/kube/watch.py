@@ -65,8 +65,6 @@ class Watch:
         self.pace = pace
         self.waiting: str | None = "not listed yet"
         """Why this kind is not being served, in words; None where it is."""
-        self.unservable = False
-        """True where the server does not know the kind, or will not let us list it."""
         self.progress = 0.0
         """When, by the loop's clock, the server was last heard."""
         self.restarts: dict[str, int] = {}
@@ -84,6 +82,11 @@ class Watch:
         self._failures = 0
         self._forgotten = 0
         """How often in a row the server no longer knew our version."""
+
+    @property
+    def unservable(self) -> bool:
+        """True where the server does not know the kind, or will not let us list it."""
+        return self._store.unservable
 
     async def run(self) -> None:
         self._heard()
@@ -116,7 +119,7 @@ class Watch:
             opening.reschedule(None)
             self._heard()
             if self._version:
-                self.waiting, self.unservable = None, False
+                self.waiting, self._store.unservable = None, False
             async for lines in whole_lines(content, self.pace.silence, self.kind):
                 self._heard()
                 self._take(lines)
@@ -192,7 +195,7 @@ class Watch:
         self._doubted = False
         changes = self._cache.relisted(self.kind, present, int(version))
         self._advance(version)
-        self.waiting, self.unservable = None, False
+        self.waiting, self._store.unservable = None, False
         self._failures = 0
         self._sink.listed(self.kind)
         log.info("watch.listed", kind=self.kind, held=len(self._store.objects), passed=len(self._store.traces))
@@ -230,7 +233,7 @@ class Watch:
             self._streams_lists = False  # an older server: lists come in pages
             return
         if isinstance(fault, Forbidden | NotFound):
-            self.waiting, self.unservable = str(fault), True
+            self.waiting, self._store.unservable = str(fault), True
         self._failures += 1
         self._restarted("error")
         await self._pause(fault, self._failures)

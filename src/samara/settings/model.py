@@ -28,7 +28,7 @@ Conflicts = Literal["refuse", "overwrite"]
 CrossNamespace = Literal["allow", "consent"]
 
 # The vocabularies this build serves; a new one is added here when its dialect is in the table.
-BUILT = frozenset({"secret-copy"})
+BUILT = frozenset({"secret-copy", "resource-distribution", "sync-to"})
 
 ACCURATE_KEYS = (
     "labelKeys",

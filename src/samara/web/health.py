@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from samara.kube.watch import Watch
@@ -28,6 +29,8 @@ class Health:
     watches: tuple[Watch, ...]
     engine: Synced
     parts: tuple[Progress, ...] = ()
+    waiting: Mapping[str, str] = field(default_factory=dict)
+    """What is not served besides the watches' kinds, and why; the rest is."""
 
     def live(self) -> tuple[bool, dict[str, Any]]:
         """False where a watch or the lease has made no progress for its allowed time."""
@@ -42,6 +45,7 @@ class Health:
     def ready(self) -> tuple[bool, dict[str, Any]]:
         """True where every kind that can be listed has been listed."""
         waiting = {str(watch.kind): watch.waiting for watch in self.watches if watch.waiting is not None}
+        waiting.update(self.waiting)
         unlisted = [str(watch.kind) for watch in self.watches if watch.waiting is not None and not watch.unservable]
         return not unlisted, {"ok": not unlisted, "waiting": waiting}
 

@@ -1,0 +1,205 @@
+"""The Secret that holds our certificates: the leader keeps it right, every replica follows it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from samara import log
+from samara.admission.certificates import Material, is_servable, renewed
+from samara.admission.parts import Parts, Times
+from samara.core.model import SECRET, Ref
+from samara.kube.client import AS_US, address, collection
+from samara.kube.codec import decode, encode, raw_event
+from samara.kube.errors import AlreadyExists, Conflict, Invalid, NotFound, SamaraError, from_status
+from samara.kube.intake import ODD
+from samara.kube.lines import answered_in_time, whole_lines
+
+NAME = "samara-webhook-tls"
+TYPE = "kubernetes.io/tls"
+KEYS = {"serving": "tls.crt", "key": "tls.key", "bundle": "ca.crt", "authority_key": "ca.key"}
+CERT_MANAGER = "cert-manager.io/certificate-name"
+"""cert-manager puts this annotation on what it keeps: then we only follow."""
+_LONGEST = 60
+"""The server is asked to end a watch after so many seconds; a connection that died unseen costs no more than that."""
+_SILENCE = 75.0
+_AFTER_FAILURE = 10
+"""A failed write is tried again after this many turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The Secret as it was last seen."""
+
+    uid: str
+    version: str
+    type: str
+    material: Material
+    foreign: bool
+
+    @classmethod
+    def of(cls, secret: Mapping[str, Any]) -> Found:
+        meta = secret["metadata"]
+        foreign = CERT_MANAGER in (meta.get("annotations") or {})
+        return cls(meta["uid"], meta["resourceVersion"], secret.get("type", TYPE), material_of(secret), foreign)
+
+
+def material_of(secret: Mapping[str, Any]) -> Material:
+    """What the Secret holds; a key that is missing or no base64 is empty."""
+    data = secret.get("data") or {}
+    return Material(**{name: _decoded(data.get(key)) for name, key in KEYS.items()})
+
+
+def _decoded(text: object) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True) if isinstance(text, str) else b""
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def data_of(material: Material) -> dict[str, str]:
+    return {key: base64.b64encode(getattr(material, name)).decode() for name, key in KEYS.items()}
+
+
+class TlsSecret:
+    """One per process. `taken` is told of every certificate that can be served, the first and each new one."""
+
+    def __init__(self, parts: Parts, names: tuple[str, ...], taken: Callable[[Material], None], times: Times) -> None:
+        self._client = parts.client
+        self._ref = Ref(SECRET, parts.home, NAME)
+        self._names = names
+        self._is_leading = parts.is_leading
+        self._taken = taken
+        self._times = times
+        self._seen = False
+        """True once the server has told whether the Secret is there."""
+        self._found: Found | None = None
+        self._held: Material | None = None
+        """The last that could be served: what becomes of the Secret does not take it from us."""
+        self.waiting: str | None = "no certificate yet"
+
+    @property
+    def bundle(self) -> bytes:
+        """Whom the API server must trust, empty where that is not known or not ours to say."""
+        return self._held.bundle if self._held is not None else b""
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow())
+            group.create_task(self._keep())
+
+    # every replica
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                await self._look()
+                await self._watch()
+            except (SamaraError, *ODD, LookupError, TypeError) as fault:
+                self._failed("read", fault)
+            await asyncio.sleep(self._times.turn)  # a server that ends every watch at once is not asked without a pause
+
+    async def _look(self) -> None:
+        try:
+            self._take(Found.of(decode(await self._client.get(address(self._ref)))))
+        except NotFound:
+            self._take(None)
+
+    async def _watch(self) -> None:
+        """Without a version: the server first tells what is there now, so nothing is missed and nothing too old."""
+        one = f"metadata.name={NAME}"
+        params = {"watch": "1", "fieldSelector": one, "timeoutSeconds": str(_LONGEST)}
+        opening = asyncio.timeout(_SILENCE)
+        path = collection(SECRET, self._ref.namespace)
+        async with answered_in_time(opening, SECRET), self._client.stream(path, params) as content:
+            opening.reschedule(None)
+            async for lines in whole_lines(content, _SILENCE, SECRET):
+                for line in filter(None, lines):
+                    self._told(line)
+
+    def _told(self, line: bytes) -> None:
+        event = raw_event(line)
+        if event.type == "ERROR":
+            raise from_status(decode(event.object).get("code", 500), bytes(event.object))
+        if event.type == "BOOKMARK":
+            return
+        found = Found.of(decode(event.object))
+        if event.type != "DELETED":
+            self._take(found)
+        elif self._found is not None and self._found.uid == found.uid:
+            self._take(None)
+
+    def _take(self, found: Found | None) -> None:
+        """Takes a sight of the Secret; one older than our own last write is not believed."""
+        have = self._found
+        if have and found and have.uid == found.uid and int(have.version) > int(found.version):
+            return
+        self._seen, self._found = True, found
+        if found is None or found.material == self._held:
+            return
+        if not is_servable(found.material):
+            log.warning("webhook-certificate.odd", secret=self._ref.path)
+            return
+        self._held, self.waiting = found.material, None
+        self._taken(found.material)
+        log.info("webhook-certificate.loaded", secret=self._ref.path)
+
+    # the leader
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(self._times.turn)
+            if self._seen and self._is_leading():
+                try:
+                    await self._put_right()
+                except (SamaraError, *ODD, LookupError, TypeError) as fault:
+                    self._failed("write", fault)
+                    await asyncio.sleep(_AFTER_FAILURE * self._times.turn)
+
+    async def _put_right(self) -> None:
+        found = self._found
+        if found is not None and found.foreign:
+            return
+        wanted = renewed(self._base(), self._names, self._times.now(), self._times.terms)
+        if found is not None and found.material == wanted:
+            return
+        try:
+            await self._write(found, wanted)
+        except (Conflict, AlreadyExists, NotFound):
+            await self._look()  # somebody else was first
+        except Invalid:
+            if found is not None:
+                await self._remove(found)  # immutable, or of a type that takes no certificates: made anew in a moment
+
+    def _base(self) -> Material | None:
+        """What is in the Secret, or, where that cannot be served or is gone, what we still have."""
+        inside = self._found.material if self._found is not None else None
+        return inside if self._held is None or (inside is not None and is_servable(inside)) else self._held
+
+    async def _write(self, found: Found | None, wanted: Material) -> None:
+        meta = {"name": NAME, "namespace": self._ref.namespace, "labels": {"app.kubernetes.io/name": "samara"}}
+        sent = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "type": TYPE, "data": data_of(wanted)}
+        if found is None:
+            raw = await self._client.request(
+                "POST", collection(SECRET, self._ref.namespace), encode(sent), params=AS_US
+            )
+        else:
+            meta["resourceVersion"], sent["type"] = found.version, found.type
+            raw = await self._client.request("PUT", address(self._ref), encode(sent), params=AS_US)
+        log.info("webhook-certificate.written", secret=self._ref.path)
+        self._take(Found.of(decode(raw)))
+
+    async def _remove(self, found: Found) -> None:
+        options = {"preconditions": {"uid": found.uid, "resourceVersion": found.version}}
+        await self._client.request("DELETE", address(self._ref), encode(options))
+        self._take(None)
+
+    def _failed(self, what: str, fault: Exception) -> None:
+        told = str(fault) if isinstance(fault, SamaraError) else type(fault).__name__
+        if self._held is None:
+            self.waiting = f"cannot {what} Secret {self._ref.path}: {told}"
+        log.warning("webhook-certificate.failed", what=what, secret=self._ref.path, fault=told)

@@ -1,0 +1,38 @@
+"""`samara crds`: exactly the custom resource definitions that the enabled vocabularies need."""
+
+from __future__ import annotations
+
+import json
+
+import click
+import yaml
+
+from samara import crds
+from samara.cli.base import Command, config_flag, note, output_flag
+from samara.cli.kubectl_flags import Cluster, kubectl_flags
+from samara.cli.session import settings_if_any, wait_for
+from samara.settings import Settings
+from samara.vocabularies import table_of
+
+
+@click.command("crds", cls=Command)
+@config_flag
+@output_flag("yaml", "json")
+@kubectl_flags
+def command(cluster: Cluster, config: str | None, output: str) -> None:
+    """Print the custom resource definitions that the settings need."""
+    settings, _ = wait_for(settings_if_any(cluster, config))
+    texts = definitions(settings)
+    if not texts:
+        note("the settings need no custom resource")
+    if output == "json":
+        items = [yaml.safe_load(text) for text in texts]
+        click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=2))
+    else:
+        click.echo("---\n".join(texts), nl=False)
+
+
+def definitions(settings: Settings) -> list[str]:
+    """The files as they are shipped, comments included."""
+    enabled = [dialect for dialect in table_of(settings).dialects if dialect.title in settings.dialects]
+    return [crds.text(name) for name in crds.needed(kind for dialect in enabled for kind in dialect.kinds)]

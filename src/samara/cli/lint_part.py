@@ -1,0 +1,41 @@
+"""One vocabulary's part of a lint, and the findings that such parts have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from samara.cli.lint_nodes import Finding, Manifest, Word
+from samara.core.kinds import NEVER_COPIED_TYPES
+from samara.core.match import Names, shown
+
+FOR_ALL = frozenset({"*", "all", "ALL", "All"})
+
+
+class Part(NamedTuple):
+    """What one vocabulary finds in a manifest, under one set of settings."""
+
+    asks: frozenset[str]
+    """Keys that are read as annotations; as labels they do nothing."""
+    is_source: Callable[[Manifest], bool]
+    """True where the manifest asks for copies, rightly or not: what stays behind is then worth saying."""
+    findings: Callable[[Manifest], Iterator[Finding]]
+
+
+def wrong_kind(manifest: Manifest, word: Word, expected: str) -> Finding:
+    return manifest.finding(word.line, word.key, f"on a {shown(manifest.kind)[1:-1]}", expected)
+
+
+def bad_names(manifest: Manifest, word: Word, names: Names, for_all: str) -> Iterator[Finding]:
+    """The illegal names of a list; whoever means every namespace is told how that is written."""
+    for name in names.illegal:
+        every = f"; for every namespace write {for_all}" if name in FOR_ALL else ""
+        expected = f"a namespace name: up to 63 lower-case letters, digits and -{every}"
+        yield manifest.finding(word.line, word.key, shown(name), expected)
+
+
+def bad_type(manifest: Manifest) -> Iterator[Finding]:
+    word = manifest.type
+    if word is not None and word.value is not None and f'"{word.value}"'.encode() in NEVER_COPIED_TYPES:
+        expected = "another type: Secrets of this type are never copied"
+        yield manifest.finding(word.line, "type", shown(word.value), expected)

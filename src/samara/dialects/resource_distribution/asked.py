@@ -1,0 +1,105 @@
+"""What one spec asks for, made ready once: ten thousand slices must not parse the same megabyte ten thousand times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from samara.core.kinds import row
+from samara.core.match import sample, shown
+from samara.core.model import ANNOTATIONS, LABELS, Content, Field, Kind
+from samara.core.view import View
+from samara.core.want import UNREAD, Bare, Fault, Rejected, Trial, Unread
+from samara.dialects.resource_distribution.spec import RESOURCE, Resource, Targets, compact, read
+
+FROM = "kruise.io/resourcedistribution.resource.from"
+HASHCODE = "kruise.io/resourcedistribution.resource.hashcode"
+MOST = 512
+"""Specs that are kept ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A resource of a kind that may be distributed, ready to be copied."""
+
+    kind: Kind
+    resource: Resource
+    labels: Mapping[str, str] = field(repr=False)
+    annotations: Mapping[str, str] = field(repr=False)
+    """Without the name of the distribution, which the spec does not know."""
+    trial: Trial
+
+    @property
+    def reads(self) -> tuple[Trial, ...]:
+        """A kind whose stored form we cannot write down ourselves is asked about."""
+        return (self.trial,) if row(self.kind).normal is None else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A whole spec: what to copy, where to, and what is wrong with it."""
+
+    resource: Resource | None
+    order: Order | None
+    """None where nothing can be done."""
+    targets: Targets
+    faults: tuple[Fault, ...]
+    slips: tuple[Fault, ...]
+
+
+class Orders:
+    """Makes specs ready and remembers them by their digests, which no two codecs share."""
+
+    def __init__(self, kinds: tuple[Kind, ...], bare: Bare) -> None:
+        self._kinds = {(kind.api_version, kind.name): kind for kind in kinds}
+        self._bare = bare
+        self._built: dict[Field | None, Content | None] = {}
+        self.asked = lru_cache(maxsize=MOST)(self._asked)
+
+    def _asked(self, spec: Field | None) -> Asked:
+        found = read(spec.raw if spec is not None else None)
+        order, refused = None, tuple[Fault, ...]()
+        if found.resource is not None and not found.faults:
+            order = self._order(found.resource)
+            refused = () if order is not None else (self._not_served(found.resource),)
+        faults = (*_invalid(found.faults), *refused)
+        return Asked(found.resource, order, found.targets, faults, _invalid(found.slips))
+
+    def _order(self, resource: Resource) -> Order | None:
+        kind = self._kinds.get((resource.api_version, resource.kind))
+        if kind is None:
+            return None
+        labels, own = self._bare(LABELS, resource.labels), self._bare(ANNOTATIONS, resource.annotations)
+        annotations = {**own, HASHCODE: resource.hashcode}
+        head = {"apiVersion": resource.api_version, "kind": resource.kind}
+        body = {**resource.fields, **head, "metadata": {LABELS: labels, ANNOTATIONS: own}}
+        return Order(kind, resource, labels, annotations, Trial(kind, compact(body).encode()))
+
+    def _not_served(self, resource: Resource) -> Fault:
+        found = shown(f"{resource.api_version}/{resource.kind}")
+        served = sample(map(str, self._kinds.values()), most=20)
+        return Fault("Refused", f"{RESOURCE}: a kind that may be distributed was expected ({served}), found {found}")
+
+    def content(self, spec: Field | None, order: Order, view: View) -> Content | Rejected | Unread:
+        """What the copies hold, in the form in which the server stores it."""
+        if not order.reads:
+            built = self._normal(spec, order, view)
+            return Rejected(_unfit(order.kind)) if built is None else built
+        found = view.value(order.trial)
+        return found if isinstance(found, Content | Rejected) else UNREAD
+
+    def _normal(self, spec: Field | None, order: Order, view: View) -> Content | None:
+        if spec not in self._built:
+            if len(self._built) >= MOST:
+                del self._built[next(iter(self._built))]
+            self._built[spec] = view.content(order.kind, order.resource.fields)
+        return self._built[spec]
+
+
+def _invalid(messages: tuple[str, ...]) -> tuple[Fault, ...]:
+    return tuple(Fault("Invalid", message) for message in messages)
+
+
+def _unfit(kind: Kind) -> str:
+    return f"the server takes no {kind.name} with such fields: texts in data of a ConfigMap, base64 in data of a Secret"

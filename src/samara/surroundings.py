@@ -1,0 +1,92 @@
+"""What the operator finds before it serves: the kinds that settings name, and originals that are still at work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from samara.core.kinds import is_denied
+from samara.engine.lease import LEASE
+from samara.kube.client import Client, collection
+from samara.kube.codec import decode
+from samara.kube.discovery import Found, discover
+from samara.kube.errors import ConfigError, Forbidden, NotFound, SamaraError
+from samara.settings import Settings
+from samara.vocabularies import WELL_KNOWN, Kinds, kinds_in
+
+ORIGINALS = {"resource-distribution": "kruise-manager"}
+"""By vocabulary: the Lease of the program that served it before."""
+_USUAL = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Compared as a whole: where it differs from before, the operator begins anew."""
+
+    kinds: Kinds = field(default_factory=lambda: WELL_KNOWN)
+    missing: dict[str, str] = field(default_factory=dict)
+    """Kinds that the server does not have, or does not tell about, and why."""
+    originals: dict[str, str] = field(default_factory=dict)
+    """Vocabularies that wait for somebody else to stop."""
+
+    @property
+    def waiting(self) -> dict[str, str]:
+        return {**self.missing, **self.originals}
+
+
+async def look_around(client: Client, settings: Settings) -> Surroundings:
+    found = await find_kinds(client, settings)
+    return Surroundings(found.kinds, found.missing, await _originals(client, settings))
+
+
+async def find_kinds(client: Client, settings: Settings) -> Surroundings:
+    """The kinds alone, for those who do not serve."""
+    found = await discover(client, kinds_in(settings), WELL_KNOWN)
+    _refuse_denied(found)
+    missing = {f"{name.group}/{name.version}/{name.kind}".lstrip("/"): why for name, why in found.missing.items()}
+    return Surroundings(found.kinds, missing)
+
+
+def _refuse_denied(found: Found) -> None:
+    denied = [str(kind) for kind in found.kinds.values() if is_denied(kind)]
+    if denied:
+        raise ConfigError(
+            f"dialects: kinds that may be copied were expected, found {', '.join(denied)}: "
+            "kinds that give rights, that keep the cluster's books or that have no namespace are never copied"
+        )
+
+
+async def _originals(client: Client, settings: Settings) -> dict[str, str]:
+    found = {name: await _is_at_work(client, lease) for name, lease in leases_of_originals(settings).items()}
+    return {name: why for name, why in found.items() if why is not None}
+
+
+def leases_of_originals(settings: Settings) -> dict[str, str]:
+    """By vocabulary: the Lease that must not be live, unless a take-over is meant."""
+    return {
+        name: lease
+        for name, lease in ORIGINALS.items()
+        if name in settings.dialects and not settings.dialects[name].takeover
+    }
+
+
+async def _is_at_work(client: Client, lease: str) -> str | None:
+    """Why a vocabulary has to wait, if it has."""
+    try:
+        raw = await client.get(collection(LEASE), {"fieldSelector": f"metadata.name={lease}"})
+    except (Forbidden, NotFound):
+        return None  # it cannot be known, and must not stop those who do not use the original
+    except SamaraError as fault:
+        return f"whether the original is running is not known: {fault}"
+    live = any(_is_live(each.get("spec") or {}) for each in decode(raw).get("items") or ())
+    return f"original running (Lease {lease}); it must stop first, or set takeover: true" if live else None
+
+
+def _is_live(spec: dict[str, Any]) -> bool:
+    try:
+        renewed = datetime.fromisoformat(str(spec["renewTime"]))
+        lasts = timedelta(seconds=int(spec.get("leaseDurationSeconds") or _USUAL))
+    except (KeyError, ValueError):
+        return False
+    return bool(spec.get("holderIdentity")) and renewed + 2 * lasts > datetime.now(UTC)

@@ -1,0 +1,98 @@
+"""Which dialects the program has, made as the settings say. A new vocabulary is one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from samara.core.model import CONFIG_MAP, SECRET, Kind
+from samara.core.table import Table
+from samara.core.want import Adopt, Bare, Dialect, Want
+from samara.dialects import resource_distribution, secret_copy, sync_to
+from samara.settings import KindName, ResourceDistribution, SecretCopy, Settings, SyncTo
+
+V = TypeVar("V", SecretCopy, ResourceDistribution, SyncTo)
+Kinds = Mapping[KindName, Kind]
+"""The kinds that settings name, as the server knows them."""
+
+WELL_KNOWN: Kinds = {KindName(kind.group, kind.version, kind.name): kind for kind in (SECRET, CONFIG_MAP)}
+
+
+def table_of(settings: Settings, kinds: Kinds = WELL_KNOWN, waiting: frozenset[str] = frozenset()) -> Table:
+    """Every dialect, always: one that is switched off, or waits, recognises its objects and wants nothing."""
+
+    def bare(where: str, words: Mapping[str, str]) -> dict[str, str]:
+        return table.bare(where, words)
+
+    def as_written(where: str, words: Mapping[str, str]) -> dict[str, str]:
+        return table.bare(where, words, by_default=())
+
+    served = settings.dialects.keys() - waiting
+    made = [
+        _secret_copy(settings),
+        _resource_distribution(settings, kinds, as_written),  # whoever wrote a key into one means it
+        _sync_to(settings, kinds, bare),
+    ]  # in order of rank
+    never = settings.never_copied
+    table = Table(
+        tuple(each if each.title in served else switched_off(each) for each in made), never.labels, never.annotations
+    )
+    return table
+
+
+def switched_off(dialect: Dialect) -> Dialect:
+    return replace(
+        dialect,
+        is_source=lambda obj, view: False,
+        want=lambda source, view: Want(prune=False),
+        also=lambda obj, view: (),
+        reads=lambda source, view: (),
+        report=None,
+        admit=None,
+    )
+
+
+def kinds_in(settings: Settings) -> tuple[KindName, ...]:
+    """Every kind that the settings name."""
+    own = [each for each in settings.dialects.values() if isinstance(each, SyncTo | ResourceDistribution)]
+    return tuple(dict.fromkeys(kind for each in own for kind in each.kinds))
+
+
+def _secret_copy(settings: Settings) -> Dialect:
+    own = _own(settings, secret_copy.NAME, SecretCopy)
+    return secret_copy.dialect(own.home, own.on_source_gone, _adopt(settings, secret_copy.NAME), _managers(own))
+
+
+def _resource_distribution(settings: Settings, kinds: Kinds, bare: Bare) -> Dialect:
+    own = _own(settings, resource_distribution.NAME, ResourceDistribution)
+    return resource_distribution.dialect(_found(own.kinds, kinds), bare, _managers(own))
+
+
+def _sync_to(settings: Settings, kinds: Kinds, bare: Bare) -> Dialect:
+    own = _own(settings, sync_to.NAME, SyncTo)
+    return sync_to.dialect(
+        _found(own.kinds, kinds),
+        bare,
+        _adopt(settings, sync_to.NAME),
+        consent=settings.cross_namespace_of(sync_to.NAME) == "consent",
+        carry_labels=settings.tenancy != "strict",
+        managers=_managers(own),
+    )
+
+
+def _own(settings: Settings, name: str, kind: type[V]) -> V:
+    chosen = settings.dialects.get(name)
+    return chosen if isinstance(chosen, kind) else kind()
+
+
+def _found(names: tuple[KindName, ...], kinds: Kinds) -> tuple[Kind, ...]:
+    return tuple(kinds[name] for name in names if name in kinds)
+
+
+def _adopt(settings: Settings, name: str) -> Adopt:
+    return Adopt.ANY if settings.conflicts_of(name) == "overwrite" else Adopt.IDENTICAL
+
+
+def _managers(own: SecretCopy | ResourceDistribution | SyncTo) -> frozenset[str]:
+    return frozenset(own.managers)

@@ -1,0 +1,157 @@
+"""What `samara lint` finds in the words of sync-to, and what it says to write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.cli.test_lint import CANARY, found_in, one
+
+from samara.settings import SecretCopy, Settings, SyncTo, parse
+
+SETTINGS = Settings(dialects={"secret-copy": SecretCopy(), "sync-to": SyncTo()})
+FIRST = 7
+"""The line of the first annotation of `source`."""
+ASK = "openkruise.io/sync-to"
+LIST = "openkruise.io/sync-to-namespaces"
+
+
+def source(*annotations: str, kind: str = "Secret", labels: str = "{}", more: str = "") -> str:
+    lines = "\n".join(f"    {each}" for each in annotations)
+    head = f"apiVersion: v1\nkind: {kind}\nmetadata:\n  name: db\n  labels: {labels}\n  annotations:\n"
+    return f"{head}{lines}\n{more}"
+
+
+@pytest.mark.parametrize("kind", ["Secret", "ConfigMap"])
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        (f"{ASK}: cluster",),
+        (f"{ASK}: namespaces", f'{LIST}: "a;b, c d"'),
+        (f"{ASK}: namespace", f"{LIST}: a"),
+    ],
+)
+def test_a_good_source_has_no_findings(kind: str, annotations: tuple[str, ...], tmp_path: Path) -> None:
+    assert found_in(tmp_path, source(*annotations, kind=kind), SETTINGS) == []
+
+
+@pytest.mark.parametrize("value", ["everywhere", "'*'", '""', "Cluster", '"a;b"', "null"])
+def test_an_unknown_value_is_answered_with_the_accepted_ones(value: str, tmp_path: Path) -> None:
+    finding = one(tmp_path, source(f"{ASK}: {value}"))
+    assert (finding.key, finding.line) == (ASK, FIRST)
+    assert '"cluster"' in finding.expected
+    assert '"namespaces"' in finding.expected
+
+
+@pytest.mark.parametrize(("value", "found"), [("true", "a boolean (true)"), ("[a]", "a list")])
+def test_a_value_that_is_no_text_is_found_once(value: str, found: str, tmp_path: Path) -> None:
+    assert one(tmp_path, source(f"{ASK}: {value}")).found == found
+
+
+def test_a_list_that_is_no_text_is_found_once(tmp_path: Path) -> None:
+    assert one(tmp_path, source(f"{ASK}: namespaces", f"{LIST}: [a, b]")).found == "a list"
+
+
+@pytest.mark.parametrize("value", ['""', '" ;, "', "null"])
+def test_a_list_that_names_nothing_is_found(value: str, tmp_path: Path) -> None:
+    finding = one(tmp_path, source(f"{ASK}: namespaces", f"{LIST}: {value}"))
+    assert (finding.key, finding.line) == (LIST, FIRST + 1)
+    assert "names nothing" in finding.found
+
+
+def test_every_illegal_name_in_a_list_is_named(tmp_path: Path) -> None:
+    found = found_in(tmp_path, source(f"{ASK}: namespaces", f'{LIST}: "a;Bad_Name;-x"'), SETTINGS)
+    assert [(each.line, each.found) for each in found] == [(FIRST + 1, "'-x'"), (FIRST + 1, "'Bad_Name'")]
+
+
+def test_a_star_in_a_list_is_told_how_every_namespace_is_written(tmp_path: Path) -> None:
+    assert f"{ASK}: cluster" in one(tmp_path, source(f"{ASK}: namespaces", f'{LIST}: "*"')).expected
+
+
+def test_a_protected_name_in_a_list_is_found(tmp_path: Path) -> None:
+    text = source(f"{ASK}: namespaces", f"{LIST}: a;kube-system")
+    assert one(tmp_path, text).found == "'kube-system'"
+    free = Settings(dialects=SETTINGS.dialects, protected_namespaces=())
+    assert found_in(tmp_path, text, free) == []
+
+
+def test_a_list_without_the_other_key_is_found(tmp_path: Path) -> None:
+    finding = one(tmp_path, source(f"{LIST}: a"))
+    assert (finding.key, finding.found) == (LIST, f"no {ASK}")
+    assert f"{ASK}: namespaces" in finding.expected
+
+
+def test_namespaces_without_a_list_is_found(tmp_path: Path) -> None:
+    finding = one(tmp_path, source(f"{ASK}: namespaces"))
+    assert (finding.key, finding.found) == (ASK, f"no {LIST}")
+
+
+def test_a_list_beside_cluster_is_found(tmp_path: Path) -> None:
+    finding = one(tmp_path, source(f"{ASK}: cluster", f"{LIST}: a"))
+    assert (finding.key, finding.line) == (LIST, FIRST + 1)
+
+
+def test_the_manifest_of_the_proposal_has_one_finding_and_the_legal_key_as_its_answer(tmp_path: Path) -> None:
+    finding = one(
+        tmp_path, source(f'{ASK}: "namespaces"', f'{ASK}/namespaces: "ns-1;ns-2;ns-3"', more="type: generic\n")
+    )
+    assert (finding.key, finding.line, finding.expected) == (f"{ASK}/namespaces", FIRST + 1, LIST)
+
+
+@pytest.mark.parametrize("word", [ASK, LIST])
+def test_an_ask_as_a_label_is_found(word: str, tmp_path: Path) -> None:
+    assert one(tmp_path, source("x: y", labels=f"{{{word}: cluster}}")).found == "a label"
+
+
+@pytest.mark.parametrize("annotations", [(f"{ASK}: cluster",), (f"{LIST}: a",), (f"{ASK}: namespaces", f"{LIST}: a")])
+def test_an_ask_on_a_kind_that_is_not_served_is_found_once(annotations: tuple[str, ...], tmp_path: Path) -> None:
+    finding = one(tmp_path, source(*annotations, kind="Service"))
+    assert (finding.found, "ConfigMap, Secret" in finding.expected) == ("on a Service", True)
+
+
+def test_the_kinds_are_those_of_the_settings(tmp_path: Path) -> None:
+    settings = parse("dialects: {sync-to: {kinds: [v1/Service, v1/ConfigMap]}}", "settings")
+    assert found_in(tmp_path, source(f"{ASK}: cluster", kind="Service"), settings) == []
+    (finding,) = found_in(tmp_path, source(f"{ASK}: cluster"), settings)
+    assert finding.found == "on a Secret"
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("openkruise.io/sync-to-namespace", LIST),
+        ("openkruise.io/sync", ASK),
+        ("openkruise.io/synced-to", ASK),
+    ],
+)
+def test_a_misspelt_key_is_answered_with_the_right_one(key: str, expected: str, tmp_path: Path) -> None:
+    assert one(tmp_path, source(f"{key}: cluster")).expected == expected
+
+
+def test_other_words_of_openkruise_are_nobodys_business(tmp_path: Path) -> None:
+    assert found_in(tmp_path, source("openkruise.io/owner: x", "apps.kruise.io/y: z"), SETTINGS) == []
+
+
+def test_a_mark_written_by_hand_is_found(tmp_path: Path) -> None:
+    assert one(tmp_path, source("openkruise.io/synced-from: a/db")).found == "a mark written by hand"
+
+
+@pytest.mark.parametrize("key", ["app.kubernetes.io/managed-by", "argocd.argoproj.io/tracking-id"])
+def test_a_key_that_will_not_travel_is_found_on_a_source(key: str, tmp_path: Path) -> None:
+    finding = one(tmp_path, source(f"{ASK}: cluster", f"{key}: x", kind="ConfigMap"))
+    assert (finding.key, finding.found) == (key, "an annotation that does not travel")
+
+
+def test_a_type_that_is_never_copied_is_found_on_a_source(tmp_path: Path) -> None:
+    assert one(tmp_path, source(f"{ASK}: cluster", more="type: helm.sh/release.v1\n")).key == "type"
+    assert found_in(tmp_path, source("x: y", more="type: helm.sh/release.v1\n"), SETTINGS) == []
+
+
+def test_no_value_of_another_key_is_shown(tmp_path: Path) -> None:
+    text = source(f"{ASK}: cluster", f"openkruise.io/other: [{CANARY}]", more=f"data:\n  a: {CANARY}\n")
+    assert CANARY not in str(found_in(tmp_path, text, SETTINGS))
+
+
+def test_a_vocabulary_that_is_switched_off_finds_nothing_in_its_values(tmp_path: Path) -> None:
+    only = Settings(dialects={"secret-copy": SecretCopy()})
+    assert found_in(tmp_path, source(f"{ASK}: everywhere"), only) == []

@@ -1,0 +1,74 @@
+"""The form in which the server stores what somebody has written."""
+
+from typing import Any
+
+import pytest
+
+from samara.core.kinds import CLAIM, SERVICE, row
+from samara.core.model import CONFIG_MAP, SECRET, Kind
+
+
+def normal(kind: Kind, **fields: Any) -> Any:
+    made = row(kind).normal
+    assert made is not None
+    return made(fields)
+
+
+def test_string_data_joins_data_and_wins() -> None:
+    assert normal(SECRET, data={"a": "YQ==", "b": "Yg=="}, stringData={"b": "two"}) == {
+        "data": {"a": "YQ==", "b": "dHdv"},
+        "type": "Opaque",
+    }
+
+
+def test_an_empty_mapping_is_left_out_as_the_server_does() -> None:
+    assert normal(SECRET, data={}, type="kubernetes.io/tls") == {"type": "kubernetes.io/tls"}
+    assert normal(CONFIG_MAP, data={}, binaryData=None) == {}
+
+
+def test_base64_has_one_right_form() -> None:
+    assert normal(SECRET, data={"a": "YW\nJj\r\n"})["data"] == {"a": "YWJj"}
+    assert normal(CONFIG_MAP, binaryData={"a": "YR=="})["binaryData"] == {"a": "YQ=="}
+
+
+def test_null_is_an_empty_value() -> None:
+    assert normal(SECRET, data={"a": None})["data"] == {"a": ""}
+
+
+def test_immutable_is_kept_where_it_is_said() -> None:
+    assert normal(CONFIG_MAP, data={"a": "1"}, immutable=False) == {"data": {"a": "1"}, "immutable": False}
+
+
+def test_what_the_server_does_not_know_is_left_out() -> None:
+    assert normal(CONFIG_MAP, data={"a": "1"}, extra="x") == {"data": {"a": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        (SECRET, {"data": {"a": "no base64!"}}),
+        (SECRET, {"data": {"a": 1}}),
+        (SECRET, {"data": ["a"]}),
+        (SECRET, {"stringData": {"a": True}}),
+        (SECRET, {"type": 5}),
+        (SECRET, {"immutable": "yes"}),
+        (CONFIG_MAP, {"data": {"a": 8080}}),
+        (CONFIG_MAP, {"binaryData": {"a": "%"}}),
+    ],
+)
+def test_what_the_server_would_refuse_has_no_such_form(kind: Kind, fields: dict[str, Any]) -> None:
+    assert normal(kind, **fields) is None
+
+
+def test_a_service_is_compared_without_the_addresses_that_it_was_given() -> None:
+    spec = {"clusterIP": "10.0.0.7", "clusterIPs": ["10.0.0.7"], "ports": [{"port": 80, "nodePort": 30080}]}
+    assert row(SERVICE).own["spec"](spec) == {"ports": [{"port": 80}]}
+
+
+def test_a_service_that_is_to_have_no_address_says_so_in_its_copies() -> None:
+    spec = {"clusterIP": "None", "clusterIPs": ["None"]}
+    assert row(SERVICE).own["spec"](spec) == spec
+
+
+def test_a_claim_is_compared_without_the_volume_that_it_was_given() -> None:
+    assert row(CLAIM).own["spec"]({"volumeName": "pv-1", "accessModes": ["A"]}) == {"accessModes": ["A"]}

@@ -1,0 +1,84 @@
+"""Which kinds the server has."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from aiohttp import web
+from tests.kube.scripted import access, serving
+
+from samara.core.model import SECRET, Kind
+from samara.kube.client import Client
+from samara.kube.discovery import Found, discover, guess
+from samara.settings import KindName
+
+POLICY = KindName("networking.k8s.io", "v1", "NetworkPolicy")
+NODE = KindName("", "v1", "Node")
+GONE = KindName("gone.example.com", "v1", "Thing")
+KNOWN = {KindName("", "v1", "Secret"): SECRET}
+SERVED = {
+    "/api/v1": [{"name": "nodes", "kind": "Node", "namespaced": False}],
+    "/apis/networking.k8s.io/v1": [
+        {"name": "networkpolicies/status", "kind": "NetworkPolicy", "namespaced": True},
+        {"name": "networkpolicies", "kind": "NetworkPolicy", "namespaced": True},
+    ],
+}
+
+
+def found(*names: KindName, broken: str = "") -> tuple[Found, list[str]]:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path == broken:
+            return web.json_response({"message": "the aggregated server is away"}, status=503)
+        if request.path not in SERVED:
+            return web.json_response({"message": "no such path"}, status=404)
+        return web.json_response({"kind": "APIResourceList", "resources": SERVED[request.path]})
+
+    async def run() -> tuple[Found, list[str]]:
+        async with serving(answer) as script, Client(access(script)) as client:
+            return await discover(client, names, KNOWN), [seen.path for seen in script.seen]
+
+    return asyncio.run(run())
+
+
+def test_a_kind_is_found_with_its_plural_and_its_scope_and_not_by_a_subresource() -> None:
+    told, _ = found(POLICY, NODE)
+    assert told.kinds == {
+        POLICY: Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
+        NODE: Kind("", "v1", "Node", "nodes", namespaced=False),
+    }
+    assert told.missing == {}
+
+
+def test_what_is_known_is_not_asked_for() -> None:
+    told, asked = found(*KNOWN)
+    assert (told.kinds, asked) == (KNOWN, [])
+
+
+def test_a_kind_that_the_server_does_not_have_is_told_and_the_others_are_found() -> None:
+    told, _ = found(GONE, POLICY, KindName("", "v1", "Nothing"))
+    assert list(told.kinds) == [POLICY]
+    assert told.missing == {
+        GONE: "the server has no API /apis/gone.example.com/v1",
+        KindName("", "v1", "Nothing"): "the server has no kind Nothing in /api/v1",
+    }
+
+
+def test_fault_12_a_group_that_does_not_answer_leaves_the_others_alone() -> None:
+    told, _ = found(GONE, POLICY, broken="/apis/gone.example.com/v1")
+    assert list(told.kinds) == [POLICY]
+    assert "away" in told.missing[GONE]
+
+
+@pytest.mark.parametrize(
+    ("kind", "plural"),
+    [
+        ("NetworkPolicy", "networkpolicies"),
+        ("Gateway", "gateways"),
+        ("Ingress", "ingresses"),
+        ("Role", "roles"),
+        ("Patch", "patches"),
+    ],
+)
+def test_without_a_server_a_kind_is_called_by_the_rules_of_grammar(kind: str, plural: str) -> None:
+    assert guess(KindName("", "v1", kind)).plural == plural

@@ -1,0 +1,84 @@
+"""What the operator finds before it serves."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from tests.kube.scripted import Answer, access, refuses, says, serving
+
+from samara.kube.client import Client
+from samara.kube.errors import ConfigError
+from samara.settings import parse
+from samara.surroundings import Surroundings, look_around
+
+DISTRIBUTE = "dialects: {resource-distribution: {}}"
+POLICIES = "dialects: {sync-to: {kinds: [v1/Secret, networking.k8s.io/v1/NetworkPolicy]}}"
+
+
+def lease(age: float, holder: str = "kruise", **more: Any) -> dict[str, Any]:
+    renewed = datetime.now(UTC) - timedelta(seconds=age)
+    spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": renewed.isoformat()}
+    return {"items": [{"metadata": {"name": "kruise-manager", "namespace": "kruise-system"}, "spec": {**spec, **more}}]}
+
+
+def around(settings: str, *answers: Answer) -> tuple[Surroundings, list[tuple[str, dict[str, str]]]]:
+    async def run() -> tuple[Surroundings, list[tuple[str, dict[str, str]]]]:
+        async with serving(*answers) as script, Client(access(script)) as client:
+            told = await look_around(client, parse(settings, "test"))
+            return told, [(seen.path, seen.query) for seen in script.seen]
+
+    return asyncio.run(run())
+
+
+def test_a_live_lease_of_the_original_makes_the_vocabulary_wait() -> None:
+    told, asked = around(DISTRIBUTE, says(lease(age=3)))
+    assert told.waiting["resource-distribution"].startswith("original running")
+    assert asked == [("/apis/coordination.k8s.io/v1/leases", {"fieldSelector": "metadata.name=kruise-manager"})]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        says({"items": []}),
+        says(lease(age=120)),
+        says(lease(age=3, holder="")),
+        says(lease(age=3, renewTime="soon")),
+        refuses(403, "Forbidden"),
+    ],
+    ids=["none", "old", "released", "odd", "unreadable"],
+)
+def test_without_a_live_lease_it_is_served(answer: Answer) -> None:
+    told, _ = around(DISTRIBUTE, answer)
+    assert told.waiting == {}
+
+
+def test_a_server_that_cannot_be_asked_makes_the_vocabulary_wait() -> None:
+    told, _ = around(DISTRIBUTE, refuses(500, "InternalError", "etcd is away"))
+    assert "not known" in told.waiting["resource-distribution"]
+
+
+def test_takeover_asks_nobody() -> None:
+    told, asked = around("dialects: {resource-distribution: {takeover: true}}", says(lease(age=3)))
+    assert (told.waiting, asked) == ({}, [])
+
+
+def test_a_kind_that_the_server_does_not_have_waits_and_the_others_are_served() -> None:
+    told, _ = around(POLICIES, refuses(404, "NotFound"))
+    assert list(told.waiting) == ["networking.k8s.io/v1/NetworkPolicy"]
+    assert [kind.name for kind in told.kinds.values()] == ["Secret"]
+
+
+@pytest.mark.parametrize(
+    ("named", "resource"),
+    [
+        ("rbac.authorization.k8s.io/v1/Role", {"name": "roles", "kind": "Role", "namespaced": True}),
+        ("v1/ServiceAccount", {"name": "serviceaccounts", "kind": "ServiceAccount", "namespaced": True}),
+        ("v1/Node", {"name": "nodes", "kind": "Node", "namespaced": False}),
+    ],
+)
+def test_a_denied_kind_is_refused_by_name(named: str, resource: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=named):
+        around(f"dialects: {{sync-to: {{kinds: [{named}]}}}}", says({"resources": [resource]}))
