@@ -84,7 +84,7 @@ def fetch() -> Dialect:
 
     words = frozenset({FETCHED}), frozenset({PATH, INTO})
     made = Dialect("fetch", (SECRET, FETCH), any_of(FETCH), by(FETCHED, FETCH), same_name, want, *words, also, reads)
-    return replace(made, report=counted, rank=1, reach=Reach.NAMED, consent=True)
+    return replace(made, asking=(FETCH,), report=counted, rank=1, reach=Reach.NAMED, consent=True)
 
 
 def same_name(source: Ref, view: View) -> Places:

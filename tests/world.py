@@ -105,6 +105,9 @@ class World:
     def value(self, read: Read) -> object:
         return self.values.get(read, UNREAD)
 
+    def stands_for(self, kind: Kind, sent: Content, stored: Content) -> bool:
+        return False
+
     def content(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
         normal = row(kind).normal
         found = normal(fields) if normal is not None else None

@@ -66,7 +66,10 @@ WRONG: list[tuple[object, str]] = [
         {"matchExpressions": [{"key": "a", "operator": "Is"}]},
         "matchExpressions[0].operator: one of In, NotIn, Exists, DoesNotExist was expected, found 'Is'",
     ),
-    ({"matchExpressions": [{"operator": "Exists"}]}, "matchExpressions[0].key: a label key was expected, found nothing"),
+    (
+        {"matchExpressions": [{"operator": "Exists"}]},
+        "matchExpressions[0].key: a label key was expected, found nothing",
+    ),
     (one("a", "In"), "matchExpressions[0].values: at least one value was expected with In, found none"),
     (one("a", "NotIn"), "matchExpressions[0].values: at least one value was expected with NotIn, found none"),
     (one("a", "Exists", "b"), "matchExpressions[0].values: no value was expected with Exists, found 1"),

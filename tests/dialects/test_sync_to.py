@@ -324,6 +324,10 @@ def test_rule_4_what_is_stored_already_does_not_stop_another_change_and_nothing_
     assert admitted(None, asking(bad), "DELETE") == ()
 
 
+def test_rule_4_admission_is_asked_about_every_served_kind() -> None:
+    assert a_table((CONFIG_MAP,))["sync-to"].guarded == (CONFIG_MAP,)
+
+
 def test_rule_4_a_copy_and_a_kind_that_is_not_served_are_not_judged() -> None:
     assert admitted(asking({ASK: "everywhere", FROM: "other/db"})) == ()
     assert admitted(asking({ASK: "everywhere"}, at("team", "x", SERVICE_ACCOUNT))) == ()
@@ -405,6 +409,13 @@ def test_rule_5_also_if_that_happened_while_the_operator_was_down() -> None:
     marks: dict[str, Any] = {"labels": {FROM: "team-db"}, "annotations": {FROM: "team/db"}}
     world.put(at("a", "db"), secret(), MANAGER, **marks)
     world.put(at("b", "db"), secret(), **marks)  # pasted or forged: not ours to delete
+    assert filled(world) == {"b"}
+
+
+def test_rule_5_a_mark_set_by_a_manager_of_the_settings_counts_as_ours() -> None:
+    world = a_world({}, a_table(managers=frozenset({"before-us"})))
+    world.put(at("a", "db"), secret(), "before-us", annotations={FROM: "team/db"})
+    world.put(at("b", "db"), secret(), "somebody", annotations={FROM: "team/db"})
     assert filled(world) == {"b"}
 
 
@@ -497,6 +508,15 @@ def test_rule_7_of_two_sources_the_older_has_the_place_and_the_other_is_reported
     loser = KEY if has == "b" else Key("sync-to", at("b", "db"))
     (blocked,) = planned(world, loser).blocked
     assert (blocked.reason, f"/{has}/db" in blocked.message) == ("conflict", True)
+
+
+def test_rule_7_another_vocabulary_comes_first_however_young_its_source_is() -> None:
+    world = a_world({})
+    world.put(SOURCE, secret("team"), annotations=to("a"), created="2025")
+    world.put(at("admin", "db"), secret("admin"), annotations={secret_copy.TARGETS: "a"}, created="2026")
+    settle(world, RULES)
+    assert copy(world).content == secret("admin")
+    assert [blocked.reason for blocked in planned(world).blocked] == ["conflict"]
 
 
 def test_rule_7_when_the_first_goes_the_second_gets_it_by_one_write() -> None:

@@ -25,6 +25,7 @@ from tests.engine.parts import (
 from samara.core.brake import Brake
 from samara.core.model import Key
 from samara.core.write import Delete, Spare
+from samara.engine.flaps import Flaps
 from samara.engine.holds import Holds, digest_of
 from samara.engine.removals import Removals
 
@@ -276,7 +277,7 @@ def removals(clock: Clock, holds: Holds | None = None, gone_after: float = 3.0) 
     for name in numbered(0, 10):
         desk.cache.put(a_namespace(name))
         desk.cache.put(a_copy(name))
-    return Removals(desk, lambda key, delay: asked.append((key, delay))), asked
+    return Removals(desk, lambda key, delay: asked.append((key, delay)), Flaps(desk.clock)), asked
 
 
 def test_a_source_that_vanished_keeps_its_copies_for_a_moment() -> None:
@@ -329,7 +330,7 @@ def test_forged_marks_do_not_weaken_the_brake() -> None:
         desk.cache.put(a_copy(name))
     for name in numbered(10, 1000):
         desk.cache.put(replace(a_copy(name), ours=frozenset()))
-    gate = Removals(desk, lambda key, delay: None)
+    gate = Removals(desk, lambda key, delay: None, Flaps(desk.clock))
 
     assert gate.allowed(a_key(), None, deletes(numbered(0, 6))) == []
 

@@ -83,7 +83,7 @@ class Registrar:
             self._done, self._told = bundle, ""
         except (Conflict, AlreadyExists):
             log.debug("webhooks.changed-meanwhile")  # the next turn sees what somebody else has written
-        except (SamaraError, *ODD, LookupError, TypeError) as fault:
+        except (SamaraError, *ODD, LookupError, TypeError, AttributeError) as fault:
             told = str(fault) if isinstance(fault, SamaraError) else type(fault).__name__
             if told != self._told:  # said once, not every turn
                 log.warning("webhooks.failed", fault=told)

@@ -9,13 +9,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from samara import log
 from samara.admission.certificates import Material, is_servable, renewed
 from samara.admission.parts import Parts, Times
 from samara.core.model import SECRET, Ref
 from samara.kube.client import AS_US, address, collection
-from samara.kube.codec import decode, encode, raw_event
-from samara.kube.errors import AlreadyExists, Conflict, Invalid, NotFound, SamaraError, from_status
+from samara.kube.codec import encode, raw_event
+from samara.kube.errors import AlreadyExists, Conflict, Invalid, NotFound, SamaraError, Unreachable
 from samara.kube.intake import ODD
 from samara.kube.lines import answered_in_time, whole_lines
 
@@ -31,26 +33,40 @@ _AFTER_FAILURE = 10
 """A failed write is tried again after this many turns."""
 
 
+class _Meta(msgspec.Struct):
+    uid: str
+    resourceVersion: str
+    annotations: dict[str, str] | None = None
+
+
+class _Secret(msgspec.Struct):
+    metadata: _Meta
+    type: str = TYPE
+    data: dict[str, Any] | None = None
+
+
+_secret = msgspec.json.Decoder(_Secret).decode
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """The Secret as it was last seen."""
 
     uid: str
-    version: str
+    version: int
     type: str
     material: Material
     foreign: bool
 
     @classmethod
-    def of(cls, secret: Mapping[str, Any]) -> Found:
-        meta = secret["metadata"]
-        foreign = CERT_MANAGER in (meta.get("annotations") or {})
-        return cls(meta["uid"], meta["resourceVersion"], secret.get("type", TYPE), material_of(secret), foreign)
+    def of(cls, raw: bytes | msgspec.Raw) -> Found:
+        secret = _secret(raw)
+        meta, material = secret.metadata, material_of(secret.data or {})
+        return cls(meta.uid, int(meta.resourceVersion), secret.type, material, CERT_MANAGER in (meta.annotations or {}))
 
 
-def material_of(secret: Mapping[str, Any]) -> Material:
-    """What the Secret holds; a key that is missing or no base64 is empty."""
-    data = secret.get("data") or {}
+def material_of(data: Mapping[str, Any]) -> Material:
+    """What a Secret's data hold; a key that is missing or no base64 is empty."""
     return Material(**{name: _decoded(data.get(key)) for name, key in KEYS.items()})
 
 
@@ -99,13 +115,13 @@ class TlsSecret:
             try:
                 await self._look()
                 await self._watch()
-            except (SamaraError, *ODD, LookupError, TypeError) as fault:
+            except (SamaraError, *ODD) as fault:
                 self._failed("read", fault)
             await asyncio.sleep(self._times.turn)  # a server that ends every watch at once is not asked without a pause
 
     async def _look(self) -> None:
         try:
-            self._take(Found.of(decode(await self._client.get(address(self._ref)))))
+            self._take(Found.of(await self._client.get(address(self._ref))))
         except NotFound:
             self._take(None)
 
@@ -124,10 +140,10 @@ class TlsSecret:
     def _told(self, line: bytes) -> None:
         event = raw_event(line)
         if event.type == "ERROR":
-            raise from_status(decode(event.object).get("code", 500), bytes(event.object))
+            raise Unreachable("the watch ended with an error")
         if event.type == "BOOKMARK":
             return
-        found = Found.of(decode(event.object))
+        found = Found.of(event.object)
         if event.type != "DELETED":
             self._take(found)
         elif self._found is not None and self._found.uid == found.uid:
@@ -136,7 +152,7 @@ class TlsSecret:
     def _take(self, found: Found | None) -> None:
         """Takes a sight of the Secret; one older than our own last write is not believed."""
         have = self._found
-        if have and found and have.uid == found.uid and int(have.version) > int(found.version):
+        if have and found and have.uid == found.uid and have.version > found.version:
             return
         self._seen, self._found = True, found
         if found is None or found.material == self._held:
@@ -156,7 +172,7 @@ class TlsSecret:
             if self._seen and self._is_leading():
                 try:
                     await self._put_right()
-                except (SamaraError, *ODD, LookupError, TypeError) as fault:
+                except (SamaraError, *ODD) as fault:
                     self._failed("write", fault)
                     await asyncio.sleep(_AFTER_FAILURE * self._times.turn)
 
@@ -188,13 +204,13 @@ class TlsSecret:
                 "POST", collection(SECRET, self._ref.namespace), encode(sent), params=AS_US
             )
         else:
-            meta["resourceVersion"], sent["type"] = found.version, found.type
+            meta["resourceVersion"], sent["type"] = str(found.version), found.type
             raw = await self._client.request("PUT", address(self._ref), encode(sent), params=AS_US)
         log.info("webhook-certificate.written", secret=self._ref.path)
-        self._take(Found.of(decode(raw)))
+        self._take(Found.of(raw))
 
     async def _remove(self, found: Found) -> None:
-        options = {"preconditions": {"uid": found.uid, "resourceVersion": found.version}}
+        options = {"preconditions": {"uid": found.uid, "resourceVersion": str(found.version)}}
         await self._client.request("DELETE", address(self._ref), encode(options))
         self._take(None)
 

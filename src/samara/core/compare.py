@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from samara.core.model import ANNOTATIONS, LABELS, Object, Owner
 from samara.core.travel import ADOPTED, RELEASED
-from samara.core.want import Copy, Dialect
+from samara.core.view import View
+from samara.core.want import KEEP, Copy, Dialect
 
 
-def is_right(copy: Copy, have: Object, dialect: Dialect) -> bool:
+def is_right(copy: Copy, have: Object, dialect: Dialect, view: View) -> bool:
     """True where content is equal, every wanted key has its value, and no key of ours is left over."""
     return (
-        copy.content == have.content
+        copy.content is not KEEP
+        and (copy.content == have.content or view.stands_for(copy.ref.kind, copy.content, have.content))
         and copy.labels.items() <= have.labels.items()
         and copy.annotations.items() <= have.annotations.items()
         and (copy.owner is None or copy.owner in have.owners)

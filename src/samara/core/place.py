@@ -98,7 +98,7 @@ def _settle(case: Case, copy: Copy, have: Object) -> Write | Blocked | None:
         return None
     if not is_ours(case, have):
         return _meet(case, copy, have)
-    if is_right(copy, have, case.dialect):
+    if is_right(copy, have, case.dialect, case.view):
         return None
     return _correct(case, copy, have, "differs from its source")
 

@@ -43,6 +43,11 @@ class Table:
         """The keys that make an object worth parsing."""
         return frozenset().union(*(dialect.marks | dialect.asks for dialect in self.dialects))
 
+    @cached_property
+    def always_read(self) -> frozenset[Kind]:
+        """The kinds whose every object matters, whatever it says."""
+        return frozenset({NAMESPACE}).union(*(dialect.asking for dialect in self.dialects))
+
     def owner(self, obj: Object, view: View) -> Key | None:
         """The key whose copy this object says it is. Dialects come in order of rank: there is at most one owner."""
         for dialect in self.dialects:

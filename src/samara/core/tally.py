@@ -100,6 +100,11 @@ class Tally:
         """A copy that should go does not."""
         self.removals[ref] = Missing(reason, message)
 
+    def hold(self, refs: Collection[Ref]) -> None:
+        """The copies whose removal the brake holds, and no others."""
+        left = {ref: each for ref, each in self.removals.items() if each.reason != "held"}
+        self.removals = left | dict.fromkeys(refs, Missing("held", "more removals at once than massDelete lets pass"))
+
     def by_reason(self) -> dict[str, dict[Ref, str]]:
         """Per reason the places that are blocked for it, each with its message."""
         found: dict[str, dict[Ref, str]] = {}

@@ -42,6 +42,9 @@ class View(Protocol):
     def value(self, read: Read) -> object:
         """What a read from outside the cache has brought, or `UNREAD`; a trial brings a `Content` or `Rejected`."""
 
+    def stands_for(self, kind: Kind, sent: Content, stored: Content) -> bool:
+        """True where the server is known to store the one when it is sent the other: admission changes it."""
+
     def content(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
         """Content that a dialect has built, in the form in which the server would store it.
 
@@ -89,6 +92,9 @@ class Narrow:
 
     def value(self, read: Read) -> object:
         return self._view.value(read)
+
+    def stands_for(self, kind: Kind, sent: Content, stored: Content) -> bool:
+        return self._view.stands_for(kind, sent, stored)
 
     def content(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
         return self._view.content(kind, fields)

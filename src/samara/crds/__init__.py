@@ -12,7 +12,9 @@ SUFFIX = ".yaml"
 
 def shipped() -> tuple[str, ...]:
     """The names of all definitions: the plural of the kind, a dot, and its group."""
-    return tuple(sorted(each.name.removesuffix(SUFFIX) for each in files(__name__).iterdir() if each.name.endswith(SUFFIX)))
+    return tuple(
+        sorted(each.name.removesuffix(SUFFIX) for each in files(__name__).iterdir() if each.name.endswith(SUFFIX))
+    )
 
 
 def needed(kinds: Iterable[Kind]) -> tuple[str, ...]:

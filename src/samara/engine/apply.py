@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, NamedTuple, assert_never
 
@@ -82,6 +82,10 @@ class Applier:
     crash: CrashPoints
     answered: Callable[[Change | None], None] = lambda change: None
     """Told of every answer that the cache has taken."""
+    is_new: Callable[[], bool] = lambda: False
+    """True until everything has been in order once: what admission makes of our writes is not known yet."""
+    _as_sent: set[Content] = field(default_factory=set)
+    """Contents that the server has been seen to store as they were sent."""
 
     async def perform(self, write: Write) -> Result:
         self.crash.passed("before-write")
@@ -96,9 +100,9 @@ class Applier:
     async def _send(self, write: Write) -> int | None:  # noqa: C901 - one branch per kind of write
         match write:
             case Create():
-                return self._answered(write.ref, await self._create(write.copy))
+                return self._stored(write.copy, self._answered(write.ref, await self._create(write.copy)))
             case Update():
-                return self._answered(write.ref, await self._replace(write.have, *self._corrected(write)))
+                return await self._update(write)
             case Recreate():
                 return await self._recreate(write)
             case Delete():
@@ -123,6 +127,34 @@ class Applier:
             self.answered(self.cache.put(self.codec.object(ref.kind, raw)))
         return version
 
+    def _stored(self, copy: Copy, version: int) -> int:
+        """Remembers what admission has made of a copy: it is right as it is stored, and not written for ever."""
+        now = self.cache.get(copy.ref)
+        if now is not None and now.version == version and copy.content is not KEEP:
+            self.cache.answers.stored(copy.ref.kind, copy.content, now.content)
+        return version
+
+    async def _update(self, write: Update) -> int:
+        content, meta = self._corrected(write)
+        if await self._is_stored_so(write, content, meta):
+            return write.have.version
+        return self._stored(write.copy, self._answered(write.ref, await self._replace(write.have, content, meta)))
+
+    async def _is_stored_so(self, write: Update, content: Content, meta: dict[str, Any]) -> bool:
+        """After a restart: True where our last write of a copy differs from its source only by what admission did."""
+        have = write.have
+        if not self.is_new():
+            self._as_sent.clear()
+            return False
+        if have.editor or not have.made or content in self._as_sent:
+            return False
+        tried = self.codec.object(write.ref.kind, await self._replace(have, content, meta, DRY_RUN))
+        if tried.content == content:
+            self._as_sent.add(content)
+        self.cache.answers.stored(write.ref.kind, content, tried.content)
+        words = tried.labels.items() == have.labels.items() and tried.annotations.items() == have.annotations.items()
+        return words and tried.content == have.content
+
     async def _create(self, copy: Copy, params: dict[str, str] = AS_US) -> bytes:
         assert copy.content is not KEEP
         meta: dict[str, Any] = {LABELS: copy.labels, ANNOTATIONS: copy.annotations}
@@ -143,9 +175,11 @@ class Applier:
             **({"ownerReferences": owner_references(owners)} if owners else {}),
         }
 
-    async def _replace(self, have: Object, content: Content, meta: dict[str, Any]) -> bytes:
+    async def _replace(
+        self, have: Object, content: Content, meta: dict[str, Any], more: Mapping[str, str] | None = None
+    ) -> bytes:
         sent = body(have.ref, content, {**meta, **_version(have)})
-        return await self.client.request("PUT", address(have.ref), sent, params=AS_US)
+        return await self.client.request("PUT", address(have.ref), sent, params={**AS_US, **(more or {})})
 
     async def _relabel(self, have: Object, labels: Mapping[str, str], annotations: Mapping[str, str]) -> int:
         """Changes labels and annotations only: the cache does not hold the bytes of what is no source."""
@@ -173,7 +207,7 @@ class Applier:
             await self._create(copy, {**AS_US, **DRY_RUN})
         await self._delete(write.have)
         self.crash.passed("within-recreate")
-        return self._answered(write.ref, await self._create(copy))
+        return self._stored(write.copy, self._answered(write.ref, await self._create(copy)))
 
     async def _apply(self, write: Apply) -> int:
         overlay = write.overlay

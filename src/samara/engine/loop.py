@@ -58,12 +58,13 @@ class Engine:
         self._sender = Sender(
             desk, self.tallies, self._again, lambda: may_write() and not self._stopping, self._landed, observing
         )
-        self._removals = Removals(desk, self._again)
+        self._removals = Removals(desk, self._again, self._sender.flaps)
         self._reader = Reader(desk, self._again)
         self._reports = Reports(desk, self.tallies, self._growing, self._sender.offer)
         self._sender.touched = self._reports.touched
         self._group: asyncio.TaskGroup | None = None
         desk.applier.answered = self._answered
+        desk.applier.is_new = lambda: not self.synced
 
     # what comes in
 
@@ -263,7 +264,7 @@ class Engine:
         match step.outcome:
             case None:
                 self.desk.waits.forget(step.ref)
-                self._sender.fights.calm(step.ref)
+                self._sender.calm(step.ref)
             case Look(ref=ref):
                 self._sender.look(ref, growth.key)
             case Blocked(reason="no-namespace"):
@@ -277,22 +278,15 @@ class Engine:
 
     # the end of a plan
 
-    def _note_held(self, key: Key, tally: Tally) -> None:
-        hold = self.desk.holds.held.get(key)
-        held = hold.refs if hold is not None else frozenset()
-        for ref in [ref for ref, missing in tally.removals.items() if missing.reason == "held" and ref not in held]:
-            del tally.removals[ref]
-        for ref in held:
-            tally.stays(ref, "held", "more removals at once than massDelete allows")
-
     def _finish(self, growth: Growth, tally: Tally) -> None:
         key, case = growth.key, growth.case
         for removal in self._removals.allowed(key, case.source, growth.removals):
             self._sender.offer(removal, tally, key.slice is not None)
-        self._note_held(key.whole, tally)
+        hold = self.desk.holds.held.get(key.whole)
+        tally.hold(hold.refs if hold is not None else frozenset())
         if growth.want.recheck is not None:
             self._again(key, growth.want.recheck)
-        self.desk.news.planned(key, growth.want, tally, self.desk.holds.held.get(key.whole))
+        self.desk.news.planned(key, growth.want, tally, hold)
         self._reports.touched(key)
         if not tally.names and not growth.removals and case.source is None:
             self.tallies.pop(key.whole, None)

@@ -14,8 +14,6 @@ from samara.kube.intake import ODD
 from samara.kube.trial import tried
 
 _AFTER_FAILURE = 5.0
-_MOST = 1000
-"""Answers that are kept; each is as large as an object."""
 
 
 class Reader:
@@ -39,18 +37,12 @@ class Reader:
     async def _read(self, read: Read) -> None:
         failed = 0.0
         try:
-            self._keep(read, await self._answer(read))
+            self._desk.cache.answers.keep(read, await self._answer(read))
         except (SamaraError, *ODD) as fault:
             log.warning("read.failed", what=_what(read), fault=fault, again_in=f"{_AFTER_FAILURE:g}s")
             failed = _AFTER_FAILURE
         for key in self._asked.pop(read):
             self._again(key, failed)
-
-    def _keep(self, read: Read, answer: object) -> None:
-        values = self._desk.cache.values
-        values[read] = answer
-        while len(values) > _MOST:
-            del values[next(iter(values))]
 
     async def _answer(self, read: Read) -> object:
         assert isinstance(read, Trial), "no vocabulary of this build reads from a secret manager"

@@ -9,6 +9,7 @@ from samara.core.place import Case, drop, place
 from samara.core.want import Want
 from samara.core.write import Delete, Release, Removal, Spare
 from samara.engine.desk import Desk
+from samara.engine.flaps import Flaps
 
 
 def still_due(case: Case, want: Want, removals: Sequence[Removal]) -> list[Removal]:
@@ -21,15 +22,17 @@ def still_due(case: Case, want: Want, removals: Sequence[Removal]) -> list[Remov
 class Removals:
     """Between a plan's removals and the outbox."""
 
-    def __init__(self, desk: Desk, again: Callable[[Key, float], None]) -> None:
+    def __init__(self, desk: Desk, again: Callable[[Key, float], None], flaps: Flaps) -> None:
         self._desk = desk
         self._again = again
+        self._flaps = flaps
         self._gone_since: dict[Key, float] = {}
 
     def allowed(self, key: Key, source: Object | None, removals: Sequence[Removal]) -> list[Removal]:
         """The removals that may go; what is held back is queued again for its time."""
         if self._is_too_soon(key, source, removals):
             return []
+        removals = [each for each in removals if not self._flaps_at(key, each)]
         deletes = [each for each in removals if isinstance(each, Delete)]
         if self._is_explicit(key, source):
             return list(removals)
@@ -37,6 +40,13 @@ class Removals:
         allowed = self._desk.holds.judge(key, deletes, has, all_has)
         released = [each for each in removals if isinstance(each, Release)]
         return [*map(self._as_answered, allowed), *released]
+
+    def _flaps_at(self, key: Key, removal: Removal) -> bool:
+        """True where a copy comes and goes: it stays until it has been unwanted for a while."""
+        wait = self._flaps.wait(removal.ref) if isinstance(removal, Delete) else 0.0
+        if wait:
+            self._again(key.part(removal.ref.namespace), wait)
+        return wait > 0.0
 
     def _is_explicit(self, key: Key, source: Object | None) -> bool:
         """True where somebody has deleted a source whose deletion says all: nothing is braked."""

@@ -40,7 +40,8 @@ class Reports:
         self._offer = offer
         self._now = now
         self._due: set[Key] = set()
-        self._written: dict[Key, float] = {}
+        self._since: dict[Key, float] = {}
+        """When the work that is going on began, or was last told of."""
         self._wake = asyncio.Event()
 
     @property
@@ -49,9 +50,12 @@ class Reports:
 
     def touched(self, key: Key) -> None:
         """Says that a source's tally may have changed."""
-        if self._desk.table[key.dialect].report is not None:
+        if self._desk.table[key.dialect].report is None:
+            return
+        if key.whole not in self._due:
             self._due.add(key.whole)
-            self._wake.set()
+            self._since.setdefault(key.whole, self._desk.clock())
+        self._wake.set()
 
     async def run(self, wake: Callable[[], None]) -> None:
         """For ever; `wake` is called when something has been put into the outbox."""
@@ -69,18 +73,21 @@ class Reports:
 
     def _is_time(self, key: Key) -> bool:
         """Now where nothing is going on any more, else once a second."""
-        busy = key in self._growing or self._desk.outbox.waiting(key) or self._desk.outbox.is_flying(key)
-        return not busy or self._desk.clock() - self._written.get(key, 0.0) >= EVERY
+        if key in self._growing or self._desk.outbox.waiting(key) or self._desk.outbox.is_flying(key):
+            return self._desk.clock() - self._since.get(key, self._desk.clock()) >= EVERY
+        self._since.pop(key, None)
+        return True
 
     def write(self, key: Key) -> None:
         """Puts a status write into the outbox, if the status has changed."""
         source, tally = self._desk.cache.get(key.source), self._tallies.get(key)
-        if source is None:
-            self._written.pop(key, None)
+        if source is None or tally is None:
+            self._since.pop(key, None)
             return
-        status = None if tally is None else self.status(key, source, tally)
-        if status is not None and tally is not None:
-            self._written[key] = self._desk.clock()
+        if key in self._since:
+            self._since[key] = self._desk.clock()
+        status = self.status(key, source, tally)
+        if status is not None:
             self._offer(Report(key, source.ref, source, status), tally, True)
 
     def status(self, key: Key, source: Object, tally: Tally) -> Mapping[str, object] | None:

@@ -12,6 +12,7 @@ from samara.core.write import Removal, Report, Write
 from samara.engine.apply import Outcome, Result, verb
 from samara.engine.desk import Desk
 from samara.engine.fights import Fights
+from samara.engine.flaps import Flaps
 from samara.engine.look import Looker
 
 Again = Callable[[Key, float], None]
@@ -31,6 +32,7 @@ class Sender:
     ) -> None:
         self.desk = desk
         self.fights = Fights(desk.clock)
+        self.flaps = Flaps(desk.clock)
         self.looker = Looker(desk, again)
         self._tallies = tallies
         self._again = again
@@ -53,6 +55,11 @@ class Sender:
     def look(self, ref: Ref, key: Key, delay: float = 0.0) -> None:
         assert self._group is not None
         self.looker.start(self._group, ref, key, delay)
+
+    def calm(self, ref: Ref) -> None:
+        """A copy is right: nobody fights over it, and it does not flap now."""
+        self.fights.calm(ref)
+        self.flaps.calm(ref)
 
     def offer(self, write: Write, tally: Tally, soon: bool) -> None:
         """Puts a write into the outbox, unless its address has to wait."""
@@ -139,6 +146,7 @@ class Sender:
     def _done(self, write: Write) -> None:
         tally = self._tallies.get(write.key)
         if isinstance(write, Removal):
+            self.flaps.removed(write.ref)
             if tally is not None:
                 tally.removals.pop(write.ref, None)
             if not self.desk.cache.count(write.key) and self.desk.cache.get(write.key.source) is None:

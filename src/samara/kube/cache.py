@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from samara.core.compare import is_marked_by_us
-from samara.core.kinds import row
 from samara.core.match import Names
 from samara.core.model import NAMESPACE, Content, Field, Key, Kind, Object, Ref
 from samara.core.table import Table
-from samara.core.want import UNREAD, Places, Read
+from samara.core.want import Places, Read
+from samara.kube.answers import Answers, Build
 
 T = TypeVar("T")
-Build = Callable[[Mapping[str, object]], Content]
-"""Makes content of fields, as `Codec.content` does."""
 
 
 class Change(NamedTuple):
@@ -63,9 +61,7 @@ class Cache:
         self, table: Table, besides: tuple[Kind, ...] = (), *, built: Build | None = None, keep_bytes: bool = False
     ) -> None:
         self.table = table
-        self._built = built
-        self.values: dict[Read, object] = {}
-        """What was read from outside, by the engine."""
+        self.answers = Answers(built)
         self._keep_bytes = keep_bytes
         """True where somebody will ask what differs; the operator itself never does."""
         self._contents: WeakValueDictionary[tuple[Field, ...], Content] = WeakValueDictionary()
@@ -111,12 +107,13 @@ class Cache:
         return self.stores[kind].unservable
 
     def value(self, read: Read) -> object:
-        return self.values.get(read, UNREAD)
+        return self.answers.value(read)
+
+    def stands_for(self, kind: Kind, sent: Content, stored: Content) -> bool:
+        return self.answers.stands_for(kind, sent, stored)
 
     def content(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
-        normal = row(kind).normal
-        found = normal(fields) if normal is not None else None
-        return None if found is None or self._built is None else self._built(found)
+        return self.answers.content(kind, fields)
 
     def marked(self) -> Iterable[Key]:
         """Every source that a held copy names, whether it exists or not."""
@@ -133,7 +130,9 @@ class Cache:
     def matters(self, ref: Ref) -> bool:
         """True where an object at this address must be parsed whatever it says."""
         return (
-            ref.kind == NAMESPACE or ref in self.stores[ref.kind].objects or Places(ref.kind, ref.name) in self._claims
+            ref.kind in self.table.always_read
+            or ref in self.stores[ref.kind].objects
+            or Places(ref.kind, ref.name) in self._claims
         )
 
     # changes

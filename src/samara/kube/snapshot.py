@@ -77,7 +77,7 @@ class Snapshot:
     async def _try(self, reads: Iterable[Read]) -> None:
         for read in dict.fromkeys(reads):
             if isinstance(read, Trial):
-                self.cache.values[read] = await tried(self.client, self.codec, self.home, read)
+                self.cache.answers.keep(read, await tried(self.client, self.codec, self.home, read))
 
     async def read(self, ref: Ref) -> Object | None:
         """One object as it is at this moment."""

@@ -10,7 +10,9 @@ from samara.core.tally import Tally
 from samara.core.view import View
 from samara.core.want import KEEP, Adopt, Bare, Copy, Dialect, Fault, Keep, Places, Reach, Rejected, Trial, Want
 from samara.dialects.resource_distribution.admit import refusals
-from samara.dialects.resource_distribution.asked import FROM, HASHCODE, Asked, Order, Orders
+from samara.dialects.resource_distribution.asked import FROM as FROM
+from samara.dialects.resource_distribution.asked import HASHCODE as HASHCODE
+from samara.dialects.resource_distribution.asked import Asked, Order, Orders
 from samara.dialects.resource_distribution.convert import convert as convert
 from samara.dialects.resource_distribution.status import status
 
@@ -95,10 +97,10 @@ def dialect(kinds: tuple[Kind, ...], bare: Bare, managers: frozenset[str] = froz
         report=report,
         admit=admit,
         guarded=(RESOURCE_DISTRIBUTION,),
+        asking=(RESOURCE_DISTRIBUTION,),
         managers=managers,
         rank=1,
         reach=Reach.NAMED,
-        asking=(RESOURCE_DISTRIBUTION,),
         by_owner=True,
         explicit=True,
         gone_after=GONE_AFTER,

@@ -119,9 +119,9 @@ def _resource(found: object, faults: list[str]) -> Resource | None:
 
 
 def _incomplete(body: Mapping[str, Any], meta: Mapping[str, Any]) -> Iterator[str]:
-    for name in ("apiVersion", "kind"):
-        if not isinstance(body.get(name), str) or not body[name]:
-            yield f"{RESOURCE}.{name}: expected, and missing"
+    for part in ("apiVersion", "kind"):
+        if not isinstance(body.get(part), str) or not body[part]:
+            yield f"{RESOURCE}.{part}: expected, and missing"
     name = meta.get("name")
     if not isinstance(name, str) or not is_dns_subdomain(name):
         found = shown(name) if isinstance(name, str) else "none"

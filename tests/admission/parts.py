@@ -1,0 +1,322 @@
+"""Toy dialects that refuse, reviews as the API server sends them, and the least of an API server to run against."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+from tests.kube.scripted import SCRIPT, Answer, Script, Store, access, refuses, says, serving
+from tests.toys import nobody
+
+from samara.admission.configuration import ADMIT, CONVERT
+from samara.admission.gate import Admission
+from samara.admission.parts import Parts, Place, Times
+from samara.core.admit import Request
+from samara.core.model import CONFIG_MAP, SECRET, Kind, Object, Ref, namespace_ref
+from samara.core.table import Table
+from samara.core.view import View
+from samara.core.want import UNREAD, Dialect, Rejected, Trial, Want
+from samara.devcluster.wire import free_port
+from samara.kube.cache import Cache
+from samara.kube.client import Client
+from samara.kube.codec import Codec
+
+HOME = "samara"
+PATIENCE = 8.0
+WORD, TWIN, TRY = "toys.dev/word", "toys.dev/twin", "toys.dev/try"
+THING = Kind("toys.dev", "v1", "Thing", "things")
+CRD_NAME = "things.toys.dev"
+SECRET_PATH = f"/api/v1/namespaces/{HOME}/secrets/samara-webhook-tls"
+HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+CRD_PATH = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD_NAME}"
+Json = dict[str, Any]
+Admit = Callable[[Request, View], tuple[str, ...]]
+
+
+# dialects
+
+
+def a_dialect(name: str, admit: Admit | None, *guarded: Kind, asks: frozenset[str] = frozenset()) -> Dialect:
+    def want(source: Ref, view: View) -> Want:
+        return Want()
+
+    kinds = tuple(kind for kind in guarded if kind in (SECRET, CONFIG_MAP))
+    made = Dialect(name, kinds, lambda obj, view: False, nobody, lambda ref, view: None, want, frozenset(), asks)
+    return replace(made, admit=admit, guarded=guarded)
+
+
+def spelled(request: Request, view: View) -> tuple[str, ...]:
+    """Every word that begins with `bad` is a fault of its own."""
+    words = request.new.annotations.get(WORD, "").split() if request.new is not None else []
+    return tuple(f"{WORD} says {word!r}" for word in words if word.startswith("bad"))
+
+
+def twinned(request: Request, view: View) -> tuple[str, ...]:
+    """The namespace that the annotation names must be there."""
+    name = request.new.annotations.get(TWIN) if request.new is not None else None
+    return (f"there is no namespace {name!r}.",) if name and view.get(namespace_ref(name)) is None else ()
+
+
+def tried(request: Request, view: View) -> tuple[str, ...]:
+    """What the annotation holds must be a body that the server takes."""
+    body = request.new.annotations.get(TRY) if request.new is not None else None
+    if not body:
+        return ()
+    found = view.value(Trial(SECRET, body.encode()))
+    if found is UNREAD:
+        return ("nobody has tried it",)
+    return (f"the server says: {found.message}",) if isinstance(found, Rejected) else ()
+
+
+def a_table() -> Table:
+    return Table(
+        (
+            a_dialect("spelled", spelled, SECRET, CONFIG_MAP, asks=frozenset({WORD})),
+            a_dialect("twinned", twinned, SECRET, asks=frozenset({TWIN})),
+            a_dialect("tried", tried, SECRET, asks=frozenset({TRY})),
+            a_dialect("things", spelled, THING),
+            a_dialect("silent", None, SECRET, asks=frozenset({"toys.dev/never"})),
+        )
+    )
+
+
+def a_converter(obj: Json, wanted: str) -> Json:
+    """v1 calls it `name`, v2 calls it `title`."""
+    was, now = {"toys.dev/v2": ("name", "title"), "toys.dev/v1": ("title", "name")}[wanted]
+    return {**obj, "apiVersion": wanted, "spec": {now: obj["spec"][was]}}
+
+
+# reviews
+
+
+def an_object(kind: Kind = SECRET, name: str = "db", namespace: str = "a", **annotations: str) -> Json:
+    words = {f"toys.dev/{key}": value for key, value in annotations.items()}
+    meta = {"name": name, "namespace": namespace, "annotations": words}
+    return {"apiVersion": kind.api_version, "kind": kind.name, "metadata": meta, "data": {"key": "b25l"}}
+
+
+def a_review(new: Json | None, old: Json | None = None, kind: Kind = SECRET, **more: Any) -> Json:
+    operation = "UPDATE" if new and old else "CREATE" if new else "DELETE"
+    asked = {
+        "uid": "the-uid",
+        "kind": {"group": kind.group, "version": kind.version, "kind": kind.name},
+        "resource": {"group": kind.group, "version": kind.version, "resource": kind.plural},
+        "name": "db",
+        "namespace": "a",
+        "operation": operation,
+        "userInfo": {"username": "somebody", "groups": ["people"]},
+        "object": new,
+        "oldObject": old,
+        "dryRun": False,
+        **more,
+    }
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked}
+
+
+def a_conversion(wanted: str, *objects: Json) -> Json:
+    asked = {"uid": "the-uid", "desiredAPIVersion": wanted, "objects": list(objects)}
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": asked}
+
+
+def a_thing(version: str = "v1", **spec: str) -> Json:
+    meta = {"name": "one", "namespace": "a", "uid": "u"}
+    return {"apiVersion": f"toys.dev/{version}", "kind": "Thing", "metadata": meta, "spec": spec}
+
+
+# an API server
+
+
+class Cluster(Store):
+    """A Store whose objects have uids, and can be listed, deleted and watched one by one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[tuple[str, str]] = []
+        self.broken: Answer | None = None
+        """What every request is answered with, where that is not as it should be."""
+        self.odd: dict[tuple[str, str], Answer] = {}
+        """The same for one method and path."""
+        self._watches: list[asyncio.Queue[Json | None]] = []
+
+    async def __call__(self, request: web.Request) -> web.StreamResponse:
+        odd = self.broken or self.odd.get((request.method, request.path))
+        if odd is not None:
+            return await odd(request)
+        if request.query.get("watch"):
+            return await self._watched(request)
+        if request.method != "GET" and "dryRun" not in request.query:
+            self.writes.append((request.method, request.path))
+        return await super().__call__(request)
+
+    def _answer(self, method: str, path: str, body: bytes) -> Answer:
+        below = [obj for where, obj in self.objects.items() if where.rpartition("/")[0] == path]
+        if method == "GET" and path not in self.objects and below:
+            return says({"items": below})
+        if method == "DELETE" and path in self.objects:
+            return says(self.delete(path))
+        return super()._answer(method, path, body)
+
+    def write(self, path: str, sent: Json) -> Answer:
+        have = self.objects.get(path)
+        uid = have["metadata"]["uid"] if have else f"uid-{self.version}"
+        told = super().write(path, {**sent, "metadata": {**sent.get("metadata", {}), "uid": uid}})
+        self._tell("MODIFIED" if have else "ADDED", path)
+        return told
+
+    def delete(self, path: str) -> Json:
+        self._tell("DELETED", path)
+        return self.objects.pop(path)
+
+    def cut_watches(self) -> None:
+        for each in self._watches:
+            each.put_nowait(None)
+
+    def _tell(self, type: str, path: str) -> None:
+        for each in self._watches if path == SECRET_PATH else ():
+            each.put_nowait({"type": type, "object": self.objects[path]})
+
+    async def _watched(self, request: web.Request) -> web.StreamResponse:
+        told: asyncio.Queue[Json | None] = asyncio.Queue()
+        self._watches.append(told)
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        if SECRET_PATH in self.objects:
+            told.put_nowait({"type": "ADDED", "object": self.objects[SECRET_PATH]})
+        over = asyncio.create_task(request.app[SCRIPT].over.wait())
+        over.add_done_callback(lambda _: told.put_nowait(None))
+        while (event := await told.get()) is not None:
+            await response.write(json.dumps(event).encode() + b"\n")
+        self._watches.remove(told)
+        over.cancel()
+        return response
+
+
+@dataclass
+class Clock:
+    """The time, plus what a test adds to it."""
+
+    ahead: float = 0.0
+
+    def __call__(self) -> datetime:
+        return datetime.fromtimestamp(datetime.now(UTC).timestamp() + self.ahead, UTC)
+
+
+@dataclass
+class Scene:
+    """One API server, and what of admission runs against it."""
+
+    cluster: Cluster
+    script: Script
+    clock: Clock
+    stack: AsyncExitStack
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    listed: bool = True
+    leads: bool = True
+
+    async def parts(self, table: Table | None = None, leads: Callable[[], bool] | None = None) -> Parts:
+        table = table or a_table()
+        codec = Codec(table.managers)
+        client = await self.stack.enter_async_context(Client(access(self.script), timeout=5.0))
+        cache = Cache(table, built=codec.content)
+        return Parts(client, codec, cache, table, HOME, leads or (lambda: self.leads), lambda kind: self.listed)
+
+    def times(self, **more: Any) -> Times:
+        return Times(now=self.clock, turn=0.01, recheck=0.05, **more)
+
+    def start(self, part: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.create_task(part.run())
+        self.tasks.append(task)
+        return task
+
+    async def until(self, true: Callable[[], Any]) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while not true():
+                for task in self.tasks:
+                    if task.done() and not task.cancelled():
+                        task.result()
+                await asyncio.sleep(0.002)
+
+    async def turns(self, number: int = 5) -> None:
+        """Lets a few turns go by in which nothing must happen."""
+        await asyncio.sleep(number * 0.01)
+
+    async def server(self, in_cluster: bool = False, parts: Parts | None = None, **more: Any) -> Running:
+        """A whole admission, when it answers."""
+        port = free_port()
+        place = Place(f"127.0.0.1:{port}", f"https://127.0.0.1:{port}", in_cluster)
+        parts = parts or await self.parts()
+        made = Admission(parts, place, converters={"toys.dev/Thing": a_converter}, times=self.times(), **more)
+        self.start(made)
+        await self.until(lambda: made.waiting is None)
+        return Running(made, port, self.cluster, parts)
+
+
+@dataclass(frozen=True)
+class Running:
+    """An admission that answers, and how to ask it."""
+
+    admission: Admission
+    port: int
+    cluster: Cluster
+    parts: Parts
+
+    def bundle(self) -> bytes:
+        return held(self.cluster, "ca.crt")
+
+    async def asked(self, path: str, body: Any, bundle: bytes | None = None) -> tuple[int, Any]:
+        """Status and answer; an answer that is no JSON as text."""
+        trust = ssl.create_default_context(cadata=(bundle or self.bundle()).decode())
+        sent = body if isinstance(body, bytes) else json.dumps(body).encode()
+        async with aiohttp.ClientSession() as session:
+            async with session.post(f"https://127.0.0.1:{self.port}{path}", data=sent, ssl=trust) as response:
+                text = await response.text()
+                return response.status, json.loads(text) if text[:1] == "{" else text
+
+    async def admits(self, review: Any) -> tuple[int, Any]:
+        status, told = await self.asked(ADMIT, review)
+        return status, told["response"] if isinstance(told, dict) else told
+
+    async def converts(self, review: Any) -> tuple[int, Any]:
+        status, told = await self.asked(CONVERT, review)
+        return status, told["response"] if isinstance(told, dict) else told
+
+
+def held(cluster: Cluster, key: str) -> bytes:
+    import base64
+
+    return base64.b64decode(cluster.objects[SECRET_PATH]["data"][key])
+
+
+@asynccontextmanager
+async def _scene() -> AsyncIterator[Scene]:
+    cluster = Cluster()
+    async with serving(cluster) as script, AsyncExitStack() as stack:
+        scene = Scene(cluster, script, Clock(), stack)
+        try:
+            yield scene
+        finally:
+            for task in scene.tasks:
+                task.cancel()
+            await asyncio.gather(*scene.tasks, return_exceptions=True)
+
+
+def on_scene(deed: Callable[[Scene], Any]) -> None:
+    async def run() -> None:
+        async with _scene() as scene:
+            await deed(scene)
+
+    asyncio.run(run())
+
+
+def forbidden() -> Answer:
+    return refuses(403, "Forbidden", "you may not")
+
+

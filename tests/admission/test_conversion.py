@@ -1,0 +1,68 @@
+"""ConversionReviews, answered without a cluster."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.admission.parts import a_conversion, a_converter, a_thing
+
+from samara.admission.conversion import converted
+from samara.admission.review import MalformedError
+
+CONVERTERS = {"toys.dev/Thing": a_converter}
+
+
+def told(review: Any) -> Any:
+    return converted(json.dumps(review).encode(), CONVERTERS)["response"]
+
+
+def test_objects_come_back_in_their_order_in_the_wanted_version() -> None:
+    found = told(a_conversion("toys.dev/v2", a_thing(name="x"), a_thing("v2", title="y"), a_thing(name="z")))
+
+    assert found["uid"] == "the-uid"
+    assert found["result"] == {"status": "Success"}
+    assert found["convertedObjects"] == [a_thing("v2", title=each) for each in "xyz"]
+
+
+def test_there_and_back_is_where_it_began() -> None:
+    there = told(a_conversion("toys.dev/v2", a_thing(name="x")))["convertedObjects"]
+
+    assert told(a_conversion("toys.dev/v1", *there))["convertedObjects"] == [a_thing(name="x")]
+
+
+BEYOND = [
+    a_conversion("toys.dev/v9", a_thing(name="x")),
+    a_conversion("other.dev/v1", a_thing(name="x")),
+    a_conversion("toys.dev/v2", {**a_thing(name="x"), "kind": "Other"}),
+    a_conversion("toys.dev/v2", {"metadata": {}}),
+    a_conversion("toys.dev/v2", a_thing(name="x"), a_thing(wrong="hunter2")),
+]
+
+
+@pytest.mark.parametrize("review", BEYOND, ids=range(len(BEYOND)))
+def test_what_cannot_be_converted_fails_with_words_and_without_values(review: Any) -> None:
+    found = told(review)
+
+    assert found["result"]["status"] == "Failed"
+    assert review["request"]["desiredAPIVersion"] in found["result"]["message"]
+    assert found["convertedObjects"] == []
+    assert "hunter2" not in json.dumps(found)
+
+
+def test_the_message_names_the_kinds_that_can_be_converted() -> None:
+    message = told(a_conversion("toys.dev/v2", {**a_thing(), "kind": "Other"}))["result"]["message"]
+
+    assert message == (
+        "Other of toys.dev/v1 cannot be converted to toys.dev/v2; kinds that can be converted: toys.dev/Thing"
+    )
+
+
+BAD = [b"", b"[]", b"{}", b"\xff", b"[" * 100_000, json.dumps(a_conversion("v2") | {"kind": "Other"}).encode()]
+
+
+@pytest.mark.parametrize("body", BAD, ids=range(len(BAD)))
+def test_what_is_no_review_is_refused(body: bytes) -> None:
+    with pytest.raises(MalformedError):
+        converted(body, CONVERTERS)

@@ -1,0 +1,179 @@
+"""AdmissionReviews, read and answered."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.admission.parts import THING, WORD, a_review, a_table, an_object
+
+from samara.admission.review import MalformedError, Review, answer, guards_of, read_review
+from samara.core.admit import Request
+from samara.core.model import CONFIG_MAP, SECRET, Kind, Ref
+from samara.kube.codec import Codec
+
+GUARDS = guards_of(a_table())
+
+
+def read(review: Any, codec: Codec | None = None) -> Review:
+    body = review if isinstance(review, bytes) else json.dumps(review).encode()
+    return read_review(body, GUARDS, codec or Codec(frozenset({"samara"})))
+
+
+def request(review: Any) -> Request:
+    found = read(review).request
+    assert found is not None
+    return found
+
+
+def test_a_creation_has_no_old_object_and_a_deletion_no_new_one() -> None:
+    created, deleted = request(a_review(an_object())), request(a_review(None, an_object()))
+
+    assert (created.operation, created.old, created.user, created.groups) == ("CREATE", None, "somebody", ("people",))
+    assert created.new is not None
+    assert created.new.ref == Ref(SECRET, "a", "db")
+    assert (deleted.operation, deleted.new) == ("DELETE", None)
+    assert deleted.old is not None
+
+
+def test_an_update_has_both_as_they_were_sent() -> None:
+    changed = request(a_review(an_object(word="new"), an_object(word="old")))
+
+    assert changed.new is not None
+    assert changed.old is not None
+    assert (changed.new.annotations[WORD], changed.old.annotations[WORD]) == ("new", "old")
+    assert changed.new.content == changed.old.content
+
+
+def test_the_content_equals_what_the_watch_has_told() -> None:
+    codec, sent = Codec(frozenset({"samara"})), an_object()
+    watched = codec.object(SECRET, json.dumps(sent).encode())
+    found = read(a_review(sent), codec).request
+
+    assert found is not None
+    assert found.new is not None
+    assert found.new.content == watched.content
+
+
+def test_an_object_whose_name_is_still_to_be_made_gets_one_like_it() -> None:
+    sent = an_object()
+    sent["metadata"] = {"generateName": "db-", "creationTimestamp": None, "resourceVersion": ""}
+    found = request(a_review(sent, name="")).new
+
+    assert found is not None
+    assert found.ref == Ref(SECRET, "a", "db-xxxxx")
+    assert (found.uid, found.version) == ("", 0)
+
+
+def test_a_cluster_scoped_object_gets_no_namespace() -> None:
+    kind = Kind("toys.dev", "v1", "Wide", "wides", namespaced=False)
+    guards = {("toys.dev", "v1", "Wide"): next(iter(GUARDS.values()))}
+    guards = {key: type(guard)(kind, guard.dialects) for key, guard in guards.items()}
+    sent = {"metadata": {"name": "db"}}
+    found = read_review(json.dumps(a_review(sent, kind=kind)).encode(), guards, Codec(frozenset())).request
+
+    assert found is not None
+    assert found.new is not None
+    assert found.new.ref == Ref(kind, "", "db")
+
+
+def test_the_kind_is_that_of_the_object_and_not_that_of_the_request() -> None:
+    asked_for = {"group": "toys.dev", "version": "v1alpha1", "kind": "Thing"}
+    found = read(a_review(an_object(THING), kind=THING, requestKind=asked_for))
+
+    assert found.guard is not None
+    assert found.guard.kind == THING
+
+
+def test_all_dialects_that_guard_a_kind_judge_it() -> None:
+    names = {kind: [each.name for each in guard.dialects] for (_, _, kind), guard in GUARDS.items()}
+
+    assert names == {"Secret": ["spelled", "twinned", "tried"], "ConfigMap": ["spelled"], "Thing": ["things"]}
+
+
+@pytest.mark.parametrize("kind", [Kind("", "v1", "Pod", "pods"), Kind("toys.dev", "v9", "Thing", "things")])
+def test_a_kind_that_nobody_guards_is_not_even_decoded(kind: Kind) -> None:
+    assert read(a_review({"no": "object"}, kind=kind)) == Review("the-uid", None)
+
+
+def test_an_operation_that_we_do_not_know_is_nobodys() -> None:
+    assert read(a_review(an_object(), operation="CONNECT")).request is None
+
+
+def without(*path: str) -> Any:
+    review = a_review(an_object())
+    inner = review
+    for each in path[:-1]:
+        inner = inner[each]
+    del inner[path[-1]]
+    return review
+
+
+BAD: list[Any] = [
+    b"",
+    b"not json",
+    b"[]",
+    b"\xff\xfe",
+    b"[" * 100_000,
+    {},
+    {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": None},
+    {**a_review(an_object()), "apiVersion": "admission.k8s.io/v1beta1"},
+    {**a_review(an_object()), "kind": "ConversionReview"},
+    without("request", "uid"),
+    without("request", "kind"),
+    without("request", "operation"),
+    without("request", "object", "metadata"),
+    a_review(an_object(), uid=""),
+    a_review({"metadata": "hunter2"}),
+    a_review({"metadata": {"name": "x", "labels": {"a": {"secret": "hunter2"}}}}),
+    a_review({"metadata": {"name": "x", "resourceVersion": "hunter2"}}),
+    a_review(an_object(), namespace=7),
+]
+
+
+@pytest.mark.parametrize("review", BAD, ids=range(len(BAD)))
+def test_what_is_no_review_is_refused_without_a_word_of_it(review: Any) -> None:
+    with pytest.raises(MalformedError) as fault:
+        read(review)
+    assert "hunter2" not in str(fault.value)
+    assert fault.value.__cause__ is None
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.sampled_from(["object", "oldObject", "kind", "userInfo", "name", "operation"]), JSON)
+def test_any_field_may_be_anything_and_nothing_but_a_refusal_follows(where: str, value: Any) -> None:
+    review = a_review(an_object())
+    review["request"][where] = value
+    try:
+        read(review)
+    except MalformedError:
+        return
+
+
+def test_no_fault_is_an_allowance() -> None:
+    assert answer("u", ())["response"] == {"uid": "u", "allowed": True}
+
+
+def test_all_faults_are_in_one_answer_a_sentence_each() -> None:
+    told = answer("u", ("one is wrong", "two is wrong. "))["response"]
+
+    assert not told["allowed"]
+    assert told["status"] == {
+        "status": "Failure",
+        "code": 422,
+        "reason": "Invalid",
+        "message": "one is wrong. two is wrong.",
+    }
+
+
+def test_every_guarded_kind_has_its_entry() -> None:
+    assert {guard.kind for guard in GUARDS.values()} == {SECRET, CONFIG_MAP, THING}

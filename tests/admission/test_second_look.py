@@ -1,0 +1,191 @@
+"""What happens between a dialect's refusal and the answer: a look at the server itself."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.admission.parts import Scene, a_dialect, a_review, an_object, forbidden, on_scene
+from tests.engine.parts import a_namespace
+from tests.kube.scripted import refuses, says
+
+from samara.admission.parts import Parts
+from samara.admission.review import guards_of, read_review
+from samara.admission.second_look import ROUNDS, Judge
+from samara.core.admit import Request
+from samara.core.model import NAMESPACE, SECRET, namespace_ref
+from samara.core.table import Table
+from samara.core.view import View
+from samara.core.want import Rejected, Trial
+from samara.kube.cache import Cache
+from samara.kube.errors import ServerFault
+
+NAMESPACES = "/api/v1/namespaces"
+TRIALS = "/api/v1/namespaces/samara/secrets"
+
+
+async def judged(parts: Parts, sent: Any) -> tuple[str, ...]:
+    review = read_review(json.dumps(a_review(sent)).encode(), guards_of(parts.table), parts.codec)
+    assert review.request is not None
+    assert review.guard is not None
+    judge = Judge(parts.view, parts.client, parts.codec, parts.home)
+    return await judge.faults(review.request, review.guard.dialects)
+
+
+def cached(parts: Parts, *names: str) -> Cache:
+    cache = parts.view
+    assert isinstance(cache, Cache)
+    for name in names:
+        cache.put(a_namespace(name))
+    return cache
+
+
+def exists(scene: Scene, name: str) -> None:
+    scene.cluster.write(f"{NAMESPACES}/{name}", {"metadata": {"name": name}})
+
+
+def reads(scene: Scene) -> list[str]:
+    return [each.path for each in scene.script.seen if each.method == "GET"]
+
+
+def test_what_is_allowed_needs_no_look() -> None:
+    async def deed(scene: Scene) -> None:
+        parts = await scene.parts()
+        cached(parts, "twin")
+        assert await judged(parts, an_object(twin="twin", word="good")) == ()
+        assert scene.script.seen == []
+
+    on_scene(deed)
+
+
+def test_a_cache_that_lags_refuses_nobody() -> None:
+    async def deed(scene: Scene) -> None:
+        exists(scene, "twin")
+        assert await judged(await scene.parts(), an_object(twin="twin")) == ()
+        assert reads(scene) == [f"{NAMESPACES}/twin"]
+
+    on_scene(deed)
+
+
+def test_what_is_not_there_either_is_refused() -> None:
+    async def deed(scene: Scene) -> None:
+        assert await judged(await scene.parts(), an_object(twin="twin")) == ("there is no namespace 'twin'.",)
+        assert reads(scene) == [f"{NAMESPACES}/twin"]
+
+    on_scene(deed)
+
+
+def test_faults_of_all_dialects_come_together_each_once() -> None:
+    async def deed(scene: Scene) -> None:
+        faults = await judged(await scene.parts(), an_object(twin="twin", word="bad good bad worse badly"))
+        assert faults == ("toys.dev/word says 'bad'", "toys.dev/word says 'badly'", "there is no namespace 'twin'.")
+
+    on_scene(deed)
+
+
+def test_where_we_may_watch_and_not_read_the_cache_has_the_last_word() -> None:
+    async def deed(scene: Scene) -> None:
+        scene.cluster.broken = forbidden()
+        parts = await scene.parts()
+        assert await judged(parts, an_object(twin="twin")) == ("there is no namespace 'twin'.",)
+        cached(parts, "other")
+        assert await judged(parts, an_object(twin="other", word="bad")) == ("toys.dev/word says 'bad'",)
+
+    on_scene(deed)
+
+
+def test_a_server_that_cannot_be_asked_is_no_refusal() -> None:
+    async def deed(scene: Scene) -> None:
+        scene.cluster.broken = refuses(500)
+        with pytest.raises(ServerFault):
+            await judged(await scene.parts(), an_object(twin="twin"))
+
+    on_scene(deed)
+
+
+def test_a_list_of_all_shows_what_was_read_live() -> None:
+    def crowded(request: Request, view: View) -> tuple[str, ...]:
+        view.get(namespace_ref("gone")), view.get(namespace_ref("new"))
+        names = sorted(obj.ref.name for obj in view.all(NAMESPACE))
+        assert names == sorted(view.namespaces())
+        return (" ".join(names),)
+
+    async def deed(scene: Scene) -> None:
+        parts = await scene.parts(Table((a_dialect("crowded", crowded, SECRET),)))
+        cached(parts, "gone", "stays")
+        exists(scene, "new")
+        assert await judged(parts, an_object()) == ("new stays",)
+
+    on_scene(deed)
+
+
+def test_what_is_looked_at_only_then_is_read_too_but_not_for_ever() -> None:
+    def endless(request: Request, view: View) -> tuple[str, ...]:
+        number = 0
+        while view.get(namespace_ref(f"n{number}")) is not None:
+            number += 1
+        return (f"n{number} is missing",)
+
+    async def deed(scene: Scene) -> None:
+        for number in range(9):
+            exists(scene, f"n{number}")
+        faults = await judged(await scene.parts(Table((a_dialect("endless", endless, SECRET),))), an_object())
+        assert faults == (f"n{ROUNDS} is missing",)
+
+    on_scene(deed)
+
+
+# trials
+
+
+def test_a_trial_is_performed_and_nothing_is_stored() -> None:
+    async def deed(scene: Scene) -> None:
+        scene.cluster.odd["POST", TRIALS] = says(an_object())
+        assert await judged(await scene.parts(), an_object(**{"try": '{"data":{}}'})) == ()
+        (sent,) = scene.script.seen
+        assert (sent.method, sent.path, sent.query["dryRun"]) == ("POST", TRIALS, "All")
+        assert sent.json["metadata"] == {"generateName": "samara-trial-", "namespace": "samara"}
+
+    on_scene(deed)
+
+
+def test_what_the_server_would_not_take_is_refused_with_its_words_and_without_the_value() -> None:
+    async def deed(scene: Scene) -> None:
+        said = 'data[a b]: Invalid value: "hunter2": not a valid key'
+        scene.cluster.odd["POST", TRIALS] = refuses(422, "Invalid", said)
+        (fault,) = await judged(await scene.parts(), an_object(**{"try": "{}"}))
+        assert "not a valid key" in fault
+        assert "hunter2" not in fault
+        assert len(scene.script.seen) == 1
+
+    on_scene(deed)
+
+
+def test_a_trial_that_failed_long_ago_is_made_again_before_anybody_is_refused() -> None:
+    async def deed(scene: Scene) -> None:
+        parts = await scene.parts()
+        cached(parts).values[Trial(SECRET, b"{}")] = Rejected("quota exceeded")
+        scene.cluster.odd["POST", TRIALS] = says(an_object())
+        assert await judged(parts, an_object(**{"try": "{}"})) == ()
+
+    on_scene(deed)
+
+
+def test_a_trial_that_went_well_before_is_not_made_again() -> None:
+    async def deed(scene: Scene) -> None:
+        parts = await scene.parts()
+        cached(parts).values[Trial(SECRET, b"{}")] = parts.codec.content({})
+        assert await judged(parts, an_object(**{"try": "{}"})) == ()
+        assert scene.script.seen == []
+
+    on_scene(deed)
+
+
+def test_a_trial_without_an_answer_is_no_refusal() -> None:
+    async def deed(scene: Scene) -> None:
+        scene.cluster.broken = refuses(503)
+        with pytest.raises(ServerFault):
+            await judged(await scene.parts(), an_object(**{"try": "{}"}))
+
+    on_scene(deed)

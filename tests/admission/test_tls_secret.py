@@ -1,0 +1,223 @@
+"""The Secret with our certificates: who writes it, who follows it, and what people can do to it."""
+
+from __future__ import annotations
+
+import base64
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.admission.parts import HOME, SECRET_PATH, Scene, held, on_scene
+from tests.kube.scripted import Answer, cuts, refuses, says
+
+from samara.admission.certificates import Material
+from samara.admission.tls_secret import CERT_MANAGER, NAME, TlsSecret, data_of, material_of
+
+NAMES = ("samara-webhook.samara.svc",)
+DAY = timedelta(days=1).total_seconds()
+
+
+async def a_secret(scene: Scene, leads: bool = True, names: tuple[str, ...] = NAMES) -> tuple[TlsSecret, list[Material]]:
+    """One replica's view of the Secret, running, and what its server was given."""
+    taken: list[Material] = []
+    made = TlsSecret(await scene.parts(leads=lambda: leads), names, taken.append, scene.times())
+    scene.start(made)
+    return made, taken
+
+
+def stored(scene: Scene) -> Material | None:
+    found = scene.cluster.objects.get(SECRET_PATH)
+    return None if found is None else material_of(found["data"])
+
+
+def puts(scene: Scene, data: dict[str, Any], **more: Any) -> None:
+    scene.cluster.write(SECRET_PATH, {"metadata": {"name": NAME, "namespace": HOME}, "data": data, **more})
+
+
+def test_the_leader_makes_it_and_every_replica_serves_it() -> None:
+    async def deed(scene: Scene) -> None:
+        standby, followed = await a_secret(scene, leads=False)
+        await scene.turns()
+        assert stored(scene) is None
+        assert standby.waiting == "no certificate yet"
+        leader, taken = await a_secret(scene)
+        await scene.until(lambda: followed and taken)
+        assert followed == taken == [stored(scene)]
+        assert standby.waiting is leader.waiting is None
+        assert standby.bundle == held(scene.cluster, "ca.crt")
+        assert scene.cluster.objects[SECRET_PATH]["type"] == "kubernetes.io/tls"
+
+    on_scene(deed)
+
+
+def test_two_that_both_believe_to_lead_end_with_one() -> None:
+    async def deed(scene: Scene) -> None:
+        _, one = await a_secret(scene)
+        _, two = await a_secret(scene)
+        await scene.until(lambda: one and two and one[-1] == two[-1] == stored(scene))
+        writes = len(scene.cluster.writes)
+        await scene.turns()
+        assert len(scene.cluster.writes) == writes
+
+    on_scene(deed)
+
+
+def test_two_with_different_names_do_not_take_turns() -> None:
+    async def deed(scene: Scene) -> None:
+        _, one = await a_secret(scene, names=("one.svc",))
+        _, two = await a_secret(scene, names=("two.svc",))
+        await scene.until(lambda: len(scene.cluster.writes) >= 2 and one and two and one[-1] == two[-1])
+        await scene.turns()
+        writes = len(scene.cluster.writes)
+        await scene.turns(10)
+        assert len(scene.cluster.writes) == writes
+
+    on_scene(deed)
+
+
+def test_one_that_is_there_is_used_and_not_written() -> None:
+    async def deed(scene: Scene) -> None:
+        await a_secret(scene)
+        await scene.until(lambda: stored(scene))
+        writes = list(scene.cluster.writes)
+        _, taken = await a_secret(scene)
+        await scene.until(lambda: taken)
+        await scene.turns()
+        assert scene.cluster.writes == writes
+
+    on_scene(deed)
+
+
+def test_a_rotation_reaches_those_who_follow() -> None:
+    async def deed(scene: Scene) -> None:
+        _, followed = await a_secret(scene, leads=False)
+        await a_secret(scene)
+        await scene.until(lambda: followed)
+        scene.clock.ahead = 61 * DAY
+        await scene.until(lambda: len(followed) == 2)
+        assert followed[0].serving != followed[1].serving
+        assert followed[0].bundle == followed[1].bundle
+
+    on_scene(deed)
+
+
+def test_a_deleted_one_comes_back_as_it_was() -> None:
+    async def deed(scene: Scene) -> None:
+        await a_secret(scene)
+        await scene.until(lambda: stored(scene))
+        before = stored(scene)
+        scene.cluster.delete(SECRET_PATH)
+        await scene.until(lambda: stored(scene))
+        assert stored(scene) == before
+
+    on_scene(deed)
+
+
+BROKEN: list[dict[str, Any]] = [
+    {},
+    {"tls.crt": "", "tls.key": ""},
+    {"tls.crt": "no base64", "tls.key": "=", "ca.crt": 7, "ca.key": None},
+    {"tls.crt": base64.b64encode(b"no PEM").decode(), "tls.key": base64.b64encode(b"no key").decode()},
+]
+
+
+@pytest.mark.parametrize("data", BROKEN, ids=range(len(BROKEN)))
+def test_a_broken_one_is_replaced_by_what_was_served_before(data: dict[str, Any]) -> None:
+    async def deed(scene: Scene) -> None:
+        _, followed = await a_secret(scene, leads=False)
+        await a_secret(scene)
+        await scene.until(lambda: followed)
+        before = stored(scene)
+        puts(scene, data)
+        await scene.until(lambda: stored(scene) == before)
+        await scene.turns()
+        assert followed == [before]
+
+    on_scene(deed)
+
+
+@pytest.mark.parametrize("data", BROKEN, ids=range(len(BROKEN)))
+def test_a_broken_one_found_at_the_start_is_replaced(data: dict[str, Any]) -> None:
+    async def deed(scene: Scene) -> None:
+        puts(scene, data, type="Opaque")
+        _, taken = await a_secret(scene)
+        await scene.until(lambda: taken)
+        assert taken == [stored(scene)]
+        assert scene.cluster.objects[SECRET_PATH]["type"] == "Opaque"  # the server lets nobody change it
+
+    on_scene(deed)
+
+
+def test_one_that_cannot_be_changed_is_made_anew() -> None:
+    async def deed(scene: Scene) -> None:
+        puts(scene, {}, immutable=True)
+        scene.cluster.odd["PUT", SECRET_PATH] = refuses(422, "Invalid", "field is immutable when `immutable` is set")
+        _, taken = await a_secret(scene)
+        await scene.until(lambda: taken)
+        assert "immutable" not in scene.cluster.objects[SECRET_PATH]
+
+    on_scene(deed)
+
+
+def test_what_cert_manager_keeps_is_served_and_never_written() -> None:
+    async def deed(scene: Scene) -> None:
+        await a_secret(scene)
+        await scene.until(lambda: stored(scene))
+        theirs = stored(scene)
+        assert theirs is not None
+        scene.cluster.delete(SECRET_PATH)
+        data = {key: value for key, value in data_of(theirs).items() if key != "ca.key"}
+        meta = {"name": NAME, "annotations": {CERT_MANAGER: "webhook"}}
+        scene.cluster.write(SECRET_PATH, {"metadata": meta, "data": data})
+        writes = list(scene.cluster.writes)
+        _, taken = await a_secret(scene, names=("another.name",))
+        await scene.until(lambda: taken)
+        await scene.turns()
+        assert scene.cluster.writes == writes
+
+    on_scene(deed)
+
+
+FAULTS: list[Answer] = [refuses(500), refuses(403, "Forbidden"), cuts, says(b"no json"), says({"metadata": 7})]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=range(len(FAULTS)))
+def test_faults_are_survived_and_told(fault: Answer) -> None:
+    async def deed(scene: Scene) -> None:
+        scene.cluster.broken = fault
+        made, taken = await a_secret(scene)
+        await scene.until(lambda: made.waiting != "no certificate yet")
+        assert str(made.waiting).startswith(f"cannot read Secret {HOME}/{NAME}: ")
+        scene.cluster.broken = None
+        await scene.until(lambda: taken)
+        assert made.waiting is None
+
+    on_scene(deed)
+
+
+def test_a_watch_that_is_cut_is_opened_again() -> None:
+    async def deed(scene: Scene) -> None:
+        _, followed = await a_secret(scene, leads=False)
+        await a_secret(scene)
+        await scene.until(lambda: followed)
+        scene.cluster.cut_watches()
+        scene.clock.ahead = 61 * DAY
+        await scene.until(lambda: len(followed) == 2)
+
+    on_scene(deed)
+
+
+def test_no_key_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+
+    async def deed(scene: Scene) -> None:
+        await a_secret(scene)
+        await scene.until(lambda: stored(scene))
+        puts(scene, {"tls.key": "c2VjcmV0"})
+        await scene.turns()
+
+    on_scene(deed)
+    told = " ".join(f"{record.getMessage()} {record.__dict__.get('fields')}" for record in caplog.records)
+    assert "webhook-certificate.written" in told
+    assert "PRIVATE" not in told
+    assert "c2VjcmV0" not in told

@@ -1,0 +1,125 @@
+"""`samara crds`: the definitions that the settings need, and both versions of each alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from tests.cli.program import samara
+
+from samara import crds
+from samara.cli.crds import definitions
+from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
+from samara.dialects.resource_distribution.status import SHOWN, TYPES
+from samara.settings import ResourceDistribution, SecretCopy, Settings
+
+NAME = "resourcedistributions.apps.kruise.io"
+Json = dict[str, Any]
+
+
+def definition() -> Json:
+    found: Json = yaml.safe_load(crds.text(NAME))
+    return found
+
+
+def schemas() -> dict[str, Json]:
+    return {each["name"]: each["schema"]["openAPIV3Schema"] for each in definition()["spec"]["versions"]}
+
+
+def test_what_the_settings_need_is_printed_and_nothing_else() -> None:
+    assert definitions(Settings(dialects={"resource-distribution": ResourceDistribution()})) == [crds.text(NAME)]
+    assert definitions(Settings(dialects={"secret-copy": SecretCopy()})) == []
+
+
+def test_yaml_and_json_print_the_same_definitions(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("dialects: {resource-distribution: {}}")
+    printed = list(yaml.safe_load_all(samara("crds", "--config", file).out))
+    assert printed == samara("crds", "--config", file, "-o", "json").json["items"] == [definition()]
+
+
+def test_settings_without_a_custom_resource_get_a_note_and_no_output(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("dialects: {secret-copy: {}}")
+    done = samara("crds", "--config", file)
+    assert (done.code, done.out) == (0, "")
+    assert "need no custom resource" in done.err
+
+
+def test_a_definition_is_named_by_its_kind_and_defines_it() -> None:
+    made, kind = definition(), RESOURCE_DISTRIBUTION
+    assert made["metadata"]["name"] == f"{kind.plural}.{kind.group}" == NAME
+    assert made["spec"]["names"]["kind"] == kind.name
+    assert made["spec"]["names"]["shortNames"] == ["distributor"]
+    assert made["spec"]["scope"] == "Cluster"
+
+
+def test_every_shipped_definition_is_kept_by_helm_and_has_no_conversion() -> None:
+    for name in crds.shipped():
+        made = yaml.safe_load(crds.text(name))
+        assert made["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+        assert "conversion" not in made["spec"]
+
+
+def test_both_versions_are_served_and_the_newer_is_stored() -> None:
+    versions = {each["name"]: (each["served"], each["storage"]) for each in definition()["spec"]["versions"]}
+    assert versions == {"v1beta1": (True, True), "v1alpha1": (True, False)}
+    assert RESOURCE_DISTRIBUTION.version == "v1beta1"
+
+
+def test_the_versions_differ_in_the_name_of_a_conditions_list_and_in_nothing_else() -> None:
+    beta, alpha = crds.text(NAME).split("    - name: v1alpha1\n")
+    beta = beta.split("    - name: v1beta1\n")[1]
+    assert beta.replace("storage: true", "storage: false").replace("failedNamespaces:", "failedNamespace:") == alpha
+
+
+def test_columns_are_total_succeed_failed_and_age() -> None:
+    for version in definition()["spec"]["versions"]:
+        columns = {each["name"]: each["jsonPath"] for each in version["additionalPrinterColumns"]}
+        assert columns == {
+            "TOTAL": ".status.desired",
+            "SUCCEED": ".status.succeeded",
+            "FAILED": ".status.failed",
+            "AGE": ".metadata.creationTimestamp",
+        }
+        assert version["subresources"] == {"status": {}}
+
+
+def test_the_embedded_resource_keeps_unknown_fields() -> None:
+    for schema in schemas().values():
+        resource = schema["properties"]["spec"]["properties"]["resource"]
+        assert resource["x-kubernetes-preserve-unknown-fields"]
+        assert resource["x-kubernetes-embedded-resource"]
+
+
+def test_numbers_have_the_sizes_of_the_original() -> None:
+    for schema in schemas().values():
+        status = schema["properties"]["status"]["properties"]
+        formats = {name: status[name].get("format") for name in status if status[name]["type"] == "integer"}
+        assert formats == {"desired": "int32", "succeeded": "int32", "failed": "int32", "observedGeneration": "int64"}
+
+
+def test_every_field_is_described_for_kubectl_explain() -> None:
+    for schema in schemas().values():
+        assert list(undescribed(schema, "", top=True)) == []
+
+
+def undescribed(schema: Json, at: str, top: bool = False) -> list[str]:
+    own = [] if top or schema.get("description") else [at]
+    below = [
+        found for name, each in schema.get("properties", {}).items() for found in undescribed(each, f"{at}.{name}")
+    ]
+    items = schema.get("items", {}).get("properties", {})
+    return [
+        each
+        for each in (*own, *below, *(f for name, item in items.items() for f in undescribed(item, f"{at}[].{name}")))
+        if each not in (".apiVersion", ".kind", ".metadata")
+    ]
+
+
+def test_the_texts_say_what_the_program_does() -> None:
+    text = crds.text(NAME)
+    assert f"After the first {SHOWN} the last entry" in text
+    told = schemas()["v1beta1"]["properties"]["status"]["properties"]["conditions"]["description"]
+    assert [told.index(kind) for kind in TYPES] == sorted(told.index(kind) for kind in TYPES)

@@ -1,0 +1,632 @@
+"""The rules of ResourceDistribution against the real server; each name quotes its rule."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.cluster.api import Api, ApiFault
+from tests.cluster.audit import Event
+from tests.cluster.operators import Operator
+from tests.cluster.oracles import words
+from tests.cluster.stage import SECOND, USER, Stage, encoded
+from tests.cluster.waiting import eventually, never
+
+from samara import crds
+from samara.cli.rbac import cluster_rules
+from samara.devcluster import Devcluster
+from samara.settings import ResourceDistribution, Settings
+
+pytestmark = pytest.mark.oracle_off(
+    "O4", reason="it knows the rules of Secret copy only; here each test asserts its own"
+)
+
+Json = dict[str, Any]
+DEFINITION = "resourcedistributions.apps.kruise.io"
+GROUP = "/apis/apps.kruise.io"
+DISTRIBUTIONS = f"{GROUP}/v1beta1/resourcedistributions"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+FROM = "kruise.io/resourcedistribution.resource.from"
+HASHCODE = "kruise.io/resourcedistribution.resource.hashcode"
+SETTLED = 0.5
+SIX = [
+    "GetResourceFailed",
+    "CreateResourceFailed",
+    "UpdateResourceFailed",
+    "DeleteResourceFailed",
+    "ConflictOccurred",
+    "NamespaceNotExists",
+]
+COLLECTED = 60.0
+"""The garbage collector notices a new kind only every half minute."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def definition(cluster: Devcluster) -> Iterator[None]:
+    """The definition, and exactly the rights that `samara rbac` prints for the vocabulary."""
+    api = Api(cluster.url, cluster._credentials.admin_context())
+    cluster.kubectl("apply", "-f", "-", input=crds.text(DEFINITION))
+    cluster.kubectl("wait", "--for=condition=Established", f"crd/{DEFINITION}", "--timeout=30s")
+    rules = cluster_rules(Settings(dialects={"resource-distribution": ResourceDistribution()}))
+    role = {"kind": "ClusterRole", "name": "distribution", "apiGroup": "rbac.authorization.k8s.io"}
+    subjects = [{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"} for user in (USER, SECOND)]
+    api.create(f"{RBAC}/clusterroles", {"metadata": {"name": "distribution"}, "rules": rules})
+    binding = {"metadata": {"name": "distribution"}, "roleRef": role, "subjects": subjects}
+    api.create(f"{RBAC}/clusterrolebindings", binding)
+    yield
+    for path in (f"{RBAC}/clusterrolebindings/distribution", f"{RBAC}/clusterroles/distribution"):
+        api.gone(path)
+    for each in api.items(DISTRIBUTIONS):
+        api.gone(f"{DISTRIBUTIONS}/{each['metadata']['name']}")
+    api.gone(f"{DEFINITIONS}/{DEFINITION}")
+    eventually(lambda: api.find(f"{DEFINITIONS}/{DEFINITION}") is None)
+    api.close()
+
+
+class Distributor:
+    """What the tests do with distributions."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.api = stage.api
+
+    def create(self, name: str, targets: Json, resource: Json | None = None, version: str = "v1beta1") -> Json:
+        self.stage.also_remove(f"{DISTRIBUTIONS}/{name}")
+        body = {
+            "apiVersion": f"apps.kruise.io/{version}",
+            "kind": "ResourceDistribution",
+            "metadata": {"name": name},
+            "spec": {"resource": resource or a_secret(name), "targets": targets},
+        }
+        return self.api.create(f"{GROUP}/{version}/resourcedistributions", body)
+
+    def change(self, name: str, targets: Json | None = None, resource: Json | None = None) -> Json:
+        """Replaces what is given, whole: a merge patch would keep what is left out."""
+        found = self.get(name)
+        found["spec"].update({"targets": targets} if targets is not None else {})
+        found["spec"].update({"resource": resource} if resource is not None else {})
+        return self.api.replace(f"{DISTRIBUTIONS}/{name}", found)
+
+    def get(self, name: str, version: str = "v1beta1") -> Json:
+        return self.api.get(f"{GROUP}/{version}/resourcedistributions/{name}")
+
+    def delete(self, name: str, policy: str = "Background") -> None:
+        self.api.delete(f"{DISTRIBUTIONS}/{name}", {"propagationPolicy": policy})
+
+    def copy(self, namespace: str, name: str, plural: str = "secrets") -> Json | None:
+        return self.api.find(f"/api/v1/namespaces/{namespace}/{plural}/{name}")
+
+    def until(self, name: str, *namespaces: str, plural: str = "secrets") -> None:
+        """Waits until the copies there are what the distribution says now."""
+        code = hashcode(self.get(name)["spec"]["resource"])
+
+        def right(namespace: str) -> bool:
+            have = self.copy(namespace, name, plural)
+            return have is not None and words(have).get(HASHCODE) == code
+
+        eventually(lambda: all(map(right, namespaces)))
+
+    def until_gone(self, name: str, *namespaces: str, deadline: float = 20.0) -> None:
+        eventually(lambda: not any(self.copy(each, name) for each in namespaces), deadline)
+
+    def status(self, name: str) -> Json:
+        found: Json = self.get(name).get("status") or {}
+        return found
+
+    def counts(self, name: str) -> tuple[int, int, int]:
+        status = self.status(name)
+        return status.get("desired", -1), status.get("succeeded", -1), status.get("failed", -1)
+
+    def until_counted(self, name: str, desired: int, succeeded: int) -> None:
+        eventually(lambda: self.counts(name) == (desired, succeeded, desired - succeeded))
+
+    def condition(self, name: str, kind: str) -> Json:
+        found = [each for each in self.status(name).get("conditions", ()) if each["type"] == kind]
+        return found[0] if found else {}
+
+    def until_condition(self, name: str, kind: str, reason: str, namespaces: list[str] | None = None) -> None:
+        def told() -> bool:
+            found = self.condition(name, kind)
+            return (found.get("status"), found.get("reason"), found.get("failedNamespaces")) == (
+                "True",
+                reason,
+                namespaces,
+            )
+
+        eventually(told)
+
+    def reports(self, mark: int = 0) -> list[Event]:
+        """The status writes of the operator."""
+        return [each for each in self.stage.audit.since(mark) if each.ours and each.resource == "resourcedistributions"]
+
+    def writes(self, mark: int = 0) -> list[Event]:
+        """All writes of the operator, whatever their kind, but for Events and dry runs."""
+        ours = [each for each in self.stage.audit.since(mark) if each.ours and each.mutating and not each.dry_run]
+        return [each for each in ours if each.resource not in ("events", "leases")]
+
+
+@pytest.fixture
+def distributor(stage: Stage) -> Distributor:
+    return Distributor(stage)
+
+
+def a_secret(name: str = "db", **changes: Any) -> Json:
+    meta = {"name": name, **changes.pop("metadata", {})}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": {"key": "one"}, **changes}
+
+
+def a_map(name: str, **changes: Any) -> Json:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": "one"}, **changes}
+
+
+def listed(*names: str) -> Json:
+    return {"list": [{"name": name} for name in names]}
+
+
+def included(*names: str) -> Json:
+    return {"includedNamespaces": listed(*names)}
+
+
+def hashcode(resource: Json) -> str:
+    """The specification's own words, apart from the product's: the bytes in which the server writes the resource."""
+    text = json.dumps(resource, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    for char in "<>&":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def serve(stage: Stage, **more: Any) -> Operator:
+    return stage.operator(config={"dialects": {"resource-distribution": {}}, **more})
+
+
+def labelled(stage: Stage, name: str, **labels: str | None) -> None:
+    stage.api.patch(f"/api/v1/namespaces/{name}", {"metadata": {"labels": labels}})
+
+
+# Targets
+
+
+def test_targets_are_the_union_of_all_included_and_selected_minus_excluded(
+    stage: Stage, distributor: Distributor
+) -> None:
+    stage.namespace("a", "b", "c", "d")
+    labelled(stage, "c", team="red")
+    labelled(stage, "d", team="red")
+    selector = {"matchExpressions": [{"key": "team", "operator": "In", "values": ["red"]}]}
+    targets = {**included("a", "b"), "namespaceLabelSelector": selector, "excludedNamespaces": listed("b", "d")}
+    distributor.create("db", targets)
+    serve(stage)
+    distributor.until("db", "a", "c")
+    distributor.until_counted("db", 2, 2)
+    assert [distributor.copy(each, "db") for each in ("b", "d", "default")] == [None] * 3
+
+
+def test_all_namespaces_and_selectors_spare_kube_namespaces_and_a_name_serves_them(
+    stage: Stage, distributor: Distributor
+) -> None:
+    stage.namespace("a")
+    distributor.create("db", {"allNamespaces": True})
+    distributor.create("named", {"allNamespaces": True, **included("kube-system")})
+    selector = {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "Exists"}]}
+    distributor.create("chosen", {"namespaceLabelSelector": selector})
+    serve(stage)
+    for name in ("db", "named", "chosen"):
+        distributor.until(name, "a", "admin", "default")
+    distributor.until("named", "kube-system")
+    distributor.until_counted("db", 3, 3)
+    distributor.until_counted("chosen", 3, 3)
+    distributor.until_counted("named", 4, 4)
+    for namespace in ("kube-system", "kube-public", "kube-node-lease"):
+        assert distributor.copy(namespace, "db") is None
+        assert distributor.copy(namespace, "chosen") is None
+
+
+@pytest.mark.parametrize("targets", [{}, {"namespaceLabelSelector": {}}, {"allNamespaces": False}])
+def test_empty_targets_and_an_empty_selector_select_nothing_and_are_valid(
+    stage: Stage, distributor: Distributor, targets: Json
+) -> None:
+    stage.namespace("a")
+    distributor.create("db", targets)
+    serve(stage)
+    distributor.until_counted("db", 0, 0)
+    assert distributor.copy("a", "db") is None
+    assert {each["status"] for each in distributor.status("db")["conditions"]} == {"False"}
+
+
+def test_a_new_namespace_gets_its_copy_and_a_missing_one_is_told_and_healed(
+    stage: Stage, distributor: Distributor
+) -> None:
+    distributor.create("all", {"allNamespaces": True})
+    distributor.create("db", included("default", "later"))
+    serve(stage)
+    distributor.until("all", "default")
+    distributor.until_condition("db", "NamespaceNotExists", "NoNamespace", ["later"])
+    distributor.until_counted("db", 2, 1)
+    stage.namespace("later")
+    distributor.until("all", "later")
+    distributor.until("db", "later")
+    distributor.until_counted("db", 2, 2)
+    assert distributor.condition("db", "NamespaceNotExists")["status"] == "False"
+
+
+def test_a_namespace_is_served_while_its_labels_match(stage: Stage, distributor: Distributor) -> None:
+    stage.namespace("a")
+    distributor.create("db", {"namespaceLabelSelector": {"matchLabels": {"team": "red"}}})
+    serve(stage)
+    labelled(stage, "a", team="red")
+    distributor.until("db", "a")
+    labelled(stage, "a", team=None)
+    distributor.until_gone("db", "a")
+    distributor.until_counted("db", 0, 0)
+
+
+# Copies
+
+
+def test_a_copy_carries_the_controller_reference_and_the_two_annotations(
+    stage: Stage, distributor: Distributor
+) -> None:
+    stage.namespace("a")
+    meta = {"namespace": "elsewhere", "labels": {"team": "red"}, "annotations": {"note": "<&> é"}}
+    made = distributor.create("db", included("a"), a_secret(metadata=meta))
+    serve(stage)
+    distributor.until("db", "a")
+    have = distributor.copy("a", "db") or {}
+    assert have["metadata"]["ownerReferences"] == [
+        {
+            "apiVersion": "apps.kruise.io/v1beta1",
+            "kind": "ResourceDistribution",
+            "name": "db",
+            "uid": made["metadata"]["uid"],
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+    ]
+    assert (words(have)[FROM], words(have)["note"], words(have, "labels")) == ("db", "<&> é", {"team": "red"})
+    assert (have["type"], have["data"]) == ("Opaque", encoded({"key": "one"}))
+
+
+def test_the_hashcode_is_the_sha_256_of_the_bytes_in_which_the_server_writes_the_resource(
+    stage: Stage, distributor: Distributor
+) -> None:
+    stage.namespace("a")
+    distributor.create("db", included("a"), a_secret(stringData={"k": "<a href='x'>é & \u2028 \"q\"\n</a>"}))
+    serve(stage)
+    have = eventually(lambda: distributor.copy("a", "db"))
+    raw = stage.cluster.kubectl("get", "--raw", f"{DISTRIBUTIONS}/db")
+    written = re.search(r'"resource":(\{.*\}),"targets":', raw)
+    assert written is not None
+    assert words(have)[HASHCODE] == hashlib.sha256(written[1].encode()).hexdigest()
+
+
+@pytest.mark.parametrize("edit", [{"data": encoded({"key": "two"})}, {"metadata": {"annotations": {FROM: None}}}])
+def test_an_edited_copy_is_put_back_by_one_request(stage: Stage, distributor: Distributor, edit: Json) -> None:
+    stage.namespace("a")
+    distributor.create("db", included("a"))
+    serve(stage)
+    distributor.until("db", "a")
+    mark = stage.audit.mark()
+    stage.api.patch(stage.path("a", "db"), edit)
+    eventually(lambda: stage.audit.writes(mark))
+    have = distributor.copy("a", "db") or {}
+    assert (have["data"], words(have)[FROM]) == (encoded({"key": "one"}), "db")
+    assert [each.verb for each in stage.audit.writes(mark)] == ["update"]
+
+
+def test_a_deleted_copy_is_put_back(stage: Stage, distributor: Distributor) -> None:
+    stage.namespace("a")
+    distributor.create("db", included("a"))
+    serve(stage)
+    distributor.until("db", "a")
+    stage.api.delete(stage.path("a", "db"))
+    distributor.until("db", "a")
+
+
+def test_label_and_annotation_changes_reach_existing_copies_and_dropped_ones_leave(
+    stage: Stage, distributor: Distributor
+) -> None:
+    stage.namespace("a")
+    meta = {"labels": {"old": "1", "both": "1"}, "annotations": {"gone": "1"}}
+    distributor.create("db", included("a"), a_secret(metadata=meta))
+    serve(stage)
+    distributor.until("db", "a")
+    stage.api.patch(stage.path("a", "db"), {"metadata": {"labels": {"theirs": "1"}}})
+    distributor.change("db", resource=a_secret(metadata={"labels": {"new": "1", "both": "2"}}))
+    distributor.until("db", "a")
+    have = distributor.copy("a", "db") or {}
+    assert words(have, "labels") == {"new": "1", "both": "2", "theirs": "1"}
+    assert set(words(have)) == {FROM, HASHCODE}
+
+
+def test_a_changed_secret_type_recreates(stage: Stage, distributor: Distributor) -> None:
+    stage.namespace("a")
+    distributor.create("db", included("a"), a_secret(stringData={"username": "u", "password": "p"}))
+    serve(stage)
+    distributor.until("db", "a")
+    mark, before = stage.audit.mark(), (distributor.copy("a", "db") or {})["metadata"]["uid"]
+    new = a_secret(stringData={"username": "u", "password": "p"}, type="kubernetes.io/basic-auth")
+    distributor.change("db", resource=new)
+    distributor.until("db", "a")
+    have = distributor.copy("a", "db") or {}
+    assert (have["type"], have["metadata"]["uid"] == before) == ("kubernetes.io/basic-auth", False)
+    assert [each.verb for each in stage.audit.writes(mark)] == ["delete", "create"]
+    distributor.until_counted("db", 1, 1)
+
+
+def test_string_data_and_an_omitted_type_cause_no_write_on_a_pass_at_rest_or_at_a_restart(
+    stage: Stage, distributor: Distributor
+) -> None:
+    stage.namespace("a", "b")
+    distributor.create("db", included("a", "b"))
+    distributor.create("settings-0", included("a", "b"), a_map("settings-0"))
+    first = serve(stage, resync="1s")
+    distributor.until("db", "a", "b")
+    distributor.until("settings-0", "a", "b", plural="configmaps")
+    distributor.until_counted("db", 2, 2)
+    distributor.until_counted("settings-0", 2, 2)
+    mark = stage.audit.mark()
+    never(lambda: distributor.writes(mark), 3.0)
+    first.stop()
+    serve(stage)
+    never(lambda: distributor.writes(mark), 1.0)
+
+
+def test_an_immutable_config_map_is_recreated_when_its_data_change(stage: Stage, distributor: Distributor) -> None:
+    stage.namespace("a")
+    distributor.create("settings-1", included("a"), a_map("settings-1", immutable=True))
+    serve(stage)
+    distributor.until("settings-1", "a", plural="configmaps")
+    distributor.change("settings-1", resource=a_map("settings-1", immutable=True, data={"key": "two"}))
+    distributor.until("settings-1", "a", plural="configmaps")
+    have = distributor.copy("a", "settings-1", "configmaps") or {}
+    assert (have["data"], have["immutable"]) == ({"key": "two"}, True)
+
+
+def test_a_config_map_of_nearly_a_mebibyte_is_distributed(stage: Stage, distributor: Distributor) -> None:
+    stage.namespace("a", "b")
+    large = {"text": "x" * (512 * 1024), "more": "é<&>\n" * (50 * 1024)}
+    binary = {"raw": base64.b64encode(bytes(range(256)) * 512).decode()}
+    distributor.create("large", included("a", "b"), a_map("large", data=large, binaryData=binary))
+    serve(stage)
+    distributor.until("large", "a", "b", plural="configmaps")
+    have = distributor.copy("a", "large", "configmaps") or {}
+    assert (have["data"], have["binaryData"]) == (large, binary)
+    distributor.until_counted("large", 2, 2)
+    mark = stage.audit.mark()
+    never(lambda: distributor.writes(mark), SETTLED)
+
+
+# Conflicts
+
+
+@pytest.mark.parametrize("data", [{"key": "one"}, {"mine": "1"}])
+def test_what_is_there_and_not_ours_is_untouched_also_if_identical_and_healed_at_once_when_it_goes(
+    stage: Stage, distributor: Distributor, data: dict[str, str]
+) -> None:
+    stage.namespace("a", "b")
+    theirs = stage.foreign("a", "db", data)
+    distributor.create("db", included("a", "b"))
+    serve(stage)
+    distributor.until_condition("db", "ConflictOccurred", "Conflict", ["a"])
+    distributor.until_counted("db", 2, 1)
+    have = distributor.copy("a", "db") or {}
+    assert have["metadata"]["resourceVersion"] == theirs["metadata"]["resourceVersion"]
+    stage.api.delete(stage.path("a", "db"))
+    distributor.until("db", "a")
+    distributor.until_counted("db", 2, 2)
+    assert distributor.condition("db", "ConflictOccurred")["status"] == "False"
+
+
+def test_a_pasted_copy_without_the_owner_reference_is_a_conflict(stage: Stage, distributor: Distributor) -> None:
+    stage.namespace("a")
+    stage.foreign("a", "db", metadata={"annotations": {FROM: "db", HASHCODE: "0"}})
+    distributor.create("db", included("a"))
+    serve(stage)
+    distributor.until_condition("db", "ConflictOccurred", "Conflict", ["a"])
+    assert stage.data("a", "db") == {"mine": "1"}
+
+
+# Narrowing and deletion
+
+
+def test_narrowed_targets_delete_the_dropped_copies_by_uid_and_version(stage: Stage, distributor: Distributor) -> None:
+    stage.namespace("a", "b")
+    distributor.create("db", included("a", "b"))
+    serve(stage)
+    distributor.until("db", "a", "b")
+    mark = stage.audit.mark()
+    distributor.change("db", included("a"))
+    distributor.until_gone("db", "b")
+    distributor.until_counted("db", 1, 1)
+    (delete,) = stage.audit.writes(mark)
+    assert set(delete.request["preconditions"]) == {"uid", "resourceVersion"}
+
+
+def test_while_the_brake_holds_removals_the_status_says_held(stage: Stage, distributor: Distributor) -> None:
+    names = [f"n{number}" for number in range(8)]
+    stage.namespace(*names)
+    distributor.create("db", included(*names))
+    serve(stage)
+    distributor.until("db", *names)
+    distributor.change("db", included("n0"))
+    distributor.until_condition("db", "DeleteResourceFailed", "Held", names[1:])
+    assert all(distributor.copy(name, "db") for name in names)
+    distributor.change("db", included(*names))
+    eventually(lambda: distributor.condition("db", "DeleteResourceFailed").get("status") == "False")
+    distributor.until_counted("db", 8, 8)
+
+
+def test_a_deleted_distribution_leaves_its_copies_to_the_garbage_collector_and_we_delete_none(
+    stage: Stage, distributor: Distributor
+) -> None:
+    stage.namespace("a", "b")
+    distributor.create("db", included("a", "b"))
+    serve(stage)
+    distributor.until("db", "a", "b")
+    mark = stage.audit.mark()
+    distributor.delete("db")
+    distributor.until_gone("db", "a", "b", deadline=COLLECTED)
+    assert stage.audit.writes(mark) == []
+
+
+def test_copies_orphaned_by_cascade_orphan_stay(stage: Stage, distributor: Distributor) -> None:
+    stage.namespace("a", "b")
+    distributor.create("db", included("a", "b"))
+    serve(stage)
+    distributor.until("db", "a", "b")
+    distributor.delete("db", "Orphan")
+    eventually(lambda: stage.api.find(f"{DISTRIBUTIONS}/db") is None, COLLECTED)
+    mark = stage.audit.mark()
+    never(lambda: stage.audit.writes(mark), 1.0)
+    for namespace in "ab":
+        assert (
+            "ownerReferences"
+            not in (distributor.copy(namespace, "db") or {"metadata": {"ownerReferences": 1}})["metadata"]
+        )
+
+
+# What cannot be served
+
+
+@pytest.mark.parametrize(
+    ("resource", "reason"),
+    [
+        ({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "db"}}, "Refused"),
+        ({"apiVersion": "v2", "kind": "Secret", "metadata": {"name": "db"}}, "Refused"),
+        (a_secret(data={"key": "not base64!"}), "Invalid"),
+    ],
+)
+def test_a_resource_that_cannot_be_served_is_told_and_changes_nothing(
+    stage: Stage, distributor: Distributor, resource: Json, reason: str
+) -> None:
+    stage.namespace("a", "b")
+    distributor.create("db", included("a"))
+    serve(stage)
+    distributor.until("db", "a")
+    mark = stage.audit.mark()
+    distributor.change("db", included("b"), resource)
+    distributor.until_condition("db", "GetResourceFailed", reason)
+    assert stage.audit.writes(mark) == []
+    assert distributor.copy("a", "db") is not None
+    event = eventually(lambda: stage.events("default", reason, "db"))[0]
+    assert "spec.resource" in event["message"]
+    distributor.change("db", included("b"), a_secret())
+    distributor.until("db", "b")
+    distributor.until_gone("db", "a")
+    distributor.until_counted("db", 1, 1)
+
+
+def test_what_a_namespace_refuses_is_a_failed_create_and_is_made_when_it_may(
+    stage: Stage, distributor: Distributor
+) -> None:
+    stage.namespace("a", "b")
+    quota = {"metadata": {"name": "none"}, "spec": {"hard": {"count/secrets": "0"}}}
+    stage.api.create("/api/v1/namespaces/a/resourcequotas", quota)
+    eventually(lambda: stage.api.get("/api/v1/namespaces/a/resourcequotas/none").get("status", {}).get("hard"))
+    distributor.create("db", included("a", "b"))
+    serve(stage)
+    distributor.until_condition("db", "CreateResourceFailed", "Refused", ["a"])
+    distributor.until_counted("db", 2, 1)
+    stage.api.delete("/api/v1/namespaces/a/resourcequotas/none")
+    distributor.until("db", "a")
+    distributor.until_counted("db", 2, 2)
+
+
+# Status
+
+
+def test_the_status_has_exact_counts_the_generation_and_all_six_conditions_in_their_order(
+    stage: Stage, distributor: Distributor
+) -> None:
+    stage.namespace("a", "b")
+    distributor.create("db", included("a", "b"))
+    serve(stage)
+    distributor.until_counted("db", 2, 2)
+    status = distributor.status("db")
+    assert status["observedGeneration"] == distributor.get("db")["metadata"]["generation"]
+    assert [each["type"] for each in status["conditions"]] == SIX
+    for each in status["conditions"]:
+        assert set(each) == {"type", "status", "reason", "lastTransitionTime"}
+        assert (each["status"], each["reason"]) == ("False", "Succeeded")
+    before = {each["type"]: each["lastTransitionTime"] for each in status["conditions"]}
+    distributor.change("db", included("a", "b"), a_secret(stringData={"key": "two"}))
+    eventually(lambda: distributor.status("db")["observedGeneration"] == 2)
+    assert {each["type"]: each["lastTransitionTime"] for each in distributor.status("db")["conditions"]} == before
+
+
+def test_the_status_is_written_once_per_settled_change(stage: Stage, distributor: Distributor) -> None:
+    stage.namespace("a", "b")
+    distributor.create("db", included("a", "b"))
+    serve(stage)
+    distributor.until_counted("db", 2, 2)
+    mark = stage.audit.mark()
+    distributor.change("db", resource=a_secret(stringData={"key": "two"}))
+    eventually(lambda: distributor.status("db")["observedGeneration"] == 2)
+    distributor.until("db", "a", "b")
+    never(lambda: len(distributor.reports(mark)) > 1, 2.0)
+    stage.annotate(f"{DISTRIBUTIONS}/db", {"note": "nothing that travels"})
+    stage.api.patch(stage.path("a", "db"), {"metadata": {"labels": {"theirs": "1"}}})
+    never(lambda: len(distributor.reports(mark)) > 1, SETTLED)
+
+
+# The definition
+
+
+def test_kubectl_explains_every_field(stage: Stage) -> None:
+    def explained(path: str, version: str = "v1beta1") -> str:
+        told = stage.cluster.kubectl("explain", path, f"--api-version=apps.kruise.io/{version}")
+        return " ".join(told.split())
+
+    assert "copies one object into many namespaces" in eventually(lambda: explained("distributor"))
+    assert "selects nothing" in explained("distributor.spec.targets.namespaceLabelSelector")
+    assert "complete object that is copied" in explained("distributor.spec.resource")
+    assert "how many more there are" in explained("distributor.status.conditions.failedNamespaces")
+    assert "how many more there are" in explained("distributor.status.conditions.failedNamespace", "v1alpha1")
+
+
+def test_the_columns_are_total_succeed_failed_and_age(stage: Stage, distributor: Distributor) -> None:
+    stage.namespace("a")
+    distributor.create("db", included("a", "zz"))
+    serve(stage)
+    distributor.until_counted("db", 2, 1)
+    head, line = stage.cluster.kubectl("get", "distributor").strip().splitlines()
+    assert head.split() == ["NAME", "TOTAL", "SUCCEED", "FAILED", "AGE"]
+    assert line.split()[:4] == ["db", "2", "1", "1"]
+
+
+def test_both_versions_can_be_written_and_read(stage: Stage, distributor: Distributor) -> None:
+    stage.namespace("a")
+    distributor.create("db", included("a", "zz"), version="v1alpha1")
+    serve(stage)
+    distributor.until("db", "a")
+    distributor.until_counted("db", 2, 1)
+    alpha, beta = distributor.get("db", "v1alpha1"), distributor.get("db")
+    assert (alpha["spec"], alpha["metadata"]["uid"]) == (beta["spec"], beta["metadata"]["uid"])
+    plain = [(each["type"], each["status"]) for each in beta["status"]["conditions"]]
+    assert [(each["type"], each["status"]) for each in alpha["status"]["conditions"]] == plain
+    # Without the conversion webhook the list of namespaces has a name in the stored version only.
+    assert beta["status"]["conditions"][-1]["failedNamespaces"] == ["zz"]
+    assert not [each for each in alpha["status"]["conditions"] if set(each) & {"failedNamespace", "failedNamespaces"}]
+
+
+def test_a_resource_without_kind_or_targets_is_refused_by_the_definition_itself(
+    stage: Stage, distributor: Distributor
+) -> None:
+    with pytest.raises(ApiFault, match=r"spec\.resource"):
+        distributor.create("db", {}, {"apiVersion": "v1", "metadata": {"name": "db"}})
+    with pytest.raises(ApiFault, match=r"spec\.targets"):
+        stage.api.create(
+            DISTRIBUTIONS,
+            {
+                "apiVersion": "apps.kruise.io/v1beta1",
+                "kind": "ResourceDistribution",
+                "metadata": {"name": "db"},
+                "spec": {"resource": a_secret()},
+            },
+        )
