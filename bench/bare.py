@@ -35,8 +35,8 @@ class Bare:
         self._session = session
         self._base = URL(server)
 
-    async def send(self, method: str, path: str, body: bytes | None = None) -> bytes:
-        headers = {"Content-Type": JSON} if body else {}
+    async def send(self, method: str, path: str, body: bytes | None = None, form: str = JSON) -> bytes:
+        headers = {"Content-Type": form} if body else {}
         url = self._base.joinpath(path.lstrip("/"), encoded=True)
         async with self._session.request(method, url, data=body, headers=headers) as response:
             answer = await response.read()

@@ -55,11 +55,12 @@ class Who(NamedTuple):
 
     user: str
     name: str
+    resource: str = "secrets"
 
 
 def fan_out(entries: Sequence[Entry], cause: Who, effect: Who, cpu: Cpu) -> Burst:
     """From the answer to the one write that causes it to the answer to the last write of a copy."""
-    start = min(written(by(entries, cause.user), cause.name).values())
+    start = min(written(by(entries, cause.user), cause.name, cause.resource).values())
     mine = by(entries, effect.user)
     copies = written(mine, effect.name)
     return Burst(len(copies), max(copies.values()) - start, count(mine), cpu.per(len(copies)))

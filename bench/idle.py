@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from bench.audit import Counts, by, count, created, first_writes
 from bench.figures import delays
 from bench.lab import ADMIN, CONTROLLER, Lab, say
-from bench.secrets import Source
+from bench.secrets import Source, source_of
 from bench.turns import fan
 
 BREATH = 0.05
@@ -48,7 +48,7 @@ class Calm:
 
 
 async def stay_calm(lab: Lab) -> Calm:
-    calm, source = Calm(), Source(lab.options, "first")
+    calm, source = Calm(), source_of(lab.options, "first")
     with lab.running() as controller:
         calm.ready = await lab.up(controller)
         await lab.settled()

@@ -17,6 +17,7 @@ from bench.controller import Controller
 from bench.figures import Cpu
 from bench.options import Options
 from bench.secrets import Source
+from samara import crds
 from samara.devcluster import Devcluster, DevclusterOptions
 from samara.devcluster.cluster import APISERVER, ETCD
 
@@ -76,8 +77,7 @@ class Lab:
         await self.admin.send("POST", "/api/v1/namespaces", encode({"metadata": {"name": name}}))
 
     async def write(self, source: Source) -> None:
-        method, path = ("PUT", source.path) if source.edition else ("POST", source.folder)
-        await self.admin.send(method, path, source.body())
+        await self.admin.send(*source.request())
 
     async def verify(self, source: Source) -> None:
         """Every namespace has the copy with the content of the source, or the figures mean nothing."""
@@ -167,6 +167,9 @@ async def lab(options: Options, namespaces: int) -> AsyncIterator[Lab]:
         async with bare(users[0], ADMIN) as admin, bare(users[1], BARE) as loop:
             made = Lab(options, cluster, log, admin, loop, users[2])
             await made.make_namespace(options.home)
+            if options.vocabulary == "resource-distribution":
+                cluster.kubectl("apply", "--filename=-", input="---\n".join(map(crds.text, crds.shipped())))
+                cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
             await made.grow(namespaces)
             yield made
         log.close()

@@ -12,7 +12,7 @@ from bench.bare import spread
 from bench.controller import Controller
 from bench.lab import CONTROLLER, WORKERS, Lab, say
 from bench.options import SOURCES
-from bench.secrets import Source, unrelated
+from bench.secrets import Source, source_of, unrelated
 from bench.turns import fan
 
 
@@ -43,7 +43,7 @@ class Memory:
 
 async def weigh(lab: Lab) -> Memory:
     memory = Memory(len(lab.namespaces), unrelated=lab.options.unrelated)
-    source = Source(lab.options, "first")
+    source = source_of(lab.options, "first")
     with lab.running() as controller:
         memory.ready = await lab.up(controller)
         await lab.settled()
@@ -105,7 +105,7 @@ class Large:
 
 async def enlarge(lab: Lab) -> Large:
     large = Large(len(lab.namespaces), SOURCES)
-    sources = [Source(lab.options, f"large-{number}") for number in range(SOURCES)]
+    sources = [source_of(lab.options, f"large-{number}") for number in range(SOURCES)]
     await _fill(lab, large, sources)
     say(f"{large.copies} copies in {large.seconds:.0f} s, peak {large.filled:.1f} MB")
     await _start(lab, large)

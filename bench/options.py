@@ -13,12 +13,19 @@ METRICS = "http://127.0.0.1:{port}/metrics"
 FULL = 10_000
 SMALL = 1_000
 """Namespaces at which memory and the time to ready are judged."""
+ASKS: dict[str, dict[str, str]] = {
+    "secret-copy": {"secret-copy/namespaces": ""},
+    "sync-to": {"openkruise.io/sync-to": "cluster"},
+    "resource-distribution": {},
+}
+"""The annotations that make a Secret a source."""
 SOURCES = 10
 """Of the large run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
+    vocabulary: str
     namespaces: int
     only: frozenset[str]
     controller: str
@@ -47,6 +54,7 @@ def parse(arguments: list[str] | None = None) -> Options:
     chosen = frozenset(given.only.split(",")) if given.only else _usual(given.full or given.copies)
     ours = given.controller == OURS
     return Options(
+        given.vocabulary,
         namespaces,
         chosen,
         given.controller,
@@ -58,7 +66,7 @@ def parse(arguments: list[str] | None = None) -> Options:
         given.fresh,
         given.small,
         given.source_namespace,
-        dict(given.source_annotation or [("secret-copy/namespaces", "")]),
+        dict(given.source_annotation) if given.source_annotation else ASKS[given.vocabulary],
         dict(given.source_label),
         given.ready_url,
         given.synced_url if given.synced_url is not None else SYNCED * ours,
@@ -88,6 +96,7 @@ def _phases(text: str) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     add = parser.add_argument
+    add("--vocabulary", choices=sorted(ASKS), default="secret-copy", help="which of ours is measured")
     add("--namespaces", type=int, metavar="N", help=f"how many the fan-outs go to (default {SMALL}, {FULL} if --full)")
     add("--full", action="store_true", help=f"{FULL} namespaces, and the large run too")
     add("--only", type=_phases, metavar="PHASES", help=f"some of {','.join(PHASES)}")

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bench.bare import encode
+from bench.bare import JSON, encode
 from bench.options import Options
 
 KIB = 1024
+MERGE = "application/merge-patch+json"
+DISTRIBUTIONS = "resourcedistributions"
 
 
 def content(seed: str, size: int = KIB) -> dict[str, str]:
@@ -36,17 +38,17 @@ class Source:
     name: str
     edition: int = 0
 
-    @property
-    def folder(self) -> str:
-        return folder(self.options.home)
-
-    @property
-    def path(self) -> str:
-        return f"{self.folder}/{self.name}"
+    resource = "secrets"
 
     @property
     def data(self) -> dict[str, str]:
         return content(f"{self.name} {self.edition}")
+
+    def request(self) -> tuple[str, str, bytes, str]:
+        """Method, path, body and its form of the write that makes this edition."""
+        where = folder(self.options.home)
+        method, path = ("PUT", f"{where}/{self.name}") if self.edition else ("POST", where)
+        return method, path, self.body(), JSON
 
     def body(self) -> bytes:
         words = {"labels": self.options.labels, "annotations": self.options.annotations}
@@ -54,6 +56,30 @@ class Source:
 
     def changed(self) -> Source:
         return replace(self, edition=self.edition + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution(Source):
+    """The same by a custom resource that holds the Secret."""
+
+    resource = DISTRIBUTIONS
+
+    def request(self) -> tuple[str, str, bytes, str]:
+        where = f"/apis/apps.kruise.io/v1beta1/{DISTRIBUTIONS}"
+        if self.edition:
+            return "PATCH", f"{where}/{self.name}", encode({"spec": {"resource": {"data": self.data}}}), MERGE
+        return "POST", where, self.body(), JSON
+
+    def body(self) -> bytes:
+        held = secret("", self.name, self.data)
+        spec = {"resource": held, "targets": {"allNamespaces": True}}
+        kind = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "ResourceDistribution"}
+        return encode({**kind, "metadata": {"name": self.name}, "spec": spec})
+
+
+def source_of(options: Options, name: str) -> Source:
+    """A source of the vocabulary that is measured."""
+    return Distribution(options, name) if options.vocabulary == "resource-distribution" else Source(options, name)
 
 
 def like_a_copy(namespace: str, name: str, data: dict[str, str], version: str = "") -> bytes:

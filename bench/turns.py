@@ -9,7 +9,7 @@ from bench.baseline import Baseline
 from bench.controller import Controller
 from bench.figures import Burst, Who, fan_out, ratios
 from bench.lab import ADMIN, CONTROLLER, Lab, say
-from bench.secrets import Source
+from bench.secrets import Source, source_of
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ async def take_turns(lab: Lab) -> Turns:
     await turns.baseline.choose(lab)
     await turns.baseline.again(lab)
     for number in range(1, lab.options.rounds + 1):
-        await _turn(lab, turns, Source(lab.options, f"turn-{number}"))
+        await _turn(lab, turns, source_of(lab.options, f"turn-{number}"))
         await turns.baseline.again(lab)
     return turns
 
@@ -64,7 +64,7 @@ async def fan(lab: Lab, controller: Controller, source: Source) -> Burst:
     await lab.settled()
     await lab.verify(source)
     controller.check()
-    return fan_out(lab.log.since(mark), Who(ADMIN, source.name), Who(CONTROLLER, source.name), used)
+    return fan_out(lab.log.since(mark), Who(ADMIN, source.name, source.resource), Who(CONTROLLER, source.name), used)
 
 
 def _shown(burst: Burst) -> str:

@@ -85,8 +85,15 @@ def assert_placed(world: World, write: Create | Update | Recreate) -> None:
 
 
 def is_ours(world: World, write: Write, have: Object) -> bool:
+    if world.table[write.key.dialect].by_owner:
+        return names(have, world.objects[write.key.source])
     marked = world.table[write.key.dialect].origin(have, world) == write.key.source
     return marked or (have.made and RELEASED not in have.annotations)
+
+
+def names(have: Object, source: Object) -> bool:
+    """True where an owner reference names this very source."""
+    return source.uid in [owner.uid for owner in have.owners]
 
 
 def may_take(world: World, copy: Copy, have: Object) -> bool:
@@ -103,11 +110,19 @@ def assert_unwanted(world: World, write: Delete | Release) -> None:
     assert have is write.have
     assert copy is None or not is_welcome(world, write, copy), "deleted where it is wanted"
     assert world.table[write.key.dialect].origin(have, world) == write.key.source
-    assert any(proof(have, mark) for mark in world.table[write.key.dialect].marks), "the mark is not of our making"
+    assert is_proven(world, write), "the mark is not of our making"
     assert RELEASED not in have.annotations
     assert not have.deleting
     assert isinstance(write, Release) == (ADOPTED in have.annotations), "what was adopted stays"
     assert_nobody_needs(world, write)
+
+
+def is_proven(world: World, write: Delete | Release) -> bool:
+    """The server's record says that we set the mark; an owner reference says it itself while its source is not going."""
+    dialect, source = world.table[write.key.dialect], world.get(write.key.source)
+    if dialect.by_owner:
+        return source is None or (not source.deleting and names(write.have, source))
+    return any(proof(write.have, mark) for mark in dialect.marks)
 
 
 def assert_nobody_needs(world: World, write: Delete | Release) -> None:

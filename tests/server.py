@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 from tests.world import World, a_field
 
 from samara.core.compare import merged, owners_with, released
-from samara.core.model import ANNOTATIONS, LABELS, MANAGER, SECRET, Content, Object, Owned, namespace_ref
+from samara.core.model import (
+    ANNOTATIONS,
+    CONFIG_MAP,
+    LABELS,
+    MANAGER,
+    SECRET,
+    Content,
+    Kind,
+    Object,
+    Owned,
+    namespace_ref,
+)
 from samara.core.travel import RELEASED
 from samara.core.want import KEEP, Copy, Overlay
 from samara.core.write import Apply, Create, Delete, Guard, Recreate, Release, Removal, Report, Spare, Update, Write
@@ -34,24 +46,40 @@ def _create(world: World, copy: Copy) -> bool:
     if copy.ref in world.objects or namespace is None or namespace.deleting or copy.content is KEEP:
         return False
     owners = () if copy.owner is None else (copy.owner,)
-    world.put(copy.ref, copy.content, MANAGER, labels=copy.labels, annotations=copy.annotations, owners=owners)
+    has = _admitted(world, copy.ref.kind, copy.content)
+    world.put(copy.ref, has, MANAGER, labels=copy.labels, annotations=copy.annotations, owners=owners)
     return True
 
 
+def _admitted(world: World, kind: Kind, sent: Content) -> Content:
+    """What admission makes of a copy; the answer tells, and is remembered as right."""
+    data = sent.get("data")
+    if not world.meddled or data is None or data.raw is None or world.meddled.encode() not in data.raw:
+        return sent
+    meddled = a_field("data", {**json.loads(data.raw), "injected": "by admission"})
+    found = Content(tuple(meddled if each == data else each for each in sent.fields))
+    world.stored[kind, sent] = found
+    return found
+
+
 def _replace(world: World, write: Update, have: Object) -> bool:
+    """An object has at most one controller."""
     copy, dialect = write.copy, world.table[write.key.dialect]
-    if copy.content is KEEP or _is_refused(have, copy.content):
+    owners = owners_with(copy, have)
+    if copy.content is KEEP or _is_refused(have, copy.content) or sum(bool(each.controller) for each in owners) > 1:
         return False
     labels, annotations = (merged(where, copy, have, dialect) for where in (LABELS, ANNOTATIONS))
-    changes = {"content": copy.content, "made": True, "owners": owners_with(copy, have)}
+    changes = {"content": _admitted(world, have.ref.kind, copy.content), "made": True, "owners": owners}
     world.edit(have.ref, by=MANAGER, labels=labels, annotations=annotations, **changes)
     return True
 
 
 def _is_refused(have: Object, sent: Content) -> bool:
     """A Secret's type never changes, and nothing does once it is immutable."""
-    frozen = have.content.get("immutable") is not None and have.content != sent
-    return have.ref.kind == SECRET and (frozen or have.content.get("type") != sent.get("type"))
+    if have.ref.kind not in (SECRET, CONFIG_MAP):
+        return False
+    frozen = have.content.get("immutable") == a_field("immutable", True) and have.content != sent
+    return frozen or have.content.get("type") != sent.get("type")
 
 
 def _change(world: World, write: Removal | Apply | Guard | Report, have: Object) -> None:

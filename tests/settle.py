@@ -37,7 +37,7 @@ def plan_of(key: Key, world: World, rules: Rules) -> Plan:
     planned = plan(key, world, world.table, rules)
     while planned.looks or planned.reads:
         world.look(look.ref for look in planned.looks)
-        world.values.update({path: world.outside.get(path) for path in planned.reads})
+        world.read(planned.reads)
         planned = plan(key, world, world.table, rules)
     return planned
 
@@ -52,7 +52,7 @@ def report(key: Key, world: World, rules: Rules) -> Iterator[Write]:
     for step in steps(*prepared):
         tally.count(step)
     status = dialect.report(source, world, tally)
-    if source.status != a_field("status", status):
+    if status and source.status != a_field("status", status):
         yield Report(key, source.ref, source, status)
 
 

@@ -5,17 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from itertools import product
+from typing import Any
 
 from hypothesis import strategies as st
 from tests import toys
 from tests.settle import Fate
-from tests.world import World, at, secret
+from tests.world import World, at, config_map, content, secret
 
 from samara.core.allow import Rules
-from samara.core.model import MANAGER, Content, Key, Object, Owner, Ref, namespace_ref
+from samara.core.model import (
+    CONFIG_MAP,
+    MANAGER,
+    NAMESPACE,
+    SECRET,
+    Content,
+    Key,
+    Kind,
+    Object,
+    Owner,
+    Ref,
+    namespace_ref,
+)
 from samara.core.table import Table
 from samara.core.travel import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
 from samara.core.want import Adopt
+from samara.dialects import resource_distribution, sync_to
+from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
 from samara.dialects.secret_copy import FROM, ORIGIN, TARGETS
 
 HOME, OTHERS = "admin", ("a", "b", "c")
@@ -27,14 +42,29 @@ TYPES = ("Opaque", "Opaque", "Opaque", "kubernetes.io/tls", "kubernetes.io/servi
 SOMEBODY = Owner("apps/v1", "Deployment", "somebody", "u-somebody", controller=True)
 FINALIZERS: tuple[tuple[str, ...], ...] = ((), (toys.GUARD,), (toys.GUARD, "somebody/else"), ("somebody/else",))
 GITOPS = "argocd.argoproj.io/instance"
+Json = dict[str, Any]
+SYNC_ASKS: tuple[dict[str, str], ...] = (
+    {sync_to.ASK: "cluster"},
+    {sync_to.ASK: " cluster "},
+    {sync_to.ASK: "namespaces", sync_to.LIST: "a;b"},
+    {sync_to.ASK: "namespace", sync_to.LIST: "b, c zz;b"},
+    {sync_to.ASK: "namespaces", sync_to.LIST: "kube-x;c;admin"},
+    {sync_to.ASK: "namespaces", sync_to.LIST: "b;Bad_Name"},
+    {sync_to.ASK: "namespaces"},
+    {sync_to.ASK: "everywhere", sync_to.LIST: "a"},
+    {sync_to.LIST: "a"},
+)
+DISTRIBUTIONS = ("d1", "d2")
 
 
 @cache
-def tables() -> dict[tuple[str, Adopt], Table]:
-    return {each: toys.table(*each) for each in product(("keep", "delete"), Adopt)}
+def tables() -> dict[tuple[str, Adopt, bool], Table]:
+    return {each: toys.whole_table(*each) for each in product(("keep", "delete"), Adopt, (False, True))}
 
 
-def contents() -> st.SearchStrategy[Content]:
+def contents(kind: Kind = SECRET) -> st.SearchStrategy[Content]:
+    if kind == CONFIG_MAP:
+        return st.builds(config_map, st.sampled_from(VALUES))
     return st.builds(secret, st.sampled_from(VALUES), st.sampled_from(TYPES))
 
 
@@ -49,20 +79,95 @@ def mostly() -> st.SearchStrategy[bool]:
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
     """A cluster in the middle of its life: sources, copies right and wrong, other people's objects."""
-    world = World(draw(st.sampled_from(list(tables().values()))))
+    world = World(draw(st.sampled_from(list(tables().values()))), meddled=draw(st.sampled_from(("", CANARY))))
     for path in ("p", "q"):
         world.outside[path] = draw(st.one_of(st.none(), contents()))
     _namespaces(draw, world)
+    for name in DISTRIBUTIONS[: draw(st.integers(0, 2))]:
+        _distribution(draw, world, name)
     for name in NAMES[: draw(st.sampled_from((1, 1, 2)))]:
         _home(draw, world, name)
         for namespace in OTHERS:
             _fetch(draw, world, namespace, name)
-            if namespace == "a" and draw(st.booleans()):
-                _chain(draw, world, at(namespace, name))
-            else:
-                _occupant(draw, world, at(namespace, name))
+            _place(draw, world, at(namespace, name))
+    for namespace in (HOME, *OTHERS):
+        _place(draw, world, at(namespace, NAMES[0], CONFIG_MAP))
     _bystanders(draw, world)
     return world
+
+
+def _place(draw: st.DrawFn, world: World, ref: Ref) -> None:
+    """A source of one dialect or another, or whatever else may be at a place."""
+    if namespace_ref(ref.namespace) not in world.objects:
+        return
+    what = draw(st.sampled_from(("chain", "sync", "occupant", "occupant", "")))
+    if what == "chain" and ref.namespace == "a" and ref.kind == SECRET:
+        _chain(draw, world, ref)
+    elif what == "sync":
+        _sync(draw, world, ref)
+    elif what:
+        _occupant(draw, world, ref)
+
+
+def _sync(draw: st.DrawFn, world: World, ref: Ref) -> None:
+    has = draw(contents(ref.kind))
+    frozen = content(immutable=True) if draw(rarely()) else Content()
+    words = {"note": CANARY, **_set({PAUSED: draw(rarely())}), **draw(st.sampled_from(SYNC_ASKS))}
+    created = draw(st.sampled_from(("2025", "2026")))
+    labels = {"tier": "1", GITOPS: "x"}
+    world.put(ref, _joined(has, frozen), annotations=words, labels=labels, created=created)
+    if draw(rarely()):
+        world.edit(ref, finalizers=("somebody/else",), deleting=True)
+
+
+def _joined(*parts: Content) -> Content:
+    fields = [each for part in parts for each in part.fields]
+    return Content(tuple(sorted(fields, key=lambda each: each.name)))
+
+
+def _distribution(draw: st.DrawFn, world: World, name: str) -> None:
+    ref = Ref(RESOURCE_DISTRIBUTION, "", name)
+    spec = content(spec={"resource": draw(resources()), "targets": draw(targets())})
+    created = draw(st.sampled_from(("2025", "2026")))
+    world.put(ref, spec, annotations=_set({PAUSED: draw(rarely())}), created=created, generation=1)
+    if draw(rarely()):
+        world.edit(ref, finalizers=("foregroundDeletion",), deleting=True)
+
+
+@st.composite
+def resources(draw: st.DrawFn) -> Json:
+    """An embedded object, good or bad; it carries words that must not travel, and one that here may."""
+    value = draw(st.sampled_from(VALUES))
+    kind = draw(st.sampled_from(("Secret", "Secret", "ConfigMap", "ConfigMap", "Widget", "Deployment")))
+    fields: dict[str, Json] = {
+        "Secret": {"stringData": {"key": value}, **draw(st.sampled_from(({}, {"type": "kubernetes.io/tls"})))},
+        "ConfigMap": {"data": {"key": value}, **draw(st.sampled_from(({}, {}, {"immutable": True}, {"data": 1})))},
+        "Widget": {"spec": {"size": draw(st.sampled_from((1, 2, -1)))}},
+        "Deployment": {"spec": {}},
+    }
+    annotations = {"note": CANARY, sync_to.ASK: "cluster", TARGETS: "", ORIGIN: f"{HOME}/x"}
+    meta = {"name": NAMES[0], "labels": {"tier": "1", GITOPS: "x", FROM: "x"}, "annotations": annotations}
+    version = "toys.dev/v1" if kind == "Widget" else "v1"
+    return {"apiVersion": version, "kind": kind, "metadata": meta, **fields[kind]}
+
+
+def _listed(*names: str) -> Json:
+    return {"list": [{"name": name} for name in names]}
+
+
+def targets() -> st.SearchStrategy[Json]:
+    """By all, by name, by label, minus some; and what cannot be read."""
+    who: list[Json] = [
+        {"allNamespaces": True},
+        {"includedNamespaces": _listed("a", "zz")},
+        {"includedNamespaces": _listed("b", "kube-x", "Bad_Name")},
+        {"namespaceLabelSelector": {"matchLabels": {toys.TEAM: "red"}}},
+        {"namespaceLabelSelector": {"matchExpressions": [{"key": toys.TEAM, "operator": "NotIn", "values": ["red"]}]}},
+        {"namespaceLabelSelector": {"matchExpressions": [{"key": toys.TEAM, "operator": "Perhaps"}]}},
+        {},
+    ]
+    minus: list[Json] = [{}, {}, {"excludedNamespaces": _listed("b")}, {"excludedNamespaces": _listed("a", "c")}]
+    return st.builds(lambda one, two, less: {**one, **two, **less}, *map(st.sampled_from, (who, who, minus)))
 
 
 def _namespaces(draw: st.DrawFn, world: World) -> None:
@@ -120,23 +225,37 @@ def marks_of(ref: Ref) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
     for namespace in OTHERS[:2]:
         found[f"chain {namespace}"] = ({toys.LINK: f"{namespace}-{ref.name}"}, {toys.CHAINED: namespace})
         found[f"fetch {namespace}"] = ({}, {toys.FETCHED: namespace})
+        told = f"{namespace}-{ref.name}", f"{namespace}/{ref.name}"
+        found[f"sync {namespace}"] = ({sync_to.FROM: told[0]}, {sync_to.FROM: told[1]})
+    for name in DISTRIBUTIONS:
+        found[name] = ({}, {resource_distribution.FROM: name, resource_distribution.HASHCODE: "0"})
     return found | {"impossible": ({}, {ORIGIN: f"{HOME}/someone"})}
+
+
+def owner_of(world: World, name: str, stale: bool) -> tuple[Owner, ...]:
+    """The controller reference to a distribution, by the uid that it has, or by one that it had."""
+    kind = RESOURCE_DISTRIBUTION
+    if name not in DISTRIBUTIONS:
+        return ()
+    source = world.objects.get(Ref(kind, "", name))
+    uid = "u-old" if stale or source is None else source.uid
+    return (Owner(kind.api_version, kind.name, name, uid, controller=True, block_owner_deletion=True),)
 
 
 def _occupant(draw: st.DrawFn, world: World, ref: Ref) -> None:
     """Whatever is at a place: nothing, a copy in any state, a forgery, somebody's own object."""
-    if namespace_ref(ref.namespace) not in world.objects or draw(st.sampled_from((True, False, False))):
-        return
     marks = marks_of(ref)
     first, second = draw(st.sampled_from(sorted(marks))), draw(st.sampled_from(("", "", "", *sorted(marks))))
     labels, annotations = (marks[first][each] | marks[second][each] for each in (0, 1))
     extra = _set({ADOPTED: draw(rarely()), RELEASED: draw(rarely())})
     foreign = _set({"team": draw(rarely("red")), GITOPS: draw(rarely("app"))})
     frozen = {"immutable": True} if draw(rarely()) else {}
-    has = secret(draw(st.sampled_from(VALUES)), draw(st.sampled_from(TYPES[:4])), **frozen)
+    value, kind = draw(st.sampled_from(VALUES)), draw(st.sampled_from(TYPES[:4]))
+    has = config_map(value, **frozen) if ref.kind == CONFIG_MAP else secret(value, kind, **frozen)
     by = draw(st.sampled_from((MANAGER, MANAGER, "")))
     theirs = {"note": CANARY, **({toys.CHAIN: "yes"} if not by and draw(st.booleans()) else {})}
-    world.put(ref, has, by, labels=labels, annotations=annotations | extra)
+    owners = owner_of(world, first, stale=bool(draw(rarely())))
+    world.put(ref, has, by, labels=labels, annotations=annotations | extra, owners=owners)
     world.edit(ref, labels=labels | foreign, annotations=annotations | extra | theirs)
     _mishaps(draw, world, ref)
 
@@ -144,7 +263,7 @@ def _occupant(draw: st.DrawFn, world: World, ref: Ref) -> None:
 def _mishaps(draw: st.DrawFn, world: World, ref: Ref) -> None:
     mishap = draw(st.sampled_from(("", "", "", "owner", "stripped", "deleting", "pasted", "looked")))
     if mishap == "owner":
-        world.edit(ref, owners=(SOMEBODY,))
+        world.edit(ref, owners=world.objects[ref].owners or (SOMEBODY,))
     elif mishap == "stripped":
         world.strip(ref)
     elif mishap == "deleting":
@@ -156,7 +275,7 @@ def _mishaps(draw: st.DrawFn, world: World, ref: Ref) -> None:
 
 
 def _bystanders(draw: st.DrawFn, world: World) -> None:
-    for namespace in [ref.name for ref in list(world.objects) if ref.namespace == "" and draw(st.booleans())]:
+    for namespace in [ref.name for ref in list(world.objects) if ref.kind == NAMESPACE and draw(st.booleans())]:
         world.put(at(namespace, "theirs"), secret(CANARY), labels={"app": "theirs"}, annotations={"note": CANARY})
 
 
@@ -174,46 +293,79 @@ def fates() -> st.SearchStrategy[list[Fate]]:
     return st.lists(st.sampled_from(every), max_size=12)
 
 
+class Deed:
+    """Something that a person does to a world, whatever it holds."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self.what = draw(st.sampled_from(sorted(_DEEDS)))
+        self.pick = draw(st.integers(0, 99))
+        self.value = {kind: draw(contents(kind)) for kind in (SECRET, CONFIG_MAP)}
+        self.words = draw(st.sampled_from(LISTS))
+        self.ask = draw(st.sampled_from(SYNC_ASKS))
+        self.spec = content(spec={"resource": draw(resources()), "targets": draw(targets())})
+
+    def __call__(self, world: World) -> None:
+        there: list[Object] = sorted(world.objects.values(), key=lambda obj: (obj.ref.kind.name, obj.ref.path))
+        _DEEDS[self.what](self, world, there[self.pick % len(there)])
+
+    def __repr__(self) -> str:
+        return f"<{self.what} {self.pick} {self.words!r} {self.ask} {self.spec.fields[0].raw!r}>"
+
+    def delete(self, world: World, obj: Object) -> None:
+        if not obj.deleting:
+            world.delete(obj.ref)
+
+    def strip(self, world: World, obj: Object) -> None:
+        if obj.ref.kind in (SECRET, CONFIG_MAP) and obj.ref.namespace != HOME:
+            world.strip(obj.ref)
+
+    def edit(self, world: World, obj: Object) -> None:
+        value = self.value.get(obj.ref.kind)
+        free = obj.content.get("immutable") is None
+        if value is not None and free and obj.content.get("type") == value.get("type"):
+            world.edit(obj.ref, content=value)
+        elif obj.ref.kind == RESOURCE_DISTRIBUTION:
+            world.edit(obj.ref, content=self.spec, generation=obj.generation + 1)
+
+    def note(self, world: World, obj: Object) -> None:
+        world.edit(obj.ref, labels={**obj.labels, "team": "green"}, annotations={**obj.annotations, "note": "new"})
+
+    def terminate(self, world: World, obj: Object) -> None:
+        if obj.ref.kind == NAMESPACE and obj.ref.name != HOME and not obj.deleting:
+            world.terminate(obj.ref.name)
+
+    def consent(self, world: World, obj: Object) -> None:
+        if obj.ref.kind == NAMESPACE:
+            world.edit(obj.ref, annotations={**obj.annotations, ACCEPT: self.words})
+
+    def namespace(self, world: World, obj: Object) -> None:
+        if namespace_ref("zz") not in world.objects:
+            world.namespace("zz", {toys.PARENT: "a"})
+
+    def paste(self, world: World, obj: Object) -> None:
+        free = obj.ref._replace(namespace="b") not in world.objects
+        if obj.ref.kind in (SECRET, CONFIG_MAP) and free and namespace_ref("b") in world.objects:
+            world.paste(obj.ref, "b")
+
+    def asked(self, world: World, obj: Object) -> None:
+        if obj.ref.kind == toys.FETCH:
+            ask = {toys.INTO: self.words}
+        elif obj.ref.kind in (SECRET, CONFIG_MAP):
+            ask = {TARGETS: self.words} if obj.ref.namespace == HOME else self.ask
+        else:
+            return
+        world.edit(obj.ref, annotations={**obj.annotations, **ask})
+
+
+_DEEDS = {
+    each.__name__: each
+    for each in (
+        *(Deed.delete, Deed.strip, Deed.edit, Deed.note, Deed.terminate),
+        *(Deed.consent, Deed.namespace, Deed.paste, Deed.asked),
+    )
+}
+
+
 @st.composite
 def deeds(draw: st.DrawFn) -> Callable[[World], None]:
-    """Something that a person does to a world, whatever it holds."""
-    what = draw(
-        st.sampled_from(("delete", "strip", "edit", "words", "terminate", "namespace", "paste", "value", "ask"))
-    )
-    pick, value, words = draw(st.integers(0, 99)), draw(contents()), draw(st.sampled_from(LISTS))
-
-    def do(world: World) -> None:
-        there: list[Object] = sorted(world.objects.values(), key=lambda obj: (obj.ref.kind.name, obj.ref.path))
-        _do(world, what, there[pick % len(there)], value, words)
-
-    return do
-
-
-def _do(world: World, what: str, obj: Object, value: Content, words: str) -> None:
-    has_value = obj.content.get("type") == value.get("type") and obj.content.get("immutable") is None
-    if what == "delete" and not obj.deleting:
-        world.delete(obj.ref)
-    elif what == "strip" and obj.ref.kind.name == "Secret" and obj.ref.namespace != HOME:
-        world.strip(obj.ref)
-    elif what in ("edit", "value") and has_value:
-        world.edit(obj.ref, content=value)
-    elif what == "words":
-        world.edit(obj.ref, labels={**obj.labels, "team": "green"}, annotations={**obj.annotations, "note": "new"})
-    else:
-        _do_more(world, what, obj, words)
-
-
-def _do_more(world: World, what: str, obj: Object, words: str) -> None:
-    is_namespace = obj.ref.namespace == ""
-    if what == "terminate" and is_namespace and obj.ref.name != HOME and not obj.deleting:
-        world.terminate(obj.ref.name)
-    elif what == "namespace" and namespace_ref("zz") not in world.objects:
-        world.namespace("zz", {toys.PARENT: "a"})
-    elif what == "paste" and not is_namespace and at("b", obj.ref.name, obj.ref.kind) not in world.objects:
-        if namespace_ref("b") in world.objects and obj.ref.kind.name == "Secret":
-            world.paste(obj.ref, "b")
-    elif what == "ask":
-        ask = (
-            {TARGETS: words} if obj.ref.namespace == HOME else {toys.INTO: words} if obj.ref.kind == toys.FETCH else {}
-        )
-        world.edit(obj.ref, annotations={**obj.annotations, **ask})
+    return Deed(draw)

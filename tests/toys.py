@@ -6,16 +6,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from samara.core.match import csv_names, label_token
-from samara.core.model import LABELS, NAMESPACE, SECRET, Content, Kind, Object, Ref, namespace_ref
+from samara.core.model import CONFIG_MAP, LABELS, NAMESPACE, SECRET, Content, Kind, Object, Ref, namespace_ref
 from samara.core.table import Table
 from samara.core.tally import Tally
 from samara.core.view import View
 from samara.core.want import KEEP, Adopt, Bare, Copy, Dialect, Overlay, Places, Reach, Want
-from samara.dialects import secret_copy
+from samara.dialects import resource_distribution, secret_copy, sync_to
 
 PARENT, TEAM = "toys.dev/parent", "team"
 CHAIN, CHAINED, LINK = "toys.dev/chain", "toys.dev/chained-from", "toys.dev/link"
 FETCH = Kind("toys.dev", "v1", "Fetch", "fetches")
+WIDGET = Kind("toys.dev", "v1", "Widget", "widgets")
+"""A kind of which nothing is known beforehand: what the server makes of one is asked."""
 PATH, INTO, FETCHED, GUARD = "toys.dev/path", "toys.dev/into", "toys.dev/fetched-by", "toys.dev/guard"
 
 
@@ -112,4 +114,21 @@ def table(on_source_gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL) -> Table
     made: list[Table] = []
     toys = fetch(), chain(lambda where, words: made[0].bare(where, words)), inherit()
     made.append(Table((secret_copy.dialect("admin", on_source_gone, adopt), *toys)))
+    return made[0]
+
+
+def whole_table(on_source_gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL, consent: bool = False) -> Table:
+    """All real dialects and the three toys, in order of rank: every place can be claimed by several."""
+    made: list[Table] = []
+
+    def bare(where: str, words: Mapping[str, str]) -> dict[str, str]:
+        return made[0].bare(where, words)
+
+    def as_written(where: str, words: Mapping[str, str]) -> dict[str, str]:
+        return made[0].bare(where, words, by_default=())
+
+    first = secret_copy.dialect("admin", on_source_gone, adopt)
+    second = resource_distribution.dialect((SECRET, CONFIG_MAP, WIDGET), as_written)
+    last = sync_to.dialect((SECRET, CONFIG_MAP), bare, adopt, consent, carry_labels=not consent)
+    made.append(Table((first, second, fetch(), chain(bare), inherit(), last)))
     return made[0]

@@ -26,7 +26,7 @@ from samara.core.model import (
     namespace_ref,
 )
 from samara.core.table import Table
-from samara.core.want import UNREAD, Places, Read
+from samara.core.want import UNREAD, Places, Read, Rejected, Trial
 
 Words = Mapping[str, str]
 
@@ -44,6 +44,10 @@ def secret(value: str = "one", kind: str = "Opaque", **more: object) -> Content:
     return content(data={"key": value}, type=kind, **more)
 
 
+def config_map(value: str = "one", **more: object) -> Content:
+    return content(data={"key": value}, **more)
+
+
 def at(namespace: str, name: str, kind: Kind = SECRET) -> Ref:
     return Ref(kind, namespace, name)
 
@@ -59,14 +63,22 @@ class World:
     outside: dict[Read, object] = field(default_factory=dict)
     values: dict[Read, object] = field(default_factory=dict)
     version: int = 0
+    meddled: str = ""
+    """Admission changes the copies that hold this text, where there is one."""
+    stored: dict[tuple[Kind, Content], Content] = field(default_factory=dict)
+    """What the server has made of something that was sent."""
     _asking: list[Key] | None = None
 
-    # What a plan may read. An unrelated Secret is not held until it has been looked at.
+    # What a plan may read. An unrelated object is not held until it has been looked at.
 
     def _holds(self, obj: Object) -> bool:
-        if obj.ref.kind != SECRET or obj.ref in self.looked:
+        if not obj.ref.kind.namespaced or obj.ref.kind in self.table.always_read or obj.ref in self.looked:
             return True
-        return not self.table.words.isdisjoint((*obj.labels, *obj.annotations))
+        return not self.table.words.isdisjoint((*obj.labels, *obj.annotations)) or self._is_owned(obj)
+
+    def _is_owned(self, obj: Object) -> bool:
+        """True where an owner reference names a source; the server's record of our hand makes it worth parsing."""
+        return obj.made and bool(obj.owners) and self.table.owner(obj, self) is not None
 
     def get(self, ref: Ref) -> Object | None:
         return None if self.taken(ref) else self.objects.get(ref)
@@ -106,12 +118,16 @@ class World:
         return self.values.get(read, UNREAD)
 
     def stands_for(self, kind: Kind, sent: Content, stored: Content) -> bool:
-        return False
+        return self.stored.get((kind, sent)) == stored
 
     def content(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
         normal = row(kind).normal
         found = normal(fields) if normal is not None else None
         return None if found is None else content(**found)
+
+    def read(self, reads: Iterable[Read]) -> None:
+        """Asks outside the cluster, or asks the server what it would make of something."""
+        self.values.update({each: self.outside[each] if each in self.outside else _answer(each) for each in reads})
 
     def look(self, refs: Iterable[Ref]) -> None:
         self.looked.update(refs)
@@ -183,6 +199,14 @@ class World:
     def state(self) -> dict[Ref, tuple[object, ...]]:
         """All that a user can see, so without uids and versions."""
         return {ref: _shown(obj) for ref, obj in self.objects.items()}
+
+
+def _answer(read: Read) -> Content | Rejected | None:
+    """To a trial the server adds a default of its own; there are sizes that it does not take."""
+    spec = json.loads(read.body).get("spec") or {} if isinstance(read, Trial) else None
+    if spec is None:
+        return None
+    return Rejected("a size below zero") if spec.get("size", 0) < 0 else content(spec={"mode": "plain", **spec})
 
 
 def _shown(obj: Object) -> tuple[object, ...]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import os
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -20,7 +22,7 @@ from samara.admission.configuration import ADMIT, CONVERT
 from samara.admission.gate import Admission
 from samara.admission.parts import Parts, Place, Times
 from samara.core.admit import Request
-from samara.core.model import CONFIG_MAP, SECRET, Kind, Object, Ref, namespace_ref
+from samara.core.model import CONFIG_MAP, SECRET, Kind, Ref, namespace_ref
 from samara.core.table import Table
 from samara.core.view import View
 from samara.core.want import UNREAD, Dialect, Rejected, Trial, Want
@@ -31,7 +33,7 @@ from samara.kube.codec import Codec
 
 HOME = "samara"
 PATIENCE = 8.0
-WORD, TWIN, TRY = "toys.dev/word", "toys.dev/twin", "toys.dev/try"
+WORD, TWIN, TRY = "toys.dev/word", "toys.dev/twin", "toys.dev/trial"
 THING = Kind("toys.dev", "v1", "Thing", "things")
 CRD_NAME = "things.toys.dev"
 SECRET_PATH = f"/api/v1/namespaces/{HOME}/secrets/samara-webhook-tls"
@@ -275,10 +277,10 @@ class Running:
         """Status and answer; an answer that is no JSON as text."""
         trust = ssl.create_default_context(cadata=(bundle or self.bundle()).decode())
         sent = body if isinstance(body, bytes) else json.dumps(body).encode()
-        async with aiohttp.ClientSession() as session:
-            async with session.post(f"https://127.0.0.1:{self.port}{path}", data=sent, ssl=trust) as response:
-                text = await response.text()
-                return response.status, json.loads(text) if text[:1] == "{" else text
+        url = f"https://127.0.0.1:{self.port}{path}"
+        async with aiohttp.ClientSession() as session, session.post(url, data=sent, ssl=trust) as response:
+            text = await response.text()
+            return response.status, json.loads(text) if text[:1] == "{" else text
 
     async def admits(self, review: Any) -> tuple[int, Any]:
         status, told = await self.asked(ADMIT, review)
@@ -290,8 +292,6 @@ class Running:
 
 
 def held(cluster: Cluster, key: str) -> bytes:
-    import base64
-
     return base64.b64decode(cluster.objects[SECRET_PATH]["data"][key])
 
 
@@ -310,13 +310,19 @@ async def _scene() -> AsyncIterator[Scene]:
 
 def on_scene(deed: Callable[[Scene], Any]) -> None:
     async def run() -> None:
+        before = open_files()
         async with _scene() as scene:
             await deed(scene)
+        async with asyncio.timeout(PATIENCE):
+            while open_files() > before:  # connections over TLS say goodbye before they close
+                await asyncio.sleep(0.002)  # noqa: ASYNC110
 
     asyncio.run(run())
 
 
+def open_files() -> int:
+    return len(os.listdir("/dev/fd"))
+
+
 def forbidden() -> Answer:
     return refuses(403, "Forbidden", "you may not")
-
-

@@ -177,9 +177,7 @@ def test_a_pair_of_another_maker_can_be_served_and_a_mismatched_one_cannot() -> 
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "other")])
     builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
     signed = builder.serial_number(1).not_valid_before(NOW).not_valid_after(NOW + DAY).sign(key, hashes.SHA256())
-    pem = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     other = Material(signed.public_bytes(serialization.Encoding.PEM), pem)
 
     assert is_servable(other)

@@ -142,7 +142,7 @@ def test_what_is_looked_at_only_then_is_read_too_but_not_for_ever() -> None:
 def test_a_trial_is_performed_and_nothing_is_stored() -> None:
     async def deed(scene: Scene) -> None:
         scene.cluster.odd["POST", TRIALS] = says(an_object())
-        assert await judged(await scene.parts(), an_object(**{"try": '{"data":{}}'})) == ()
+        assert await judged(await scene.parts(), an_object(trial='{"data":{}}')) == ()
         (sent,) = scene.script.seen
         assert (sent.method, sent.path, sent.query["dryRun"]) == ("POST", TRIALS, "All")
         assert sent.json["metadata"] == {"generateName": "samara-trial-", "namespace": "samara"}
@@ -154,7 +154,7 @@ def test_what_the_server_would_not_take_is_refused_with_its_words_and_without_th
     async def deed(scene: Scene) -> None:
         said = 'data[a b]: Invalid value: "hunter2": not a valid key'
         scene.cluster.odd["POST", TRIALS] = refuses(422, "Invalid", said)
-        (fault,) = await judged(await scene.parts(), an_object(**{"try": "{}"}))
+        (fault,) = await judged(await scene.parts(), an_object(trial="{}"))
         assert "not a valid key" in fault
         assert "hunter2" not in fault
         assert len(scene.script.seen) == 1
@@ -165,9 +165,9 @@ def test_what_the_server_would_not_take_is_refused_with_its_words_and_without_th
 def test_a_trial_that_failed_long_ago_is_made_again_before_anybody_is_refused() -> None:
     async def deed(scene: Scene) -> None:
         parts = await scene.parts()
-        cached(parts).values[Trial(SECRET, b"{}")] = Rejected("quota exceeded")
+        cached(parts).answers.keep(Trial(SECRET, b"{}"), Rejected("quota exceeded"))
         scene.cluster.odd["POST", TRIALS] = says(an_object())
-        assert await judged(parts, an_object(**{"try": "{}"})) == ()
+        assert await judged(parts, an_object(trial="{}")) == ()
 
     on_scene(deed)
 
@@ -175,8 +175,8 @@ def test_a_trial_that_failed_long_ago_is_made_again_before_anybody_is_refused() 
 def test_a_trial_that_went_well_before_is_not_made_again() -> None:
     async def deed(scene: Scene) -> None:
         parts = await scene.parts()
-        cached(parts).values[Trial(SECRET, b"{}")] = parts.codec.content({})
-        assert await judged(parts, an_object(**{"try": "{}"})) == ()
+        cached(parts).answers.keep(Trial(SECRET, b"{}"), parts.codec.content({}))
+        assert await judged(parts, an_object(trial="{}")) == ()
         assert scene.script.seen == []
 
     on_scene(deed)
@@ -186,6 +186,6 @@ def test_a_trial_without_an_answer_is_no_refusal() -> None:
     async def deed(scene: Scene) -> None:
         scene.cluster.broken = refuses(503)
         with pytest.raises(ServerFault):
-            await judged(await scene.parts(), an_object(**{"try": "{}"}))
+            await judged(await scene.parts(), an_object(trial="{}"))
 
     on_scene(deed)

@@ -17,12 +17,18 @@ NAMES = ("samara-webhook.samara.svc",)
 DAY = timedelta(days=1).total_seconds()
 
 
-async def a_secret(scene: Scene, leads: bool = True, names: tuple[str, ...] = NAMES) -> tuple[TlsSecret, list[Material]]:
+async def a_secret(
+    scene: Scene, leads: bool = True, names: tuple[str, ...] = NAMES
+) -> tuple[TlsSecret, list[Material]]:
     """One replica's view of the Secret, running, and what its server was given."""
     taken: list[Material] = []
     made = TlsSecret(await scene.parts(leads=lambda: leads), names, taken.append, scene.times())
     scene.start(made)
     return made, taken
+
+
+def told(replica: TlsSecret) -> str | None:
+    return replica.waiting
 
 
 def stored(scene: Scene) -> Material | None:
@@ -39,11 +45,11 @@ def test_the_leader_makes_it_and_every_replica_serves_it() -> None:
         standby, followed = await a_secret(scene, leads=False)
         await scene.turns()
         assert stored(scene) is None
-        assert standby.waiting == "no certificate yet"
+        assert told(standby) == "no certificate yet"
         leader, taken = await a_secret(scene)
         await scene.until(lambda: followed and taken)
         assert followed == taken == [stored(scene)]
-        assert standby.waiting is leader.waiting is None
+        assert told(standby) is told(leader) is None
         assert standby.bundle == held(scene.cluster, "ca.crt")
         assert scene.cluster.objects[SECRET_PATH]["type"] == "kubernetes.io/tls"
 

@@ -147,6 +147,22 @@ def test_a_type_that_is_never_copied_is_found_on_a_source(tmp_path: Path) -> Non
     assert found_in(tmp_path, source("x: y", more="type: helm.sh/release.v1\n"), SETTINGS) == []
 
 
+def test_a_list_that_nobody_reads_says_nothing_of_the_type(tmp_path: Path) -> None:
+    assert one(tmp_path, source(f"{LIST}: a", more="type: helm.sh/release.v1\n")).key == LIST
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"), [("openkruise.io/synced-form", ASK), ("secret-copy/origins", "one of secret-copy/namespaces")]
+)
+def test_nobody_is_told_to_write_a_mark(key: str, expected: str, tmp_path: Path) -> None:
+    assert one(tmp_path, source(f"{key}: x")).expected == expected
+
+
+@pytest.mark.parametrize(("key", "found"), [("example.com/pin", "a number"), (ASK, "a number (1234)")])
+def test_of_a_value_that_is_no_text_only_our_own_is_shown(key: str, found: str, tmp_path: Path) -> None:
+    assert one(tmp_path, source(f"{key}: 1234")).found == found
+
+
 def test_no_value_of_another_key_is_shown(tmp_path: Path) -> None:
     text = source(f"{ASK}: cluster", f"openkruise.io/other: [{CANARY}]", more=f"data:\n  a: {CANARY}\n")
     assert CANARY not in str(found_in(tmp_path, text, SETTINGS))

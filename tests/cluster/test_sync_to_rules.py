@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from tests.cluster.api import Api
+from tests.cluster.api import Api, ApiFault
 from tests.cluster.audit import Event
 from tests.cluster.operators import Operator
 from tests.cluster.oracles import words
@@ -25,6 +25,7 @@ ACCEPT = "samara.dev/accept-from"
 SETTLED = 0.5
 """How long something that must not happen is given to happen, in seconds."""
 VERBS = ["get", "list", "watch", "create", "update", "patch", "delete"]
+USED = frozenset({"secrets", "configmaps", "namespaces", "resourcequotas", "events"})
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 EVERY = {ASK: "cluster"}
 
@@ -70,9 +71,6 @@ class Scene:
         self.stage = stage
         self.plural = plural
         self.kind = {"secrets": "Secret", "configmaps": "ConfigMap"}[plural]
-        stage.expect.home = "nobody"  # the oracles know Secret copy, which has no part in this
-        stage.forget(*(f"configmaps/{path}" for path in _left(stage.api)), exact=True)
-        stage.namespace("team")
 
     def path(self, namespace: str, name: str = "db") -> str:
         return f"/api/v1/namespaces/{namespace}/{self.plural}/{name}"
@@ -148,6 +146,13 @@ def _content(obj: Json) -> Json:
     return {key: value for key, value in obj.items() if key not in ("metadata", "apiVersion", "kind", "status")}
 
 
+@pytest.fixture(autouse=True)
+def _ready(stage: Stage) -> None:
+    stage.expect.home = "nobody"  # the oracles know Secret copy, which has no part in this
+    stage.forget(*(f"configmaps/{path}" for path in _left(stage.api)), exact=True)
+    stage.namespace("team")
+
+
 @pytest.fixture(params=["secrets", "configmaps"])
 def scene(request: pytest.FixtureRequest, stage: Stage) -> Scene:
     return Scene(stage, request.param)
@@ -197,14 +202,12 @@ def test_rule_1_a_copy_that_asks_is_not_a_source(scene: Scene) -> None:
     never(lambda: scene.get("b") or scene.writes(mark), SETTLED)
 
 
-def test_rule_1_the_served_kinds_are_a_setting(secrets: Scene) -> None:
-    maps = Scene.__new__(Scene)
-    maps.stage, maps.plural, maps.kind = secrets.stage, "configmaps", "ConfigMap"
+def test_rule_1_the_served_kinds_are_a_setting(secrets: Scene, config_maps: Scene) -> None:
     secrets.stage.namespace("a")
-    secrets.make(asked=to("a"))
-    maps.make(asked=to("a"))
+    for each in (secrets, config_maps):
+        each.make(asked=to("a"))
     secrets.operator(kinds=["v1/ConfigMap"])
-    maps.until_copied("a")
+    config_maps.until_copied("a")
     assert secrets.get("a") is None
 
 
@@ -660,7 +663,7 @@ def test_rule_9_type_generic_is_stored_literally_and_copied_literally(secrets: S
 
 
 def test_the_key_of_the_proposal_is_refused_by_the_server_itself(scene: Scene) -> None:
-    with pytest.raises(Exception, match="422"):
+    with pytest.raises(ApiFault, match="422"):
         scene.make(asked={ASK: "namespaces", "openkruise.io/sync-to/namespaces": "a"})
 
 
@@ -682,6 +685,17 @@ def test_tokens_and_helm_releases_are_never_copied_but_reported(secrets: Scene, 
     secrets.operator()
     assert type_ in secrets.until_told("Refused")
     assert secrets.writes() == []
+
+
+def test_the_certificates_that_the_cluster_keeps_in_every_namespace_are_never_taken(config_maps: Scene) -> None:
+    stage, name = config_maps.stage, "kube-root-ca.crt"
+    stage.namespace("a")
+    eventually(lambda: config_maps.get("a", name) and config_maps.get("team", name))
+    stage.also_remove(config_maps.path("team", name))
+    config_maps.edit("team", {"metadata": {"annotations": EVERY}}, name)
+    config_maps.operator()
+    assert "never copied" in stage.until_event("Refused", "team", name)["message"]
+    assert config_maps.writes() == []
 
 
 def test_a_paused_source_is_not_served_and_a_namespace_that_ignores_gets_nothing_by_cluster(scene: Scene) -> None:
@@ -718,4 +732,5 @@ def test_the_rights_on_the_served_kinds_are_enough_and_nothing_is_refused(scene:
     scene.until_copied("a")
     scene.delete("team")
     scene.until_gone("a")
-    assert not [str(event) for event in scene.stage.audit.ours() if event.code in (401, 403)]
+    refused = [event for event in scene.stage.audit.ours() if event.code in (401, 403)]
+    assert not [str(event) for event in refused if event.resource in USED]

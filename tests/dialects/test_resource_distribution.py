@@ -16,9 +16,9 @@ from samara.core.model import CONFIG_MAP, SECRET, Content, Key, Kind, Object, Ow
 from samara.core.plan import prepare, steps
 from samara.core.table import Table
 from samara.core.tally import Missing, Tally
-from samara.core.want import Bare, Rejected, Trial
+from samara.core.want import Rejected, Trial
 from samara.core.write import Create, Delete, Plan, Recreate, Update
-from samara.dialects import resource_distribution, secret_copy
+from samara.dialects import resource_distribution, secret_copy, sync_to
 from samara.dialects.resource_distribution import FROM, HASHCODE, NAME, RESOURCE_DISTRIBUTION
 
 Json = dict[str, Any]
@@ -37,8 +37,11 @@ def a_table(kinds: tuple[Kind, ...] = (SECRET, CONFIG_MAP, QUEUE)) -> Table:
     def as_written(where: str, words: Mapping[str, str]) -> dict[str, str]:
         return made[0].bare(where, words, by_default=())
 
-    bare: Bare = as_written
-    made.append(Table((secret_copy.dialect(), resource_distribution.dialect(kinds, bare))))
+    def bare(where: str, words: Mapping[str, str]) -> dict[str, str]:
+        return made[0].bare(where, words)
+
+    distribution = resource_distribution.dialect(kinds, as_written)
+    made.append(Table((secret_copy.dialect(), distribution, sync_to.dialect((SECRET,), bare))))
     return made[0]
 
 
@@ -124,8 +127,16 @@ def test_a_new_namespace_gets_its_copy(targets: Json) -> None:
     assert isinstance(write, Create)
 
 
-def test_a_namespace_that_is_no_target_wakes_nobody() -> None:
-    world = a_world({"allNamespaces": True, "excludedNamespaces": listed("new")})
+@pytest.mark.parametrize(
+    "targets",
+    [
+        {"allNamespaces": True, "excludedNamespaces": listed("new")},
+        {"namespaceLabelSelector": {}},
+        {"includedNamespaces": listed("a")},
+    ],
+)
+def test_a_namespace_that_is_no_target_wakes_nobody(targets: Json) -> None:
+    world = a_world(targets)
     assert list(world.table.keys(world.namespace("new"), world)) == []
 
 
@@ -165,7 +176,7 @@ def test_the_slices_of_a_plan_together_are_the_plan() -> None:
 def test_a_copy_carries_the_owner_reference_the_two_annotations_and_the_labels_that_were_written_there() -> None:
     meta = {
         "namespace": "elsewhere",
-        "labels": {"team": "red", "app.kubernetes.io/managed-by": "Helm"},
+        "labels": {"team": "red", "app.kubernetes.io/managed-by": "Helm", "samara.dev/ignore": "true"},
         "annotations": {
             "note": "x",
             "argocd.argoproj.io/sync-options": "Prune=false",
@@ -289,7 +300,7 @@ def the_trial(world: World) -> Trial:
 
 
 def test_a_kind_without_a_form_of_its_own_is_asked_about_once_and_compared_with_the_answer() -> None:
-    world = a_world(what=a_queue(spec={"depth": 1}))
+    world = a_world(what=a_queue(spec={"depth": 1}, status={"used": 1}))
     trial = the_trial(world)
     assert trial.body == (
         b'{"apiVersion":"toys.dev/v1","kind":"Queue","metadata":{"annotations":{},"labels":{}},"spec":{"depth":1}}'
@@ -386,6 +397,16 @@ def test_an_illegal_name_is_reported_and_the_others_are_served() -> None:
     assert status_of(world)["desired"] == 2
 
 
+@pytest.mark.parametrize("mistyped", ["includedNamespaces", "excludedNamespaces"])
+def test_whoever_has_mistyped_a_name_has_not_asked_for_a_copy_to_be_deleted(mistyped: str) -> None:
+    world = a_world()
+    settle(world, RULES)
+    distribute(world, {"includedNamespaces": listed("b"), mistyped: listed("b", "A")})
+    assert filled(world) == {"a", "b"}
+    distribute(world, {"includedNamespaces": listed("b", "c"), "excludedNamespaces": listed("c")})
+    assert filled(world) == {"b"}
+
+
 @pytest.mark.parametrize("kind", ["kubernetes.io/service-account-token", "helm.sh/release.v1"])
 def test_credentials_of_the_cluster_are_never_distributed(kind: str) -> None:
     world = a_world(what=resource(type=kind))
@@ -454,13 +475,35 @@ def test_a_place_that_the_older_distribution_gives_up_goes_to_the_younger() -> N
     assert [owner.name for owner in copy(world).owners] == ["younger"]
 
 
-def test_secret_copy_comes_first() -> None:
+@pytest.mark.parametrize("later", [True, False])
+def test_secret_copy_comes_first_and_its_copy_has_no_owner_that_could_take_it_away(later: bool) -> None:
     world = a_world()
+    if later:
+        settle(world, RULES)
     world.namespace("admin")
     world.put(at("admin", "db"), secret("theirs"), annotations={secret_copy.TARGETS: "a"})
     settle(world, RULES)
-    assert secret_copy.ORIGIN in copy(world).annotations
+    assert copy(world).annotations == {secret_copy.ORIGIN: "admin/db"}
+    assert copy(world).owners == ()
     assert [(each.ref.namespace, each.reason) for each in planned(world).blocked] == [("a", "conflict")]
+
+
+@pytest.mark.parametrize("later", [True, False])
+def test_a_copy_of_sync_to_gives_way_to_a_distribution_and_comes_back_after_it(later: bool) -> None:
+    world = a_world({})
+    world.namespace("home")
+    words = {sync_to.ASK: "namespaces", sync_to.LIST: "a"}
+    world.put(at("home", "db"), secret("theirs"), annotations=words)
+    if later:
+        settle(world, RULES)
+    distribute(world, {"includedNamespaces": listed("a")})
+    settle(world, RULES)
+    assert set(copy(world).annotations) == {FROM, HASHCODE}
+    assert copy(world).content == STORED
+    distribute(world, {})
+    settle(world, RULES)
+    assert copy(world).content == secret("theirs")
+    assert copy(world).owners == ()
 
 
 # Narrowing and deletion

@@ -610,6 +610,17 @@ def test_credentials_of_the_cluster_are_never_copied_and_reported(kind: str) -> 
     assert [(blocked.reason, kind in blocked.message) for blocked in result.blocked] == [("refused", True)]
 
 
+def test_the_certificates_that_the_cluster_keeps_in_every_namespace_are_nobodys_to_take() -> None:
+    world = a_world({})
+    for namespace in ("team", "a", "b"):
+        world.put(at(namespace, "kube-root-ca.crt", CONFIG_MAP), content(data={"ca.crt": "x"}))
+    source = world.edit(at("team", "kube-root-ca.crt", CONFIG_MAP), annotations=EVERY)
+    (fault,) = planned(world, Key("sync-to", source.ref)).faults
+    assert (fault.reason, "never copied" in fault.message) == ("Refused", True)
+    assert settle(world, RULES) == []
+    assert admitted(source) == (fault.message,)
+
+
 def test_a_kind_that_gives_power_is_never_copied_and_reported() -> None:
     world = a_world({}, a_table((SERVICE_ACCOUNT,)))
     source = at("team", "x", SERVICE_ACCOUNT)

@@ -44,10 +44,7 @@ class Endpoint:
     service: str = SERVICE
 
     def __post_init__(self) -> None:
-        if self.url is None:
-            return
-        parts = urlsplit(self.url)
-        if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment or "@" in parts.netloc:
+        if self.url is not None and not _is_usable(self.url):
             raise ConfigError(f"--webhook-url {self.url!r}: expected a URL like https://127.0.0.1:9443")
 
     @property
@@ -74,6 +71,17 @@ class Endpoint:
         if self.url is not None and str(config.get("url") or "").startswith(self.url.rstrip("/")):
             return True
         return (service.get("namespace"), service.get("name")) == (self.namespace, self.service)
+
+
+def _is_usable(url: str) -> bool:
+    """As the API server sees it: https, with a host, and nothing that it would not send."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return False
+    plain = not (parts.query or parts.fragment or "@" in parts.netloc)
+    return parts.scheme == "https" and bool(parts.hostname) and port != 0 and plain
 
 
 class _Policy(NamedTuple):

@@ -29,7 +29,7 @@ class Admission:
         ours = place.url is not None and not place.in_cluster
         self._server = Server(place.address, parts, converters or {})
         self._secret = TlsSecret(parts, (endpoint.host,), self._server.load, times)
-        self._registrar = Registrar(parts, endpoint, crds, lambda: self._secret.bundle, ours, times)
+        self._registrar = Registrar(parts, endpoint, crds, self._bundle, ours, times)
 
     @property
     def waiting(self) -> str | None:
@@ -46,3 +46,7 @@ class Admission:
     async def close(self) -> None:
         """Undoes at the stop what must not outlive the process; before the lease is released and the tasks end."""
         await self._registrar.close()
+
+    def _bundle(self) -> bytes:
+        """Whom the API server shall trust; nobody before there is a server to call."""
+        return self._secret.bundle if self.waiting is None else b""

@@ -157,7 +157,7 @@ class Registrar:
                 _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=host)
         except (OSError, TimeoutError) as fault:
             raise Unreachable(f"the webhook does not answer at {host}:{port} yet: {type(fault).__name__}") from fault
-        writer.close()
+        writer.transport.abort()  # a polite end would wait for the other side's
 
     # the end
 

@@ -68,6 +68,9 @@ class Noting:
         self.trials.add(read)
         return self.values[read] if read in self.values else self._view.value(read)
 
+    def stands_for(self, kind: Kind, sent: Content, stored: Content) -> bool:
+        return self._view.stands_for(kind, sent, stored)
+
     def content(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
         return self._view.content(kind, fields)
 

@@ -9,11 +9,15 @@ from types import FrameType
 import click
 
 from samara.cli.base import Command
-from samara.demo.screen import Screen
+from samara.demo.resource_distribution import ResourceDistribution
+from samara.demo.screen import Screen, spoken
+from samara.demo.secret_copy import SecretCopy
 from samara.demo.stage import DemoError, Stage
-from samara.demo.walk import Walk, timed
+from samara.demo.steps import Steps, timed
+from samara.demo.sync_to import SyncTo
 from samara.devcluster import DevclusterError, find
 
+WALKS: tuple[type[Steps], ...] = (SecretCopy, SyncTo, ResourceDistribution)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -43,12 +47,16 @@ def show(screen: Screen, keep: bool) -> None:
         screen.took("samara run is in sync, with the rights of `samara rbac` and no others", operator)
         if keep:
             _keep(stage, screen)
-        Walk(stage, screen).all()
+        began = time.monotonic()
+        for walk in WALKS:
+            walk(stage, screen).all()
+        screen.title(f"That was all of it, in {spoken(time.monotonic() - began)}.")
 
 
 def _keep(stage: Stage, screen: Screen) -> None:
     """Until a signal, or until something ends by itself."""
-    Walk(stage, screen).sources()
+    for walk in WALKS:
+        walk(stage, screen).sources()
     screen.title("All of it runs until Ctrl-C. In a second terminal:")
     click.echo(f"export KUBECONFIG={stage.cluster.kubeconfig}")
     click.echo(f"export PATH={stage.cluster.binaries.kubectl.parent}:$PATH")

@@ -23,6 +23,7 @@ COMMANDS = {
     "orphans": "marked copies that no source wants",
     "lint": "manifests that cannot mean what they say",
     "rbac": "exactly the rights that the settings need",
+    "crds": "the custom resource definitions that the settings need",
     "demo": "a real local control plane, the operator, the examples, and a guided look at the result",
     "version": "version, vocabularies, the server's version",
     "completion": "shell completion for bash, zsh or fish",

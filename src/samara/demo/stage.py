@@ -106,6 +106,8 @@ class Stage:
     def start_operator(self, *, log_to_terminal: bool = False) -> None:
         """With the rights that `samara rbac` prints and no others; returns when all that was there is planned."""
         self.cluster.kubectl("create", "namespace", HOME)
+        self.cluster.kubectl("apply", "--filename=-", input=self.samara("crds"))
+        self.cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
         self.cluster.kubectl("apply", "--filename=-", input=self.samara("rbac", f"--namespace={HOME}"))
         token = self.cluster.service_account_token(HOME, HOME, MOST_STAY)
         kubeconfig = self.cluster.kubeconfig_with_token(token)

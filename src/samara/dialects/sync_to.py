@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from samara.core.admit import Request
 from samara.core.match import Names, is_namespace_name, label_token, sample, shown
-from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Kind, Object, Ref
+from samara.core.model import ANNOTATIONS, CONFIG_MAP, LABELS, NAMESPACE, Kind, Object, Ref
 from samara.core.view import View
 from samara.core.want import Adopt, Bare, Copy, Dialect, Fault, Places, Want
 
@@ -25,6 +25,8 @@ LISTED = ("namespaces", "namespace")
 NAME = "sync-to"
 RANK = 4
 NOWHERE = Names((), (), frozenset())
+CLUSTERS_OWN = Places(CONFIG_MAP, "kube-root-ca.crt")
+"""Kubernetes keeps this one in every namespace: identical at first, it would be adopted, and then be a tenant's."""
 _SEPARATORS = re.compile(r"[;,\s]+")
 
 
@@ -109,6 +111,9 @@ class Asked(NamedTuple):
 
 
 def asked_by(obj: Object) -> Asked:
+    if (obj.ref.kind, obj.ref.name) == CLUSTERS_OWN:
+        told = f"the ConfigMap {obj.ref.name} is the cluster's own in every namespace and is never copied"
+        return Asked(NOWHERE, (Fault("Refused", told),))
     return _asked(obj.annotations[ASK], obj.annotations.get(LIST, ""))
 
 

@@ -58,7 +58,7 @@ def dialect(kinds: tuple[Kind, ...], bare: Bare, managers: frozenset[str] = froz
         content = orders.content(_spec(obj), asked.order, view)
         copies = tuple(_copies(obj, asked, asked.order, content if isinstance(content, Content) else KEEP, view))
         if isinstance(content, Content):
-            return Want(copies, faults=asked.slips)
+            return Want(copies, prune=not asked.targets.is_mistyped, faults=asked.slips)
         return Want(copies, prune=False, faults=(*_rejected(content), *asked.slips))
 
     def also(obj: Object, view: View) -> Iterable[Ref]:

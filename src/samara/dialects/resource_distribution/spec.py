@@ -30,6 +30,11 @@ class Targets(NamedTuple):
     excluded: Names = Names((), (), frozenset())
     selector: Selector = Selector()
 
+    @property
+    def is_mistyped(self) -> bool:
+        """Whoever has mistyped a name has not asked for a copy to be deleted."""
+        return bool(self.included.illegal or self.excluded.illegal)
+
     def reach(self, name: str, labels: Mapping[str, str]) -> bool:
         """True for a namespace of the union that is not excluded."""
         return name not in self.excluded.members and (name in self.included.members or self._select(labels))

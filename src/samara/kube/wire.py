@@ -1,0 +1,182 @@
+"""Writes to the API server, one request at a time on each of a few connections.
+
+Not through aiohttp: it spends 0.2 ms of CPU more on a request than this does, which is most of what a copy costs us
+(measured side by side: 0.33 against 0.12 ms, and 11 % more writes a second on the same two cores).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import httptools
+
+from samara.kube.auth import Access
+
+CONNECT = 10.0
+IDLE = 60.0
+"""A connection that was not used for so long is closed: what lies between may have forgotten it."""
+MOST_BODY = 16 * 2**20
+CUT = "the connection was cut before the answer was whole"
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[bytes, bytes]
+    """By names in lower case."""
+    body: bytes
+
+
+class CutError(OSError):
+    """The server, or something between, ended a connection with a request on it: nobody knows what became of it."""
+
+
+class _Connection(asyncio.Protocol):
+    """One connection; `exchange` is called again only when the last answer was whole."""
+
+    def __init__(self) -> None:
+        self.idle_since = 0.0
+        self.is_open = True
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.WriteTransport | None = None
+        self._waiter: asyncio.Future[Answer] | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self.on_message_begin()
+
+    # what the loop says
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as fault:
+            self._fail(CutError(f"expected an answer in HTTP/1.1, found something else: {fault}"))
+
+    def connection_lost(self, fault: Exception | None) -> None:
+        self._fail(CutError(CUT))
+
+    # what the parser says
+
+    def on_message_begin(self) -> None:
+        self._headers: dict[bytes, bytes] = {}
+        self._body: list[bytes] = []
+        self._size = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.lower()] = value
+
+    def on_body(self, body: bytes) -> None:
+        self._body.append(body)
+        self._size += len(body)
+        if self._size > MOST_BODY:
+            self._fail(CutError(f"expected an answer of at most {MOST_BODY:,} bytes, found a longer one"))
+
+    def on_message_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status < 200:  # only a word on the way
+            return
+        answer = Answer(status, self._headers, b"".join(self._body))
+        if not self._parser.should_keep_alive():
+            self.close()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(answer)
+        else:
+            self.close()  # an answer that nobody asked for: the next one would be taken for another's
+
+    # what the pool asks
+
+    async def exchange(self, request: bytes, seconds: float) -> Answer:
+        assert self._transport is not None
+        self._waiter = self._loop.create_future()
+        limit = self._loop.call_later(seconds, self._fail, TimeoutError())
+        self._transport.write(request)
+        try:
+            return await self._waiter
+        finally:
+            limit.cancel()
+            if not self._waiter.done() or self._waiter.cancelled():
+                self.close()  # its answer is still to come
+            self._waiter = None
+
+    def close(self) -> None:
+        self.is_open = False
+        if self._transport is not None:
+            self._transport.close()
+
+    def _fail(self, fault: Exception) -> None:
+        self.close()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(fault)
+
+
+class Wires:
+    """The connections to one server. A request takes one that is idle, or opens one."""
+
+    def __init__(self, access: Access, headers: Iterable[tuple[str, str]]) -> None:
+        self._access = access
+        url = urlsplit(access.server)
+        self._host = url.hostname or ""
+        self._port = url.port or (443 if url.scheme == "https" else 80)
+        self._prefix = url.path.rstrip("/")
+        self._head = f"Host: {url.netloc}\r\n{_lines(headers)}"
+        self._idle: list[_Connection] = []
+
+    async def exchange(
+        self,
+        method: str,
+        target: str,
+        headers: Iterable[tuple[str, str]],
+        body: bytes,
+        seconds: float,
+        check: Callable[[], None],
+    ) -> Answer:
+        """Sends a request and reads its answer. `check` is called directly before the sending, and may raise."""
+        connection = self._taken() or await self._opened()
+        try:
+            check()
+        except BaseException:
+            self._rest(connection)
+            raise
+        head = f"{method} {self._prefix}{target} HTTP/1.1\r\n{self._head}{_lines(headers)}"
+        request = b"%sContent-Length: %d\r\n\r\n%s" % (head.encode("ascii"), len(body), body)
+        answer = await connection.exchange(request, seconds)
+        self._rest(connection)
+        return answer
+
+    def _rest(self, connection: _Connection) -> None:
+        if connection.is_open:
+            connection.idle_since = asyncio.get_running_loop().time()
+            self._idle.append(connection)
+
+    def _taken(self) -> _Connection | None:
+        """The connection that was used last: the others grow old, and are closed."""
+        now = asyncio.get_running_loop().time()
+        while self._idle and (not self._idle[0].is_open or now - self._idle[0].idle_since > IDLE):
+            self._idle.pop(0).close()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_open:
+                return connection
+        return None
+
+    async def _opened(self) -> _Connection:
+        name = (self._access.server_hostname or self._host) if self._access.ssl is not None else None
+        async with asyncio.timeout(CONNECT):
+            _, connection = await asyncio.get_running_loop().create_connection(
+                _Connection, self._host, self._port, ssl=self._access.ssl, server_hostname=name
+            )
+        return connection
+
+    def close(self) -> None:
+        for connection in self._idle:
+            connection.close()
+        self._idle.clear()
+
+
+def _lines(headers: Iterable[tuple[str, str]]) -> str:
+    return "".join(f"{name}: {value}\r\n" for name, value in headers)

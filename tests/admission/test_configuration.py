@@ -1,0 +1,129 @@
+"""What the API server is told to ask us about."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from tests.admission.parts import THING, TRY, TWIN, WORD, a_dialect, a_table, spelled
+
+from samara.admission.configuration import ADMIT, CONVERT, Endpoint, configuration, conversion
+from samara.core.model import NAMESPACE, SECRET
+from samara.core.table import Table
+from samara.kube.errors import ConfigError
+
+SERVICE = Endpoint("samara")
+URL = Endpoint("samara", "https://127.0.0.1:9443/")
+
+
+def hooks(table: Table | None = None, excepted: tuple[str, ...] = ()) -> dict[str, Any]:
+    made = configuration(table or a_table(), SERVICE.client_config(ADMIT, b"CA"), excepted)
+    return {each["name"]: each for each in made["webhooks"]}
+
+
+def test_there_is_one_webhook_per_guarded_kind() -> None:
+    assert list(hooks()) == ["configmaps.samara.dev", "secrets.samara.dev", "things.toys.dev.samara.dev"]
+
+
+def test_other_peoples_objects_never_wait_for_us_and_our_own_do() -> None:
+    policies = {name: each["failurePolicy"] for name, each in hooks().items()}
+
+    assert policies == {
+        "configmaps.samara.dev": "Ignore",
+        "secrets.samara.dev": "Ignore",
+        "things.toys.dev.samara.dev": "Fail",
+    }
+    assert {each["timeoutSeconds"] for each in hooks().values()} == {5}
+    assert {each["sideEffects"] for each in hooks().values()} == {"None"}
+
+
+def test_a_custom_resource_of_somebody_else_that_carries_our_words_never_waits_for_us() -> None:
+    annotated = a_dialect("annotated", spelled, SECRET, THING, asks=frozenset({WORD}))
+
+    assert {each["failurePolicy"] for each in hooks(Table((annotated,))).values()} == {"Ignore"}
+
+
+def test_one_that_must_be_judged_makes_its_kind_wait() -> None:
+    both = a_dialect("words", spelled, THING, asks=frozenset({WORD})), a_dialect("things", spelled, THING)
+    (hook,) = hooks(Table(both)).values()
+
+    assert hook["failurePolicy"] == "Fail"
+    assert hook["matchConditions"][0]["name"] == "not-deleting"
+
+
+def test_only_writes_with_a_word_of_ours_are_asked_about() -> None:
+    (condition,) = hooks()["secrets.samara.dev"]["matchConditions"]
+
+    assert all(f"'{word}'" in condition["expression"] for word in (WORD, TWIN, TRY))
+    assert "toys.dev/never" not in condition["expression"]  # its dialect has nothing to say
+
+
+def test_the_rule_names_kind_versions_scope_and_operations() -> None:
+    later = THING._replace(version="v2")
+    (hook,) = hooks(Table((a_dialect("things", spelled, later, THING),))).values()
+
+    assert hook["rules"] == [
+        {
+            "apiGroups": ["toys.dev"],
+            "apiVersions": ["v1", "v2"],
+            "operations": ["CREATE", "UPDATE"],
+            "resources": ["things"],
+            "scope": "Namespaced",
+        }
+    ]
+    assert hook["matchPolicy"] == "Equivalent"
+
+
+def test_cluster_scoped_kinds_have_their_scope() -> None:
+    (hook,) = hooks(Table((a_dialect("spaces", spelled, NAMESPACE, asks=frozenset({WORD})),))).values()
+
+    assert hook["rules"][0]["scope"] == "Cluster"
+
+
+def test_the_operators_own_namespace_is_left_out() -> None:
+    apart = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["samara"]}
+
+    assert {str(each["namespaceSelector"]) for each in hooks(excepted=("samara",)).values()} == {
+        str({"matchExpressions": [apart]})
+    }
+
+
+def test_a_table_without_guards_asks_for_nothing() -> None:
+    assert hooks(Table((a_dialect("silent", None, SECRET),))) == {}
+
+
+def test_an_endpoint_is_a_service_or_a_url() -> None:
+    bundle = base64.b64encode(b"CA").decode()
+    service = {"name": "samara-webhook", "namespace": "samara", "path": "/convert", "port": 443}
+
+    assert SERVICE.client_config(CONVERT, b"CA") == {"service": service, "caBundle": bundle}
+    assert URL.client_config(CONVERT, b"CA") == {"url": "https://127.0.0.1:9443/convert", "caBundle": bundle}
+    assert "caBundle" not in SERVICE.client_config(ADMIT, b"")
+    assert (SERVICE.host, SERVICE.port) == ("samara-webhook.samara.svc", 443)
+    assert (URL.host, URL.port) == ("127.0.0.1", 9443)
+
+
+def test_an_endpoint_knows_what_leads_to_it() -> None:
+    for endpoint in (SERVICE, URL):
+        assert endpoint.is_in(endpoint.client_config(ADMIT, b""))
+    assert not URL.is_in(Endpoint("samara", "https://127.0.0.1:9444").client_config(ADMIT, b""))
+    assert not SERVICE.is_in(Endpoint("elsewhere").client_config(ADMIT, b""))
+    assert not SERVICE.is_in(Endpoint("samara", service="other").client_config(ADMIT, b""))
+    assert not SERVICE.is_in({})
+
+
+def test_a_conversion_leads_to_the_endpoint() -> None:
+    told = conversion(SERVICE.client_config(CONVERT, b"CA"))
+
+    assert told["strategy"] == "Webhook"
+    assert told["webhook"]["conversionReviewVersions"] == ["v1"]
+    assert SERVICE.is_in(told["webhook"]["clientConfig"])
+
+
+@pytest.mark.parametrize(
+    "url", ["http://a", "https://", "a.b", "https://a?b=c", "https://a#b", "https://me:word@a", "https://a:port"]
+)
+def test_a_url_that_the_server_would_not_take_is_refused_at_the_start(url: str) -> None:
+    with pytest.raises(ConfigError, match="webhook-url"):
+        Endpoint("samara", url)

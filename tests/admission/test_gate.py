@@ -1,0 +1,379 @@
+"""Admission as a whole, over loopback TLS: answers, certificates that change under it, registration and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import socket
+import ssl
+from datetime import timedelta
+from typing import Any
+
+import aiohttp
+import pytest
+from tests.admission.parts import (
+    CRD_NAME,
+    CRD_PATH,
+    HOOKS,
+    SECRET_PATH,
+    Running,
+    Scene,
+    a_conversion,
+    a_dialect,
+    a_review,
+    a_thing,
+    an_object,
+    held,
+    on_scene,
+)
+from tests.kube.scripted import hangs, refuses
+
+from samara.admission import server as server_module
+from samara.admission.configuration import ADMIT, CONVERT, Endpoint
+from samara.admission.gate import Admission
+from samara.admission.parts import Place
+from samara.core.admit import Request
+from samara.core.model import SECRET
+from samara.core.table import Table
+from samara.core.view import View
+from samara.kube.errors import ConfigError
+
+DAY = timedelta(days=1).total_seconds()
+CONFIG = f"{HOOKS}/samara"
+CANARY = "hunter2-is-the-canary"
+
+
+# answers
+
+
+def test_one_answer_lists_all_faults() -> None:
+    async def deed(scene: Scene) -> None:
+        running = await scene.server()
+        status, told = await running.admits(a_review(an_object(word="bad badly", twin="nowhere")))
+        assert status == 200
+        assert not told["allowed"]
+        assert told["uid"] == "the-uid"
+        assert told["status"]["message"] == (
+            "toys.dev/word says 'bad'. toys.dev/word says 'badly'. there is no namespace 'nowhere'."
+        )
+
+    on_scene(deed)
+
+
+def test_what_nobody_has_anything_against_is_allowed() -> None:
+    async def deed(scene: Scene) -> None:
+        running = await scene.server()
+        assert await running.admits(a_review(an_object(word="good"))) == (200, {"uid": "the-uid", "allowed": True})
+
+    on_scene(deed)
+
+
+def test_before_the_caches_are_filled_nobody_is_judged_but_everything_is_converted() -> None:
+    async def deed(scene: Scene) -> None:
+        scene.listed = False
+        running = await scene.server()
+        status, told = await running.admits(a_review(an_object(word="bad")))
+        assert (status, told) == (503, "not listed yet: v1/Namespace, v1/Secret, v1/ConfigMap")
+        status, told = await running.converts(a_conversion("toys.dev/v2", a_thing(name="x")))
+        assert (status, told["convertedObjects"]) == (200, [a_thing("v2", title="x")])
+        scene.listed = True
+        assert (await running.admits(a_review(an_object(word="bad"))))[0] == 200
+
+    on_scene(deed)
+
+
+@pytest.mark.parametrize("path", [ADMIT, CONVERT])
+@pytest.mark.parametrize("body", [b"", b"{}", b"hunter2", b"\xff", json.dumps({"request": CANARY}).encode()])
+def test_what_is_no_review_is_a_bad_request(path: str, body: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    async def deed(scene: Scene) -> None:
+        running = await scene.server()
+        status, told = await running.asked(path, body)
+        assert status == 400
+        assert "hunter2" not in told
+
+    on_scene(deed)
+    assert "hunter2" not in caplog.text
+
+
+def test_a_body_beyond_all_measure_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "MOST_REVIEW", 1000)
+    monkeypatch.setattr(server_module, "MOST_CONVERSION", 2000)
+
+    async def deed(scene: Scene) -> None:
+        running = await scene.server()
+        assert (await running.asked(ADMIT, b" " * 1001))[0] == 413
+        assert (await running.asked(CONVERT, b" " * 1001))[0] == 400
+        assert (await running.asked(CONVERT, b" " * 2001))[0] == 413
+
+    on_scene(deed)
+
+
+@pytest.mark.parametrize("fault", [refuses(500), refuses(429, "TooManyRequests"), hangs])
+def test_an_error_is_left_to_the_failure_policy(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "LIMIT", 0.2)
+
+    async def deed(scene: Scene) -> None:
+        running = await scene.server()
+        scene.cluster.broken = fault
+        status, told = await running.admits(a_review(an_object(twin="nowhere")))
+        assert (status, told) == (500, "no answer could be found in time")
+
+    on_scene(deed)
+
+
+def test_a_dialect_that_breaks_shows_nothing_of_what_it_was_given(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+
+    def breaks(request: Request, view: View) -> tuple[str, ...]:
+        raise KeyError(CANARY)
+
+    async def deed(scene: Scene) -> None:
+        parts = await scene.parts(Table((a_dialect("broken", breaks, SECRET),)))
+        status, told = await (await scene.server(parts=parts)).admits(a_review(an_object()))
+        assert status == 500
+        assert CANARY not in told
+
+    on_scene(deed)
+    assert CANARY not in logged(caplog)
+    assert "KeyError" in logged(caplog)
+
+
+def test_no_value_of_an_object_is_told_or_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    sent = an_object(word="bad", other=CANARY)
+    sent["data"] = {"password": base64.b64encode(CANARY.encode()).decode()}
+    secret = (CANARY, base64.b64encode(CANARY.encode()).decode())
+
+    async def deed(scene: Scene) -> None:
+        running = await scene.server()
+        for review in (a_review(sent), a_review(sent, sent), a_review({**sent, "metadata": CANARY})):
+            told = str(await running.admits(review))
+            assert not [each for each in secret if each in told]
+        wrong = a_thing(other=CANARY)
+        assert CANARY not in str(await running.converts(a_conversion("toys.dev/v2", wrong)))
+
+    on_scene(deed)
+    assert "admission.refused" in logged(caplog)
+    assert not [each for each in secret if each in logged(caplog)]
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> str:
+    lines = (f"{record.getMessage()} {record.__dict__.get('fields')} {record.exc_text}" for record in caplog.records)
+    return "\n".join((*lines, caplog.text))
+
+
+def test_a_port_that_is_taken_is_told_with_its_flag() -> None:
+    async def deed(scene: Scene) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            made = Admission(await scene.parts(), Place(f"127.0.0.1:{taken.getsockname()[1]}"), times=scene.times())
+            with pytest.raises(ExceptionGroup) as fault:
+                await asyncio.wait_for(made.run(), 5)
+        assert "--webhook-address" in str(fault.value.exceptions[0])
+        assert isinstance(fault.value.exceptions[0], ConfigError)
+        assert made.waiting == "not listening any more"
+
+    on_scene(deed)
+
+
+# certificates
+
+
+def test_a_new_certificate_is_shown_without_a_restart_and_old_connections_live_on() -> None:
+    async def deed(scene: Scene) -> None:
+        scene.clock.ahead = -61 * DAY
+        running = await scene.server()
+        before, bundle = held(scene.cluster, "tls.crt"), running.bundle()
+        assert await shown(running) == before
+        trust = ssl.create_default_context(cadata=bundle.decode())
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=1, ssl=trust)) as session:
+            await asks(session, running)
+            scene.clock.ahead = 0
+            await scene.until(lambda: held(scene.cluster, "tls.crt") != before)
+            await until_shown(running, held(scene.cluster, "tls.crt"))
+            assert await asks(session, running) == 200
+        assert (await running.asked(ADMIT, a_review(an_object()), bundle))[0] == 200
+
+    on_scene(deed)
+
+
+async def asks(session: aiohttp.ClientSession, running: Running) -> int:
+    async with session.post(f"https://127.0.0.1:{running.port}{ADMIT}", json=a_review(an_object())) as response:
+        await response.read()
+        return response.status
+
+
+async def shown(running: Running) -> bytes:
+    """The certificate of a new connection, as the stored one is written."""
+    trust = ssl.create_default_context(cadata=running.bundle().decode())
+    _, writer = await asyncio.open_connection("127.0.0.1", running.port, ssl=trust)
+    found = ssl.DER_cert_to_PEM_cert(writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
+    writer.close()
+    return found.encode()
+
+
+async def until_shown(running: Running, wanted: bytes) -> None:
+    async with asyncio.timeout(8):
+        while await shown(running) != wanted:
+            continue
+
+
+def test_a_rotation_of_the_authority_goes_through_bundle_and_certificate_without_a_gap() -> None:
+    async def deed(scene: Scene) -> None:
+        scene.clock.ahead = -490 * DAY
+        running = await scene.server()
+        scene.clock.ahead = -20 * DAY
+        await scene.until(lambda: CONFIG in scene.cluster.objects)
+        old, certificate = running.bundle(), await shown(running)
+        scene.clock.ahead = 0
+        await scene.until(lambda: running.bundle().count(b"BEGIN") == 2)
+        await scene.until(lambda: registered(scene) == {base64.b64encode(running.bundle()).decode()})
+        assert await shown(running) == certificate  # the new authority has not signed yet
+        for bundle in (old, running.bundle()):
+            assert (await running.asked(ADMIT, a_review(an_object()), bundle))[0] == 200
+
+    on_scene(deed)
+
+
+def registered(scene: Scene) -> set[str]:
+    return {each["clientConfig"]["caBundle"] for each in scene.cluster.objects[CONFIG]["webhooks"]}
+
+
+# registration
+
+
+def a_crd(scene: Scene, **spec: Any) -> None:
+    scene.cluster.write(CRD_PATH, {"metadata": {"name": CRD_NAME}, "spec": {"group": "toys.dev", **spec}})
+
+
+def conversion_of(scene: Scene) -> Any:
+    return scene.cluster.objects[CRD_PATH]["spec"].get("conversion")
+
+
+def leads_to_us(scene: Scene, running: Running) -> bool:
+    url = f"https://127.0.0.1:{running.port}{CONVERT}"
+    webhook = (conversion_of(scene) or {}).get("webhook") or {}
+    bundle = base64.b64encode(running.bundle()).decode()
+    return bool(webhook.get("clientConfig") == {"url": url, "caBundle": bundle})
+
+
+def test_with_a_url_the_operator_registers_itself_and_leaves_nothing_behind() -> None:
+    async def deed(scene: Scene) -> None:
+        a_crd(scene)
+        running = await scene.server(crds=(CRD_NAME, "not.there"))
+        await scene.until(lambda: CONFIG in scene.cluster.objects and leads_to_us(scene, running))
+        assert registered(scene) == {base64.b64encode(running.bundle()).decode()}
+        await running.admission.close()
+        await scene.turns(10)
+        assert CONFIG not in scene.cluster.objects
+        assert conversion_of(scene) == {"strategy": "None"}
+        assert scene.cluster.objects[CRD_PATH]["spec"]["group"] == "toys.dev"
+
+    on_scene(deed)
+
+
+def test_what_somebody_changes_is_put_back_and_what_is_right_is_not_written() -> None:
+    async def deed(scene: Scene) -> None:
+        a_crd(scene)
+        running = await scene.server(crds=(CRD_NAME,))
+        await scene.until(lambda: CONFIG in scene.cluster.objects and leads_to_us(scene, running))
+        writes = list(scene.cluster.writes)
+        await scene.turns(15)
+        assert scene.cluster.writes == writes
+        a_crd(scene, conversion={"strategy": "None"})
+        scene.cluster.write(CONFIG, {"metadata": {"name": "samara"}, "webhooks": []})
+        await scene.until(lambda: leads_to_us(scene, running) and scene.cluster.objects[CONFIG]["webhooks"])
+        scene.cluster.delete(CONFIG)
+        await scene.until(lambda: CONFIG in scene.cluster.objects)
+
+    on_scene(deed)
+
+
+def test_a_standby_registers_nothing_and_removes_nothing() -> None:
+    async def deed(scene: Scene) -> None:
+        await scene.server()
+        await scene.until(lambda: CONFIG in scene.cluster.objects)
+        standby = await scene.server(parts=await scene.parts(leads=lambda: False))
+        writes = list(scene.cluster.writes)
+        assert (await standby.admits(a_review(an_object(word="bad"))))[1]["allowed"] is False
+        await standby.admission.close()
+        await scene.turns(10)
+        assert scene.cluster.writes == writes
+
+    on_scene(deed)
+
+
+def test_nothing_is_registered_before_the_server_can_be_reached() -> None:
+    async def deed(scene: Scene) -> None:
+        a_crd(scene)
+        running = await scene.server()
+        place = Place(f"127.0.0.1:{running.port}", "https://127.0.0.1:1", False)
+        scene.cluster.objects.pop(CONFIG, None)
+        unreachable = Admission(await scene.parts(), place, crds=(CRD_NAME,), times=scene.times())
+        registering = asyncio.create_task(unreachable._registrar.run())
+        unreachable._registrar._bundle = running.bundle
+        await scene.turns(10)
+        registering.cancel()
+        assert conversion_of(scene) is None
+
+    on_scene(deed)
+
+
+def chart(scene: Scene, name: str, config: dict[str, Any], **more: Any) -> str:
+    """A configuration as a chart makes it."""
+    hooks = [{"name": f"{each}.samara.dev", "clientConfig": dict(config), **more} for each in "ab"]
+    scene.cluster.write(f"{HOOKS}/{name}", {"metadata": {"name": name}, "webhooks": hooks})
+    return f"{HOOKS}/{name}"
+
+
+def test_in_a_cluster_only_the_bundle_is_written_and_only_where_it_leads_to_us() -> None:
+    async def deed(scene: Scene) -> None:
+        theirs = chart(scene, "theirs", Endpoint("elsewhere").client_config(ADMIT, b""))
+        ours = chart(scene, "ours", Endpoint("samara").client_config(ADMIT, b"old"), timeoutSeconds=7)
+        before = json.loads(json.dumps(scene.cluster.objects))
+        running = await scene.server(in_cluster=True)
+        bundle = base64.b64encode(running.bundle()).decode()
+        await scene.until(lambda: scene.cluster.objects[ours]["webhooks"][1]["clientConfig"]["caBundle"] == bundle)
+        wanted = before[ours]["webhooks"]
+        for hook in wanted:
+            hook["clientConfig"]["caBundle"] = bundle
+        await running.admission.close()
+        assert scene.cluster.objects[ours]["webhooks"] == wanted
+        assert scene.cluster.objects[theirs] == before[theirs]
+        assert CONFIG not in scene.cluster.objects
+        chart(scene, "ours", Endpoint("samara").client_config(ADMIT, b"other"), timeoutSeconds=7)
+        await scene.until(lambda: scene.cluster.objects[ours]["webhooks"] == wanted)
+
+    on_scene(deed)
+
+
+def test_registration_waits_out_a_server_that_is_away() -> None:
+    async def deed(scene: Scene) -> None:
+        scene.cluster.odd["POST", HOOKS] = refuses(500)
+        running = await scene.server()
+        await scene.until(lambda: [each for each in scene.script.seen if (each.method, each.path) == ("POST", HOOKS)])
+        assert running.admission.waiting is None
+        del scene.cluster.odd["POST", HOOKS]
+        await scene.until(lambda: CONFIG in scene.cluster.objects)
+
+    on_scene(deed)
+
+
+def test_a_stop_that_cannot_undo_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("samara.admission.register._UNDOING", 0.1)
+
+    async def deed(scene: Scene) -> None:
+        running = await scene.server()
+        await scene.until(lambda: CONFIG in scene.cluster.objects)
+        scene.cluster.broken = hangs
+        await asyncio.wait_for(running.admission.close(), 5)
+
+    on_scene(deed)
+
+
+def test_the_secret_is_in_the_operators_own_namespace() -> None:
+    async def deed(scene: Scene) -> None:
+        await scene.server()
+        assert scene.cluster.objects[SECRET_PATH]["metadata"]["namespace"] == "samara"
+
+    on_scene(deed)

@@ -1,0 +1,370 @@
+"""Webhooks on a real API server: what it refuses for us, what it lets through without us, and how it reads CRDs."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.admission.parts import CRD_NAME, CRD_PATH, HOOKS, THING, TWIN, WORD, Clock, a_converter, a_dialect
+from tests.admission.parts import a_table as toys
+from tests.cluster.api import ApiFault
+from tests.cluster.stage import OWN, Stage
+from tests.cluster.waiting import eventually
+
+from samara.admission.configuration import ADMIT, Endpoint, configuration
+from samara.admission.gate import Admission
+from samara.admission.parts import Parts, Place, Times
+from samara.core.admit import Request
+from samara.core.model import CONFIG_MAP, SECRET
+from samara.core.table import Table
+from samara.core.view import View
+from samara.core.want import Rejected, Trial
+from samara.devcluster import DevclusterError
+from samara.devcluster.wire import free_port
+from samara.dialects import sync_to
+from samara.kube.auth import load
+from samara.kube.cache import Cache
+from samara.kube.client import Client
+from samara.kube.codec import Codec
+
+CONFIG = f"{HOOKS}/samara"
+TLS = f"/api/v1/namespaces/{OWN}/secrets/samara-webhook-tls"
+THINGS = "/apis/toys.dev/v1/namespaces/a/things"
+DAY, HOUR = timedelta(days=1).total_seconds(), timedelta(hours=1).total_seconds()
+SYNC_TO = "openkruise.io/sync-to"
+Json = dict[str, Any]
+
+pytestmark = pytest.mark.oracle_off("O4", reason="registering is what is tested, and it writes no copy")
+
+CRD: Json = {
+    "metadata": {"name": CRD_NAME},
+    "spec": {
+        "group": "toys.dev",
+        "scope": "Namespaced",
+        "names": {"kind": "Thing", "plural": "things"},
+        "versions": [
+            {
+                "name": name,
+                "served": True,
+                "storage": name == "v1",
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+            for name in ("v1", "v2")
+        ],
+    },
+}
+
+
+def storable(request: Request, view: View) -> tuple[str, ...]:
+    """The spec must be the data of a Secret that the server would take."""
+    spec = request.new.content.get("spec") if request.new is not None else None
+    data = json.loads(spec.raw or b"{}") if spec is not None else {}
+    if "data" not in data:
+        return ()
+    found = view.value(Trial(SECRET, json.dumps({"apiVersion": "v1", "kind": "Secret", "data": data["data"]}).encode()))
+    return (f"the server would not take it: {found.message}",) if isinstance(found, Rejected) else ()
+
+
+def a_table() -> Table:
+    named = {each.name: each for each in toys().dialects}
+    real = sync_to.dialect((SECRET, CONFIG_MAP), lambda where, words: dict(words))
+    return Table((named["twinned"], named["things"], a_dialect("storable", storable, THING), real))
+
+
+class Webhooks:
+    """An admission in a thread of its own. Its cache is never filled: it lags as far as a cache can."""
+
+    def __init__(self, stage: Stage, *, port: int | None = None, in_cluster: bool = False, leads: bool = True) -> None:
+        self.stage = stage
+        self.port = port or free_port()
+        self.clock = Clock()
+        self._place = Place(f"127.0.0.1:{self.port}", f"https://127.0.0.1:{self.port}", in_cluster)
+        self._leads = leads
+        self._loop = asyncio.new_event_loop()
+        self._over = asyncio.Event()
+        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._main(),), daemon=True)
+        self.admission: Admission | None = None
+        self.fault: BaseException | None = None
+
+    def start(self) -> Webhooks:
+        self._thread.start()
+        eventually(lambda: self.fault or (self.admission is not None and self.admission.waiting is None))
+        assert self.fault is None, self.fault
+        return self
+
+    def close(self) -> None:
+        """What a signal does first."""
+        assert self.admission is not None
+        self._in_loop(self.admission.close())
+
+    def kill(self) -> None:
+        """The end without a word."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._over.set)
+            self._thread.join(10)
+            self._loop.close()
+
+    def _in_loop(self, deed: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(deed, self._loop).result(10)
+
+    async def _main(self) -> None:
+        table = a_table()
+        codec = Codec(table.managers)
+        access = load(str(self.stage.cluster.kubeconfig), None, OWN, None, {}, Path("/"))
+        times = Times(now=self.clock, turn=0.05, recheck=0.2)
+        async with Client(access, 10.0) as client:
+            cache = Cache(table, built=codec.content)
+            parts = Parts(client, codec, cache, table, OWN, lambda: self._leads, lambda kind: True)
+            converters = {"toys.dev/Thing": a_converter}
+            self.admission = Admission(parts, self._place, converters=converters, crds=(CRD_NAME,), times=times)
+            running = asyncio.create_task(self.admission.run())
+            ended = asyncio.create_task(self._over.wait())
+            await asyncio.wait((running, ended), return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                self.fault = running.exception()
+            for task in (running, ended):
+                task.cancel()
+            await asyncio.gather(running, ended, return_exceptions=True)
+        await asyncio.sleep(0.1)  # connections over TLS say goodbye before they close
+
+
+@pytest.fixture
+def crd(stage: Stage) -> Iterator[None]:
+    """A kind of ours in two versions."""
+    stage.api.create(CRD_PATH.rpartition("/")[0], CRD)
+    eventually(lambda: served(stage, "v1") and served(stage, "v2"))
+    yield
+    stage.api.patch(CRD_PATH, {"spec": {"conversion": {"strategy": "None", "webhook": None}}})
+    stage.forget("toys.dev/things/")
+    stage.api.delete(CRD_PATH)
+    eventually(lambda: stage.api.find(CRD_PATH) is None)
+
+
+def served(stage: Stage, version: str) -> bool:
+    try:
+        stage.api.items(f"/apis/toys.dev/{version}/things")
+    except ApiFault:
+        return False
+    return True
+
+
+@pytest.fixture
+def hooks(stage: Stage, crd: None) -> Iterator[Webhooks]:
+    """A registered admission, and nothing of it afterwards."""
+    stage.namespace("a")
+    with registered(stage) as running:
+        yield running
+
+
+@contextmanager
+def registered(stage: Stage, **more: Any) -> Iterator[Webhooks]:
+    running = Webhooks(stage, **more)
+    try:
+        running.start()
+        eventually(lambda: is_in_force(stage))
+        yield running
+    finally:
+        running.kill()
+        stage.api.gone(CONFIG)
+
+
+def is_in_force(stage: Stage) -> bool:
+    """The server learns of a configuration a moment after it was stored."""
+    if stage.api.find(CONFIG) is None or conversion(stage)["strategy"] != "Webhook":
+        return False
+    if not (served(stage, "v1") and served(stage, "v2")):  # its storage begins anew after a change of the CRD
+        return False
+    return bool(refused(stage, lambda: a_secret(stage, {SYNC_TO: "everywhere"}, dryRun="All")))
+
+
+def conversion(stage: Stage) -> Json:
+    found: Json = (stage.api.find(CRD_PATH) or {"spec": {"conversion": {"strategy": "None"}}})["spec"]["conversion"]
+    return found
+
+
+def a_secret(stage: Stage, annotations: Json, name: str = "db", namespace: str = "a", **query: str) -> Json:
+    meta = {"generateName": name} if name.endswith("-") else {"name": name}
+    body = {"metadata": {**meta, "annotations": annotations}, "stringData": {"key": "hunter2"}}
+    return stage.api.create(f"/api/v1/namespaces/{namespace}/secrets", body, **query)
+
+
+def a_thing(stage: Stage, version: str = "v1", name: str = "one", word: str = "", **spec: Any) -> Json:
+    meta = {"name": name, "annotations": {WORD: word} if word else {}}
+    body = {"apiVersion": f"toys.dev/{version}", "kind": "Thing", "metadata": meta, "spec": spec}
+    return stage.api.create(THINGS.replace("v1", version), body)
+
+
+def refused(stage: Stage, deed: Callable[[], Any]) -> str:
+    """The message of the refusal, empty where there was none."""
+    try:
+        deed()
+    except ApiFault as fault:
+        return f"{fault.status} {fault.told.get('reason')} {fault.told.get('message')}"
+    return ""
+
+
+def test_a_value_that_cannot_be_meant_is_refused_with_the_key_the_value_and_the_accepted_ones(
+    stage: Stage, hooks: Webhooks
+) -> None:
+    told = refused(stage, lambda: a_secret(stage, {SYNC_TO: "everywhere"}))
+    assert told.startswith('422 Invalid admission webhook "secrets.samara.dev" denied the request: ')
+    assert f"{SYNC_TO} is 'everywhere'; accepted are 'cluster' and 'namespaces'" in told
+    assert stage.secret("a", "db") is None
+    a_secret(stage, {SYNC_TO: "cluster"})
+
+
+def test_kubectl_shows_the_same_words(stage: Stage, hooks: Webhooks) -> None:
+    meta = {"name": "db", "namespace": "a", "annotations": {SYNC_TO: "everywhere"}}
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+    with pytest.raises(DevclusterError, match=r"accepted are 'cluster' and 'namespaces'"):
+        stage.cluster.kubectl("apply", "-f", "-", input=json.dumps(manifest))
+
+
+def test_one_refusal_lists_the_faults_of_all_vocabularies(stage: Stage, hooks: Webhooks) -> None:
+    told = refused(stage, lambda: a_secret(stage, {SYNC_TO: "everywhere", TWIN: "nowhere"}))
+    assert SYNC_TO in told
+    assert "there is no namespace 'nowhere'" in told
+
+
+def test_a_name_that_is_still_to_be_made_stops_nobody(stage: Stage, hooks: Webhooks) -> None:
+    assert a_secret(stage, {SYNC_TO: "cluster"}, "db-")["metadata"]["name"].startswith("db-")
+    assert SYNC_TO in refused(stage, lambda: a_secret(stage, {SYNC_TO: "everywhere"}, "db-"))
+
+
+def test_a_change_that_brings_a_fault_is_refused_and_one_that_takes_the_words_away_is_not(
+    stage: Stage, hooks: Webhooks
+) -> None:
+    a_secret(stage, {SYNC_TO: "cluster"})
+    path = stage.path("a", "db")
+    assert "422" in refused(stage, lambda: stage.annotate(path, {SYNC_TO: "everywhere"}))
+    stage.annotate(path, {SYNC_TO: None})
+
+
+def test_a_cache_that_has_seen_nothing_yet_refuses_nobody(stage: Stage, hooks: Webhooks) -> None:
+    stage.namespace("twin")
+    a_secret(stage, {TWIN: "twin"})
+
+
+def test_a_trial_asks_the_server_and_stores_nothing(stage: Stage, hooks: Webhooks) -> None:
+    told = refused(stage, lambda: a_thing(stage, data={"a b": "aHVudGVyMg=="}))
+    assert "the server would not take it" in told
+    assert "aHVudGVyMg" not in told
+    a_thing(stage, data={"ab": "aHVudGVyMg=="})
+    names = [each["metadata"]["name"] for each in stage.api.items(f"/api/v1/namespaces/{OWN}/secrets")]
+    assert names == ["samara-webhook-tls"]
+
+
+def test_when_nobody_answers_only_our_own_kinds_wait(stage: Stage, hooks: Webhooks) -> None:
+    hooks.kill()
+    a_secret(stage, {}, "plain")
+    a_secret(stage, {SYNC_TO: "everywhere"}, "worded")
+    assert "failed calling webhook" in refused(stage, lambda: a_thing(stage))
+
+
+def test_a_thing_that_ends_does_not_wait_for_anybody(stage: Stage, hooks: Webhooks) -> None:
+    a_thing(stage)
+    path = f"{THINGS}/one"
+    stage.api.patch(path, {"metadata": {"finalizers": ["toys.dev/guard"]}})
+    stage.api.delete(path)
+    hooks.kill()
+    stage.api.patch(path, {"metadata": {"finalizers": []}})
+    assert stage.api.find(path) is None
+
+
+def test_a_thing_reads_right_through_both_versions_and_is_judged_through_both(stage: Stage, hooks: Webhooks) -> None:
+    a_thing(stage, "v2", title="x")
+    assert stage.api.get(f"{THINGS}/one")["spec"] == {"name": "x"}
+    assert stage.api.get(f"{THINGS.replace('v1', 'v2')}/one")["spec"] == {"title": "x"}
+    told = refused(stage, lambda: a_thing(stage, "v2", "two", "bad", title="x"))
+    assert "toys.dev/word says 'bad'" in told
+
+
+def test_what_is_registered_is_not_written_again_and_is_put_back_when_changed(stage: Stage, hooks: Webhooks) -> None:
+    before = {path: stage.api.get(path)["metadata"]["resourceVersion"] for path in (CONFIG, CRD_PATH, TLS)}
+    looked = len(stage.audit.events())
+    eventually(lambda: len(stage.audit.events()) > looked + 12)
+    assert {path: stage.api.get(path)["metadata"]["resourceVersion"] for path in before} == before
+    stage.api.patch(CRD_PATH, {"spec": {"conversion": {"strategy": "None", "webhook": None}}})
+    stage.api.gone(CONFIG)
+    eventually(lambda: is_in_force(stage))
+
+
+def test_at_the_stop_nothing_of_it_is_left(stage: Stage, hooks: Webhooks) -> None:
+    hooks.close()
+    assert stage.api.find(CONFIG) is None
+    assert conversion(stage) == {"strategy": "None"}
+    hooks.kill()
+    a_thing(stage)
+    eventually(lambda: served(stage, "v2"))
+
+
+def test_the_server_follows_a_rotation_of_everything_without_a_refused_call(stage: Stage, crd: None) -> None:
+    stage.namespace("a")
+    running = Webhooks(stage)
+    running.clock.ahead = -490 * DAY
+    running.start()
+    running.clock.ahead = -20 * DAY
+    try:
+        eventually(lambda: is_in_force(stage))
+        first = stage.api.get(TLS)["data"]
+        running.clock.ahead = -2 * HOUR
+        eventually(lambda: pems(stage.api.get(TLS)["data"]["ca.crt"]) == 2)
+        assert all_refused(stage)
+        bundle = stage.api.get(TLS)["data"]["ca.crt"]
+        eventually(lambda: stage.api.get(CONFIG)["webhooks"][0]["clientConfig"]["caBundle"] == bundle)
+        running.clock.ahead = 0
+        eventually(lambda: stage.api.get(TLS)["data"]["tls.crt"] != first["tls.crt"])
+        assert all_refused(stage)
+        running.kill()  # and all connections with it: the next ones meet the new certificate
+        running = Webhooks(stage, port=running.port).start()
+        assert all_refused(stage)
+        assert stage.api.get(TLS)["data"]["ca.key"] != first["ca.key"]
+    finally:
+        running.kill()
+        stage.api.gone(CONFIG)
+
+
+def all_refused(stage: Stage) -> bool:
+    return all(refused(stage, lambda: a_secret(stage, {SYNC_TO: "everywhere"})) for _ in range(20))
+
+
+def pems(text: str) -> int:
+    return base64.b64decode(text).count(b"BEGIN CERTIFICATE")
+
+
+def test_in_a_cluster_only_the_bundle_of_the_charts_configuration_is_written(stage: Stage, crd: None) -> None:
+    stage.namespace("a")
+    port = free_port()
+    endpoint = Endpoint(OWN, f"https://127.0.0.1:{port}")
+    made = configuration(a_table(), endpoint.client_config(ADMIT, b""), (OWN,))
+    before = stage.api.create(HOOKS, made)
+    with registered(stage, port=port, in_cluster=True) as running:
+        a_secret(stage, {SYNC_TO: "everywhere"}, namespace=OWN, dryRun="All")  # our own namespace waits for nobody
+        after = stage.api.get(CONFIG)
+        bundle = stage.api.get(TLS)["data"]["ca.crt"]
+        assert {each["clientConfig"].pop("caBundle") for each in after["webhooks"]} == {bundle}
+        assert after["webhooks"] == before["webhooks"]
+        assert set(owned(after)) == {"cluster-tests", "samara"}
+        running.close()
+        assert stage.api.find(CONFIG) is not None
+
+
+def owned(obj: Json) -> list[str]:
+    return [each["manager"] for each in obj["metadata"]["managedFields"]]
+
+
+def test_a_second_replica_shows_the_leaders_certificate_and_writes_nothing(stage: Stage, hooks: Webhooks) -> None:
+    before = stage.api.get(TLS)["metadata"]["resourceVersion"]
+    standby = Webhooks(stage, leads=False).start()
+    standby.close()
+    standby.kill()
+    assert stage.api.get(TLS)["metadata"]["resourceVersion"] == before
+    assert is_in_force(stage)

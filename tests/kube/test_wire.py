@@ -1,0 +1,219 @@
+"""Writes on a connection of our own: what is reused, what is given up, and what is never sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+from tests.engine.parts import an_access
+
+from samara.kube import wire
+from samara.kube.wire import Answer, CutError, Wires
+
+GOOD = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
+
+
+class Server:
+    """Answers with bytes as they are: each connection takes the next of its pieces for every request."""
+
+    def __init__(self, *answers: bytes) -> None:
+        self.answers = list(answers)
+        self.requests: list[bytes] = []
+        self.connections = 0
+        self.ended = asyncio.Event()
+        self.tasks: set[asyncio.Task[Any] | None] = set()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self.tasks.add(asyncio.current_task())
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+                self.requests.append(head + await reader.readexactly(length))
+                answer = self.answers[min(len(self.requests), len(self.answers)) - 1]
+                for piece in answer.split(b"|"):
+                    writer.write(piece)
+                    await writer.drain()
+                    await asyncio.sleep(0)
+                if answer.endswith(b"|"):
+                    break
+        except asyncio.IncompleteReadError:
+            pass
+        self.ended.set()
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+@asynccontextmanager
+async def serving(*answers: bytes, path: str = "") -> AsyncIterator[tuple[Server, Wires]]:
+    made = Server(*answers)
+    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    wires = Wires(an_access(f"http://127.0.0.1:{port}{path}"), [("User-Agent", "samara/test")])
+    try:
+        yield made, wires
+    finally:
+        wires.close()
+        server.close()
+        await asyncio.gather(*filter(None, made.tasks))
+
+
+def allow() -> None:
+    """Nothing stands against it."""
+
+
+async def post(wires: Wires, body: bytes = b"{}", seconds: float = 5.0, check: Callable[[], None] = allow) -> Answer:
+    return await wires.exchange("POST", "/api/v1/x", [("Authorization", "Bearer t")], body, seconds, check)
+
+
+def run(deed: Callable[[Server, Wires], Awaitable[Any]], *answers: bytes, path: str = "") -> Any:
+    async def whole() -> Any:
+        async with asyncio.timeout(8), serving(*answers, path=path) as (server, wires):
+            return await deed(server, wires)
+
+    return asyncio.run(whole())
+
+
+def test_a_request_is_sent_whole_and_its_answer_read() -> None:
+    async def deed(server: Server, wires: Wires) -> None:
+        answer = await post(wires, b'{"a": 1}')
+        assert (answer.status, answer.body) == (201, b"{}")
+        head, _, body = server.requests[0].partition(b"\r\n\r\n")
+        assert head.splitlines()[0] == b"POST /prefix/api/v1/x HTTP/1.1"
+        assert set(head.splitlines()[2:]) == {
+            b"User-Agent: samara/test",
+            b"Authorization: Bearer t",
+            b"Content-Length: 8",
+        }
+        assert body == b'{"a": 1}'
+
+    run(deed, GOOD, path="/prefix/")
+
+
+def test_one_connection_serves_one_request_after_the_other() -> None:
+    async def deed(server: Server, wires: Wires) -> None:
+        for _ in range(3):
+            await post(wires)
+        assert server.connections == 1
+        await asyncio.gather(post(wires), post(wires))
+        assert server.connections == 2
+
+    run(deed, GOOD)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\nTrailer: t\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n|3\r|\nab|c\r\n2\r\nde\r\n0\r\n|\r\n".rstrip(b"|"),
+        b"HTTP/1.1 200 OK\r\ncontent-le|ngth: 5\r\n\r\nab|cde",
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcde",
+    ],
+    ids=["chunked", "chunked in pieces", "in pieces", "after a word on the way"],
+)
+def test_an_answer_is_read_in_whatever_pieces_it_comes(answer: bytes) -> None:
+    async def deed(server: Server, wires: Wires) -> None:
+        assert [(await post(wires)).body for _ in range(2)] == [b"abcde", b"abcde"]
+        assert server.connections == 1
+
+    run(deed, answer)
+
+
+def test_headers_are_found_by_their_names_in_lower_case() -> None:
+    async def deed(server: Server, wires: Wires) -> None:
+        answer = await post(wires)
+        assert (answer.status, answer.headers[b"retry-after"]) == (429, b"7")
+
+    run(deed, b"HTTP/1.1 429 Too Many\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n")
+
+
+def test_a_connection_that_the_server_closes_is_not_used_again() -> None:
+    async def deed(server: Server, wires: Wires) -> None:
+        await post(wires)
+        await post(wires)
+        assert server.connections == 2
+
+    run(deed, b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n|", GOOD)
+
+
+@pytest.mark.parametrize("cut", [b"|", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc|", b"no HTTP at all|"])
+def test_a_connection_that_is_cut_is_told_and_nothing_is_sent_twice(cut: bytes) -> None:
+    async def deed(server: Server, wires: Wires) -> None:
+        with pytest.raises(CutError):
+            await post(wires)
+        assert len(server.requests) == 1
+        assert (await post(wires)).status == 201
+        assert server.connections == 2
+
+    run(deed, cut, GOOD)
+
+
+def test_an_answer_that_does_not_come_in_time_gives_the_connection_up() -> None:
+    async def deed(server: Server, wires: Wires) -> None:
+        with pytest.raises(TimeoutError):
+            await post(wires, seconds=0.05)
+        await server.ended.wait()
+        await post(wires)
+        assert server.connections == 2
+
+    run(deed, b"HTTP/1.1 200 OK\r\n", GOOD)
+
+
+def test_who_gives_up_waiting_leaves_no_answer_for_the_next() -> None:
+    async def deed(server: Server, wires: Wires) -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await post(wires)
+        await server.ended.wait()
+        assert (await post(wires)).status == 201
+        assert server.connections == 2
+
+    run(deed, b"HTTP/1.1 200 OK\r\n", GOOD)
+
+
+def test_an_answer_that_nobody_asked_for_ends_the_connection() -> None:
+    async def deed(server: Server, wires: Wires) -> None:
+        await post(wires)
+        await server.ended.wait()
+        assert (await post(wires)).body == b"{}"
+        assert server.connections == 2
+
+    run(deed, GOOD + b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged", GOOD)
+
+
+def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "MOST_BODY", 3)
+
+    async def deed(server: Server, wires: Wires) -> None:
+        with pytest.raises(CutError, match="at most 3 bytes"):
+            await post(wires)
+
+    run(deed, b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcde")
+
+
+def test_whoever_may_not_write_any_more_sends_nothing() -> None:
+    def refuse() -> None:
+        raise PermissionError
+
+    async def deed(server: Server, wires: Wires) -> None:
+        with pytest.raises(PermissionError):
+            await post(wires, check=refuse)
+        assert server.requests == []
+
+    run(deed, GOOD)
+
+
+def test_a_connection_that_was_idle_for_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "IDLE", -1.0)
+
+    async def deed(server: Server, wires: Wires) -> None:
+        await post(wires)
+        await post(wires)
+        assert server.connections == 2
+
+    run(deed, GOOD)
