@@ -314,8 +314,8 @@ def on_scene(deed: Callable[[Scene], Any]) -> None:
         async with _scene() as scene:
             await deed(scene)
         async with asyncio.timeout(PATIENCE):
-            while open_files() > before:  # connections over TLS say goodbye before they close
-                await asyncio.sleep(0.002)  # noqa: ASYNC110
+            while open_files() > before:  # noqa: ASYNC110 - connections over TLS say goodbye before they close
+                await asyncio.sleep(0.002)
 
     asyncio.run(run())
 

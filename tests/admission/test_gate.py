@@ -30,9 +30,11 @@ from tests.admission.parts import (
 from tests.kube.scripted import hangs, refuses
 
 from samara.admission import server as server_module
+from samara.admission.certificates import Terms, renewed
 from samara.admission.configuration import ADMIT, CONVERT, Endpoint
 from samara.admission.gate import Admission
 from samara.admission.parts import Place
+from samara.admission.register import Registrar
 from samara.core.admit import Request
 from samara.core.model import SECRET
 from samara.core.table import Table
@@ -306,15 +308,11 @@ def test_a_standby_registers_nothing_and_removes_nothing() -> None:
 def test_nothing_is_registered_before_the_server_can_be_reached() -> None:
     async def deed(scene: Scene) -> None:
         a_crd(scene)
-        running = await scene.server()
-        place = Place(f"127.0.0.1:{running.port}", "https://127.0.0.1:1", False)
-        scene.cluster.objects.pop(CONFIG, None)
-        unreachable = Admission(await scene.parts(), place, crds=(CRD_NAME,), times=scene.times())
-        registering = asyncio.create_task(unreachable._registrar.run())
-        unreachable._registrar._bundle = running.bundle
-        await scene.turns(10)
-        registering.cancel()
-        assert conversion_of(scene) is None
+        bundle = renewed(None, ("127.0.0.1",), scene.clock(), Terms()).bundle
+        nobody = Endpoint("samara", "https://127.0.0.1:1")
+        scene.start(Registrar(await scene.parts(), nobody, (CRD_NAME,), lambda: bundle, True, scene.times()))
+        await scene.until(lambda: [each.path for each in scene.script.seen].count(CONFIG) > 2)
+        assert scene.cluster.writes == []
 
     on_scene(deed)
 

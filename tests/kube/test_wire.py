@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
+import uvloop
 from tests.engine.parts import an_access
 
 from samara.kube import wire
@@ -76,7 +77,8 @@ def run(deed: Callable[[Server, Wires], Awaitable[Any]], *answers: bytes, path: 
         async with asyncio.timeout(8), serving(*answers, path=path) as (server, wires):
             return await deed(server, wires)
 
-    return asyncio.run(whole())
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # as the operator runs
+        return runner.run(whole())
 
 
 def test_a_request_is_sent_whole_and_its_answer_read() -> None:

@@ -35,6 +35,8 @@ class Pace:
     longest: float = 300.0
     """The server is asked to end a watch after this long."""
     backoff_most: float = 30.0
+    unservable: float = 5.0
+    """A kind that the server does not know is asked for this often: it may be installed at any time."""
 
 
 class Sink(Protocol):
@@ -232,20 +234,23 @@ class Watch:
         if isinstance(fault, ApiError) and fault.status in (400, 422) and not self._version and self._streams_lists:
             self._streams_lists = False  # an older server: lists come in pages
             return
+        said = self.waiting
         if isinstance(fault, Forbidden | NotFound):
             self.waiting, self._store.unservable = str(fault), True
         self._failures += 1
         self._restarted("error")
-        await self._pause(fault, self._failures)
+        await self._pause(fault, self._failures, quietly=self.unservable and said == self.waiting)
 
-    async def _pause(self, fault: SamaraError, times: int) -> None:
+    async def _pause(self, fault: SamaraError, times: int, *, quietly: bool = False) -> None:
         """Longer each time, and never shorter than the server says, or than an empty list is doubted."""
         least = self.pace.doubt if self._doubted else 0.0
         if isinstance(fault, ApiError) and fault.retry_after is not None:
             least = fault.retry_after
-        wait = min(0.1 * 2.0 ** min(times, 20), self.pace.backoff_most)
+        most = min(self.pace.backoff_most, self.pace.unservable) if self.unservable else self.pace.backoff_most
+        wait = min(0.1 * 2.0 ** min(times, 20), most)
         wait = max(least, wait * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
-        log.warning("watch.failed", kind=self.kind, fault=fault, again_in=f"{wait:.1f}s")
+        tell = log.debug if quietly else log.warning  # a kind that is not there is told of once
+        tell("watch.failed", kind=self.kind, fault=fault, again_in=f"{wait:.1f}s")
         await asyncio.sleep(wait)
 
     def _is_well(self) -> None:
