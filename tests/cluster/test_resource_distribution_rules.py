@@ -20,7 +20,7 @@ from tests.cluster.waiting import eventually, never
 from samara import crds
 from samara.cli.rbac import cluster_rules
 from samara.devcluster import Devcluster
-from samara.settings import ResourceDistribution, Settings
+from samara.settings import KindName, ResourceDistribution, Settings
 
 pytestmark = pytest.mark.oracle_off(
     "O4", reason="it knows the rules of Secret copy only; here each test asserts its own"
@@ -43,6 +43,11 @@ SIX = [
     "ConflictOccurred",
     "NamespaceNotExists",
 ]
+KINDS = (
+    KindName("", "v1", "Secret"),
+    KindName("", "v1", "ConfigMap"),
+    KindName("networking.k8s.io", "v1", "NetworkPolicy"),
+)
 COLLECTED = 60.0
 """The garbage collector notices a new kind only every half minute."""
 
@@ -53,7 +58,7 @@ def definition(cluster: Devcluster) -> Iterator[None]:
     api = Api(cluster.url, cluster._credentials.admin_context())
     cluster.kubectl("apply", "-f", "-", input=crds.text(DEFINITION))
     eventually(lambda: is_established(api))
-    rules = cluster_rules(Settings(dialects={"resource-distribution": ResourceDistribution()}))
+    rules = cluster_rules(Settings(dialects={"resource-distribution": ResourceDistribution(kinds=KINDS)}))
     role = {"kind": "ClusterRole", "name": "distribution", "apiGroup": "rbac.authorization.k8s.io"}
     subjects = [{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"} for user in (USER, SECOND)]
     api.create(f"{RBAC}/clusterroles", {"metadata": {"name": "distribution"}, "rules": rules})
@@ -67,6 +72,17 @@ def definition(cluster: Devcluster) -> Iterator[None]:
     api.gone(f"{DEFINITIONS}/{DEFINITION}")
     eventually(lambda: api.find(f"{DEFINITIONS}/{DEFINITION}") is None)
     api.close()
+
+
+@pytest.fixture
+def collector(stage: Stage) -> None:
+    """The garbage collector has noticed the kind: it looks for new ones twice a minute only."""
+    distributor, maps = Distributor(stage), "/api/v1/namespaces/default/configmaps"
+    uid = distributor.create("canary", {})["metadata"]["uid"]
+    owner = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "ResourceDistribution", "name": "canary", "uid": uid}
+    stage.api.create(maps, {"metadata": {"name": "canary", "ownerReferences": [owner]}})
+    distributor.delete("canary")
+    eventually(lambda: stage.api.find(f"{maps}/canary") is None, COLLECTED)
 
 
 def is_established(api: Api) -> bool:
@@ -441,6 +457,44 @@ def test_a_pasted_copy_without_the_owner_reference_is_a_conflict(stage: Stage, d
     assert stage.data("a", "db") == {"mine": "1"}
 
 
+def test_of_two_distributions_the_older_has_the_place_until_it_gives_it_up(
+    stage: Stage, distributor: Distributor
+) -> None:
+    stage.namespace("a", "b")
+    distributor.create("first", included("a", "b"), a_secret("shared"))
+    operator = serve(stage)
+    distributor.until_counted("first", 2, 2)
+    distributor.create("second", included("a"), a_secret("shared", stringData={"key": "two"}))
+    distributor.until_condition("second", "ConflictOccurred", "Conflict", ["a"])
+    distributor.change("first", included("b"))
+    distributor.until_counted("second", 1, 1)
+    assert stage.data("a", "shared") == {"key": "two"}
+    owners = (distributor.copy("a", "shared") or {})["metadata"]["ownerReferences"]
+    assert [each["name"] for each in owners] == ["second"]
+    assert operator.running
+
+
+def test_taking_over_from_the_original_writes_nothing_but_the_status(stage: Stage, distributor: Distributor) -> None:
+    stage.namespace("a")
+    made = distributor.create("db", included("a"))
+    owner = {
+        "apiVersion": "apps.kruise.io/v1alpha1",
+        "kind": "ResourceDistribution",
+        "name": "db",
+        "uid": made["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    marks = {FROM: "db", HASHCODE: hashcode(made["spec"]["resource"])}
+    stage.foreign("a", "db", {"key": "one"}, metadata={"annotations": marks, "ownerReferences": [owner]})
+    serve(stage)
+    distributor.until_counted("db", 1, 1)
+    assert [(each.resource, each.subresource) for each in distributor.writes()] == [("resourcedistributions", "status")]
+    stage.api.patch(stage.path("a", "db"), {"data": encoded({"key": "two"})})
+    eventually(lambda: stage.data("a", "db") == {"key": "one"})
+    assert len((distributor.copy("a", "db") or {})["metadata"]["ownerReferences"]) == 1
+
+
 # Narrowing and deletion
 
 
@@ -471,6 +525,7 @@ def test_while_the_brake_holds_removals_the_status_says_held(stage: Stage, distr
     distributor.until_counted("db", 8, 8)
 
 
+@pytest.mark.usefixtures("collector")
 def test_a_deleted_distribution_leaves_its_copies_to_the_garbage_collector_and_we_delete_none(
     stage: Stage, distributor: Distributor
 ) -> None:
@@ -484,6 +539,7 @@ def test_a_deleted_distribution_leaves_its_copies_to_the_garbage_collector_and_w
     assert stage.audit.writes(mark) == []
 
 
+@pytest.mark.usefixtures("collector")
 def test_copies_orphaned_by_cascade_orphan_stay(stage: Stage, distributor: Distributor) -> None:
     stage.namespace("a", "b")
     distributor.create("db", included("a", "b"))
@@ -545,6 +601,52 @@ def test_what_a_namespace_refuses_is_a_failed_create_and_is_made_when_it_may(
     stage.api.delete("/api/v1/namespaces/a/resourcequotas/none")
     distributor.until("db", "a")
     distributor.until_counted("db", 2, 2)
+
+
+# Other kinds
+
+
+POLICIES = "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies"
+MORE: Json = {"kinds": [*map("{0.version}/{0.kind}".format, KINDS[:2]), "networking.k8s.io/v1/NetworkPolicy"]}
+
+
+def a_policy(name: str, **spec: Any) -> Json:
+    found = {"podSelector": {}, "ingress": [{"ports": [{"port": 53}]}], **spec}
+    return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": name}, "spec": found}
+
+
+def test_another_kind_is_compared_with_what_the_server_makes_of_it_and_causes_no_write_at_rest_or_at_a_restart(
+    stage: Stage, distributor: Distributor
+) -> None:
+    stage.namespace("a", "b")
+    distributor.create("dns", included("a", "b"), a_policy("dns"))
+    config = {"dialects": {"resource-distribution": MORE}, "resync": "1s"}
+    first = stage.operator(config=config)
+    distributor.until_counted("dns", 2, 2)
+    have = stage.api.get(f"{POLICIES.format('a')}/dns")
+    assert have["spec"]["ingress"] == [{"ports": [{"port": 53, "protocol": "TCP"}]}]
+    tried = [each for each in stage.audit.events() if each.ours and each.dry_run]
+    assert [(each.resource, each.namespace) for each in tried] == [("networkpolicies", "default")]
+    mark = stage.audit.mark()
+    never(lambda: distributor.writes(mark), 2.0)
+    first.stop()
+    stage.operator(config=config)
+    never(lambda: distributor.writes(mark), 1.0)
+    stage.api.patch(f"{POLICIES.format('b')}/dns", {"spec": {"ingress": []}})
+    eventually(lambda: stage.api.get(f"{POLICIES.format('b')}/dns")["spec"] == have["spec"])
+
+
+def test_what_the_server_would_not_take_is_told_and_changes_nothing(stage: Stage, distributor: Distributor) -> None:
+    stage.namespace("a")
+    distributor.create("odd", included("a"), a_policy("odd"))
+    stage.operator(config={"dialects": {"resource-distribution": MORE}})
+    distributor.until_counted("odd", 1, 1)
+    mark = stage.audit.mark()
+    distributor.change("odd", included("default"), a_policy("odd", policyTypes=["Sideways"]))
+    distributor.until_condition("odd", "GetResourceFailed", "Invalid")
+    distributor.until_counted("odd", 1, 0)
+    assert [each for each in distributor.writes(mark) if each.resource == "networkpolicies"] == []
+    assert "policyTypes" in eventually(lambda: stage.events("default", "Invalid", "odd"))[0]["message"]
 
 
 # Status
@@ -640,3 +742,22 @@ def test_a_resource_without_kind_or_targets_is_refused_by_the_definition_itself(
                 "spec": {"resource": a_secret()},
             },
         )
+
+
+def test_a_definition_that_goes_takes_the_copies_and_one_that_comes_back_is_served_again(
+    stage: Stage, distributor: Distributor
+) -> None:
+    stage.namespace("a")
+    distributor.create("db", included("a"))
+    operator = serve(stage)
+    distributor.until("db", "a")
+    stage.api.delete(f"{DEFINITIONS}/{DEFINITION}")
+    eventually(lambda: stage.api.find(f"{DEFINITIONS}/{DEFINITION}") is None)
+    distributor.until_gone("db", "a", deadline=COLLECTED)
+    stage.source("other", "a")
+    stage.until_copied("other", "a")  # the other vocabulary is served all the time
+    stage.cluster.kubectl("apply", "-f", "-", input=crds.text(DEFINITION))
+    eventually(lambda: is_established(stage.api))
+    distributor.create("db", included("a"))
+    eventually(lambda: distributor.copy("a", "db"), COLLECTED)
+    assert operator.running

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.admission.parts import CRD_NAME, CRD_PATH, HOOKS, THING, TWIN, WORD, Clock, a_converter, a_dialect
+from tests.admission.parts import CRD_NAME, CRD_PATH, HOOKS, THING, TWIN, WORD, Clock, a_converter, a_dialect, quiet
 from tests.admission.parts import a_table as toys
 from tests.cluster.api import ApiFault
 from tests.cluster.stage import OWN, Stage
@@ -130,9 +130,10 @@ class Webhooks:
             await asyncio.wait((running, ended), return_when=asyncio.FIRST_COMPLETED)
             if running.done():
                 self.fault = running.exception()
-            for task in (running, ended):
-                task.cancel()
-            await asyncio.gather(running, ended, return_exceptions=True)
+            async with quiet(self.admission):
+                for task in (running, ended):
+                    task.cancel()
+                await asyncio.gather(running, ended, return_exceptions=True)
         await asyncio.sleep(0.1)  # connections over TLS say goodbye before they close
 
 

@@ -383,3 +383,13 @@ def test_a_discard_holds_for_its_set_and_for_nothing_more() -> None:
 
     allowed = gate.allowed(a_key(), None, deletes(numbered(0, 9)))
     assert not any(isinstance(each, Delete) for each in allowed)
+
+
+def test_a_source_that_is_there_and_asks_for_nothing_any_more_is_obeyed_at_once() -> None:
+    clock = Clock()
+    desk = a_desk(clock)
+    removals = Removals(desk, lambda key, delay: None, Flaps(clock))
+    desk.cache.put(a_copy("a"))
+    assert removals.allowed(a_key(), None, deletes(["a"])) == []
+    desk.cache.pass_by(a_key().source)
+    assert len(removals.allowed(a_key(), None, deletes(["a"]))) == 1

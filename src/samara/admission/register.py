@@ -10,6 +10,7 @@ import asyncio
 import base64
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from samara import log
@@ -155,9 +156,11 @@ class Registrar:
         try:
             async with asyncio.timeout(_REACHING):
                 _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=host)
+                writer.close()
+                with suppress(OSError):
+                    await writer.wait_closed()
         except (OSError, TimeoutError) as fault:
             raise Unreachable(f"the webhook does not answer at {host}:{port} yet: {type(fault).__name__}") from fault
-        writer.transport.abort()  # a polite end would wait for the other side's
 
     # the end
 

@@ -26,7 +26,10 @@ class SecretCopy(Steps):
         self._kubectl("apply", "-f", self._file("namespaces.yaml"))
         self._fresh()
         self._kubectl("apply", "-f", self._file("pull-secret.yaml"), "-f", self._file("database.yaml"))
-        wanted = {(namespace, PULL) for namespace in self._namespaces(HOME)} | {("shop", DATABASE), ("billing", DATABASE)}
+        wanted = {(namespace, PULL) for namespace in self._namespaces(HOME)} | {
+            ("shop", DATABASE),
+            ("billing", DATABASE),
+        }
         took = self._until("create", wanted)
         self._screen.took(f"{len(wanted)} copies, from the first request to the last copy", took)
         self._kubectl("get", "secrets", "--all-namespaces", "--selector=secret-copy/from")

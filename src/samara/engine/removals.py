@@ -60,8 +60,8 @@ class Removals:
 
     def _is_too_soon(self, key: Key, source: Object | None, removals: Sequence[Removal]) -> bool:
         """A source that vanished keeps its copies for a moment: it may be on its way back."""
-        if source is not None and not source.deleting:
-            self._gone_since.pop(key.whole, None)
+        if (source is not None and not source.deleting) or self._desk.cache.taken(key.source):
+            self._gone_since.pop(key.whole, None)  # it is there; it may be no source any more, which is no accident
             return False
         if not removals:
             if key.slice is None:  # a slice without one says nothing of the others
