@@ -118,7 +118,7 @@ def assert_unwanted(world: World, write: Delete | Release) -> None:
 
 
 def is_proven(world: World, write: Delete | Release) -> bool:
-    """The server's record says that we set the mark; an owner reference says it itself while its source is not going."""
+    """The record says that we set the mark; an owner reference says it itself, unless its source is just going."""
     dialect, source = world.table[write.key.dialect], world.get(write.key.source)
     if dialect.by_owner:
         return source is None or (not source.deleting and names(write.have, source))

@@ -125,3 +125,15 @@ def test_the_client_of_copies_writes_only_while_we_lead_and_do_not_just_observe(
 
     assert client.may_write() is may
     assert own.may_write()  # the lease itself is written by who does not lead yet
+
+
+def test_only_the_kinds_of_what_is_served_are_watched() -> None:
+    assert [kind.name for kind in table_of(with_dialect(SecretCopy())).kinds] == ["Namespace", "Secret"]
+    whole = table_of(with_dialect(SecretCopy()), every_kind=True)
+    assert {kind.name for kind in whole.kinds} == {"Namespace", "Secret", "ConfigMap", "ResourceDistribution"}
+
+
+def test_a_vocabulary_that_waits_for_its_original_wants_nothing() -> None:
+    table = table_of(Settings(), waiting=frozenset({"resource-distribution"}))
+    assert table["resource-distribution"].report is None
+    assert {kind.name for kind in table.kinds} == {"Namespace", "Secret", "ConfigMap"}

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests import strategies, toys
+from tests.engine.parts import Clock, a_desk, a_key, a_source, deletes, numbered
 from tests.oracle import assert_lawful, may_reach, names, wanted
 from tests.settle import Fate, every_key, follow, is_silent, plan_of, settle, writes_of
 from tests.strategies import CANARY
@@ -19,13 +20,18 @@ from tests.world import World, at, secret
 
 import samara.core
 from samara.core.allow import Rules
+from samara.core.brake import Brake
 from samara.core.model import CONFIG_MAP, NAMESPACE, SECRET, Key, Kind, Object, Ref
 from samara.core.plan import plan, prepare, steps
+from samara.core.tally import Tally
 from samara.core.travel import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
 from samara.core.want import KEEP, Adopt
 from samara.core.write import Create, Delete, Guard, Plan, Recreate, Release, Update, Write
 from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
 from samara.dialects.secret_copy import TARGETS
+from samara.engine.flaps import Flaps
+from samara.engine.holds import Holds
+from samara.engine.removals import Removals
 
 CORE = Path(inspect.getfile(samara.core)).parent
 MADE = (SECRET, CONFIG_MAP, toys.WIDGET)
@@ -299,6 +305,38 @@ def _may_go(obj: Object, world: World, besides: Key | None = None) -> bool:
     namespace = world.objects[Ref(NAMESPACE, "", obj.ref.namespace)]
     stays = obj.deleting or namespace.deleting or RELEASED in obj.annotations or obj.ref in _asked(world, besides)
     return _is_proven(obj, world) and not stays and namespace.annotations.get(PAUSED) != "true"
+
+
+PLACES = st.sets(st.sampled_from([at(namespace, name) for namespace in "abc" for name in "xy"]))
+
+
+@given(PLACES, PLACES, PLACES)
+def test_what_is_held_is_what_was_said_last_and_what_was_refused_stays_refused(
+    refused: set[Ref], before: set[Ref], now: set[Ref]
+) -> None:
+    tally = Tally()
+    for ref in refused:
+        tally.stays(ref, "refused", "no right to delete")
+    for held in (before - refused, now - refused):
+        tally.hold(held)
+    assert {ref: each.reason for ref, each in tally.removals.items()} == {
+        **dict.fromkeys(refused, "refused"),
+        **dict.fromkeys(now - refused, "held"),
+    }
+
+
+@pytest.mark.parametrize("name", [each.name for each in toys.whole_table().dialects])
+@pytest.mark.parametrize("there", [False, True])
+def test_many_removals_at_once_are_held_unless_deleting_the_source_says_all(name: str, there: bool) -> None:
+    clock, table = Clock(), toys.whole_table()
+    desk = a_desk(clock, Holds(Brake(5), 600.0, clock), table=table)
+    gate = Removals(desk, lambda key, delay: None, Flaps(clock))
+    key, source = a_key(dialect=name), a_source() if there else None
+    gone = deletes(numbered(0, 10), key)
+    first = gate.allowed(key, source, gone)
+    assert first == [], "held, or too soon after the source vanished"
+    clock.now += table[name].gone_after or desk.gone_after
+    assert gate.allowed(key, source, gone) == (gone if table[name].explicit and not there else [])
 
 
 @pytest.mark.parametrize("gone", ["keep", "delete"])

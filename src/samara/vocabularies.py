@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -19,8 +19,17 @@ Kinds = Mapping[KindName, Kind]
 WELL_KNOWN: Kinds = {KindName(kind.group, kind.version, kind.name): kind for kind in (SECRET, CONFIG_MAP)}
 
 
-def table_of(settings: Settings, kinds: Kinds = WELL_KNOWN, waiting: frozenset[str] = frozenset()) -> Table:
-    """Every dialect, always: one that is switched off, or waits, recognises its objects and wants nothing."""
+def table_of(
+    settings: Settings,
+    kinds: Kinds = WELL_KNOWN,
+    waiting: frozenset[str] = frozenset(),
+    *,
+    every_kind: bool = False,
+) -> Table:
+    """Every dialect, always: one that is switched off, or waits, recognises its objects and wants nothing.
+
+    Its kinds are watched only where another one serves them, or where `every_kind` is asked for.
+    """
 
     def bare(where: str, words: Mapping[str, str]) -> dict[str, str]:
         return table.bare(where, words)
@@ -34,16 +43,18 @@ def table_of(settings: Settings, kinds: Kinds = WELL_KNOWN, waiting: frozenset[s
         _resource_distribution(settings, kinds, as_written),  # whoever wrote a key into one means it
         _sync_to(settings, kinds, bare),
     ]  # in order of rank
+    watched = {kind for each in made if every_kind or each.title in served for kind in each.kinds}
+    dialects = tuple(each if each.title in served else switched_off(each, watched) for each in made)
     never = settings.never_copied
-    table = Table(
-        tuple(each if each.title in served else switched_off(each) for each in made), never.labels, never.annotations
-    )
+    table = Table(dialects, never.labels, never.annotations)
     return table
 
 
-def switched_off(dialect: Dialect) -> Dialect:
+def switched_off(dialect: Dialect, watched: Collection[Kind]) -> Dialect:
     return replace(
         dialect,
+        kinds=tuple(kind for kind in dialect.kinds if kind in watched),
+        asking=tuple(kind for kind in dialect.asking if kind in watched),
         is_source=lambda obj, view: False,
         want=lambda source, view: Want(prune=False),
         also=lambda obj, view: (),

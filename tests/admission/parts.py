@@ -52,7 +52,8 @@ def a_dialect(name: str, admit: Admit | None, *guarded: Kind, asks: frozenset[st
 
     kinds = tuple(kind for kind in guarded if kind in (SECRET, CONFIG_MAP))
     made = Dialect(name, kinds, lambda obj, view: False, nobody, lambda ref, view: None, want, frozenset(), asks)
-    return replace(made, admit=admit, guarded=guarded)
+    asking = tuple(kind for kind in guarded if kind not in kinds) if not asks else ()
+    return replace(made, admit=admit, guarded=guarded, asking=asking)
 
 
 def spelled(request: Request, view: View) -> tuple[str, ...]:
@@ -182,8 +183,13 @@ class Cluster(Store):
             each.put_nowait(None)
 
     def _tell(self, type: str, path: str) -> None:
-        for each in self._watches if path == SECRET_PATH else ():
-            each.put_nowait({"type": type, "object": self.objects[path]})
+        if path == SECRET_PATH:
+            self.tell(type, self.objects[path])
+
+    def tell(self, type: str, obj: Json) -> None:
+        """Tells those who watch the Secret, whether it is true or not."""
+        for each in self._watches:
+            each.put_nowait({"type": type, "object": obj})
 
     async def _watched(self, request: web.Request) -> web.StreamResponse:
         told: asyncio.Queue[Json | None] = asyncio.Queue()
@@ -251,10 +257,10 @@ class Scene:
         """Lets a few turns go by in which nothing must happen."""
         await asyncio.sleep(number * 0.01)
 
-    async def server(self, in_cluster: bool = False, parts: Parts | None = None, **more: Any) -> Running:
+    async def server(self, in_cluster: bool = False, parts: Parts | None = None, url: str = "", **more: Any) -> Running:
         """A whole admission, when it answers."""
         port = free_port()
-        place = Place(f"127.0.0.1:{port}", f"https://127.0.0.1:{port}", in_cluster)
+        place = Place(f"127.0.0.1:{port}", url or f"https://127.0.0.1:{port}", in_cluster)
         parts = parts or await self.parts()
         made = Admission(parts, place, converters={"toys.dev/Thing": a_converter}, times=self.times(), **more)
         self.made.append(made)

@@ -56,6 +56,7 @@ def test_only_writes_with_a_word_of_ours_are_asked_about() -> None:
     (condition,) = hooks()["secrets.samara.dev"]["matchConditions"]
 
     assert all(f"'{word}'" in condition["expression"] for word in (WORD, TWIN, TRY))
+    assert all(f"has(o.metadata.{where})" in condition["expression"] for where in ("annotations", "labels"))
     assert "toys.dev/never" not in condition["expression"]  # its dialect has nothing to say
 
 

@@ -59,6 +59,17 @@ def test_the_message_names_the_kinds_that_can_be_converted() -> None:
     )
 
 
+def test_a_converter_that_breaks_shows_nothing_of_what_it_was_given() -> None:
+    def breaks(obj: Any, wanted: str) -> Any:
+        raise ValueError(obj["spec"]["name"])
+
+    review = json.dumps(a_conversion("toys.dev/v2", a_thing(name="hunter2"))).encode()
+    found = converted(review, {"toys.dev/Thing": breaks})["response"]["result"]
+
+    assert found["status"] == "Failed"
+    assert found["message"] == "Thing cannot be converted from toys.dev/v1 to toys.dev/v2 (ValueError)"
+
+
 BAD = [b"", b"[]", b"{}", b"\xff", b"[" * 100_000, json.dumps(a_conversion("v2") | {"kind": "Other"}).encode()]
 
 

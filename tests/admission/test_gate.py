@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 from tests.admission.parts import (
     CRD_NAME,
     CRD_PATH,
@@ -31,7 +32,7 @@ from tests.kube.scripted import hangs, refuses
 
 from samara.admission import server as server_module
 from samara.admission.certificates import Terms, renewed
-from samara.admission.configuration import ADMIT, CONVERT, Endpoint
+from samara.admission.configuration import ADMIT, CONVERT, Endpoint, conversion
 from samara.admission.gate import Admission
 from samara.admission.parts import Place
 from samara.admission.register import Registrar
@@ -118,7 +119,8 @@ def test_an_error_is_left_to_the_failure_policy(fault: Any, monkeypatch: pytest.
     async def deed(scene: Scene) -> None:
         running = await scene.server()
         scene.cluster.broken = fault
-        status, told = await running.admits(a_review(an_object(twin="nowhere")))
+        async with asyncio.timeout(3):
+            status, told = await running.admits(a_review(an_object(twin="nowhere")))
         assert (status, told) == (500, "no answer could be found in time")
 
     on_scene(deed)
@@ -293,9 +295,10 @@ def test_what_somebody_changes_is_put_back_and_what_is_right_is_not_written() ->
 
 def test_a_standby_registers_nothing_and_removes_nothing() -> None:
     async def deed(scene: Scene) -> None:
-        await scene.server()
+        leader = await scene.server()
         await scene.until(lambda: CONFIG in scene.cluster.objects)
-        standby = await scene.server(parts=await scene.parts(leads=lambda: False))
+        url = f"https://127.0.0.1:{leader.port}"
+        standby = await scene.server(parts=await scene.parts(leads=lambda: False), url=url)
         writes = list(scene.cluster.writes)
         assert (await standby.admits(a_review(an_object(word="bad"))))[1]["allowed"] is False
         await standby.admission.close()
@@ -341,6 +344,49 @@ def test_in_a_cluster_only_the_bundle_is_written_and_only_where_it_leads_to_us()
         assert CONFIG not in scene.cluster.objects
         chart(scene, "ours", Endpoint("samara").client_config(ADMIT, b"other"), timeoutSeconds=7)
         await scene.until(lambda: scene.cluster.objects[ours]["webhooks"] == wanted)
+
+    on_scene(deed)
+
+
+def test_an_installation_in_the_cluster_keeps_what_is_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    async def deed(scene: Scene) -> None:
+        chart(scene, "samara", Endpoint("elsewhere").client_config(ADMIT, b"theirs"))
+        a_crd(scene, conversion=conversion(Endpoint("elsewhere").client_config(CONVERT, b"theirs")))
+        before = json.loads(json.dumps(scene.cluster.objects))
+        running = await scene.server(crds=(CRD_NAME,))
+        await scene.until(lambda: logged(caplog).count("leads to a Service") == 2)
+        await running.admission.close()
+        assert {path: scene.cluster.objects[path] for path in before} == before
+
+    on_scene(deed)
+    assert logged(caplog).count("leads to a Service") == 2
+
+
+def test_one_part_that_fails_delays_no_other() -> None:
+    async def deed(scene: Scene) -> None:
+        a_crd(scene)
+        scene.cluster.odd["GET", CONFIG] = refuses(403, "Forbidden")
+        running = await scene.server(crds=("broken.toys.dev", CRD_NAME))
+        await scene.until(lambda: leads_to_us(scene, running))
+        await running.admission.close()
+        assert conversion_of(scene) == {"strategy": "None"}
+
+    on_scene(deed)
+
+
+def test_the_end_is_undone_although_somebody_writes_meanwhile() -> None:
+    async def deed(scene: Scene) -> None:
+        a_crd(scene)
+        running = await scene.server(crds=(CRD_NAME,))
+        await scene.until(lambda: leads_to_us(scene, running))
+
+        async def once(request: web.Request) -> web.StreamResponse:
+            del scene.cluster.odd["PUT", CRD_PATH]
+            return await refuses(409, "Conflict")(request)
+
+        scene.cluster.odd["PUT", CRD_PATH] = once
+        await running.admission.close()
+        assert conversion_of(scene) == {"strategy": "None"}
 
     on_scene(deed)
 

@@ -150,6 +150,19 @@ def test_a_trial_is_performed_and_nothing_is_stored() -> None:
     on_scene(deed)
 
 
+def test_a_dialect_that_says_nothing_until_it_knows_is_asked_again() -> None:
+    def patient(request: Request, view: View) -> tuple[str, ...]:
+        found = view.value(Trial(SECRET, b"{}"))
+        return (found.message,) if isinstance(found, Rejected) else ()
+
+    async def deed(scene: Scene) -> None:
+        scene.cluster.odd["POST", TRIALS] = refuses(422, "Invalid", "not like this")
+        (fault,) = await judged(await scene.parts(Table((a_dialect("patient", patient, SECRET),))), an_object())
+        assert "not like this" in fault
+
+    on_scene(deed)
+
+
 def test_what_the_server_would_not_take_is_refused_with_its_words_and_without_the_value() -> None:
     async def deed(scene: Scene) -> None:
         said = 'data[a b]: Invalid value: "hunter2": not a valid key'

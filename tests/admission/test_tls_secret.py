@@ -213,6 +213,37 @@ def test_a_watch_that_is_cut_is_opened_again() -> None:
     on_scene(deed)
 
 
+def test_old_news_are_not_believed() -> None:
+    async def deed(scene: Scene) -> None:
+        _, followed = await a_secret(scene, leads=False)
+        await a_secret(scene)
+        await scene.until(lambda: followed)
+        before = scene.cluster.objects[SECRET_PATH]
+        scene.clock.ahead = 61 * DAY
+        await scene.until(lambda: len(followed) == 2)
+        scene.cluster.tell("MODIFIED", before)
+        scene.cluster.tell("DELETED", {**before, "metadata": {**before["metadata"], "uid": "another"}})
+        scene.cluster.tell("BOOKMARK", {"metadata": {"resourceVersion": "1"}})
+        writes = list(scene.cluster.writes)
+        await scene.turns()
+        assert len(followed) == 2
+        assert scene.cluster.writes == writes
+
+    on_scene(deed)
+
+
+def test_an_error_in_the_watch_opens_it_again() -> None:
+    async def deed(scene: Scene) -> None:
+        _, followed = await a_secret(scene, leads=False)
+        await a_secret(scene)
+        await scene.until(lambda: followed)
+        scene.cluster.tell("ERROR", {"kind": "Status", "code": 410})
+        scene.clock.ahead = 61 * DAY
+        await scene.until(lambda: len(followed) == 2)
+
+    on_scene(deed)
+
+
 def test_no_key_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
 

@@ -87,3 +87,38 @@ def test_other_kinds_and_impossible_places_are_ignored_with_a_note(stage: Stage,
 )
 def test_a_bad_manifest_is_one_line_without_values(text: str, shell: Shell) -> None:
     assert "CANARY" not in shell("plan", "-f", "-", stdin=text).fault
+
+
+DISTRIBUTED = """
+apiVersion: apps.kruise.io/v1alpha1
+kind: ResourceDistribution
+metadata: {name: held}
+spec:
+  resource: {apiVersion: v1, kind: Secret, metadata: {name: held}, stringData: {password: one}}
+  targets: {includedNamespaces: {list: [{name: a}]}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: bundle
+  namespace: admin
+  annotations: {openkruise.io/sync-to: namespaces, openkruise.io/sync-to-namespaces: a}
+data: {ca.crt: text}
+"""
+
+
+def test_distributions_of_any_version_and_config_maps_are_laid_over_too(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a")
+    stage.cluster.kubectl("apply", "-f", "-", input=shell("crds").out)
+    stage.cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    try:
+        found = shell("plan", "-f", "-", "--diff", "-o", "json", stdin=DISTRIBUTED).json
+        told = [(each["kind"], each["namespace"], each["name"], each["dialect"]) for each in found["writes"]]
+        assert told == [
+            ("v1/Secret", "a", "held", "resource-distribution"),
+            ("v1/ConfigMap", "a", "bundle", "sync-to"),
+        ]
+        added = [(line["field"], line["key"], line["after"]) for each in found["writes"] for line in each["diff"][:1]]
+        assert added == [("data", "password", 3), ("data", "ca.crt", 4)]
+    finally:
+        stage.cluster.kubectl("delete", "crd", "--all")

@@ -79,6 +79,50 @@ def a_table() -> Table:
     return Table((named["twinned"], named["things"], a_dialect("storable", storable, THING), real))
 
 
+USER = "samara-webhooks"
+HOOK_RIGHTS = ["get", "list", "create", "update", "delete"]
+EVERYWHERE = [
+    {
+        "apiGroups": ["admissionregistration.k8s.io"],
+        "resources": ["validatingwebhookconfigurations"],
+        "verbs": HOOK_RIGHTS,
+    },
+    {
+        "apiGroups": ["apiextensions.k8s.io"],
+        "resources": ["customresourcedefinitions"],
+        "resourceNames": [CRD_NAME],
+        "verbs": ["get", "update"],
+    },
+    {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
+]
+AT_HOME = [
+    {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
+    {
+        "apiGroups": [""],
+        "resources": ["secrets"],
+        "resourceNames": ["samara-webhook-tls"],
+        "verbs": ["get", "watch", "update", "delete"],
+    },
+]
+"""All that admission needs: besides its own Secret, trials create in the operator's namespace, by dry runs."""
+
+
+@pytest.fixture(autouse=True)
+def rights(stage: Stage) -> None:
+    group = "rbac.authorization.k8s.io"
+    root = f"/apis/{group}/v1"
+    subjects = [{"kind": "User", "name": USER, "apiGroup": group}]
+    for kind, where, rules in (("ClusterRole", root, EVERYWHERE), ("Role", f"{root}/namespaces/{OWN}", AT_HOME)):
+        plural = kind.lower()
+        ref = {"kind": kind, "name": USER, "apiGroup": group}
+        stage.api.create(f"{where}/{plural}s", {"metadata": {"name": USER}, "rules": rules})
+        stage.api.create(
+            f"{where}/{plural}bindings", {"metadata": {"name": USER}, "roleRef": ref, "subjects": subjects}
+        )
+        stage.also_remove(f"{where}/{plural}s/{USER}")
+        stage.also_remove(f"{where}/{plural}bindings/{USER}")
+
+
 class Webhooks:
     """An admission in a thread of its own. Its cache is never filled: it lags as far as a cache can."""
 
@@ -118,7 +162,7 @@ class Webhooks:
     async def _main(self) -> None:
         table = a_table()
         codec = Codec(table.managers)
-        access = load(str(self.stage.cluster.kubeconfig), None, OWN, None, {}, Path("/"))
+        access = load(str(self.stage.kubeconfig(USER)), None, OWN, None, {}, Path("/"))
         times = Times(now=self.clock, turn=0.05, recheck=0.2)
         async with Client(access, 10.0) as client:
             cache = Cache(table, built=codec.content)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections.abc import Mapping
 from dataclasses import replace
+from gc import collect
 from typing import Any
 
 import pytest
@@ -284,6 +286,27 @@ def test_a_spec_is_read_and_its_content_built_once_however_many_slices_ask() -> 
         world.namespace(f"n{number}")
         plan_of(KEY.part(f"n{number}"), world, RULES)
     assert asked == 1
+
+
+def test_what_a_distribution_was_is_not_remembered_when_nobody_holds_it_any_more() -> None:
+    world = a_world()
+    settle(world, RULES)
+    spec = world.objects[DISTRIBUTION].content.get("spec")
+    assert spec is not None
+    gone = weakref.ref(spec)
+    del spec
+    distribute(world, EVERYWHERE)
+    settle(world, RULES)
+    collect()
+    assert gone() is None
+
+
+def test_a_distribution_without_a_spec_is_reported() -> None:
+    world = a_world()
+    settle(world, RULES)
+    world.edit(DISTRIBUTION, content=Content())
+    assert [fault.reason for fault in planned(world).faults] == ["Invalid"]
+    assert filled(world) == {"a", "b"}
 
 
 # Other kinds: the server says what it would store

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.engine.parts import Clock, a_copy, a_desk, a_key, create
 from tests.kube.scripted import Answer, Seen, access, cuts, refuses, says, serving
 from tests.world import secret
 
-from samara.core.model import MANAGER, Owned
+from samara.core.model import MANAGER, SECRET, Content, Owned
 from samara.core.travel import ADOPTED
 from samara.core.want import Copy
 from samara.core.write import Create, Delete, Recreate, Release, Spare, Update, Write
+from samara.dialects.secret_copy import ORIGIN
 from samara.engine.apply import Outcome, Result
 from samara.engine.desk import Desk
 from samara.kube.client import AS_US, Client
+from samara.kube.codec import encode
 from samara.kube.errors import Unreachable
 
 STORED = {"metadata": {"name": "db", "namespace": "a", "uid": "new", "resourceVersion": "50"}, "type": "Opaque"}
@@ -204,3 +208,162 @@ def test_each_error_has_its_meaning(answer: Answer, outcome: Outcome, overloaded
 
     assert (result.outcome, result.overloaded, result.sure) == (outcome, overloaded, sure)
     assert result.retry_after == (3.0 if outcome is Outcome.FAILED and sure else None)
+
+
+# What admission makes of a copy. Contents come from the desk's own codec: digests of two codecs never agree.
+
+Json = dict[str, Any]
+SENT, MEDDLED, MEDDLED_ANEW = {"key": "b25l"}, {"injected": "eA==", "key": "b25l"}, {"injected": "eQ==", "key": "b25l"}
+
+
+def stored(data: Json, version: int = 40, namespace: str = "a", by: str = MANAGER, last: str = "", **meta: Any) -> Json:
+    """A copy as the server tells it; `by` made it, and `last` edited it, if anybody else did."""
+    marks: Json = {"f:metadata": {"f:annotations": {f"f:{ORIGIN}": {}}}}
+    fields = [{"manager": by, "operation": "Update", "time": "2026-11-15T10:00:00Z", "fieldsV1": marks}]
+    if last:
+        fields.append({"manager": last, "operation": "Update", "time": "2026-11-15T11:00:00Z", "fieldsV1": {}})
+    named = {"name": "db", "namespace": namespace, "uid": f"u-{namespace}", "resourceVersion": str(version)}
+    annotations = {ORIGIN: "admin/db", **meta.pop("annotations", {})}
+    whole = {**named, "creationTimestamp": "2026-11-15T10:00:00Z", "annotations": annotations, "managedFields": fields}
+    return {"kind": "Secret", "metadata": {**whole, **meta}, "data": data, "type": "Opaque"}
+
+
+def answers(*args: Any, **more: Any) -> Answer:
+    """In the server's own spelling: what is compared are bytes."""
+    return says(encode(stored(*args, **more)))
+
+
+class Told:
+    """What came of some updates that send SENT: the results, the requests, and what the desk knows after."""
+
+    def __init__(self, desk: Desk, results: list[Result], seen: list[Seen]) -> None:
+        self.desk = desk
+        self.results = results
+        self.requests = [(each.method, each.query.get("dryRun")) for each in seen]
+
+    def content(self, data: Json) -> Content:
+        return self.desk.codec.content({"data": data, "type": "Opaque"})
+
+    def knows(self, data: Json) -> bool:
+        """True where this is known to be what the server makes of SENT."""
+        return self.desk.cache.stands_for(SECRET, self.content(SENT), self.content(data))
+
+
+def updated(have: Iterable[Json], *told: Answer, new: Iterable[bool] = (True,)) -> Told:
+    """Updates what is stored, one after the other; `new` says for each whether nothing is known yet."""
+
+    async def run() -> Told:
+        async with serving(*told) as script, Client(access(script)) as client:
+            desk = a_desk(Clock(), client=client)
+            results = []
+            for each, is_new in zip(have, new, strict=True):
+                desk.applier.is_new = lambda is_new=is_new: is_new  # type: ignore[misc]
+                there = desk.codec.object(SECRET, encode(each))
+                desk.cache.put(there)
+                content = desk.codec.content({"data": SENT, "type": "Opaque"})
+                copy = Copy(there.ref, content, {}, {ORIGIN: "admin/db"})
+                results.append(await desk.applier.perform(Update(a_key(), there.ref, copy, there, "differs")))
+            return Told(desk, results, script.seen)
+
+    return asyncio.run(run())
+
+
+DRY, REAL = ("PUT", "All"), ("PUT", None)
+
+
+def test_an_answer_that_differs_from_what_was_sent_is_remembered_as_right() -> None:
+    told = updated([stored({"key": "b2xk"})], answers(MEDDLED, 41), new=[False])
+
+    assert told.requests == [REAL]
+    assert told.knows(MEDDLED)
+    assert not told.knows(MEDDLED_ANEW)
+
+
+def test_what_admission_makes_of_a_new_copy_is_remembered_as_well() -> None:
+    async def run() -> None:
+        async with serving(answers(MEDDLED, 41)) as script, Client(access(script)) as client:
+            desk = a_desk(Clock(), client=client)
+            told = Told(desk, [], [])
+            write = create("a")
+            await desk.applier.perform(replace(write, copy=replace(write.copy, content=told.content(SENT))))
+            assert told.knows(MEDDLED)
+
+    asyncio.run(run())
+
+
+def test_an_answer_that_is_no_longer_what_is_there_teaches_nothing() -> None:
+    """The watch has told of a later version: what is held is not the answer."""
+
+    async def run() -> None:
+        async with serving(answers(MEDDLED, 41)) as script, Client(access(script)) as client:
+            desk = a_desk(Clock(), client=client)
+            told = Told(desk, [], [])
+            desk.cache.put(desk.codec.object(SECRET, encode(stored(MEDDLED_ANEW, 42))))
+            desk.cache.stores[SECRET].version = 42
+            write = create("a")
+            await desk.applier.perform(replace(write, copy=replace(write.copy, content=told.content(SENT))))
+            assert not told.knows(MEDDLED)
+            assert not told.knows(MEDDLED_ANEW)
+
+    asyncio.run(run())
+
+
+def test_after_a_restart_a_copy_that_admission_has_changed_is_tried_and_not_written() -> None:
+    told = updated([stored(MEDDLED)], answers(MEDDLED))
+
+    assert told.requests == [DRY]
+    assert [(each.outcome, each.version) for each in told.results] == [(Outcome.DONE, 40)]
+    assert told.knows(MEDDLED)
+
+
+def test_after_a_restart_a_copy_that_is_really_wrong_is_tried_and_then_written() -> None:
+    told = updated([stored({"key": "b2xk"})], answers(MEDDLED), answers(MEDDLED, 41))
+
+    assert told.requests == [DRY, REAL]
+    assert [(each.outcome, each.version) for each in told.results] == [(Outcome.DONE, 41)]
+    assert told.knows(MEDDLED)
+
+
+@pytest.mark.parametrize("words", [{"labels": {"stale": "ours"}}, {"annotations": {"stale": "ours"}}])
+def test_a_copy_whose_labels_or_annotations_would_change_is_written(words: Json) -> None:
+    told = updated([stored(MEDDLED, **words)], answers(MEDDLED), answers(MEDDLED, 41))
+
+    assert told.requests == [DRY, REAL]
+
+
+def test_content_that_is_known_to_be_stored_as_sent_is_not_tried_again() -> None:
+    """Ten thousand copies that are behind cost ten thousand writes, and one dry run."""
+    old = [stored({"key": "b2xk"}, namespace=each) for each in ("a", "b", "c")]
+    told = updated(old, *(answers(SENT, 41, each) for each in ("a", "a", "b", "c")), new=[True, True, True])
+
+    assert told.requests == [DRY, REAL, REAL, REAL]
+
+
+def test_content_that_admission_changes_is_tried_for_every_copy() -> None:
+    """One namespace's webhook says nothing of another's."""
+    there = [stored(MEDDLED, namespace=each) for each in ("a", "b")]
+    told = updated(there, *(answers(MEDDLED, namespace=each) for each in ("a", "b")), new=[True, True])
+
+    assert told.requests == [DRY, DRY]
+
+
+@pytest.mark.parametrize("who", [{"last": "kubectl-edit"}, {"by": "somebody"}], ids=["edited", "made"])
+def test_what_somebody_else_wrote_last_is_written_without_a_trial(who: Json) -> None:
+    told = updated([stored(MEDDLED, **who)], answers(SENT, 41))
+
+    assert told.requests == [REAL]
+
+
+def test_once_everything_has_been_in_order_nothing_is_tried() -> None:
+    told = updated([stored({"key": "b2xk"})], answers(SENT, 41), new=[False])
+
+    assert told.requests == [REAL]
+
+
+@pytest.mark.parametrize("refusal", [refuses(409, "Conflict"), refuses(422, "Invalid"), refuses(500), cuts])
+def test_a_trial_that_fails_writes_nothing(refusal: Answer) -> None:
+    told = updated([stored(MEDDLED)], refusal, answers(SENT, 41))
+
+    assert told.requests == [DRY]
+    assert told.results[0].outcome is not Outcome.DONE
+    assert not told.knows(MEDDLED)

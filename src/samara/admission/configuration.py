@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 from samara.core.model import Kind
@@ -31,7 +31,6 @@ CONFIGURATION = Kind(
     "validatingwebhookconfigurations",
     namespaced=False,
 )
-_BUILT_IN = frozenset({"", "apps", "batch", "autoscaling", "policy", "extensions", "events"})
 Json = dict[str, Any]
 
 
@@ -84,14 +83,6 @@ def _is_usable(url: str) -> bool:
     return parts.scheme == "https" and bool(parts.hostname) and port != 0 and plain
 
 
-class _Policy(NamedTuple):
-    """How a dialect wants its kinds guarded."""
-
-    fails_open: bool
-    """True where a change is let through when nobody answers."""
-    deletions: bool = False
-
-
 def configuration(table: Table, client_config: Mapping[str, Any], excepted: tuple[str, ...] = ()) -> Json:
     """One webhook per guarded kind, and all dialects that guard it answer together."""
     guarded: dict[tuple[str, str], list[tuple[Kind, Dialect]]] = {}
@@ -112,11 +103,10 @@ def conversion(client_config: Mapping[str, Any]) -> Json:
 
 def _webhook(pairs: list[tuple[Kind, Dialect]], client_config: Mapping[str, Any], excepted: tuple[str, ...]) -> Json:
     kind = pairs[0][0]
-    policies = [_policy(dialect) for _, dialect in pairs]
     rule = {
         "apiGroups": [kind.group],
         "apiVersions": sorted({each.version for each, _ in pairs}),
-        "operations": ["CREATE", "UPDATE", *(["DELETE"] if any(each.deletions for each in policies) else [])],
+        "operations": ["CREATE", "UPDATE"],
         "resources": [kind.plural],
         "scope": "Namespaced" if kind.namespaced else "Cluster",
     }
@@ -124,7 +114,7 @@ def _webhook(pairs: list[tuple[Kind, Dialect]], client_config: Mapping[str, Any]
         "name": ".".join(filter(None, (kind.plural, kind.group, "samara.dev"))),
         "admissionReviewVersions": ["v1"],
         "clientConfig": dict(client_config),
-        "failurePolicy": "Ignore" if all(each.fails_open for each in policies) else "Fail",
+        "failurePolicy": "Fail" if _is_ours(pairs) else "Ignore",
         "matchConditions": [_condition(pairs)],
         "matchPolicy": "Equivalent",
         "namespaceSelector": _all_but(excepted),
@@ -135,25 +125,17 @@ def _webhook(pairs: list[tuple[Kind, Dialect]], client_config: Mapping[str, Any]
     }
 
 
-def _policy(dialect: Dialect) -> _Policy:
+def _is_ours(pairs: list[tuple[Kind, Dialect]]) -> bool:
     """Custom resources of ours are refused where nobody can judge them; other people's objects never are."""
-    return _Policy(fails_open=not _is_of_own_kinds(dialect))
-
-
-def _is_of_own_kinds(dialect: Dialect) -> bool:
-    return not dialect.asks and all(_is_custom(kind) for kind in dialect.guarded)
-
-
-def _is_custom(kind: Kind) -> bool:
-    return kind.group not in _BUILT_IN and not kind.group.endswith(".k8s.io")
+    return any(kind in dialect.asking for kind, dialect in pairs)
 
 
 def _condition(pairs: list[tuple[Kind, Dialect]]) -> Json:
     """A write without a word of ours never depends on us, and neither does the end of an object's life."""
+    if _is_ours(pairs):
+        return {"name": "not-deleting", "expression": "object == null || !has(object.metadata.deletionTimestamp)"}
     words = sorted({word for _, dialect in pairs for word in dialect.asks})
-    if all(dialect.asks for _, dialect in pairs):
-        return {"name": "carries-our-words", "expression": _carries(words)}
-    return {"name": "not-deleting", "expression": "object == null || !has(object.metadata.deletionTimestamp)"}
+    return {"name": "carries-our-words", "expression": _carries(words)}
 
 
 def _carries(words: Iterable[str]) -> str:

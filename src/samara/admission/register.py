@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -28,7 +28,7 @@ from samara.admission.parts import Parts, Times
 from samara.core.model import Kind, Ref
 from samara.kube.client import AS_US, address, collection
 from samara.kube.codec import decode, encode
-from samara.kube.errors import AlreadyExists, Conflict, NotFound, SamaraError, Unreachable
+from samara.kube.errors import AlreadyExists, ConfigError, Conflict, NotFound, SamaraError, Unreachable
 from samara.kube.intake import ODD
 
 CRD = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
@@ -62,7 +62,7 @@ class Registrar:
         self._times = times
         self._done = b""
         """The bundle for which all was right at the last look."""
-        self._told = ""
+        self._told: set[str] = set()
         self._closed = False
         self._one_at_a_time = asyncio.Lock()
 
@@ -73,30 +73,35 @@ class Registrar:
             if bundle and self._is_leading() and (bundle != self._done or now - looked >= self._times.recheck):
                 looked = now
                 async with self._one_at_a_time:
-                    await self._try(bundle)
+                    await self._put_right(bundle)
             await asyncio.sleep(self._times.turn)
 
-    async def _try(self, bundle: bytes) -> None:
+    async def _put_right(self, bundle: bytes) -> None:
+        """Each part by itself: one that fails delays no other."""
         if self._closed:
             return
+        right = [await self._tried(part) for part in self._parts(bundle)]
+        if all(right):
+            self._done = bundle
+            self._told.clear()
+
+    def _parts(self, bundle: bytes) -> Iterator[Coroutine[None, None, None]]:
+        yield self._register(bundle) if self._ours else self._write_bundles(bundle)
+        for name in self._crds:
+            yield self._convert(name, bundle)
+
+    async def _tried(self, part: Coroutine[None, None, None]) -> bool:
         try:
-            await self._put_right(bundle)
-            self._done, self._told = bundle, ""
-        except (Conflict, AlreadyExists):
-            log.debug("webhooks.changed-meanwhile")  # the next turn sees what somebody else has written
+            await part
+        except (Conflict, AlreadyExists):  # the next turn sees what somebody else has written
+            return False
         except (SamaraError, *ODD, LookupError, TypeError, AttributeError) as fault:
             told = str(fault) if isinstance(fault, SamaraError) else type(fault).__name__
-            if told != self._told:  # said once, not every turn
+            if told not in self._told:  # said once, not every turn
                 log.warning("webhooks.failed", fault=told)
-            self._told = told
-
-    async def _put_right(self, bundle: bytes) -> None:
-        if self._ours:
-            await self._register(bundle)
-        else:
-            await self._write_bundles(bundle)
-        for name in self._crds:
-            await self._convert(name, conversion(self._endpoint.client_config(CONVERT, bundle)), bundle)
+            self._told.add(told)
+            return False
+        return True
 
     # the configurations
 
@@ -106,6 +111,7 @@ class Registrar:
         have = await self._get(ref)
         if not wanted["webhooks"] or (have is not None and have.get("webhooks") == wanted["webhooks"]):
             return
+        self._must_not_be_the_charts(f"{CONFIGURATION.name} {NAME}", _clients(have))
         await self._reach(bundle)
         if have is None:
             await self._send("POST", collection(CONFIGURATION), wanted)
@@ -118,8 +124,9 @@ class Registrar:
         raw = await self._client.get(collection(CONFIGURATION), {"labelSelector": "=".join(LABEL)})
         trusted = base64.b64encode(bundle).decode()
         for config in decode(raw).get("items") or ():
-            told = [hook["clientConfig"] for hook in config.get("webhooks") or ()]
-            wrong = [each for each in told if self._endpoint.is_in(each) and each.get("caBundle") != trusted]
+            wrong = [
+                each for each in _clients(config) if self._endpoint.is_in(each) and each.get("caBundle") != trusted
+            ]
             for each in wrong:
                 each["caBundle"] = trusted
             if wrong:
@@ -130,24 +137,33 @@ class Registrar:
 
     # the CRDs
 
-    async def _convert(self, name: str, wanted: Json, bundle: bytes) -> None:
+    async def _convert(self, name: str, bundle: bytes) -> None:
         """A CRD that leads to a webhook that nobody answers cannot be read: so first we try ourselves."""
+        wanted = conversion(self._endpoint.client_config(CONVERT, bundle))
         have = await self._get(Ref(CRD, "", name))
         if have is not None and have["spec"].get("conversion") != wanted:
+            self._must_not_be_the_charts(f"{CRD.name} {name}", [_converting(have)])
             await self._reach(bundle)
             await self._write_conversion(have, wanted)
 
     async def _unconvert(self, name: str) -> None:
-        have = await self._get(Ref(CRD, "", name))
-        webhook = ((have or {}).get("spec", {}).get("conversion") or {}).get("webhook") or {}
-        if have is not None and self._endpoint.is_in(webhook.get("clientConfig") or {}):
-            await self._write_conversion(have, NONE)
+        while True:
+            have = await self._get(Ref(CRD, "", name))
+            if have is None or not self._endpoint.is_in(_converting(have)):
+                return
+            with suppress(Conflict):  # the server itself writes the status of a CRD that has changed
+                await self._write_conversion(have, NONE)
 
     async def _write_conversion(self, have: Json, wanted: Json) -> None:
         name = have["metadata"]["name"]
         sent = {**have, "spec": {**have["spec"], "conversion": wanted}}
         await self._send("PUT", address(Ref(CRD, "", name)), sent)
         log.info("conversion.written", crd=name, strategy=wanted["strategy"])
+
+    def _must_not_be_the_charts(self, what: str, clients: list[Json]) -> None:
+        """An operator that runs outside must not take from an installation what that would take back."""
+        if self._ours and any(each.get("service") for each in clients):
+            raise ConfigError(f"{what} leads to a Service; --webhook-url is for clusters without an installation")
 
     async def _reach(self, bundle: bytes) -> None:
         """Raises where our own server does not answer under the address that the API server uses."""
@@ -171,18 +187,19 @@ class Registrar:
         self._closed = True
         try:
             async with asyncio.timeout(_UNDOING), self._one_at_a_time:
-                await self._unregister()
+                await self._tried(self._unregister())
                 for name in self._crds:
-                    await self._unconvert(name)
-        except (SamaraError, TimeoutError) as fault:
-            log.warning("webhooks.not-removed", fault=fault or "timed out")
+                    await self._tried(self._unconvert(name))
+        except TimeoutError:
+            log.warning("webhooks.not-removed", fault="timed out")
 
     async def _unregister(self) -> None:
-        try:
-            await self._client.request("DELETE", address(Ref(CONFIGURATION, "", NAME)))
-        except NotFound:
-            return
-        log.info("webhooks.removed")
+        ref = Ref(CONFIGURATION, "", NAME)
+        have = await self._get(ref)
+        if have is not None and any(map(self._endpoint.is_in, _clients(have))):
+            options = {"preconditions": {"uid": have["metadata"]["uid"]}}
+            await self._client.request("DELETE", address(ref), encode(options))
+            log.info("webhooks.removed")
 
     async def _get(self, ref: Ref) -> Json | None:
         try:
@@ -193,3 +210,14 @@ class Registrar:
 
     async def _send(self, method: str, path: str, body: Json) -> None:
         await self._client.request(method, path, encode(body), params=AS_US)
+
+
+def _clients(config: Json | None) -> list[Json]:
+    """Where the webhooks of a configuration lead."""
+    return [hook["clientConfig"] for hook in (config or {}).get("webhooks") or ()]
+
+
+def _converting(crd: Json) -> Json:
+    """Where the conversion of a CRD leads."""
+    webhook: Json = (crd["spec"].get("conversion") or {}).get("webhook") or {}
+    return webhook.get("clientConfig") or {}

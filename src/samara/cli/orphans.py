@@ -13,11 +13,11 @@ from samara.cli.base import Command, config_flag, output_flag
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.outcome import brake_of, place
 from samara.cli.output import emit, plural, table
-from samara.cli.session import Picture, Session, picture, session, wait_for
+from samara.cli.session import Picture, Session, picture, session, snapshot, wait_for
 from samara.cli.why_local import marked_origin
 from samara.core.allow import is_paused
 from samara.core.brake import must_hold
-from samara.core.compare import is_marked_by_us
+from samara.core.compare import is_recorded
 from samara.core.model import Key, Object, Ref, namespace_ref
 from samara.core.travel import ADOPTED
 from samara.core.want import Dialect
@@ -65,7 +65,7 @@ def command(cluster: Cluster, delete: bool, yes: bool, config: str | None, outpu
 
 async def _orphans(cluster: Cluster, config: str | None, output: str, delete: bool, yes: bool) -> None:
     async with session(cluster, config) as at:
-        seen = await picture(at)
+        seen = await picture(at, await snapshot(at, at.whole_table))
         found = [each for each in orphans(seen) if cluster.namespace in (None, each.have.ref.namespace)]
         emit(lambda: {"orphans": [each.shape() for each in found]}, output, lambda: _show(found))
         if delete:
@@ -88,7 +88,7 @@ def _of_dialects(seen: Picture, have: Object) -> Iterator[Orphan]:
         told = marked_origin(have, dialect)
         if told is not None:
             origin = dialect.origin(have, seen.shot.cache)
-            yield Orphan(have, dialect, origin.path if origin else told, is_marked_by_us(have, dialect))
+            yield Orphan(have, dialect, origin.path if origin else told, is_recorded(have, dialect))
             return
 
 

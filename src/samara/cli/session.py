@@ -23,7 +23,7 @@ from samara.kube.errors import Forbidden, NotFound, SamaraError
 from samara.kube.snapshot import Snapshot, take
 from samara.settings import Settings, load, parse
 from samara.surroundings import find_kinds
-from samara.vocabularies import Kinds, table_of
+from samara.vocabularies import WELL_KNOWN, Kinds, table_of
 
 LABEL = "app.kubernetes.io/name=samara"
 FILE = "config.yaml"
@@ -66,6 +66,11 @@ class Session:
     @property
     def table(self) -> Table:
         return table_of(self.settings, self.kinds)
+
+    @property
+    def whole_table(self) -> Table:
+        """With every kind that any vocabulary may have left copies of, served or not."""
+        return table_of(self.settings, {**WELL_KNOWN, **self.kinds}, every_kind=True)
 
     @property
     def rules(self) -> Rules:
@@ -166,8 +171,8 @@ class Picture:
         return self.table[key.dialect].title
 
 
-async def snapshot(at: Session) -> Snapshot:
-    shot = await take(at.client, at.table, at.home)
+async def snapshot(at: Session, table: Table | None = None) -> Snapshot:
+    shot = await take(at.client, table or at.table, at.home)
     for kind, why in shot.unknown.items():
         note(f"{kind} is left out: {why}")
     return shot

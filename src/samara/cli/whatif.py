@@ -14,12 +14,14 @@ import msgspec
 
 from samara.cli.base import note
 from samara.cli.files import Text, documents
+from samara.core import model as kinds
 from samara.core.model import NAMESPACE, SECRET, Kind, Object, Ref, namespace_ref
 from samara.kube.client import address
 from samara.kube.codec import decode
 from samara.kube.errors import ConfigError, NotFound
 from samara.kube.snapshot import Snapshot
 
+_ASIDE = frozenset({"apiVersion", "kind", "metadata", "status"})
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -37,8 +39,8 @@ class Manifest:
 
 async def lay_over(shot: Snapshot, files: Iterable[Text], namespace: str) -> None:
     """Puts the manifests into the snapshot's cache. Namespaces first: the rest needs somewhere to be."""
-    kinds = {(kind.api_version, kind.name): kind for kind in shot.cache.table.kinds}
-    found = [each for file in files for each in _manifests(file, kinds, namespace)]
+    served = {(kind.group, kind.name): kind for kind in shot.cache.table.kinds}
+    found = [each for file in files for each in _manifests(file, served, namespace)]
     made: list[Object] = []
     for manifest in sorted(found, key=lambda each: each.ref.kind != NAMESPACE):
         obj = await _object(shot, manifest)
@@ -50,11 +52,12 @@ async def lay_over(shot: Snapshot, files: Iterable[Text], namespace: str) -> Non
         shot.cache.put(obj)
 
 
-def _manifests(file: Text, kinds: Mapping[tuple[str, str], Kind], namespace: str) -> Iterable[Manifest]:
+def _manifests(file: Text, served: Mapping[tuple[str, str], Kind], namespace: str) -> Iterable[Manifest]:
     for body in documents(file):
         if not isinstance(body, dict) or not body.get("kind") or not body.get("apiVersion"):
             raise ConfigError(f"{file.name}: expected objects with apiVersion and kind, found something else")
-        kind = kinds.get((str(body["apiVersion"]), str(body["kind"])))
+        group = str(body["apiVersion"]).rpartition("/")[0]  # an object is the same in every version that is served
+        kind = served.get((group, str(body["kind"])))
         meta = body.get("metadata")
         name = meta.get("name") if isinstance(meta, dict) else None
         if kind is None:
@@ -93,13 +96,21 @@ def _applied(manifest: Manifest, live: dict[str, Any]) -> dict[str, Any]:
     }
     version = str(int(there["resourceVersion"]) + 1)
     body: dict[str, Any] = {**live, "metadata": {**there, **words, "resourceVersion": version}}
-    if manifest.ref.kind != SECRET:
-        return body
-    data = _three_way(live.get("data"), last.get("data"), _data(manifest))
-    body |= {"type": manifest.body.get("type") or live.get("type") or "Opaque", "data": data}
+    match manifest.ref.kind:
+        case kinds.SECRET:
+            data = _three_way(live.get("data"), last.get("data"), _data(manifest))
+            body |= {"type": manifest.body.get("type") or live.get("type") or "Opaque", "data": data}
+        case kinds.CONFIG_MAP:
+            for name in ("data", "binaryData"):
+                now = _strings(manifest, name, manifest.body.get(name))
+                body[name] = _three_way(live.get(name), last.get(name), now)
+        case kinds.NAMESPACE:
+            return body
+        case _:
+            return body | {name: value for name, value in manifest.body.items() if name not in _ASIDE}
     if manifest.body.get("immutable") is not None:
         body["immutable"] = bool(manifest.body["immutable"])
-    return body if data else {name: value for name, value in body.items() if name != "data"}
+    return {name: value for name, value in body.items() if value or name not in ("data", "binaryData")}
 
 
 def _invented(manifest: Manifest) -> dict[str, Any]:

@@ -51,7 +51,10 @@ def is_owned(have: Object, source: Object | None) -> bool:
 
 
 def is_marked_by_us(have: Object, dialect: Dialect) -> bool:
-    """A mark is a claim, not a proof: the server's record must say that we set it, where no owner reference does."""
-    return dialect.by_owner or any(
-        owned.key in dialect.marks and owned.manager in dialect.all_managers for owned in have.ours
-    )
+    """A mark is a claim, not a proof: an owner reference is one, and so is the server's record."""
+    return dialect.by_owner or is_recorded(have, dialect)
+
+
+def is_recorded(have: Object, dialect: Dialect) -> bool:
+    """True where the server's record says that we set a mark on it."""
+    return any(owned.key in dialect.marks and owned.manager in dialect.all_managers for owned in have.ours)

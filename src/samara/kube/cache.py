@@ -80,8 +80,8 @@ class Cache:
         return None if store is None else store.objects.get(ref)
 
     def taken(self, ref: Ref) -> bool:
-        store = self.stores[ref.kind]
-        return ref not in store.objects and trace(ref) in store.traces
+        store = self.stores.get(ref.kind)
+        return store is not None and ref not in store.objects and trace(ref) in store.traces
 
     def all(self, kind: Kind) -> Iterable[Object]:
         return self.stores[kind].objects.values()

@@ -21,7 +21,8 @@ RESOURCE_DISTRIBUTION = Kind(
     "apps.kruise.io", "v1beta1", "ResourceDistribution", "resourcedistributions", namespaced=False
 )
 GONE_AFTER = 30.0
-"""So long the copies of a distribution that is gone are left to the garbage collector."""
+"""For so long the copies of a distribution that is gone are left to the garbage collector."""
+_NO_SPEC = Field("spec", b"", None)
 
 
 def dialect(kinds: tuple[Kind, ...], bare: Bare, managers: frozenset[str] = frozenset()) -> Dialect:
@@ -126,8 +127,8 @@ def _is_distribution(owner: Owner) -> bool:
     return bool(owner.controller) and (group, owner.kind) == (RESOURCE_DISTRIBUTION.group, RESOURCE_DISTRIBUTION.name)
 
 
-def _spec(obj: Object) -> Field | None:
-    return obj.content.get("spec")
+def _spec(obj: Object) -> Field:
+    return obj.content.get("spec") or _NO_SPEC
 
 
 def _rejected(content: object) -> tuple[Fault, ...]:

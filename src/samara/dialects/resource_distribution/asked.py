@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 from samara.core.kinds import row
 from samara.core.match import sample, shown
@@ -15,8 +15,6 @@ from samara.dialects.resource_distribution.spec import RESOURCE, Resource, Targe
 
 FROM = "kruise.io/resourcedistribution.resource.from"
 HASHCODE = "kruise.io/resourcedistribution.resource.hashcode"
-MOST = 512
-"""Specs that are kept ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +47,26 @@ class Asked:
 
 
 class Orders:
-    """Makes specs ready and remembers them by their digests, which no two codecs share."""
+    """Makes specs ready and remembers them for as long as somebody holds them.
+
+    They are known by their digests, which no two codecs share. A cache of the latest ones would keep what a source of
+    a megabyte was at each of its last hundreds of changes.
+    """
 
     def __init__(self, kinds: tuple[Kind, ...], bare: Bare) -> None:
         self._kinds = {(kind.api_version, kind.name): kind for kind in kinds}
         self._bare = bare
-        self._built: dict[Field | None, Content | None] = {}
-        self.asked = lru_cache(maxsize=MOST)(self._asked)
+        self._asked: WeakKeyDictionary[Field, Asked] = WeakKeyDictionary()
+        self._built: WeakKeyDictionary[Field, Content | None] = WeakKeyDictionary()
 
-    def _asked(self, spec: Field | None) -> Asked:
-        found = read(spec.raw if spec is not None else None)
+    def asked(self, spec: Field) -> Asked:
+        found = self._asked.get(spec)
+        if found is None:
+            found = self._asked[spec] = self._ready(spec)
+        return found
+
+    def _ready(self, spec: Field) -> Asked:
+        found = read(spec.raw)
         order, refused = None, tuple[Fault, ...]()
         if found.resource is not None and not found.faults:
             order = self._order(found.resource)
@@ -81,7 +89,7 @@ class Orders:
         served = sample(map(str, self._kinds.values()), most=20)
         return Fault("Refused", f"{RESOURCE}: a kind that may be distributed was expected ({served}), found {found}")
 
-    def content(self, spec: Field | None, order: Order, view: View) -> Content | Rejected | Unread:
+    def content(self, spec: Field, order: Order, view: View) -> Content | Rejected | Unread:
         """What the copies hold, in the form in which the server stores it."""
         if not order.reads:
             built = self._normal(spec, order, view)
@@ -89,10 +97,8 @@ class Orders:
         found = view.value(order.trial)
         return found if isinstance(found, Content | Rejected) else UNREAD
 
-    def _normal(self, spec: Field | None, order: Order, view: View) -> Content | None:
+    def _normal(self, spec: Field, order: Order, view: View) -> Content | None:
         if spec not in self._built:
-            if len(self._built) >= MOST:
-                del self._built[next(iter(self._built))]
             self._built[spec] = view.content(order.kind, order.resource.fields)
         return self._built[spec]
 

@@ -1,0 +1,558 @@
+"""Rows 11, 12, 23, 30 and 42 of the fault catalogue: kinds that come and go, admission, sizes, flapping labels."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cluster.api import Api, ApiFault
+from tests.cluster.audit import Event
+from tests.cluster.operators import Operator
+from tests.cluster.oracles import words
+from tests.cluster.stage import SECOND, USER, Stage
+from tests.cluster.waiting import eventually, never
+from tests.kube import pki
+
+from samara import crds
+from samara.devcluster import Devcluster
+from samara.devcluster.wire import free_port
+
+pytestmark = pytest.mark.oracle_off("O4", reason="it knows Secrets only; here each test counts its own writes")
+
+Json = dict[str, Any]
+ASK, LIST, FROM = "openkruise.io/sync-to", "openkruise.io/sync-to-namespaces", "openkruise.io/synced-from"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+HOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+DISTRIBUTION = "resourcedistributions.apps.kruise.io"
+DISTRIBUTIONS = "/apis/apps.kruise.io/v1beta1/resourcedistributions"
+VERBS = ["get", "list", "watch", "create", "update", "patch", "delete"]
+LATE, GONE, UNSERVED, DOWN = (f"{name}.faults.example.com" for name in ("late", "gone", "unserved", "down"))
+RESOURCES = {
+    "": ["configmaps", "services"],
+    "networking.k8s.io": ["networkpolicies"],
+    "apps.kruise.io": ["resourcedistributions", "resourcedistributions/status"],
+    **{group: ["widgets"] for group in (LATE, GONE, UNSERVED, DOWN)},
+}
+CONFIG_MAPS, SERVICES, POLICIES = "configmaps", "services", "networkpolicies"
+APIS = {CONFIG_MAPS: "/api/v1", SERVICES: "/api/v1", POLICIES: "/apis/networking.k8s.io/v1"}
+MIB = 2**20
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _rights(cluster: Devcluster) -> Iterator[None]:
+    """The operator's users may also write the kinds of these tests."""
+    api = Api(cluster.url, cluster._credentials.admin_context())
+    group = "rbac.authorization.k8s.io"
+    rules = [{"apiGroups": [each], "resources": names, "verbs": VERBS} for each, names in RESOURCES.items()]
+    reference = {"kind": "ClusterRole", "name": "fault-kinds", "apiGroup": group}
+    users = [{"kind": "User", "name": user, "apiGroup": group} for user in (USER, SECOND)]
+    api.create(f"{RBAC}/clusterroles", {"metadata": {"name": "fault-kinds"}, "rules": rules})
+    binding = {"metadata": {"name": "fault-kinds"}, "roleRef": reference, "subjects": users}
+    api.create(f"{RBAC}/clusterrolebindings", binding)
+    yield
+    for plural in ("clusterrolebindings", "clusterroles"):
+        api.gone(f"{RBAC}/{plural}/fault-kinds")
+    api.close()
+
+
+@pytest.fixture(scope="module")
+def distribution(cluster: Devcluster) -> Iterator[None]:
+    api = Api(cluster.url, cluster._credentials.admin_context())
+    cluster.kubectl("apply", "-f", "-", input=crds.text(DISTRIBUTION))
+    eventually(lambda: is_served(api, DISTRIBUTIONS))
+    yield
+    api.gone(f"{DEFINITIONS}/{DISTRIBUTION}")
+    eventually(lambda: api.find(f"{DEFINITIONS}/{DISTRIBUTION}") is None)
+    api.close()
+
+
+def is_served(api: Api, path: str) -> bool:
+    """A new kind is not there at first, and then not ready."""
+    try:
+        api.get(path)
+    except ApiFault as fault:
+        if fault.status not in (404, 429):
+            raise
+        return False
+    return True
+
+
+class Scene:
+    """Objects in the namespace `team` that ask to be copied to `a` and `b`."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.api = stage.api
+        stage.namespace("team", "a", "b")
+
+    def path(self, plural: str, namespace: str, name: str = "") -> str:
+        api = APIS.get(plural) or f"/apis/{plural}/v1"
+        what = plural if plural in APIS else "widgets"
+        return f"{api}/namespaces/{namespace}/{what}{f'/{name}' if name else ''}"
+
+    def make(self, plural: str, name: str, body: Json, **annotations: str) -> Json:
+        """A source; its copies go with the test, since a stage sweeps Secrets only."""
+        for namespace in ("team", "a", "b"):
+            self.stage.also_remove(self.path(plural, namespace, name))
+        asked = {ASK: "namespaces", LIST: "a;b", **annotations}
+        return self.api.create(self.path(plural, "team"), {"metadata": {"name": name, "annotations": asked}, **body})
+
+    def find(self, plural: str, namespace: str, name: str) -> Json | None:
+        return self.api.find(self.path(plural, namespace, name))
+
+    def has(self, plural: str, name: str, field: str, value: object, *namespaces: str) -> bool:
+        """True where all copies carry the mark and hold this."""
+        found = [self.find(plural, namespace, name) for namespace in namespaces or ("a", "b")]
+        return all(each is not None and each.get(field) == value and FROM in words(each) for each in found)
+
+    def until(self, plural: str, name: str, field: str, value: object, *namespaces: str) -> None:
+        eventually(lambda: self.has(plural, name, field, value, *namespaces), 30.0)
+
+    def operator(self, *kinds: str, **config: Any) -> Operator:
+        own = {"kinds": ["v1/ConfigMap", *kinds]}
+        return self.stage.operator(config={"dialects": {"sync-to": own}, **config})
+
+    def writes(self, mark: int = 0, dry: bool = False) -> list[Event]:
+        """The operator's writes to sources and copies of any kind."""
+        theirs = ("events", "leases")
+        return [
+            event
+            for event in self.stage.audit.ours(mark)
+            if event.mutating and event.resource not in theirs and event.name != "samara-holds" and event.dry_run == dry
+        ]
+
+    def wrote(self, mark: int = 0) -> dict[str, list[str]]:
+        """By namespace: the verbs of the writes there."""
+        found: dict[str, list[str]] = {}
+        for event in self.writes(mark):
+            found.setdefault(event.namespace, []).append(event.verb)
+        return found
+
+
+@pytest.fixture
+def scene(stage: Stage) -> Scene:
+    return Scene(stage)
+
+
+def define(scene: Scene, group: str) -> None:
+    """Widgets of a group, in two versions; returns once they are served."""
+    loose = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    versions = [{"name": name, "served": True, "storage": name == "v2", "schema": loose} for name in ("v1", "v2")]
+    named = {"kind": "Widget", "plural": "widgets"}
+    spec = {"group": group, "scope": "Namespaced", "names": named, "versions": versions}
+    scene.stage.also_remove(f"{DEFINITIONS}/widgets.{group}")
+    scene.api.create(DEFINITIONS, {"metadata": {"name": f"widgets.{group}"}, "spec": spec})
+    eventually(lambda: is_served(scene.api, scene.path(group, "team")))
+
+
+def a_widget(size: int, version: str) -> Json:
+    return {"apiVersion": f"{version}/v1", "kind": "Widget", "spec": {"size": size}}
+
+
+def waiting(operator: Operator) -> dict[str, str]:
+    """What the operator says it does not serve; the rest is served, so the answer is 200."""
+    status, body = operator.answer("/readyz")
+    assert status == 200, body
+    found: dict[str, str] = json.loads(body)["waiting"]
+    return found
+
+
+def until_waiting(operator: Operator, kind: str) -> None:
+    eventually(lambda: kind in waiting(operator))
+
+
+def until_served(operator: Operator, kind: str) -> None:
+    eventually(lambda: kind not in waiting(operator))
+
+
+# 11
+
+
+def test_fault_11_a_kind_that_comes_after_the_start_is_served_then_and_the_others_all_along(scene: Scene) -> None:
+    operator = scene.operator(f"{LATE}/v1/Widget")
+    assert f"{LATE}/v1/Widget" in waiting(operator)
+    scene.make(CONFIG_MAPS, "early", {"data": {"n": "1"}})
+    scene.until(CONFIG_MAPS, "early", "data", {"n": "1"})
+    define(scene, LATE)
+    scene.make(LATE, "w", a_widget(1, LATE))
+    scene.until(LATE, "w", "spec", {"size": 1})
+    until_served(operator, f"{LATE}/v1/Widget")
+    assert scene.wrote() == {"a": ["create"] * 2, "b": ["create"] * 2}, "beginning anew writes nothing twice"
+
+
+def test_fault_11_a_kind_that_goes_while_watched_waits_and_comes_back_and_others_go_on(scene: Scene) -> None:
+    define(scene, GONE)
+    scene.make(GONE, "w", a_widget(1, GONE))
+    scene.make(CONFIG_MAPS, "other", {"data": {"n": "1"}})
+    operator = scene.operator(f"{GONE}/v1/Widget")
+    scene.until(GONE, "w", "spec", {"size": 1})
+    mark = scene.stage.audit.mark()
+    scene.api.delete(f"{DEFINITIONS}/widgets.{GONE}")
+    until_waiting(operator, f"{GONE}/v1/Widget")
+    scene.api.patch(scene.path(CONFIG_MAPS, "team", "other"), {"data": {"n": "2"}})
+    scene.until(CONFIG_MAPS, "other", "data", {"n": "2"})
+    assert len([event for event in scene.writes(mark) if event.resource == "widgets"]) < 10, "no hot loop"
+    eventually(lambda: scene.api.find(f"{DEFINITIONS}/widgets.{GONE}") is None)
+    define(scene, GONE)
+    scene.make(GONE, "w", a_widget(2, GONE))
+    scene.until(GONE, "w", "spec", {"size": 2})
+    until_served(operator, f"{GONE}/v1/Widget")
+
+
+def test_fault_11_a_version_that_is_no_longer_served_deletes_nothing_and_is_caught_up_with_later(scene: Scene) -> None:
+    define(scene, UNSERVED)
+    scene.make(UNSERVED, "w", a_widget(1, UNSERVED))
+    operator = scene.operator(f"{UNSERVED}/v1/Widget")
+    scene.until(UNSERVED, "w", "spec", {"size": 1})
+    mark = scene.stage.audit.mark()
+    serve(scene, UNSERVED, "v1", served=False)
+    until_waiting(operator, f"{UNSERVED}/v1/Widget")
+    stored = f"/apis/{UNSERVED}/v2/namespaces/team/widgets/w"
+    scene.api.patch(stored, {"spec": {"size": 2}})
+    copies = [f"/apis/{UNSERVED}/v2/namespaces/{each}/widgets/w" for each in ("a", "b")]
+    assert [scene.api.get(each)["spec"] for each in copies] == [{"size": 1}] * 2, "what cannot be seen stays"
+    scene.make(CONFIG_MAPS, "other", {"data": {"n": "1"}})
+    scene.until(CONFIG_MAPS, "other", "data", {"n": "1"})
+    serve(scene, UNSERVED, "v1", served=True)
+    scene.until(UNSERVED, "w", "spec", {"size": 2})
+    assert "delete" not in [event.verb for event in scene.writes(mark)]
+
+
+def serve(scene: Scene, group: str, version: str, *, served: bool) -> None:
+    path = f"{DEFINITIONS}/widgets.{group}"
+    found = scene.api.get(path)
+    for each in found["spec"]["versions"]:
+        each["served"] = served or each["name"] != version
+    scene.api.replace(path, found)
+
+
+# 12
+
+
+def test_fault_12_an_aggregated_api_that_is_down_waits_and_leaves_the_others_alone(scene: Scene) -> None:
+    services = "/apis/apiregistration.k8s.io/v1/apiservices"
+    spec = {
+        "group": DOWN,
+        "version": "v1",
+        "groupPriorityMinimum": 1000,
+        "versionPriority": 15,
+        "service": {"namespace": "default", "name": "nowhere"},
+        "insecureSkipTLSVerify": True,
+    }
+    scene.stage.also_remove(f"{services}/v1.{DOWN}")
+    scene.api.create(services, {"metadata": {"name": f"v1.{DOWN}"}, "spec": spec})
+    eventually(lambda: _is_down(scene.api.get(f"{services}/v1.{DOWN}")))
+    scene.make(CONFIG_MAPS, "x", {"data": {"n": "1"}})
+    operator = scene.operator(f"{DOWN}/v1/Widget", "networking.k8s.io/v1/NetworkPolicy")
+    assert "503" in waiting(operator)[f"{DOWN}/v1/Widget"]
+    scene.make(POLICIES, "deny", {"spec": {"podSelector": {}, "policyTypes": ["Ingress"]}})
+    scene.until(CONFIG_MAPS, "x", "data", {"n": "1"})
+    scene.until(POLICIES, "deny", "spec", {"podSelector": {}, "policyTypes": ["Ingress"]})
+
+
+def _is_down(service: Json) -> bool:
+    told = (service.get("status") or {}).get("conditions") or ()
+    return any((each["type"], each["status"]) == ("Available", "False") for each in told)
+
+
+# 23
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *args: object) -> None:
+        """Whoever does not wait for a slow answer hangs up."""
+
+
+class Webhook:
+    """A mutating webhook on loopback, for ConfigMaps in namespace `a`."""
+
+    def __init__(self, scene: Scene, folder: Path, what: str) -> None:
+        self.scene = scene
+        self.what = what
+        self.calls = 0
+        self.over = threading.Event()
+        authority = pki.authority()
+        serving = pki.server(authority, "127.0.0.1")
+        (folder / "webhook.pem").write_bytes(serving.certificate + serving.key)
+        self._bundle = base64.b64encode(authority.certificate).decode()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(folder / "webhook.pem")
+        self._server = Server(("127.0.0.1", 0), self._handler())
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self._port = free_port() if what == "down" else self._server.server_address[1]
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        webhook = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                told = webhook.answer(review["request"])
+                body = json.dumps({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": told})
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body.encode())
+
+            def log_message(self, *args: object) -> None: ...
+
+        return Handler
+
+    def answer(self, request: Json) -> Json:
+        self.calls += 1
+        if self.what == "slow":
+            self.over.wait(30.0)
+        if self.what == "rejects":
+            return {"uid": request["uid"], "allowed": False, "status": {"code": 403, "message": "not on a Sunday"}}
+        if self.what == "slow":
+            return {"uid": request["uid"], "allowed": True}
+        patch = [{"op": "add", "path": "/data/injected", "value": "by admission"}]
+        raw = base64.b64encode(json.dumps(patch).encode()).decode()
+        return {"uid": request["uid"], "allowed": True, "patchType": "JSONPatch", "patch": raw}
+
+    def __enter__(self) -> Webhook:
+        threading.Thread(target=self._server.serve_forever, name="webhook", daemon=True).start()
+        rule = {
+            "apiGroups": [""],
+            "apiVersions": ["v1"],
+            "operations": ["CREATE", "UPDATE"],
+            "resources": ["configmaps"],
+        }
+        hook = {
+            "name": "meddles.faults.example.com",
+            "clientConfig": {"url": f"https://127.0.0.1:{self._port}/", "caBundle": self._bundle},
+            "rules": [rule],
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "a"}},
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "failurePolicy": "Fail",
+            "timeoutSeconds": 1,
+        }
+        self.scene.stage.also_remove(f"{HOOKS}/meddles")
+        self.scene.api.create(HOOKS, {"metadata": {"name": "meddles"}, "webhooks": [hook]})
+        eventually(self._is_called)
+        return self
+
+    def _is_called(self) -> bool:
+        """The server learns of a configuration a moment after it was made."""
+        probe = {"metadata": {"name": "probe"}, "data": {}}
+        try:
+            made = self.scene.api.create(self.scene.path(CONFIG_MAPS, "a"), probe, dryRun="All")
+        except ApiFault:  # refused, or not answered: it is called
+            return True
+        return "injected" in (made.get("data") or {})
+
+    def remove(self) -> None:
+        self.over.set()
+        self.scene.api.delete(f"{HOOKS}/meddles")
+
+    def __exit__(self, *error: object) -> None:
+        self.over.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def test_fault_23_a_webhook_that_changes_our_copies_is_not_fought_also_not_after_a_restart(
+    scene: Scene, tmp_path: Path
+) -> None:
+    with Webhook(scene, tmp_path, "changes"):
+        operator = scene.operator(resync="1s")
+        scene.make(CONFIG_MAPS, "x", {"data": {"n": "1"}})
+        scene.until(CONFIG_MAPS, "x", "data", {"n": "1", "injected": "by admission"}, "a")
+        scene.until(CONFIG_MAPS, "x", "data", {"n": "1"}, "b")
+        never(lambda: len(scene.wrote()["a"]) > 1, 2.0)
+        mark = scene.stage.audit.mark()
+        operator.stop()
+        scene.operator(resync="1s")
+        never(lambda: scene.wrote(mark), 2.0)
+        assert len(scene.writes(mark, dry=True)) <= 1, "asked once, and remembered"
+        scene.api.patch(scene.path(CONFIG_MAPS, "team", "x"), {"data": {"n": "2"}})
+        scene.until(CONFIG_MAPS, "x", "data", {"n": "2", "injected": "by admission"}, "a")
+        scene.until(CONFIG_MAPS, "x", "data", {"n": "2"}, "b")
+        never(lambda: scene.wrote(mark) != {"a": ["update"], "b": ["update"]}, 1.0)
+        scene.api.patch(scene.path(CONFIG_MAPS, "a", "x"), {"data": {"n": "edited"}})
+        scene.until(CONFIG_MAPS, "x", "data", {"n": "2", "injected": "by admission"}, "a")
+
+
+@pytest.mark.parametrize("what", ["down", "slow", "rejects"])
+def test_fault_23_a_webhook_that_is_down_slow_or_refuses_degrades_only_its_own_namespace(
+    scene: Scene, tmp_path: Path, what: str
+) -> None:
+    with Webhook(scene, tmp_path, what) as webhook:
+        operator = scene.operator()
+        scene.make(CONFIG_MAPS, "x", {"data": {"n": "1"}})
+        scene.until(CONFIG_MAPS, "x", "data", {"n": "1"}, "b")
+        eventually(lambda: "a" in scene.wrote())
+        if what == "rejects":
+            told = scene.stage.until_event("Refused", "team", "x")["message"]
+            assert "not on a Sunday" in told
+            eventually(lambda: operator.metrics()['samara_copies{dialect="sync-to",state="blocked"}'] == 1)
+        tries = len(scene.wrote()["a"])
+        assert tries < 12, "no hot loop"
+        scene.api.patch(scene.path(CONFIG_MAPS, "team", "x"), {"data": {"n": "2"}})
+        scene.until(CONFIG_MAPS, "x", "data", {"n": "2"}, "b")
+        webhook.remove()
+        scene.until(CONFIG_MAPS, "x", "data", {"n": "2"}, "a")
+
+
+# 30
+
+
+def test_fault_30_what_just_fits_is_copied_as_it_is(stage: Stage, measured: Callable[[str, float], None]) -> None:
+    stage.namespace("a", "b")
+    operator = stage.operator()
+    before = operator.memory_peak()
+    stage.source("brim", "a,b", {"value": "x" * (MIB - 1)})
+    stage.source("empty", "a,b")
+    stage.api.patch(stage.path("admin", "empty"), {"data": None})
+    stage.source("many", "a,b", {f"key-{number:05}": "" for number in range(10_000)})
+    stage.source("odd", "a,b", {"text": "ключ — 鍵 — 🗝", "quoted": '"\\ \u2028 <&>'}, labels={"l": "1"})
+    for name in ("brim", "empty", "many", "odd"):
+        stage.until_copied(name, "a", "b")
+    assert stage.data("a", "odd") == stage.data("admin", "odd")
+    grown = (operator.memory_peak() - before) / MIB
+    measured("the operator's memory grew at most by, in MiB", grown)
+    assert grown < 40
+
+
+def test_fault_30_a_copy_that_would_be_too_large_is_reported_and_delays_no_other(scene: Scene) -> None:
+    """The mark on a copy can be longer than what asks for it: annotations filled to the brim then do not fit."""
+    most, brim = 256 * 1024, f"brim-{'x' * 60}"
+    asked = {ASK: "namespaces", LIST: "a;b"}
+    left = most - sum(len(key) + len(value) for key, value in asked.items()) - len("note")
+    operator = scene.operator()
+    scene.make(CONFIG_MAPS, brim, {"data": {"n": "1"}}, note="x" * left)
+    told = scene.stage.until_event("Refused", "team", brim)["message"]
+    assert str(most) in told
+    scene.make(CONFIG_MAPS, "fits", {"data": {"n": "1"}}, note="x" * (left - 100))
+    scene.make(CONFIG_MAPS, "bare", {})
+    scene.make(CONFIG_MAPS, "raw", {"binaryData": {"raw": base64.b64encode(bytes(range(256))).decode()}})
+    scene.until(CONFIG_MAPS, "fits", "data", {"n": "1"})
+    scene.until(CONFIG_MAPS, "bare", "data", None)
+    scene.until(CONFIG_MAPS, "raw", "binaryData", {"raw": base64.b64encode(bytes(range(256))).decode()})
+    assert scene.find(CONFIG_MAPS, "a", brim) is None
+    assert operator.metrics()['samara_copies{dialect="sync-to",state="blocked"}'] == 2
+
+
+@pytest.mark.usefixtures("distribution")
+def test_fault_30_an_embedded_object_that_no_server_takes_is_a_condition(scene: Scene) -> None:
+    scene.stage.operator(config={"dialects": {"resource-distribution": {}}})
+    distribute(scene, "huge", a_map("huge", {"key": "x" * (MIB + 1)}), {"includedNamespaces": listed("a", "b")})
+    condition = eventually(lambda: problem(scene, "huge", "CreateResourceFailed"))
+    assert condition is not None
+    assert (condition["reason"], condition["failedNamespaces"]) == ("Refused", ["a", "b"])
+    distribute(scene, "small", a_map("small", {"key": "x"}), {"includedNamespaces": listed("a", "b")})
+    eventually(lambda: scene.find(CONFIG_MAPS, "b", "small") is not None)
+
+
+def a_map(name: str, data: Mapping[str, str]) -> Json:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": dict(data)}
+
+
+def listed(*names: str) -> Json:
+    return {"list": [{"name": name} for name in names]}
+
+
+def distribute(scene: Scene, name: str, resource: Json, targets: Json) -> None:
+    scene.stage.also_remove(f"{DISTRIBUTIONS}/{name}")
+    for namespace in ("a", "b"):
+        scene.stage.also_remove(scene.path(CONFIG_MAPS, namespace, name))
+    spec = {"resource": resource, "targets": targets}
+    head = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "ResourceDistribution"}
+    scene.api.create(DISTRIBUTIONS, {**head, "metadata": {"name": name}, "spec": spec})
+
+
+def problem(scene: Scene, name: str, kind: str) -> Json | None:
+    """A condition that is true, if it is."""
+    status = scene.api.get(f"{DISTRIBUTIONS}/{name}").get("status") or {}
+    return next(
+        (each for each in status.get("conditions") or () if (each["type"], each["status"]) == (kind, "True")), None
+    )
+
+
+# 42
+
+
+@pytest.mark.usefixtures("distribution")
+def test_fault_42_a_label_that_flaps_does_not_make_copies_come_and_go(scene: Scene) -> None:
+    scene.stage.operator(config={"dialects": {"resource-distribution": {}}})
+    label(scene, "a", "red")
+    targets = {"namespaceLabelSelector": {"matchLabels": {"team": "red"}}}
+    distribute(scene, "flap", a_map("flap", {"key": "one"}), targets)
+    eventually(lambda: scene.find(CONFIG_MAPS, "a", "flap") is not None)
+    label(scene, "a", "blue")
+    eventually(lambda: scene.find(CONFIG_MAPS, "a", "flap") is None)
+    label(scene, "a", "red")
+    first = eventually(lambda: scene.find(CONFIG_MAPS, "a", "flap"))
+    mark = scene.stage.audit.mark()
+    for _ in range(10):
+        for team in ("blue", "red"):
+            label(scene, "a", team)
+            eventually(lambda now=team: desired(scene, "flap") == (now == "red"))  # type: ignore[misc]
+    last = scene.find(CONFIG_MAPS, "a", "flap")
+    assert last is not None
+    assert first is not None
+    assert last["metadata"]["uid"] == first["metadata"]["uid"]
+    assert [event for event in scene.writes(mark) if event.resource == CONFIG_MAPS] == []
+
+
+def label(scene: Scene, namespace: str, team: str) -> None:
+    scene.api.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {"team": team}}})
+
+
+def desired(scene: Scene, name: str) -> int:
+    return int((scene.api.get(f"{DISTRIBUTIONS}/{name}").get("status") or {}).get("desired", -1))
+
+
+# Kinds of which the server keeps something of its own in every object
+
+
+def test_a_service_and_a_network_policy_are_copied_and_never_written_again(scene: Scene) -> None:
+    kinds = ("v1/Service", "networking.k8s.io/v1/NetworkPolicy")
+    port = {"name": "web", "port": 80, "protocol": "TCP", "targetPort": 8080}
+    policy = {"podSelector": {"matchLabels": {"app": "web"}}, "policyTypes": ["Ingress"]}
+    scene.make(SERVICES, "web", {"spec": {"selector": {"app": "web"}, "ports": [port]}})
+    scene.make(SERVICES, "open", {"spec": {"type": "NodePort", "selector": {"app": "web"}, "ports": [port]}})
+    scene.make(SERVICES, "none", {"spec": {"clusterIP": "None", "selector": {"app": "web"}, "ports": [port]}})
+    scene.make(POLICIES, "web", {"spec": policy})
+    operator = scene.operator(*kinds, resync="1s")
+    scene.until(POLICIES, "web", "spec", policy)
+    eventually(lambda: len(addresses(scene, "web")) == 3)
+    eventually(lambda: len(addresses(scene, "open")) == 3)
+    eventually(lambda: addresses(scene, "none") == {"None"})
+    mark = scene.stage.audit.mark()
+    never(lambda: scene.wrote(mark), 2.5)
+    operator.stop()
+    scene.operator(*kinds, resync="1s")
+    never(lambda: scene.writes(mark), 1.5)
+    before = addresses(scene, "web")
+    scene.api.patch(scene.path(SERVICES, "team", "web"), {"spec": {"ports": [{**port, "targetPort": 9090}]}})
+    eventually(lambda: targets(scene, "web") == {9090})
+    assert addresses(scene, "web") == before, "each keeps the address that the server gave it"
+    assert scene.wrote(mark) == {"a": ["update"], "b": ["update"]}
+
+
+def services(scene: Scene, name: str) -> list[Json]:
+    found = [scene.find(SERVICES, namespace, name) for namespace in ("team", "a", "b")]
+    return [each for each in found if each is not None]
+
+
+def addresses(scene: Scene, name: str) -> set[str]:
+    found = services(scene, name)
+    return {each["spec"]["clusterIP"] for each in found} if len(found) == 3 else set()
+
+
+def targets(scene: Scene, name: str) -> set[int]:
+    return {each["spec"]["ports"][0]["targetPort"] for each in services(scene, name)}

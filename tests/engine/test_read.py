@@ -1,0 +1,140 @@
+"""Reads from outside the cache: what the server would make of an object, asked once for all who want to know."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+from tests.engine.parts import Clock, a_desk, a_key
+from tests.kube.scripted import Answer, Seen, access, cuts, refuses, says, serving
+
+from samara.core.model import Content, Key, Kind
+from samara.core.want import UNREAD, Read, Rejected, Trial
+from samara.engine.read import Reader
+from samara.kube.client import AS_US, Client
+from samara.kube.codec import encode
+
+QUEUE = Kind("toys.dev", "v1", "Queue", "queues")
+TRIAL = Trial(QUEUE, b'{"apiVersion":"toys.dev/v1","kind":"Queue","metadata":{"labels":{"l":"1"}},"spec":{"depth":1}}')
+OTHER = Trial(QUEUE, b'{"apiVersion":"toys.dev/v1","kind":"Queue","metadata":{},"spec":{"depth":2}}')
+STORED = {
+    "metadata": {"name": "samara-trial-x", "namespace": "operator", "uid": "u"},
+    "spec": {"depth": 1, "mode": "plain"},
+}
+
+STORES = says(encode(STORED))
+"""In the server's own spelling: what is compared are bytes."""
+
+
+@dataclass
+class Told:
+    """What came of some reads: the requests, the answers that are kept, and who is planned again when."""
+
+    seen: list[Seen] = field(default_factory=list)
+    values: dict[Read, object] = field(default_factory=dict)
+    again: list[tuple[Key, float]] = field(default_factory=list)
+    stored: Content = field(default_factory=Content)
+
+
+def asked(*answers: Answer, by: tuple[tuple[Key, Trial], ...] = ((a_key(), TRIAL),), times: int = 1) -> Told:
+    """Starts all reads at once, so many times one after the other."""
+
+    async def run() -> Told:
+        async with serving(*answers) as script, Client(access(script)) as client:
+            desk, told = a_desk(Clock(), client=client), Told()
+            reader = Reader(desk, lambda key, delay: told.again.append((key, delay)))
+            for _ in range(times):
+                async with asyncio.TaskGroup() as group:
+                    for key, trial in by:
+                        reader.start(group, (trial,), key)
+                    assert reader.reading == len({trial for _, trial in by})
+                assert reader.reading == 0
+            told.seen, told.stored = script.seen, desk.codec.content({"spec": STORED["spec"]})
+            told.values = {trial: desk.cache.value(trial) for _, trial in by}
+            return told
+
+    return asyncio.run(run())
+
+
+def test_a_trial_is_a_create_in_our_own_namespace_that_stores_nothing() -> None:
+    (seen,) = asked(STORES).seen
+
+    assert (seen.method, seen.path) == ("POST", "/apis/toys.dev/v1/namespaces/operator/queues")
+    assert seen.query == {**AS_US, "dryRun": "All"}
+    named = {"generateName": "samara-trial-", "namespace": "operator", "labels": {"l": "1"}}
+    assert seen.json == {"apiVersion": "toys.dev/v1", "kind": "Queue", "metadata": named, "spec": {"depth": 1}}
+
+
+def test_the_answer_is_what_the_server_would_store_and_who_asked_is_planned_at_once() -> None:
+    told = asked(STORES)
+
+    assert told.values == {TRIAL: told.stored}
+    assert told.again == [(a_key(), 0.0)]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        refuses(422, "Invalid", "depth must not be negative"),
+        refuses(403, "Forbidden", "depth must not be negative"),
+        refuses(400, "BadRequest", "depth must not be negative"),
+    ],
+)
+def test_what_the_server_would_not_take_is_an_answer_too(refusal: Answer) -> None:
+    told = asked(refusal)
+
+    (value,) = told.values.values()
+    assert isinstance(value, Rejected)
+    assert "depth must not be negative" in value.message
+    assert told.again == [(a_key(), 0.0)]
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        refuses(500, "InternalError"),
+        refuses(503, "ServiceUnavailable"),
+        refuses(429, "TooManyRequests", retryAfterSeconds=1),
+        refuses(401, "Unauthorized"),
+        refuses(404, "NotFound"),
+        cuts,
+        says(b"<html>no API server</html>"),
+        says({"metadata": "odd"}),
+    ],
+)
+def test_a_server_that_fails_has_not_answered_and_is_asked_again_later(failure: Answer) -> None:
+    told = asked(failure)
+
+    assert told.values == {TRIAL: UNREAD}
+    assert told.again == [(a_key(), 5.0)]
+
+
+def test_after_a_failure_the_next_who_asks_gets_an_answer() -> None:
+    told = asked(refuses(500), STORES, times=2)
+
+    assert told.values == {TRIAL: told.stored}
+    assert told.again == [(a_key(), 5.0), (a_key(), 0.0)]
+
+
+def test_one_question_is_asked_once_however_many_want_to_know() -> None:
+    one, two, part = a_key("one"), a_key("two"), a_key("two").part("a")
+    told = asked(STORES, by=((one, TRIAL), (two, TRIAL), (part, TRIAL), (two, TRIAL)))
+
+    assert len(told.seen) == 1
+    assert sorted(told.again, key=str) == sorted([(one, 0.0), (two, 0.0), (part, 0.0)], key=str)
+
+
+def test_two_questions_are_asked_side_by_side_and_one_that_fails_leaves_the_other_alone() -> None:
+    told = asked(refuses(500), STORES, by=((a_key("one"), TRIAL), (a_key("two"), OTHER)))
+
+    assert sorted(map(str, (delay for _, delay in told.again))) == ["0.0", "5.0"]
+    assert sorted(value is UNREAD for value in told.values.values()) == [False, True]
+
+
+def test_what_is_tried_is_in_no_log(capsys: pytest.CaptureFixture[str]) -> None:
+    asked(refuses(500, "InternalError"), by=((a_key(), Trial(QUEUE, b'{"spec":{"depth":"canary-7f3a9"}}')),))
+
+    captured = capsys.readouterr()
+    assert "canary-7f3a9" not in captured.out + captured.err
+    assert "canary-7f3a9" not in repr(Trial(QUEUE, b"canary-7f3a9"))
