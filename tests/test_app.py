@@ -24,7 +24,7 @@ KEY = Key("secret-copy", at("admin", "db"))
 
 
 def planned(settings: Settings, *objects: Object, key: Key = KEY) -> Plan:
-    table = table_of(settings)
+    table = table_of(settings, every_kind=True)
     cache = Cache(table)
     for obj in objects:
         cache.put(obj)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests import strategies, toys
 from tests.engine.parts import Clock, a_desk, a_key, a_source, deletes, numbered
-from tests.oracle import assert_lawful, may_reach, names, wanted
+from tests.oracle import assert_lawful, is_welcome, may_reach, names, wanted
 from tests.settle import Fate, every_key, follow, is_silent, plan_of, settle, writes_of
 from tests.strategies import CANARY
 from tests.world import World, at, secret
@@ -262,6 +262,37 @@ def test_no_good_copy_is_deleted_while_its_source_wants_it_there(world: World, r
         undecided = {outcome.ref for outcome in (*each.writes, *each.blocked)}
         good = {ref for ref in each.wanted if ref not in undecided and ref in world.objects}
         assert not gone & good
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_what_gives_way_gives_way_to_something(world: World, rules: Rules) -> None:
+    given_up: set[Ref] = set()
+
+    def check(cache: World, write: Write) -> None:
+        if isinstance(write, Delete) and (copy := wanted(cache, write)) and is_welcome(cache, write, copy):
+            given_up.add(write.ref)
+
+    settle(world, rules, check=check)
+    assert given_up <= world.objects.keys()
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_what_we_made_is_never_in_the_way_of_who_comes_first(world: World, rules: Rules) -> None:
+    settle(world, rules)
+    plans = {key: plan_of(key, world, rules) for key in world.asking()}
+    for key, planned in plans.items():
+        for ref in [blocked.ref for blocked in planned.blocked if blocked.reason == "conflict"]:
+            have, rivals = world.objects[ref], [other for other in plans if other != key]
+            if not any(_stands(plans[other], ref, rules) for other in rivals):
+                owner = world.table.owner(have, world)
+                assert have.deleting or owner is None or not _is_recorded(have, owner, world)
+
+
+def _is_recorded(have: Object, owner: Key, world: World) -> bool:
+    """True for a copy that we made for another source, and that nothing keeps where it is."""
+    source = world.get(owner.source)
+    marked = any(owned.key in world.table[owner.dialect].marks for owned in have.ours)
+    return marked and RELEASED not in have.annotations and (source is None or source.annotations.get(PAUSED) != "true")
 
 
 @given(strategies.worlds(), strategies.rules())

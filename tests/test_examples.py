@@ -15,6 +15,7 @@ from tests.devcluster.test_lifetime import children_of, none_runs
 from tests.devcluster.waiting import eventually
 from tests.pages import EXAMPLES, MANIFESTS, ROOT, fences
 
+from samara import crds
 from samara.cli.main import samara
 from samara.demo import examples
 from samara.devcluster import Devcluster
@@ -29,6 +30,8 @@ SAMARA = (sys.executable, "-P", "-m", "samara.cli.main")
 def cluster() -> Iterator[Devcluster]:
     with Devcluster() as running:
         running.kubectl("create", "namespace", "admin")
+        running.kubectl("apply", "--filename=-", input="---\n".join(map(crds.text, crds.shipped())))
+        running.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
         yield running
 
 

@@ -355,6 +355,7 @@ def test_an_installation_in_the_cluster_keeps_what_is_its_own(caplog: pytest.Log
         before = json.loads(json.dumps(scene.cluster.objects))
         running = await scene.server(crds=(CRD_NAME,))
         await scene.until(lambda: logged(caplog).count("leads to a Service") == 2)
+        await scene.turns(10)
         await running.admission.close()
         assert {path: scene.cluster.objects[path] for path in before} == before
 

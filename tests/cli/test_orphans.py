@@ -14,7 +14,7 @@ from tests.cluster.stage import FROM, ORIGIN, Stage
 
 from samara.cli.orphans import Orphan
 from samara.cli.orphans import orphans as find_orphans
-from samara.cli.session import Session, picture
+from samara.cli.session import Session, picture, snapshot
 from samara.kube.auth import load
 from samara.kube.client import Client
 from samara.settings import Settings
@@ -94,7 +94,8 @@ async def _with_nothing_on(stage: Stage) -> list[Orphan]:
     settings = Settings(dialects={})
     access = load(str(stage.cluster.kubeconfig), None, None, None, {}, stage.folder)
     async with Client(access) as client:
-        return list(find_orphans(await picture(Session(client, access, settings, None, WELL_KNOWN))))
+        at = Session(client, access, settings, None, WELL_KNOWN)
+        return list(find_orphans(await picture(at, await snapshot(at, at.whole_table))))
 
 
 def test_delete_asks_and_no_is_no(stage: Stage, shell: Shell) -> None:

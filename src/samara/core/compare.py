@@ -15,7 +15,7 @@ def is_right(copy: Copy, have: Object, dialect: Dialect, view: View) -> bool:
         and (copy.content == have.content or view.stands_for(copy.ref.kind, copy.content, have.content))
         and copy.labels.items() <= have.labels.items()
         and copy.annotations.items() <= have.annotations.items()
-        and (copy.owner is None or copy.owner in have.owners)
+        and owners_with(copy, have) == have.owners
         and not any(_is_stale(owned.where, owned.key, copy, have, dialect) for owned in have.ours)
     )
 
@@ -35,7 +35,11 @@ def merged(where: str, copy: Copy, have: Object, dialect: Dialect) -> dict[str, 
 
 
 def owners_with(copy: Copy, have: Object) -> tuple[Owner, ...]:
-    return have.owners if copy.owner is None or copy.owner in have.owners else (*have.owners, copy.owner)
+    """The owner references of a corrected copy: one of ours per uid, in whichever version it names its owner."""
+    wanted = copy.owner
+    if wanted is None or any(each._replace(api_version=wanted.api_version) == wanted for each in have.owners):
+        return have.owners
+    return (*(each for each in have.owners if each.uid != wanted.uid), wanted)
 
 
 def released(have: Object, dialect: Dialect) -> tuple[dict[str, str], dict[str, str]]:

@@ -42,9 +42,9 @@ def place(case: Case, copy: Copy) -> Write | Look | Blocked | Refusal | None:
     if refusal is not None:
         return _refused(case, copy, refusal)
     rival = winner(case, copy)
-    if rival is not None:
-        return Blocked(case.key, copy.ref, "conflict", f"{rival} has this place")
     have = case.view.get(copy.ref)
+    if rival is not None:
+        return _give_way(case, copy, rival, have)
     if have is not None:
         return _settle(case, copy, have)
     if case.view.taken(copy.ref):
@@ -69,6 +69,20 @@ def winner(case: Case, copy: Copy) -> Key | None:
     ordered = sorted((case.key, *rivals), key=lambda key: _standing(key, case.view, case.table))
     before = ordered[: ordered.index(case.key)]
     return next((rival for rival in before if _wants(case, rival, copy.ref)), None)
+
+
+def _give_way(case: Case, copy: Copy, rival: Key, have: Object | None) -> Write | Blocked:
+    """What is ours goes where the winner cannot take it over; else it is left for the winner."""
+    if have is not None and not have.deleting and not _takes_over(case, rival) and is_ours(case, have):
+        gone = drop(case, have)
+        if isinstance(gone, Delete):
+            return gone
+    return Blocked(case.key, copy.ref, "conflict", f"{rival} has this place")
+
+
+def _takes_over(case: Case, rival: Key) -> bool:
+    """True where a copy can change hands by one write: an owner reference cannot."""
+    return not case.dialect.by_owner and not case.table[rival.dialect].by_owner
 
 
 def _rivals(case: Case, ref: Ref) -> list[Key]:
@@ -109,7 +123,9 @@ def is_ours(case: Case, have: Object) -> bool:
         return is_owned(have, case.source)
     if case.dialect.origin(have, case.view) == case.key.source:
         return True
-    return have.made and RELEASED not in have.annotations
+    owner = case.table.owner(have, case.view)
+    by_reference = owner is not None and case.table[owner.dialect].by_owner
+    return have.made and not by_reference and RELEASED not in have.annotations
 
 
 def _meet(case: Case, copy: Copy, have: Object) -> Write | Blocked:
@@ -151,7 +167,9 @@ def drop(case: Case, have: Object) -> Write | Blocked | None:
         return None  # of an earlier source of this name: the garbage collector's
     if is_paused(namespace) or (case.source is not None and is_paused(case.source)):
         return Blocked(case.key, have.ref, "held", f"its source or its namespace is paused ({PAUSED})")
-    if have.made and any(_wants(case, rival, have.ref) for rival in _rivals(case, have.ref)):
+    if have.made and any(
+        _takes_over(case, rival) and _wants(case, rival, have.ref) for rival in _rivals(case, have.ref)
+    ):
         return None  # another source wants the place, and takes over what is there
     if ADOPTED in have.annotations:
         return Release(case.key, have.ref, have)

@@ -153,7 +153,7 @@ class Applier:
             self._as_sent.add(content)
         self.cache.answers.stored(write.ref.kind, content, tried.content)
         words = tried.labels.items() == have.labels.items() and tried.annotations.items() == have.annotations.items()
-        return words and tried.content == have.content
+        return words and tried.content == have.content and owners_with(write.copy, have) == have.owners
 
     async def _create(self, copy: Copy, params: dict[str, str] = AS_US) -> bytes:
         assert copy.content is not KEEP

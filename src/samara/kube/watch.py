@@ -237,6 +237,7 @@ class Watch:
         said = self.waiting
         if isinstance(fault, Forbidden | NotFound):
             self.waiting, self._store.unservable = str(fault), True
+            self._sink.changed([])  # it may have been the last kind that everything waited for
         self._failures += 1
         self._restarted("error")
         await self._pause(fault, self._failures, quietly=self.unservable and said == self.waiting)
