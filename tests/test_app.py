@@ -121,7 +121,7 @@ def test_in_a_cluster_our_own_namespace_is_protected() -> None:
 def test_the_client_of_copies_writes_only_while_we_lead_and_do_not_just_observe(options: Options, may: bool) -> None:
     access = an_access()
     client, own = Client(access), Client(access)
-    Operator(Settings(), options, access, (client, own))
+    Operator(Settings(), options, access, (client, own, own))
 
     assert client.may_write() is may
     assert own.may_write()  # the lease itself is written by who does not lead yet

@@ -285,14 +285,18 @@ def test_what_we_made_is_never_in_the_way_of_who_comes_first(world: World, rules
             have, rivals = world.objects[ref], [other for other in plans if other != key]
             if not any(_stands(plans[other], ref, rules) for other in rivals):
                 owner = world.table.owner(have, world)
-                assert have.deleting or owner is None or not _is_recorded(have, owner, world)
+                assert owner is None or _stays(have, owner, world, rules)
 
 
-def _is_recorded(have: Object, owner: Key, world: World) -> bool:
-    """True for a copy that we made for another source, and that nothing keeps where it is."""
-    source = world.get(owner.source)
-    marked = any(owned.key in world.table[owner.dialect].marks for owned in have.ours)
-    return marked and RELEASED not in have.annotations and (source is None or source.annotations.get(PAUSED) != "true")
+def _stays(have: Object, owner: Key, world: World, rules: Rules) -> bool:
+    """True for what we did not make, and for a copy that is on its way out or kept by a person's or a setting's word."""
+    source, write = world.get(owner.source), Delete(owner, have.ref, have)
+    if have.deleting or RELEASED in have.annotations or not any(owned.key in world.table.words for owned in have.ours):
+        return True
+    if source is not None and (source.deleting or source.annotations.get(PAUSED) == "true"):
+        return True
+    copy = wanted(world, write)
+    return copy is not None and not (is_welcome(world, write, copy) and may_reach(world, write, copy, rules.protected))
 
 
 @given(strategies.worlds(), strategies.rules())

@@ -12,7 +12,9 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from samara import __version__, log
+from samara import __version__, crds, log
+from samara.admission.gate import Admission
+from samara.admission.parts import Parts, Place
 from samara.core.allow import Rules
 from samara.core.brake import Brake
 from samara.core.model import QUOTA
@@ -40,7 +42,7 @@ from samara.kube.errors import SamaraError
 from samara.kube.watch import Pace, Watch
 from samara.settings import Settings
 from samara.surroundings import Surroundings, look_around
-from samara.vocabularies import table_of
+from samara.vocabularies import CONVERTERS, table_of
 from samara.web.health import Health
 from samara.web.metrics import Metrics, Sources
 from samara.web.server import serve
@@ -60,6 +62,8 @@ class Options:
     http_address: str = ":8080"
     watch_seconds: float = 300.0
     request_seconds: float = 30.0
+    webhook: Place | None = None
+    """Where admission listens; None: no webhook server."""
 
 
 LOOK_FIRST, LOOK_MOST = 2.0, 60.0
@@ -111,10 +115,10 @@ class Operator:
         settings: Settings,
         options: Options,
         access: Access,
-        clients: tuple[Client, Client],
+        clients: tuple[Client, Client, Client],
         around: Surroundings | None = None,
     ) -> None:
-        client, own = clients
+        client, own, asking = clients
         self._own = own
         self._settings = settings
         self._options = options
@@ -131,6 +135,20 @@ class Operator:
             for kind in self._desk.cache.stores
         )
         self._watchdog = Watchdog(STANDSTILL * settings.timers.lease)
+        self._admission = self._admitting(asking) if options.webhook is not None and not options.observe else None
+
+    def _admitting(self, client: Client) -> Admission | None:
+        """Where no vocabulary that is served has anything to admit or to convert, nothing is listened for."""
+        assert self._options.webhook is not None
+        desk = self._desk
+        guarding = [dialect for dialect in desk.table.dialects if dialect.admit is not None]
+        if not guarding:
+            return None
+        parts = Parts(
+            client, desk.codec, desk.cache, desk.table, desk.home, lambda: self._engine.leading, desk.cache.is_settled
+        )
+        shipped = crds.needed(kind for dialect in guarding for kind in dialect.asking)
+        return Admission(parts, self._options.webhook, converters=CONVERTERS, crds=shipped)
 
     @staticmethod
     def _leased(settings: Settings, access: Access, client: Client) -> Lease:
@@ -148,6 +166,8 @@ class Operator:
             tasks = [group.create_task(each) for each in self._tasks()]
             await _first(stop, self._changed)
             log.info("stopping", flying=self._desk.outbox.flying)
+            if self._admission is not None:
+                await self._admission.close()
             await self._engine.drain(DRAIN)
             if self._lease is not None:
                 await self._lease.release()
@@ -159,6 +179,8 @@ class Operator:
         yield serve(self._options.http_address, self._health(), self._metrics())
         for watch in self._watches:
             yield watch.run()
+        if self._admission is not None:
+            yield self._admission.run()
         if self.around.waiting:
             yield self._look_around()
         yield self._lead()
@@ -180,7 +202,9 @@ class Operator:
 
     def _health(self) -> Health:
         leases = (self._lease,) if self._lease is not None else ()
-        return Health(self._watches, self._engine, leases, self.around.waiting)
+        admission = self._admission
+        unanswered = (lambda: admission.waiting) if admission is not None else (lambda: None)
+        return Health(self._watches, self._engine, leases, self.around.waiting, unanswered)
 
     def _metrics(self) -> Metrics:
         engine, desk = self._engine, self._desk
@@ -229,9 +253,11 @@ async def run(settings: Settings, options: Options, access: Access) -> None:
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(access, options.request_seconds))
         own = await stack.enter_async_context(Client(access, options.request_seconds, connections=2))
+        # Whoever waits for an answer of admission waits for no write of ours; a standby answers, too.
+        asking = await stack.enter_async_context(Client(access, options.request_seconds, connections=16))
         around = await look_around(own, settings)
         while not stop.is_set():
-            operator = Operator(settings, options, access, (client, own), around)
+            operator = Operator(settings, options, access, (client, own, asking), around)
             await operator.run(stop)
             around = operator.around
     log.info("stopped")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from samara.core.model import CONFIG_MAP, SECRET, Kind
 from samara.core.table import Table
@@ -17,6 +17,12 @@ Kinds = Mapping[KindName, Kind]
 """The kinds that settings name, as the server knows them."""
 
 WELL_KNOWN: Kinds = {KindName(kind.group, kind.version, kind.name): kind for kind in (SECRET, CONFIG_MAP)}
+
+
+CONVERTERS: Mapping[str, Callable[[dict[str, Any], str], dict[str, Any]]] = {
+    "apps.kruise.io/ResourceDistribution": resource_distribution.convert,
+}
+"""By group and kind: from one version of a custom resource to another."""
 
 
 def table_of(

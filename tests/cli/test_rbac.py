@@ -24,6 +24,10 @@ RULE_12: set[Grant] = {
     *(("", SECRET.plural, verb, "") for verb in FULL),
     *(("", "events", verb, "") for verb in ("create", "patch")),
 }
+WEBHOOKS: set[Grant] = {
+    *(("admissionregistration.k8s.io", "validatingwebhookconfigurations", verb, "") for verb in ("list", "update")),
+    ("", "namespaces", "get", ""),
+}
 OWN: set[Grant] = {
     ("coordination.k8s.io", "leases", "create", ""),
     *(("coordination.k8s.io", "leases", verb, "samara") for verb in ("get", "update")),
@@ -49,24 +53,32 @@ def rules(dialects: str) -> set[Grant]:
 
 def test_secret_copy_needs_the_rights_of_its_specification_and_no_others() -> None:
     assert rules("{secret-copy: {}}") == RULE_12
-    assert grants(own_rules()) == OWN
+    assert grants(own_rules(parse("dialects: {secret-copy: {}}", "test"))) == OWN
 
 
 def test_sync_to_needs_the_kinds_of_its_settings() -> None:
     config_maps = {("", "configmaps", verb, "") for verb in FULL}
-    assert rules("{sync-to: {}}") == RULE_12 | config_maps
+    assert rules("{sync-to: {}}") == RULE_12 | config_maps | WEBHOOKS
     policies = {("networking.k8s.io", "networkpolicies", verb, "") for verb in FULL}
     more = "{sync-to: {kinds: [v1/Secret, networking.k8s.io/v1/NetworkPolicy]}}"
-    assert rules(more) == RULE_12 | policies
+    assert rules(more) == RULE_12 | policies | WEBHOOKS
+
+
+def test_admission_needs_its_own_certificate_and_no_other_secret_of_its_namespace() -> None:
+    certificate = {("", "secrets", verb, "samara-webhook-tls") for verb in ("get", "watch", "update", "delete")}
+    assert grants(own_rules(Settings())) == OWN | certificate | {("", "secrets", "create", "")}
 
 
 def test_distributions_are_read_and_reported_on_and_never_changed() -> None:
     group, plural = "apps.kruise.io", "resourcedistributions"
     reads = {(group, plural, verb, "") for verb in ("get", "list", "watch")}
     more = {*reads, (group, f"{plural}/status", "patch", ""), *(("", "configmaps", verb, "") for verb in FULL)}
+    crd = {
+        ("apiextensions.k8s.io", "customresourcedefinitions", verb, f"{plural}.{group}") for verb in ("get", "update")
+    }
     original = {("coordination.k8s.io", "leases", "list", "")}
-    assert rules("{resource-distribution: {}}") == RULE_12 | more | original
-    assert rules("{resource-distribution: {takeover: true}}") == RULE_12 | more
+    assert rules("{resource-distribution: {}}") == RULE_12 | more | crd | WEBHOOKS | original
+    assert rules("{resource-distribution: {takeover: true}}") == RULE_12 | more | crd | WEBHOOKS
 
 
 def test_a_vocabulary_that_is_off_needs_nothing() -> None:

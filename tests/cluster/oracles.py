@@ -19,7 +19,10 @@ from tests.cluster.waiting import never, no_faults
 Json = dict[str, Any]
 Address = tuple[str, str]
 DENIED = {"kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token", "helm.sh/release.v1"}
-OTHERS = {"events", "leases", "configmaps", "selfsubjectaccessreviews", "resourcedistributions"}
+OTHERS = {"events", "leases", "configmaps", "selfsubjectaccessreviews", "resourcedistributions"} | {
+    "validatingwebhookconfigurations",
+    "customresourcedefinitions",
+}
 """What the operator may write besides copies: counted apart."""
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")

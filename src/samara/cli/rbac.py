@@ -7,11 +7,15 @@ from typing import Any
 
 import click
 
+from samara import crds
+from samara.admission.configuration import CONFIGURATION
+from samara.admission.register import CRD
+from samara.admission.tls_secret import NAME as CERTIFICATE
 from samara.cli.base import Command, config_flag, output_flag
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.output import as_yaml
 from samara.cli.session import settings_if_any, wait_for
-from samara.core.model import NAMESPACE, QUOTA, Kind
+from samara.core.model import NAMESPACE, QUOTA, SECRET, Kind
 from samara.core.want import Dialect
 from samara.engine.holdbook import CONFIG_MAP
 from samara.engine.holdbook import NAME as HOLDS
@@ -55,7 +59,7 @@ def objects(settings: Settings, namespace: str) -> list[dict[str, Any]]:
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _meta(own)},
         _role("ClusterRole", {"name": NAME}, cluster_rules(settings)),
         _binding("ClusterRoleBinding", {"name": NAME}, "ClusterRole", subject),
-        _role("Role", own, own_rules()),
+        _role("Role", own, own_rules(settings)),
         _binding("RoleBinding", own, "Role", subject),
     ]
 
@@ -80,14 +84,27 @@ def _binding(kind: str, names: dict[str, str], role: str, subject: dict[str, str
 
 def cluster_rules(settings: Settings) -> list[Rule]:
     """What is needed in every namespace. Copies go anywhere, and so do the Events about them."""
-    kinds = {name: WELL_KNOWN.get(name) or guess(name) for name in kinds_in(settings)}
-    enabled = [dialect for dialect in table_of(settings, kinds).dialects if dialect.title in settings.dialects]
+    enabled = _enabled(settings)
     watched = [_rule(kind, WATCH) for kind in (NAMESPACE, QUOTA)] if enabled else []
     events = [_rule(EVENT, ("create", "patch"))] if enabled else []
     made = dict.fromkeys(kind for dialect in enabled for kind in dialect.kinds if kind not in dialect.asking)
     served = [_rule(kind, ALL) for kind in made if kind not in (NAMESPACE, QUOTA)]
     asked = [rule for dialect in enabled for rule in _asked(dialect)]
-    return [*watched, *served, *asked, *_originals(settings), *events]
+    return [*watched, *served, *asked, *_originals(settings), *_webhooks(enabled), *events]
+
+
+def _webhooks(enabled: list[Dialect]) -> list[Rule]:
+    """The configurations are the chart's; what is written in them is whom to trust, and in a CRD how to convert."""
+    if not any(dialect.admit for dialect in enabled):
+        return []
+    names = crds.needed(kind for dialect in enabled for kind in dialect.asking)
+    converted = [_rule(CRD, ("get", "update"), names)] if names else []
+    return [_rule(CONFIGURATION, ("list", "update")), _rule(NAMESPACE, ("get",)), *converted]
+
+
+def _enabled(settings: Settings) -> list[Dialect]:
+    kinds = {name: WELL_KNOWN.get(name) or guess(name) for name in kinds_in(settings)}
+    return [dialect for dialect in table_of(settings, kinds).dialects if dialect.title in settings.dialects]
 
 
 def _asked(dialect: Dialect) -> list[Rule]:
@@ -101,13 +118,19 @@ def _originals(settings: Settings) -> list[Rule]:
     return [_rule(LEASE, ("list",))] if any(leases_of_originals(settings)) else []
 
 
-def own_rules() -> list[Rule]:
-    """In the operator's namespace: its Lease and its holds. A create cannot be limited to a name."""
+def own_rules(settings: Settings) -> list[Rule]:
+    """In the operator's namespace: its Lease, its holds and its certificate. A create cannot be limited to a name."""
     return [
         _rule(kind, verbs, names)
         for kind, name in ((LEASE, LEASE_NAME), (CONFIG_MAP, HOLDS))
         for verbs, names in ((("create",), ()), (("get", "update"), (name,)))
-    ]
+    ] + _certificate(settings)
+
+
+def _certificate(settings: Settings) -> list[Rule]:
+    if not any(dialect.admit for dialect in _enabled(settings)):
+        return []
+    return [_rule(SECRET, ("create",)), _rule(SECRET, ("get", "watch", "update", "delete"), (CERTIFICATE,))]
 
 
 def _rule(kind: Kind, verbs: tuple[str, ...], names: tuple[str, ...] = (), subresource: str = "") -> Rule:

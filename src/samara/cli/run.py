@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import click
 
@@ -14,8 +13,6 @@ from samara.cli.base import Command
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.settings import BUILT, Settings, help_text
 from samara.settings import load as load_settings
-
-WEBHOOKS = "Takes effect with vocabularies that have admission."
 
 
 def _print_settings(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
@@ -30,9 +27,13 @@ def _print_settings(context: click.Context, parameter: click.Parameter, wanted: 
 @click.option("--observe", is_flag=True, help="Plan, report and count; write nothing but the Lease.")
 @click.option("--leader-elect/--no-leader-elect", default=None, help="Default: on in a cluster, off outside.")
 @click.option("--http-address", default=":8080", show_default=True, help="/healthz, /readyz, /syncz, /metrics.")
-@click.option("--webhook-address", default=":9443", show_default=True, help=f"Of the webhook server. {WEBHOOKS}")
-@click.option("--no-webhook", is_flag=True, help=f"No webhook server. {WEBHOOKS}")
-@click.option("--webhook-url", metavar="URL", help=f"Outside a cluster, e.g. https://127.0.0.1:9443. {WEBHOOKS}")
+@click.option("--webhook-address", default=":9443", show_default=True, help="Of the webhook server.")
+@click.option("--no-webhook", is_flag=True, help="No webhook server: the reconciler alone guards.")
+@click.option(
+    "--webhook-url",
+    metavar="URL",
+    help="Outside a cluster: where the API server finds it, e.g. https://127.0.0.1:9443.",
+)
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
@@ -57,16 +58,22 @@ def command(
     log_format: str,
     log_level: str,
     watch_seconds: float,
-    **webhook: Any,
+    webhook_address: str,
+    no_webhook: bool,
+    webhook_url: str | None,
 ) -> None:
     """Run the operator until a signal."""
     from samara import app
+    from samara.admission.parts import Place
 
     log.configure(log_format, log_level)
     settings = only(load_settings(config), dialects)
     access = cluster.access()
     elect = access.in_cluster if leader_elect is None else leader_elect
-    options = app.Options(observe, elect, http_address, watch_seconds, cluster.timeout)
+    webhook = None
+    if not no_webhook and (webhook_url is not None or access.in_cluster):
+        webhook = Place(webhook_address, webhook_url, access.in_cluster)
+    options = app.Options(observe, elect, http_address, watch_seconds, cluster.timeout, webhook)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(app.run(settings, options, access))
 

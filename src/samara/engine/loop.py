@@ -166,8 +166,7 @@ class Engine:
                 await self._wake.wait()
 
     def _note_sync(self) -> None:
-        cache = self.desk.cache
-        listed = all(cache.known(kind) or cache.is_unservable(kind) for kind in self.desk.table.kinds)
+        listed = all(map(self.desk.cache.is_settled, self.desk.table.kinds))
         outside = self._reader.reading or self._reports.due
         busy = self._growing or len(self.desk.queue) or not self._sender.idle or outside
         if self.synced or not listed or busy:

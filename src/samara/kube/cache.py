@@ -103,8 +103,9 @@ class Cache:
     def known(self, kind: Kind) -> bool:
         return kind in self.stores and self.stores[kind].listed
 
-    def is_unservable(self, kind: Kind) -> bool:
-        return self.stores[kind].unservable
+    def is_settled(self, kind: Kind) -> bool:
+        """True where a kind has been listed, or cannot be."""
+        return kind in self.stores and (self.stores[kind].listed or self.stores[kind].unservable)
 
     def value(self, read: Read) -> object:
         return self.answers.value(read)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -31,6 +31,8 @@ class Health:
     parts: tuple[Progress, ...] = ()
     waiting: Mapping[str, str] = field(default_factory=dict)
     """What is not served besides the watches' kinds, and why; the rest is."""
+    unanswered: Callable[[], str | None] = lambda: None
+    """Why the webhook server does not answer, where there is one and it does not."""
 
     def live(self) -> tuple[bool, dict[str, Any]]:
         """False where a watch or the lease has made no progress for its allowed time."""
@@ -43,11 +45,15 @@ class Health:
         return not faults, {"ok": not faults, "faults": faults}
 
     def ready(self) -> tuple[bool, dict[str, Any]]:
-        """True where every kind that can be listed has been listed."""
+        """True where every kind that can be listed has been listed, and the webhook server answers."""
         waiting = {str(watch.kind): watch.waiting for watch in self.watches if watch.waiting is not None}
         waiting.update(self.waiting)
         unlisted = [str(watch.kind) for watch in self.watches if watch.waiting is not None and not watch.unservable]
-        return not unlisted, {"ok": not unlisted, "waiting": waiting}
+        webhook = self.unanswered()
+        if webhook is not None:
+            waiting["webhook"] = webhook
+        ready = not unlisted and webhook is None
+        return ready, {"ok": ready, "waiting": waiting}
 
     def synced(self) -> tuple[bool, dict[str, Any]]:
         """True where, besides, the queue has been empty once since."""
