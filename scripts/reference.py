@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from samara import app
+from samara import vocabularies
 from samara.cli.main import COMMANDS, samara
 from samara.engine.holds import Holds
 from samara.engine.meter import Meter
@@ -53,7 +53,7 @@ async def _collected() -> list[Any]:
     """The families of an operator that has nothing to count."""
     clock = asyncio.get_running_loop().time
     parts: dict[str, Any] = {each.name: lambda *about: 0 for each in fields(Sources)}
-    parts |= {"table": app.table_of(Settings()), "tallies": {}, "watches": (), "sources": lambda dialect: ()}
+    parts |= {"table": vocabularies.table_of(Settings()), "tallies": {}, "watches": (), "sources": lambda dialect: ()}
     parts |= {"queue": Queue(clock), "meter": Meter(), "holds": Holds(None, 0.0, clock)}
     return list(Metrics(Sources(**parts)).collect())
 

@@ -127,11 +127,15 @@ def _joined(*parts: Content) -> Content:
 
 def _distribution(draw: st.DrawFn, world: World, name: str) -> None:
     ref = Ref(RESOURCE_DISTRIBUTION, "", name)
-    spec = content(spec={"resource": draw(resources()), "targets": draw(targets())})
+    spec = draw(specs())
     created = draw(st.sampled_from(("2025", "2026")))
     world.put(ref, spec, annotations=_set({PAUSED: draw(rarely())}), created=created, generation=1)
     if draw(rarely()):
         world.edit(ref, finalizers=("foregroundDeletion",), deleting=True)
+
+
+def specs() -> st.SearchStrategy[Content]:
+    return st.builds(lambda what, where: content(spec={"resource": what, "targets": where}), resources(), targets())
 
 
 @st.composite
@@ -305,7 +309,7 @@ class Deed:
         self.value = {kind: draw(contents(kind)) for kind in (SECRET, CONFIG_MAP)}
         self.words = draw(st.sampled_from(LISTS))
         self.ask = draw(st.sampled_from(SYNC_ASKS))
-        self.spec = content(spec={"resource": draw(resources()), "targets": draw(targets())})
+        self.spec = draw(specs())
 
     def __call__(self, world: World) -> None:
         there: list[Object] = sorted(world.objects.values(), key=lambda obj: (obj.ref.kind.name, obj.ref.path))

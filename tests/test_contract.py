@@ -21,7 +21,7 @@ from tests.world import World, at, secret
 import samara.core
 from samara.core.allow import Rules
 from samara.core.brake import Brake
-from samara.core.model import CONFIG_MAP, NAMESPACE, SECRET, Key, Kind, Object, Ref
+from samara.core.model import CONFIG_MAP, NAMESPACE, SECRET, Content, Key, Kind, Object, Ref
 from samara.core.plan import plan, prepare, steps
 from samara.core.tally import Tally
 from samara.core.travel import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
@@ -264,9 +264,12 @@ def test_no_good_copy_is_deleted_while_its_source_wants_it_there(world: World, r
         assert not gone & good
 
 
-@given(strategies.worlds(), strategies.rules())
-def test_what_gives_way_gives_way_to_something(world: World, rules: Rules) -> None:
+@given(strategies.worlds(), strategies.rules(), strategies.specs(), st.booleans())
+def test_what_gives_way_gives_way_to_something(world: World, rules: Rules, spec: Content, paused: bool) -> None:
+    """A late distribution comes before most others, and cannot take over what they have made."""
+    settle(world, rules)
     given_up: set[Ref] = set()
+    world.put(Ref(RESOURCE_DISTRIBUTION, "", "late"), spec, annotations={PAUSED: "true"} if paused else {})
 
     def check(cache: World, write: Write) -> None:
         if isinstance(write, Delete) and (copy := wanted(cache, write)) and is_welcome(cache, write, copy):
@@ -293,7 +296,8 @@ def _stays(have: Object, owner: Key, world: World, rules: Rules) -> bool:
     source, write = world.get(owner.source), Delete(owner, have.ref, have)
     if have.deleting or RELEASED in have.annotations or not any(owned.key in world.table.words for owned in have.ours):
         return True
-    if source is not None and (source.deleting or source.annotations.get(PAUSED) == "true"):
+    prunes = world.table[owner.dialect].want(owner.source, world).prune
+    if not prunes or (source is not None and source.annotations.get(PAUSED) == "true"):
         return True
     copy = wanted(world, write)
     return copy is not None and not (is_welcome(world, write, copy) and may_reach(world, write, copy, rules.protected))

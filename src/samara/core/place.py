@@ -72,8 +72,8 @@ def winner(case: Case, copy: Copy) -> Key | None:
 
 
 def _give_way(case: Case, copy: Copy, rival: Key, have: Object | None) -> Write | Blocked:
-    """What is ours goes where the winner cannot take it over; else it is left for the winner."""
-    if have is not None and not have.deleting and not _takes_over(case, rival) and is_ours(case, have):
+    """What is ours goes where the winner can only put its own there, and will; else it is left for the winner."""
+    if have is not None and not have.deleting and _replaces(case, rival, copy.ref) and is_ours(case, have):
         gone = drop(case, have)
         if isinstance(gone, Delete):
             return gone
@@ -83,6 +83,14 @@ def _give_way(case: Case, copy: Copy, rival: Key, have: Object | None) -> Write 
 def _takes_over(case: Case, rival: Key) -> bool:
     """True where a copy can change hands by one write: an owner reference cannot."""
     return not case.dialect.by_owner and not case.table[rival.dialect].by_owner
+
+
+def _replaces(case: Case, rival: Key, ref: Ref) -> bool:
+    """Nothing goes for a winner that is paused, or that cannot say yet what it wants there."""
+    source = case.view.get(rival.source)
+    if _takes_over(case, rival) or source is None or is_paused(source):
+        return False
+    return any(copy.content is not KEEP for copy in _wanted(case, rival, ref))
 
 
 def _rivals(case: Case, ref: Ref) -> list[Key]:
@@ -96,12 +104,20 @@ def _standing(key: Key, view: View, table: Table) -> tuple[int, str, str, str, s
 
 
 def _wants(case: Case, rival: Key, ref: Ref) -> bool:
+    return bool(_wanted(case, rival, ref))
+
+
+def _wanted(case: Case, rival: Key, ref: Ref) -> list[Copy]:
+    """What another source wants at this place and may have there."""
     dialect, view = case.table[rival.dialect], Narrow(case.view, ref.namespace)
     namespace = view.get(namespace_ref(ref.namespace))
-    return namespace is not None and any(
-        copy.ref == ref and allow(copy, rival.source, namespace, dialect, case.rules) is None
+    return [
+        copy
         for copy in dialect.want(rival.source, view).copies
-    )
+        if copy.ref == ref
+        and namespace is not None
+        and allow(copy, rival.source, namespace, dialect, case.rules) is None
+    ]
 
 
 def _settle(case: Case, copy: Copy, have: Object) -> Write | Blocked | None:
