@@ -41,7 +41,7 @@ test: announce static control-plane ## all of it: format, lint, types, layers, u
 
 # Fewer examples per property, and no seeded faults, which run the pure suite once each: those are for `make test`.
 check: static ## the part without a cluster, in under a minute
-	@HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -m 'not cluster' --ignore=tests/test_seeded_faults.py $(PYTEST)
+	@HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n auto -m 'not cluster' --ignore=tests/test_seeded_faults.py $(PYTEST)
 
 static: $(INSTALLED) ## format, lint, types and layers only
 	@$(BIN)/ruff format --check --quiet .
