@@ -101,7 +101,8 @@ class Cache:
         return tuple(self._claims.get(Places(kind, name), ()))
 
     def known(self, kind: Kind) -> bool:
-        return kind in self.stores and self.stores[kind].listed
+        """Not while the server does not know the kind any more: its definition may be gone, with all its objects."""
+        return kind in self.stores and self.stores[kind].listed and not self.stores[kind].unservable
 
     def is_settled(self, kind: Kind) -> bool:
         """True where a kind has been listed, or cannot be."""
