@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from samara.cli.session import Picture
 from samara.core.allow import Reason
 from samara.core.brake import Brake, must_hold
 from samara.core.model import Key, Ref
-from samara.core.write import Blocked, Delete, Plan, Write
+from samara.core.status import status_due
+from samara.core.tally import Tally
+from samara.core.write import Blocked, Delete, Plan, Report, Write
 from samara.engine.apply import verb
 from samara.settings import Settings
 
@@ -43,7 +46,18 @@ def outcome(seen: Picture, settings: Settings, held: Iterable[str] = ()) -> Outc
         writes += [each for each in plan.writes if not (waits and isinstance(each, Delete))]
         blocked += [*_faults(key, plan), *plan.blocked]
         blocked += [Blocked(key, each.ref, "held", f"{len(waits)} {HELD}") for each in waits]
+        writes += _report(seen, key, plan)
     return Outcome(tuple(writes), tuple(blocked))
+
+
+def _report(seen: Picture, key: Key, plan: Plan) -> list[Write]:
+    """A status that is not right; while something else is to be written, the operator will come to it itself."""
+    source = seen.shot.cache.get(key.source)
+    if source is None or not plan.ready or plan.writes:
+        return []
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    status = status_due(seen.table[key.dialect], source, seen.shot.cache, Tally.of(plan), now)
+    return [] if status is None else [Report(key, source.ref, source, status)]
 
 
 def _faults(key: Key, plan: Plan) -> list[Blocked]:

@@ -15,7 +15,7 @@ from samara.core.allow import is_paused
 from samara.core.match import sample
 from samara.core.model import Key
 from samara.core.tally import Tally
-from samara.core.write import Blocked, Plan, Step, Write
+from samara.core.write import Plan
 from samara.engine.holdbook import Entry
 
 _SAMPLE = 3
@@ -51,7 +51,7 @@ def _served(seen: Picture, key: Key) -> Any:
 
 
 def _source(seen: Picture, key: Key, plan: Plan) -> dict[str, Any]:
-    counted = tally_of(plan)
+    counted = Tally.of(plan)
     return {
         "dialect": seen.title(key),
         **place(key.source),
@@ -61,14 +61,6 @@ def _source(seen: Picture, key: Key, plan: Plan) -> dict[str, Any]:
         "blocked": counted.blocked,
         "reasons": [*_blocked(counted), *_faults(seen, key, plan)],
     }
-
-
-def tally_of(plan: Plan) -> Tally:
-    outcomes: dict[object, Write | Blocked] = {each.ref: each for each in (*plan.writes, *plan.blocked)}
-    counted = Tally()
-    for ref in plan.wanted:
-        counted.count(Step(ref, outcomes.get(ref)))
-    return counted
 
 
 def _blocked(counted: Tally) -> list[dict[str, Any]]:

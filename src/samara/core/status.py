@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+from samara.core.model import Object
+from samara.core.tally import Tally
+from samara.core.view import View
+from samara.core.want import Dialect
 
 
 def condition(kind: str, status: bool, reason: str, message: str, generation: int) -> dict[str, object]:
@@ -22,6 +29,25 @@ def settled(
     """The wanted conditions, each with the time at which its status last changed."""
     known = {str(each.get("type")): each for each in before}
     return [{**each, "lastTransitionTime": _since(each, known.get(str(each["type"])), now)} for each in wanted]
+
+
+def status_of(source: Object) -> Mapping[str, Any]:
+    """The status as it is stored; an odd one counts as none."""
+    raw = source.status.raw if source.status is not None else None
+    found = json.loads(raw) if raw is not None else {}
+    return found if isinstance(found, dict) else {}
+
+
+def status_due(dialect: Dialect, source: Object, view: View, tally: Tally, now: str) -> Mapping[str, object] | None:
+    """The status that a source should have; None where it has it, or where the dialect reports none."""
+    if dialect.report is None:
+        return None
+    before = status_of(source)
+    wanted = dict(dialect.report(source, view, tally))
+    conditions = wanted.get("conditions")
+    if isinstance(conditions, list):
+        wanted["conditions"] = settled(conditions, before.get("conditions") or [], now)
+    return None if wanted.items() <= before.items() else wanted
 
 
 def _since(wanted: Mapping[str, object], before: Mapping[str, object] | None, now: str) -> object:

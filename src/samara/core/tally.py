@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from samara.core.allow import Reason
 from samara.core.model import Ref
-from samara.core.write import Blocked, Look, Step
+from samara.core.write import Blocked, Look, Plan, Step, Write
 
 PENDING: Literal["pending"] = "pending"
 
@@ -32,6 +32,17 @@ class Tally:
     """By namespace: ten thousand slices must not look through ten thousand exceptions each."""
     removals: dict[Ref, Missing] = field(default_factory=dict)
     """Copies that should go and do not: held by the brake, or refused by the server."""
+
+    @classmethod
+    def of(cls, plan: Plan) -> Tally:
+        """What a plan comes to when nothing has been written yet."""
+        tally = cls()
+        outcomes: dict[Ref, Write | Look | Blocked] = {
+            each.ref: each for each in (*plan.writes, *plan.looks, *plan.blocked)
+        }
+        for ref in plan.wanted:
+            tally.count(Step(ref, outcomes.get(ref)))
+        return tally
 
     @property
     def wanted(self) -> int:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
-from typing import Any
 
-from samara.core.model import Key, Object
-from samara.core.status import settled
+from samara.core.model import Key
+from samara.core.status import status_due
 from samara.core.tally import Tally
 from samara.core.write import Report, Write
 from samara.engine.desk import Desk
-from samara.kube.codec import decode
 
 EVERY = 1.0
 _SOON = 0.02
@@ -86,23 +84,6 @@ class Reports:
             return
         if key in self._since:
             self._since[key] = self._desk.clock()
-        status = self.status(key, source, tally)
+        status = status_due(self._desk.table[key.dialect], source, self._desk.cache, tally, self._now())
         if status is not None:
             self._offer(Report(key, source.ref, source, status), tally, True)
-
-    def status(self, key: Key, source: Object, tally: Tally) -> Mapping[str, object] | None:
-        """The status that a source should have, or None where it has it."""
-        report = self._desk.table[key.dialect].report
-        assert report is not None
-        before = status_of(source)
-        wanted = dict(report(source, self._desk.cache, tally))
-        conditions = wanted.get("conditions")
-        if isinstance(conditions, list):
-            wanted["conditions"] = settled(conditions, before.get("conditions") or [], self._now())
-        return None if wanted.items() <= before.items() else wanted
-
-
-def status_of(source: Object) -> dict[str, Any]:
-    """The status as it is stored; an odd one counts as none."""
-    found = decode(source.status.raw) if source.status is not None and source.status.raw is not None else {}
-    return found if isinstance(found, dict) else {}
