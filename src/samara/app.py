@@ -204,7 +204,8 @@ class Operator:
         leases = (self._lease,) if self._lease is not None else ()
         admission = self._admission
         unanswered = (lambda: admission.waiting) if admission is not None else (lambda: None)
-        return Health(self._watches, self._engine, leases, self.around.waiting, unanswered)
+        converted = {kind for each in self._desk.table.dialects for kind in each.asking} if admission else set()
+        return Health(self._watches, self._engine, leases, self.around.waiting, unanswered, frozenset(converted))
 
     def _metrics(self) -> Metrics:
         engine, desk = self._engine, self._desk

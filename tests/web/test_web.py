@@ -417,3 +417,29 @@ def test_no_answer_holds_a_value() -> None:
         assert not [text for _, _, text in answers if "canary" in text]
 
     on_stage(deed)
+
+
+def test_nothing_is_ready_while_the_webhook_server_does_not_answer() -> None:
+    async def deed(stage: Stage) -> None:
+        health = replace(stage.health(), unanswered=lambda: "not listening yet")
+        assert health.ready() == (False, {"ok": False, "waiting": {"webhook": "not listening yet"}})
+        assert not health.synced()[0]
+
+    on_stage(deed)
+
+
+def test_readiness_does_not_wait_for_a_kind_behind_our_own_conversion() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.watches[1].waiting = "not listed yet"
+        health = replace(stage.health(), converted=frozenset({SECRET}))
+        assert health.ready() == (True, {"ok": True, "waiting": {"v1/Secret": "not listed yet"}})
+
+    on_stage(deed)
+
+
+def test_what_waits_besides_the_kinds_is_named_and_does_not_matter() -> None:
+    async def deed(stage: Stage) -> None:
+        health = replace(stage.health(), waiting={"resource-distribution": "original running"})
+        assert health.ready() == (True, {"ok": True, "waiting": {"resource-distribution": "original running"}})
+
+    on_stage(deed)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from samara.core.model import Kind
 from samara.kube.watch import Watch
 
 
@@ -33,6 +34,8 @@ class Health:
     """What is not served besides the watches' kinds, and why; the rest is."""
     unanswered: Callable[[], str | None] = lambda: None
     """Why the webhook server does not answer, where there is one and it does not."""
+    converted: frozenset[Kind] = frozenset()
+    """Kinds behind our own conversion: the server may need us ready before it can list them."""
 
     def live(self) -> tuple[bool, dict[str, Any]]:
         """False where a watch or the lease has made no progress for its allowed time."""
@@ -48,7 +51,8 @@ class Health:
         """True where every kind that can be listed has been listed, and the webhook server answers."""
         waiting = {str(watch.kind): watch.waiting for watch in self.watches if watch.waiting is not None}
         waiting.update(self.waiting)
-        unlisted = [str(watch.kind) for watch in self.watches if watch.waiting is not None and not watch.unservable]
+        counted = [watch for watch in self.watches if not watch.unservable and watch.kind not in self.converted]
+        unlisted = [watch for watch in counted if watch.waiting is not None]
         webhook = self.unanswered()
         if webhook is not None:
             waiting["webhook"] = webhook
