@@ -11,10 +11,9 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from samara import __version__, crds, log
-from samara.admission.gate import Admission
-from samara.admission.parts import Parts, Place
 from samara.core.allow import Rules
 from samara.core.brake import Brake
 from samara.core.model import QUOTA
@@ -46,6 +45,10 @@ from samara.vocabularies import CONVERTERS, table_of
 from samara.web.health import Health
 from samara.web.metrics import Metrics, Sources
 from samara.web.server import serve
+
+if TYPE_CHECKING:
+    from samara.admission.gate import Admission
+    from samara.admission.parts import Place
 
 DRAIN = 10.0
 """Running writes may take this long after a signal."""
@@ -139,6 +142,10 @@ class Operator:
 
     def _admitting(self, client: Client) -> Admission | None:
         """Where no vocabulary that is served has anything to admit or to convert, nothing is listened for."""
+        # Here, because certificates need 8 MB that an operator without a webhook server can do without.
+        from samara.admission.gate import Admission
+        from samara.admission.parts import Parts
+
         assert self._options.webhook is not None
         desk = self._desk
         guarding = [dialect for dialect in desk.table.dialects if dialect.admit is not None]

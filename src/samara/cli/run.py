@@ -64,7 +64,6 @@ def command(
 ) -> None:
     """Run the operator until a signal."""
     from samara import app
-    from samara.admission.parts import Place
 
     log.configure(log_format, log_level)
     settings = only(load_settings(config), dialects)
@@ -72,6 +71,8 @@ def command(
     elect = access.in_cluster if leader_elect is None else leader_elect
     webhook = None
     if not no_webhook and (webhook_url is not None or access.in_cluster):
+        from samara.admission.parts import Place
+
         webhook = Place(webhook_address, webhook_url, access.in_cluster)
     options = app.Options(observe, elect, http_address, watch_seconds, cluster.timeout, webhook)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
