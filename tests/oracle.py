@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.world import World
 
-from samara.core.model import ANNOTATIONS, LABELS, MANAGER, Content, Object, Owned, Ref, namespace_ref
+from samara.core.model import ANNOTATIONS, LABELS, MANAGER, Content, Key, Object, Owned, Ref, namespace_ref
 from samara.core.travel import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
 from samara.core.want import KEEP, Adopt, Copy, Reach
 from samara.core.write import Apply, Create, Delete, Guard, Recreate, Release, Report, Update, Write
@@ -81,14 +81,18 @@ def assert_placed(world: World, write: Create | Update | Recreate) -> None:
         assert have is None, "created over something"
         return
     assert have is write.have
-    assert is_ours(world, write, have) or may_take(world, copy, have), "somebody else's object"
+    assert is_ours(world, write.key, have) or may_take(world, copy, have), "somebody else's object"
 
 
-def is_ours(world: World, write: Write, have: Object) -> bool:
-    if world.table[write.key.dialect].by_owner:
-        return names(have, world.objects[write.key.source])
-    marked = world.table[write.key.dialect].origin(have, world) == write.key.source
-    return marked or (have.made and RELEASED not in have.annotations)
+def is_ours(world: World, key: Key, have: Object) -> bool:
+    """By an owner reference, by a mark, or because we made it and no owner reference says for whom."""
+    if world.table[key.dialect].by_owner:
+        return names(have, world.objects[key.source])
+    if world.table[key.dialect].origin(have, world) == key.source:
+        return True
+    owner = world.table.owner(have, world)
+    referred = owner is not None and world.table[owner.dialect].by_owner
+    return have.made and not referred and RELEASED not in have.annotations
 
 
 def names(have: Object, source: Object) -> bool:

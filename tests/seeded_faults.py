@@ -74,13 +74,16 @@ FAULTS = (
         "overwrites a seed", "place", "if copy.mode is Mode.SEED or copy.content is KEEP:", "if copy.content is KEEP:"
     ),
     Fault(
-        "a stripped mark frees a copy", "place", "return have.made and RELEASED not in have.annotations", "return False"
+        "a stripped mark frees a copy",
+        "place",
+        "return have.made and not by_reference and RELEASED not in have.annotations",
+        "return False",
     ),
     Fault(
         "forgets released at wanted places",
         "place",
-        "return have.made and RELEASED not in have.annotations",
-        "return have.made",
+        "return have.made and not by_reference and RELEASED not in have.annotations",
+        "return have.made and not by_reference",
     ),
     Fault("adopts different content", "place", "copy.content == have.content and _is_free(have)", "_is_free(have)"),
     Fault("adopts what has an owner", "place", "return not have.owners and not any(", "return not any("),
@@ -98,7 +101,7 @@ FAULTS = (
     Fault(
         "deletes released copies", "place", "namespace.deleting or RELEASED in have.annotations:", "namespace.deleting:"
     ),
-    Fault("deletes what another source wants", "place", "if have.made and any(_wants(", "if False and any(_wants("),
+    Fault("deletes what another source wants", "place", "    if have.made and any(\n", "    if False and any(\n"),
     Fault(
         "never takes overlay keys back", "place", "if valued and wanted == applied:", "if valued and wanted <= applied:"
     ),
@@ -165,6 +168,22 @@ FAULTS = (
         "place",
         "if case.dialect.by_owner and case.source is not None and not is_owned(have, case.source):",
         "if False:",
+    ),
+    Fault("takes over what has an owner reference", "place", "have.made and not by_reference and", "have.made and"),
+    Fault(
+        "an owner's rival never gives way", "place", "_replaces(case, rival, copy.ref) and is_ours", "False and is_ours"
+    ),
+    Fault(
+        "gives way to an owner that is paused",
+        "place",
+        " or source is None or is_paused(source):",
+        " or source is None:",
+    ),
+    Fault(
+        "gives way to an owner that is unsure",
+        "place",
+        "return any(copy.content is not KEEP for copy in _wanted(case, rival, ref))",
+        "return True",
     ),
     Fault("an owner is known by its name", "compare", "owner.uid == source.uid", "owner.name == source.ref.name"),
     Fault("an owner's copies never go", "compare", "return dialect.by_owner or ", "return "),

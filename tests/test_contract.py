@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests import strategies, toys
 from tests.engine.parts import Clock, a_desk, a_key, a_source, deletes, numbered
-from tests.oracle import assert_lawful, is_welcome, may_reach, names, wanted
+from tests.oracle import assert_lawful, is_ours, is_welcome, may_reach, wanted
 from tests.settle import Fate, every_key, follow, is_silent, plan_of, settle, writes_of
 from tests.strategies import CANARY
-from tests.world import World, at, secret
+from tests.world import World, at, content, secret
 
 import samara.core
 from samara.core.allow import Rules
@@ -27,6 +27,7 @@ from samara.core.tally import Tally
 from samara.core.travel import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
 from samara.core.want import KEEP, Adopt
 from samara.core.write import Create, Delete, Guard, Plan, Recreate, Release, Update, Write
+from samara.dialects import sync_to
 from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
 from samara.dialects.secret_copy import TARGETS
 from samara.engine.flaps import Flaps
@@ -45,10 +46,90 @@ def copy_of(world: World) -> World:
     return fresh
 
 
+PLACES = st.sets(st.sampled_from([at(namespace, name) for namespace in "abc" for name in "xy"]))
+
+
+@given(PLACES, PLACES, PLACES)
+def test_what_is_held_is_what_was_said_last_and_what_was_refused_stays_refused(
+    refused: set[Ref], before: set[Ref], now: set[Ref]
+) -> None:
+    tally = Tally()
+    for ref in refused:
+        tally.stays(ref, "refused", "no right to delete")
+    for held in (before - refused, now - refused):
+        tally.hold(held)
+    assert {ref: each.reason for ref, each in tally.removals.items()} == {
+        **dict.fromkeys(refused, "refused"),
+        **dict.fromkeys(now - refused, "held"),
+    }
+
+
+@pytest.mark.parametrize("name", [each.name for each in toys.whole_table().dialects])
+@pytest.mark.parametrize("there", [False, True])
+def test_many_removals_at_once_are_held_unless_deleting_the_source_says_all(name: str, there: bool) -> None:
+    clock, table = Clock(), toys.whole_table()
+    desk = a_desk(clock, Holds(Brake(5), 600.0, clock), table=table)
+    gate = Removals(desk, lambda key, delay: None, Flaps(clock))
+    key, source = a_key(dialect=name), a_source() if there else None
+    gone = deletes(numbered(0, 10), key)
+    first = gate.allowed(key, source, gone)
+    assert first == [], "held, or too soon after the source vanished"
+    clock.now += table[name].gone_after or desk.gone_after
+    assert gate.allowed(key, source, gone) == (gone if table[name].explicit and not there else [])
+
+
+SMALL = {"data": {"key": "b25l"}}
+
+
+@pytest.mark.parametrize(
+    ("paused", "resource", "gives_way"),
+    [("", SMALL, True), ("true", SMALL, False), ("", {"data": {"key": "no base64"}}, False)],
+    ids=["ready", "paused", "unfit"],
+)
+def test_a_copy_gives_way_only_to_one_that_will_come(paused: str, resource: dict[str, object], gives_way: bool) -> None:
+    world = World(toys.whole_table())
+    for name in ("admin", "a", "b"):
+        world.namespace(name)
+    world.put(at("a", "x"), secret(), annotations={sync_to.ASK: "namespaces", sync_to.LIST: "b"})
+    settle(world)
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}, **resource}
+    spec = {"resource": body, "targets": {"includedNamespaces": {"list": [{"name": "b"}]}}}
+    world.put(Ref(RESOURCE_DISTRIBUTION, "", "d"), content(spec=spec), annotations={PAUSED: paused})
+    settle(world, check=assert_lawful)
+    assert bool(world.objects[at("b", "x")].owners) == gives_way
+
+
 @given(strategies.worlds(), strategies.rules())
 def test_every_world_settles_by_lawful_writes_and_is_then_silent(world: World, rules: Rules) -> None:
     settle(world, rules, check=assert_lawful)
     assert is_silent(world, rules)
+
+
+@given(strategies.worlds(), strategies.rules(), st.sampled_from((NAMESPACE, SECRET, CONFIG_MAP, toys.FETCH)))
+def test_a_kind_that_has_not_been_listed_stops_those_who_use_it_and_no_other(
+    world: World, rules: Rules, kind: Kind
+) -> None:
+    before = copy_of(world)
+    settle_reads(before, rules)
+    world.looked, world.values = before.looked, before.values
+    world.unlisted.add(kind)
+    world.objects = {ref: obj for ref, obj in world.objects.items() if ref.kind != kind}
+    for key in every_key(before):
+        planned = plan(key, world, world.table, rules)
+        if kind in _used(key, before):
+            assert planned == Plan(ready=False)
+        elif _is_known(key, before):
+            assert planned.ready
+
+
+def _used(key: Key, world: World) -> set[Kind]:
+    """The kinds that a key's plan reads, where it is known what it writes."""
+    place = world.table[key.dialect].places(key.source, world)
+    return {NAMESPACE, key.source.kind, *(() if place is None else (place.kind,))}
+
+
+def _is_known(key: Key, world: World) -> bool:
+    return world.table[key.dialect].places(key.source, world) is not None
 
 
 @given(strategies.worlds(), strategies.rules())
@@ -168,7 +249,7 @@ def test_a_conflict_has_a_cause_that_can_be_seen(world: World, rules: Rules) -> 
         for ref in [blocked.ref for blocked in planned.blocked if blocked.reason == "conflict"]:
             have = world.objects.get(ref)
             rivals = [other for other in plans if other != key and _stands(plans[other], ref, rules)]
-            assert rivals or (have is not None and (have.deleting or not _is_ours(have, key, world)))
+            assert rivals or (have is not None and (have.deleting or not is_ours(world, key, have)))
 
 
 def _stands(planned: Plan, ref: Ref, rules: Rules) -> bool:
@@ -176,13 +257,6 @@ def _stands(planned: Plan, ref: Ref, rules: Rules) -> bool:
     bars = ("not-accepted", "no-namespace", *(("refused",) if rules.recreate else ()))
     barred = {each.ref for each in planned.blocked if each.reason in bars}
     return ref in planned.wanted and ref not in barred
-
-
-def _is_ours(have: Object, key: Key, world: World) -> bool:
-    if world.table[key.dialect].by_owner:
-        return names(have, world.objects[key.source])
-    marked = world.table[key.dialect].origin(have, world) == key.source
-    return marked or (have.made and RELEASED not in have.annotations)
 
 
 @given(strategies.worlds(), strategies.rules())
@@ -194,33 +268,6 @@ def test_marks_and_asks_are_never_copied(world: World, rules: Rules) -> None:
             carried = {*write.copy.labels, *write.copy.annotations} - {ADOPTED}
             assert carried & words <= dialect.marks
             assert strategies.GITOPS not in carried or dialect.name == "resource-distribution", "its author wrote it"
-
-
-@given(strategies.worlds(), strategies.rules(), st.sampled_from((NAMESPACE, SECRET, CONFIG_MAP, toys.FETCH)))
-def test_a_kind_that_has_not_been_listed_stops_those_who_use_it_and_no_other(
-    world: World, rules: Rules, kind: Kind
-) -> None:
-    before = copy_of(world)
-    settle_reads(before, rules)
-    world.looked, world.values = before.looked, before.values
-    world.unlisted.add(kind)
-    world.objects = {ref: obj for ref, obj in world.objects.items() if ref.kind != kind}
-    for key in every_key(before):
-        planned = plan(key, world, world.table, rules)
-        if kind in _used(key, before):
-            assert planned == Plan(ready=False)
-        elif _is_known(key, before):
-            assert planned.ready
-
-
-def _used(key: Key, world: World) -> set[Kind]:
-    """The kinds that a key's plan reads, where it is known what it writes."""
-    place = world.table[key.dialect].places(key.source, world)
-    return {NAMESPACE, key.source.kind, *(() if place is None else (place.kind,))}
-
-
-def _is_known(key: Key, world: World) -> bool:
-    return world.table[key.dialect].places(key.source, world) is not None
 
 
 @given(strategies.worlds(), strategies.rules())
@@ -285,14 +332,14 @@ def test_what_we_made_is_never_in_the_way_of_who_comes_first(world: World, rules
     plans = {key: plan_of(key, world, rules) for key in world.asking()}
     for key, planned in plans.items():
         for ref in [blocked.ref for blocked in planned.blocked if blocked.reason == "conflict"]:
-            have, rivals = world.objects[ref], [other for other in plans if other != key]
-            if not any(_stands(plans[other], ref, rules) for other in rivals):
+            have, rivals = world.objects.get(ref), [other for other in plans if other != key]
+            if have is not None and not any(_stands(plans[other], ref, rules) for other in rivals):
                 owner = world.table.owner(have, world)
                 assert owner is None or _stays(have, owner, world, rules)
 
 
 def _stays(have: Object, owner: Key, world: World, rules: Rules) -> bool:
-    """True for what we did not make, and for a copy that is on its way out or kept by a person's or a setting's word."""
+    """True for what we did not make, and for a copy that goes, or is kept by a person's or a setting's word."""
     source, write = world.get(owner.source), Delete(owner, have.ref, have)
     if have.deleting or RELEASED in have.annotations or not any(owned.key in world.table.words for owned in have.ours):
         return True
@@ -344,38 +391,6 @@ def _may_go(obj: Object, world: World, besides: Key | None = None) -> bool:
     namespace = world.objects[Ref(NAMESPACE, "", obj.ref.namespace)]
     stays = obj.deleting or namespace.deleting or RELEASED in obj.annotations or obj.ref in _asked(world, besides)
     return _is_proven(obj, world) and not stays and namespace.annotations.get(PAUSED) != "true"
-
-
-PLACES = st.sets(st.sampled_from([at(namespace, name) for namespace in "abc" for name in "xy"]))
-
-
-@given(PLACES, PLACES, PLACES)
-def test_what_is_held_is_what_was_said_last_and_what_was_refused_stays_refused(
-    refused: set[Ref], before: set[Ref], now: set[Ref]
-) -> None:
-    tally = Tally()
-    for ref in refused:
-        tally.stays(ref, "refused", "no right to delete")
-    for held in (before - refused, now - refused):
-        tally.hold(held)
-    assert {ref: each.reason for ref, each in tally.removals.items()} == {
-        **dict.fromkeys(refused, "refused"),
-        **dict.fromkeys(now - refused, "held"),
-    }
-
-
-@pytest.mark.parametrize("name", [each.name for each in toys.whole_table().dialects])
-@pytest.mark.parametrize("there", [False, True])
-def test_many_removals_at_once_are_held_unless_deleting_the_source_says_all(name: str, there: bool) -> None:
-    clock, table = Clock(), toys.whole_table()
-    desk = a_desk(clock, Holds(Brake(5), 600.0, clock), table=table)
-    gate = Removals(desk, lambda key, delay: None, Flaps(clock))
-    key, source = a_key(dialect=name), a_source() if there else None
-    gone = deletes(numbered(0, 10), key)
-    first = gate.allowed(key, source, gone)
-    assert first == [], "held, or too soon after the source vanished"
-    clock.now += table[name].gone_after or desk.gone_after
-    assert gate.allowed(key, source, gone) == (gone if table[name].explicit and not there else [])
 
 
 @pytest.mark.parametrize("gone", ["keep", "delete"])

@@ -73,7 +73,7 @@ def dialect(kinds: tuple[Kind, ...], bare: Bare, managers: frozenset[str] = froz
             return {}  # nothing is done for it any more, so there is nothing to tell
         asked = orders.asked(_spec(obj))
         faults = asked.faults or _rejected(asked.order and orders.content(_spec(obj), asked.order, view))
-        return status(obj.generation, tally, faults, lambda ref: view.get(ref) is not None)
+        return status(obj.generation, tally, faults, lambda ref: view.get(ref) is not None or view.taken(ref))
 
     def admit(request: Request, view: View) -> tuple[str, ...]:
         new, old = request.new, request.old
