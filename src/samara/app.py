@@ -262,7 +262,9 @@ async def run(settings: Settings, options: Options, access: Access) -> None:
         client = await stack.enter_async_context(Client(access, options.request_seconds))
         own = await stack.enter_async_context(Client(access, options.request_seconds, connections=2))
         # Whoever waits for an answer of admission waits for no write of ours; a standby answers, too.
-        asking = await stack.enter_async_context(Client(access, options.request_seconds, connections=16))
+        asking = own
+        if options.webhook is not None:
+            asking = await stack.enter_async_context(Client(access, options.request_seconds, connections=16))
         around = await look_around(own, settings)
         while not stop.is_set():
             operator = Operator(settings, options, access, (client, own, asking), around)

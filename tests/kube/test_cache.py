@@ -23,8 +23,9 @@ from samara.core.table import Table
 from samara.core.want import UNREAD, Places, Read
 from samara.dialects import secret_copy
 from samara.dialects.secret_copy import FROM, ORIGIN, TARGETS
-from samara.kube.cache import Cache, Change, trace
+from samara.kube.cache import Cache, Change
 from samara.kube.codec import Codec
+from samara.kube.store import trace
 
 TABLE = Table((secret_copy.dialect("admin"), toys.fetch()))
 KINDS = (NAMESPACE, SECRET, toys.FETCH)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import lru_cache
 from math import inf
 from typing import NamedTuple, TypeVar
 from weakref import WeakValueDictionary
@@ -15,6 +16,7 @@ from samara.core.model import NAMESPACE, Content, Field, Key, Kind, Object, Ref
 from samara.core.table import Table
 from samara.core.want import Places, Read
 from samara.kube.answers import Answers, Build
+from samara.kube.store import Store, trace
 
 T = TypeVar("T")
 
@@ -29,29 +31,15 @@ class Change(NamedTuple):
     """Where a source came, changed or went: the others that claim the same places."""
 
 
-@dataclass(slots=True)
-class Store:
-    """All that is known of one kind."""
-
-    objects: dict[Ref, Object] = field(default_factory=dict)
-    traces: set[int] = field(default_factory=set)
-    """Hashes of the addresses of objects that are not held."""
-    tombs: dict[Ref, str] = field(default_factory=dict)
-    """The uids of what we deleted, until the watch has said so too."""
-    version: int = 0
-    listed: bool = False
-    unservable: bool = False
-    """True while the server does not know the kind, or will not let us list it."""
-
-
 def _add(counter: Counter[T], key: T, by: int) -> None:
     counter[key] += by
     if not counter[key]:
         del counter[key]
 
 
-def trace(ref: Ref) -> int:
-    return hash((ref.namespace, ref.name))
+@lru_cache(maxsize=4096)
+def _shared(spots: tuple[Places, ...]) -> tuple[Places, ...]:
+    return spots
 
 
 class Cache:
@@ -68,7 +56,8 @@ class Cache:
         self.stores: dict[Kind, Store] = {kind: Store() for kind in (*table.kinds, *besides)}
         self._sources: dict[str, dict[Ref, Places | None]] = {dialect.name: {} for dialect in table.dialects}
         self._claims: dict[Places, dict[Key, None]] = {}
-        self._copies: dict[Key, dict[str, tuple[Ref, ...]]] = {}
+        self._copies: dict[Key, dict[str, tuple[Places, ...]]] = {}
+        """By source and namespace: ten thousand namespaces with a copy of the same name share one tuple."""
         self._sealed: dict[Places, set[Ref]] = {}
         self._made: Counter[Key] = Counter()
         self._made_from: Counter[tuple[str, str]] = Counter()
@@ -94,8 +83,9 @@ class Cache:
 
     def copies_of(self, key: Key) -> Iterator[Object]:
         spots = self._copies.get(key.whole, {})
-        found = spots.values() if key.slice is None else (spots.get(key.slice, ()),)
-        return (obj for refs in found for ref in refs if (obj := self.get(ref)) is not None)
+        found = spots.items() if key.slice is None else ((key.slice, spots.get(key.slice, ())),)
+        refs = (Ref(spot.kind, namespace, spot.name) for namespace, several in found for spot in several)
+        return (obj for ref in refs if (obj := self.get(ref)) is not None)
 
     def claims(self, kind: Kind, name: str) -> Iterable[Key]:
         return tuple(self._claims.get(Places(kind, name), ()))
@@ -240,7 +230,8 @@ class Cache:
                 self._claims.setdefault(spot, {})[key] = None
         if owner is not None:
             spots = self._copies.setdefault(owner, {})
-            spots[obj.ref.namespace] = (*spots.get(obj.ref.namespace, ()), obj.ref)
+            here = Places(obj.ref.kind, obj.ref.name)
+            spots[obj.ref.namespace] = _shared((*spots.get(obj.ref.namespace, ()), here))
             self._count(owner, obj, 1)
 
     def _rivals(self, ref: Ref) -> tuple[Key, ...]:
@@ -270,9 +261,9 @@ class Cache:
 
     def _uncopy(self, owner: Key, ref: Ref) -> None:
         spots = self._copies[owner]
-        left = tuple(each for each in spots.get(ref.namespace, ()) if each != ref)
+        left = tuple(each for each in spots.get(ref.namespace, ()) if each != Places(ref.kind, ref.name))
         if left:
-            spots[ref.namespace] = left
+            spots[ref.namespace] = _shared(left)
         else:
             spots.pop(ref.namespace, None)
         if not spots:

@@ -14,11 +14,12 @@ from samara.core.plan import plan
 from samara.core.table import Table
 from samara.core.want import Read, Trial
 from samara.core.write import Plan
-from samara.kube.cache import Cache, trace
+from samara.kube.cache import Cache
 from samara.kube.client import Client, address
 from samara.kube.codec import Codec
 from samara.kube.errors import Forbidden, Gone, NotFound, Unreachable
 from samara.kube.intake import Intake, pages
+from samara.kube.store import trace
 from samara.kube.trial import tried
 
 _LISTS = 5

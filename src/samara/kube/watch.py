@@ -12,12 +12,13 @@ import msgspec
 
 from samara import log
 from samara.core.model import Kind, Ref
-from samara.kube.cache import Cache, Change, trace
+from samara.kube.cache import Cache, Change
 from samara.kube.client import Client, collection
 from samara.kube.codec import Codec, RawEvent, raw_event
 from samara.kube.errors import ApiError, Forbidden, Gone, NotFound, SamaraError, Unreachable, from_status
 from samara.kube.intake import ODD, Intake, Place, pages
 from samara.kube.lines import Silent, answered_in_time, whole_lines
+from samara.kube.store import trace
 
 SHORT = 0.2
 """A watch that ends sooner than this is not opened again at once."""
