@@ -72,7 +72,8 @@ def test_admission_needs_its_own_certificate_and_no_other_secret_of_its_namespac
 def test_distributions_are_read_and_reported_on_and_never_changed() -> None:
     group, plural = "apps.kruise.io", "resourcedistributions"
     reads = {(group, plural, verb, "") for verb in ("get", "list", "watch")}
-    more = {*reads, (group, f"{plural}/status", "patch", ""), *(("", "configmaps", verb, "") for verb in FULL)}
+    told = {(group, f"{plural}/status", "patch", ""), (group, f"{plural}/finalizers", "update", "")}
+    more = {*reads, *told, *(("", "configmaps", verb, "") for verb in FULL)}
     crd = {
         ("apiextensions.k8s.io", "customresourcedefinitions", verb, f"{plural}.{group}") for verb in ("get", "update")
     }

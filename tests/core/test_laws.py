@@ -326,3 +326,12 @@ def test_kinds_and_words_of_a_table_are_those_of_its_dialects() -> None:
     assert {TARGETS, ORIGIN, FROM, toys.CHAIN, toys.PATH} <= table.words
     assert table.managers == {MANAGER}
     assert table["chain"].kinds == (SECRET,)
+
+
+def test_what_outlives_its_source_on_purpose_is_not_taken_by_who_ranks_below() -> None:
+    world = a_world("b", gone="keep")
+    settle(world)
+    a_chain(world)
+    world.delete(SOURCE)
+    assert settle(world) == []
+    assert "one" in has(world, "b")

@@ -181,7 +181,7 @@ def test_a_seed_leaves_whatever_is_there_even_where_others_are_taken_over() -> N
 
 def test_a_kept_place_is_neither_created_rewritten_nor_deleted() -> None:
     world = a_world(a_dialect(a_copy(KEEP)))
-    assert is_quiet(world)
+    assert blocked_by(world) == "invalid"  # it is wanted, and it is not there
     ours(world, secret("old"))
     assert is_quiet(world)
 

@@ -331,3 +331,15 @@ def test_no_secret_is_in_any_error(answer: Answer) -> None:
 
 def test_a_conflict_can_be_told_from_a_place_that_is_taken() -> None:
     assert not isinstance(error_of(refuses(409, "AlreadyExists")), Conflict)
+
+
+def test_a_dry_run_is_no_write_and_whoever_only_observes_may_ask() -> None:
+    async def deed() -> None:
+        async with serving(says({})) as script, Client(access(script)) as client:
+            client.may_write = lambda: False
+            await client.request("POST", PATH, b"{}", params={"dryRun": "All"})
+            with pytest.raises(Unreachable, match="may not write now"):
+                await client.request("POST", PATH, b"{}")
+            assert [seen.query for seen in script.seen] == [{"dryRun": "All"}]
+
+    asyncio.run(deed())

@@ -554,3 +554,12 @@ def test_an_object_is_worth_parsing_for_a_word_or_for_our_field_manager() -> Non
     assert pattern.search(f'{{"annotations":{{"{ORIGIN}":"x"}}}}'.encode())
     assert pattern.search(f'{{"manager":"{MANAGER}"}}'.encode())
     assert not pattern.search(b'{"manager":"samara-2","annotations":{"secret-copyXnamespaces":""}}')
+
+
+def test_an_object_that_is_nested_without_end_does_not_end_the_watch() -> None:
+    deep = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
+
+    async def deed(stage: Stage) -> None:
+        await stage.requests(3)
+
+    watching(deed, streams(b'{"type":"ADDED","object":{"metadata":{"name":"x"},"data":' + deep + b"}}\n"))

@@ -29,6 +29,8 @@ COMMANDS = {
     "completion": "shell completion for bash, zsh or fish",
 }
 INTERRUPTED = 130
+DEEP = 30_000
+"""The API server stores JSON that is nested 10,000 deep, and what it stores we must read."""
 
 
 class Commands(click.Group):
@@ -66,6 +68,7 @@ def faults(error: BaseException) -> list[SamaraError | SettingsError] | None:
 
 
 def main() -> None:
+    sys.setrecursionlimit(DEEP)
     debug = Debug()
     try:
         code = samara.main(prog_name="samara", standalone_mode=False, obj=debug)

@@ -110,7 +110,10 @@ def _enabled(settings: Settings) -> list[Dialect]:
 def _asked(dialect: Dialect) -> list[Rule]:
     """Custom resources are read, and their status is written."""
     read = [_rule(kind, READ) for kind in dialect.asking]
-    return [*read, *(_rule(kind, ("patch",), subresource="/status") for kind in dialect.asking if dialect.report)]
+    told = [_rule(kind, ("patch",), subresource="/status") for kind in dialect.asking if dialect.report]
+    # Some clusters let nobody name an owner whose finalizers they may not set.
+    owning = [_rule(kind, ("update",), subresource="/finalizers") for kind in dialect.asking if dialect.by_owner]
+    return [*read, *told, *owning]
 
 
 def _originals(settings: Settings) -> list[Rule]:

@@ -8,9 +8,9 @@ from samara.core import kinds
 from samara.core.allow import Refusal, Rules, allow, is_paused
 from samara.core.compare import is_marked_by_us, is_owned, is_right
 from samara.core.match import any_glob
-from samara.core.model import ANNOTATIONS, LABELS, Key, Object, Ref, namespace_ref
+from samara.core.model import ANNOTATIONS, LABELS, MANAGER, Key, Object, Ref, namespace_ref
 from samara.core.table import Table
-from samara.core.travel import ADOPTED, GITOPS, PAUSED, RELEASED
+from samara.core.travel import ADOPTED, GITOPS, PART_OF, PAUSED, RELEASED
 from samara.core.view import Narrow, View
 from samara.core.want import KEEP, Adopt, Copy, Dialect, Mode, Overlay
 from samara.core.write import Apply, Blocked, Create, Delete, Look, Recreate, Release, Update, Write
@@ -49,7 +49,11 @@ def place(case: Case, copy: Copy) -> Write | Look | Blocked | Refusal | None:
         return _settle(case, copy, have)
     if case.view.taken(copy.ref):
         return Look(copy.ref)
-    return None if copy.content is KEEP else Create(case.key, copy.ref, copy)
+    if copy.content is KEEP:
+        return Blocked(
+            case.key, copy.ref, "invalid", "what should be here is not known, or the server would not take it"
+        )
+    return Create(case.key, copy.ref, copy)
 
 
 def _refused(case: Case, copy: Copy, refusal: Refusal) -> Write | Blocked | Refusal:
@@ -139,9 +143,17 @@ def is_ours(case: Case, have: Object) -> bool:
         return is_owned(have, case.source)
     if case.dialect.origin(have, case.view) == case.key.source:
         return True
+    if not have.made or RELEASED in have.annotations or have.labels.get(PART_OF, "").startswith(MANAGER):
+        return False
     owner = case.table.owner(have, case.view)
-    by_reference = owner is not None and case.table[owner.dialect].by_owner
-    return have.made and not by_reference and RELEASED not in have.annotations
+    return owner is None or not (case.table[owner.dialect].by_owner or _is_kept(case, owner, have))
+
+
+def _is_kept(case: Case, owner: Key, have: Object) -> bool:
+    """True for a copy that outlives its source on purpose: who ranks below that source has no right to it."""
+    dialect = case.table[owner.dialect]
+    gone = owner not in case.view.claims(have.ref.kind, have.ref.name)
+    return gone and dialect.rank < case.dialect.rank and not dialect.want(owner.source, case.view).prune
 
 
 def _meet(case: Case, copy: Copy, have: Object) -> Write | Blocked:

@@ -84,6 +84,7 @@ class Tally:
     def count(self, step: Step) -> None:
         if not step.wanted:
             return
+        self.removals.pop(step.ref, None)
         names = self.names.get(step.ref.namespace, ())
         if step.ref.name not in names:
             self.names[step.ref.namespace] = _shared((*names, step.ref.name))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from samara.core.admit import Request
 from samara.core.match import Names, is_namespace_name, label_token, sample, shown
-from samara.core.model import ANNOTATIONS, CONFIG_MAP, LABELS, NAMESPACE, Kind, Object, Ref
+from samara.core.model import ANNOTATIONS, CONFIG_MAP, LABELS, NAMESPACE, Kind, Object, Ref, namespace_ref
 from samara.core.view import View
 from samara.core.want import Adopt, Bare, Copy, Dialect, Fault, Places, Want
 
@@ -25,6 +25,8 @@ LISTED = ("namespaces", "namespace")
 NAME = "sync-to"
 RANK = 4
 NOWHERE = Names((), (), frozenset())
+MOST = 10_000
+"""Names in one list: a tenant's annotation must not fill our memory."""
 CLUSTERS_OWN = Places(CONFIG_MAP, "kube-root-ca.crt")
 """Kubernetes keeps this one in every namespace: identical at first, it would be adopted, and then be a tenant's."""
 _SEPARATORS = re.compile(r"[;,\s]+")
@@ -67,7 +69,7 @@ def dialect(
                 named=asked.names is not None,
             )
             for namespace in view.namespaces(asked.names)
-            if namespace != source.namespace
+            if namespace != source.namespace and not (asked.names is None and _is_going(namespace, view))
         )
         # Whoever has mistyped a name has not asked for a copy to be deleted.
         return Want(copies, prune=not asked.faults, faults=asked.faults)
@@ -117,7 +119,7 @@ def asked_by(obj: Object) -> Asked:
     return _asked(obj.annotations[ASK], obj.annotations.get(LIST, ""))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _asked(value: str, text: str) -> Asked:
     """Remembered, since every namespace asks; only a few, since a tenant's list can be long."""
     if value.strip() == CLUSTER:
@@ -126,6 +128,9 @@ def _asked(value: str, text: str) -> Asked:
         accepted = f"accepted are {CLUSTER!r} and {LISTED[0]!r}; to end the copying remove the key"
         return Asked(NOWHERE, (Fault("Invalid", f"{ASK} is {shown(value)}; {accepted}"),))
     names = listed_names(text)
+    if len(names.legal) + len(names.illegal) > MOST:
+        told = f"{LIST} has more than {MOST:,} names; {CLUSTER!r} means every namespace"
+        return Asked(NOWHERE, (Fault("Invalid", told),))
     return Asked(names, tuple(_faults(names, text)))
 
 
@@ -144,6 +149,12 @@ def _faults(names: Names, text: str) -> Iterable[Fault]:
         yield Fault("Invalid", f"{LIST} names what cannot be a namespace: {found}; {form}")
     elif not names.legal:
         yield Fault("Invalid", f"{LIST} is {shown(text)}, which names no namespace; {form}")
+
+
+def _is_going(namespace: str, view: View) -> bool:
+    """Every namespace means every one that stays."""
+    have = view.get(namespace_ref(namespace))
+    return have is not None and have.deleting
 
 
 def _concerns(obj: Object | None, namespace: str) -> bool:

@@ -90,6 +90,7 @@ class Engine:
 
     def listed(self, kind: Kind) -> None:
         """A kind is known now: what could not be planned before can be planned."""
+        self._removals.doubt(kind)
         if self.leading:
             self.resync()
 

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable
 
 from samara import log
 from samara.core.model import Key
-from samara.core.want import Read, Trial
+from samara.core.want import Read, Rejected, Trial
 from samara.engine.desk import Desk
 from samara.kube.errors import SamaraError
 from samara.kube.intake import ODD
 from samara.kube.trial import tried
 
 _AFTER_FAILURE = 5.0
+_AFTER_NO = 60.0
 
 
 class Reader:
@@ -37,12 +38,20 @@ class Reader:
     async def _read(self, read: Read) -> None:
         failed = 0.0
         try:
-            self._desk.cache.answers.keep(read, await self._answer(read))
+            answer = await self._answer(read)
+            self._desk.cache.answers.keep(read, answer)
+            if isinstance(answer, Rejected):  # a quota, or a rule of admission: it may be another answer later
+                asyncio.get_running_loop().call_later(_AFTER_NO, self._doubt, read, tuple(self._asked[read]))
         except (SamaraError, *ODD) as fault:
             log.warning("read.failed", what=_what(read), fault=fault, again_in=f"{_AFTER_FAILURE:g}s")
             failed = _AFTER_FAILURE
         for key in self._asked.pop(read):
             self._again(key, failed)
+
+    def _doubt(self, read: Read, keys: tuple[Key, ...]) -> None:
+        self._desk.cache.answers.forget(read)
+        for key in keys:
+            self._again(key, 0.0)
 
     async def _answer(self, read: Read) -> object:
         assert isinstance(read, Trial), "no vocabulary of this build reads from a secret manager"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from samara.core.model import Key, Object
+from samara.core.model import Key, Kind, Object
 from samara.core.place import Case, drop, place
 from samara.core.want import Want
 from samara.core.write import Delete, Release, Removal, Spare
@@ -74,6 +74,10 @@ class Removals:
         if left > 0:
             self._again(key.whole, left)
         return left > 0
+
+    def doubt(self, kind: Kind) -> None:
+        """A kind was listed anew, perhaps after its definition was gone: absence before that proves nothing."""
+        self._gone_since = {key: since for key, since in self._gone_since.items() if key.source.kind != kind}
 
     def forget(self, key: Key) -> None:
         """Nothing is left of a key: neither its source nor a copy."""

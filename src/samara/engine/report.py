@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 
+from samara.core.allow import is_paused
 from samara.core.model import Key
 from samara.core.status import status_due
 from samara.core.tally import Tally
@@ -79,7 +80,7 @@ class Reports:
     def write(self, key: Key) -> None:
         """Puts a status write into the outbox, if the status has changed."""
         source, tally = self._desk.cache.get(key.source), self._tallies.get(key)
-        if source is None or tally is None:
+        if source is None or tally is None or is_paused(source):
             self._since.pop(key, None)
             return
         if key in self._since:

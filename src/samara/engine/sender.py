@@ -149,6 +149,8 @@ class Sender:
             self.flaps.removed(write.ref)
             if tally is not None:
                 tally.removals.pop(write.ref, None)
+                if write.ref in tally.exceptions.get(write.ref.namespace, ()):
+                    self._again(_slice(write), 0.0)  # wanted and withdrawn: what stands against it is still to be told
             if not self.desk.cache.count(write.key) and self.desk.cache.get(write.key.source) is None:
                 self._again(write.key, 0.0)  # nothing is left of it: one more plan forgets it
         elif tally is not None:

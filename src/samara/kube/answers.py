@@ -28,6 +28,9 @@ class Answers:
         self._values[read] = answer
         _limit(self._values)
 
+    def forget(self, read: Read) -> None:
+        self._values.pop(read, None)
+
     def content(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
         normal = row(kind).normal
         found = normal(fields) if normal is not None else None
@@ -39,7 +42,7 @@ class Answers:
     def stored(self, kind: Kind, sent: Content, found: Content) -> None:
         """Remembers what the server made of something that we sent."""
         if sent != found:
-            self._stored.setdefault((kind, sent), set()).add(found.sealed())
+            self._stored.setdefault((kind, sent.sealed()), set()).add(found.sealed())
             _limit(self._stored)
 
 

@@ -10,6 +10,7 @@ from math import inf
 from typing import NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
+from samara.core.allow import is_paused
 from samara.core.compare import is_marked_by_us
 from samara.core.match import Names
 from samara.core.model import NAMESPACE, Content, Field, Key, Kind, Object, Ref
@@ -153,7 +154,7 @@ class Cache:
         owner = self.table.owner(obj, self)
         if not keys:  # only a source's bytes are ever sent: whoever forges marks fills no memory
             obj = store.objects[obj.ref] = self._without_bytes(obj)
-        if keys or owner is not None or obj.ref.kind == NAMESPACE:
+        if keys or owner is not None or obj.ref.kind == NAMESPACE or is_paused(obj):
             self._index(obj, keys, owner)
             return obj
         spot = Places(obj.ref.kind, obj.ref.name)

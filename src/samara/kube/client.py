@@ -101,7 +101,10 @@ class Client:
         try:
             if method != "GET" and self._wires is not None:
                 seconds = limit.total or 0.0
-                return await self._authorised(partial(self._write, self._wires, method, target, form, body, seconds))
+                check = _allow if params is not None and "dryRun" in params else self._check
+                return await self._authorised(
+                    partial(self._write, self._wires, method, target, form, body, seconds, check)
+                )
             async with await self._open(method, target, form, body, limit) as response:
                 return await response.read()
         except _NO_ANSWER as fault:
@@ -123,6 +126,8 @@ class Client:
             return await send(await self.access.credentials.headers())
         except Unauthorized:
             self.access.credentials.forget()
+            if self._wires is not None:
+                self._wires.close()  # a new client certificate counts for new connections only
             return await send(await self.access.credentials.headers())
 
     def _check(self, method: str = "") -> None:
@@ -130,9 +135,17 @@ class Client:
             raise Unreachable("this process may not write now: it does not lead, or only observes")
 
     async def _write(  # noqa: PLR0913 - the parts of a request
-        self, wires: Wires, method: str, target: str, form: Headers, body: bytes | None, seconds: float, who: Headers
+        self,
+        wires: Wires,
+        method: str,
+        target: str,
+        form: Headers,
+        body: bytes | None,
+        seconds: float,
+        check: Callable[[], None],
+        who: Headers,
     ) -> bytes:
-        answer = await wires.exchange(method, target, [*who, *form], body or b"", seconds, self._check)
+        answer = await wires.exchange(method, target, [*who, *form], body or b"", seconds, check)
         if answer.status < 300:
             return answer.body
         wait = answer.headers.get(b"retry-after", b"").decode("latin-1")
@@ -169,6 +182,10 @@ class Client:
         if isinstance(fault, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
             await asyncio.to_thread(self.access.trust_anew)
         return Unreachable(f"no answer from {self._server}: {_described(fault)}")
+
+
+def _allow() -> None:
+    """A dry run writes nothing: whoever only observes may ask, too."""
 
 
 @lru_cache(maxsize=64)

@@ -10,14 +10,15 @@ import msgspec
 
 from samara import log
 from samara.core.model import MANAGER, Kind, Object, Ref
+from samara.core.travel import PAUSED
 from samara.kube.cache import Cache, Change
 from samara.kube.client import Client, collection
 from samara.kube.codec import Codec, slim
 from samara.kube.errors import Unreachable
 
 PAGE = 500
-ODD = (msgspec.DecodeError, ValueError)
-"""What bytes raise that are no JSON, no UTF-8 or not of the form that is expected."""
+ODD = (msgspec.DecodeError, ValueError, RecursionError)
+"""What bytes raise that are no JSON, no UTF-8, nested without end or not of the form that is expected."""
 
 
 def words_pattern(words: Iterable[str]) -> re.Pattern[bytes]:
@@ -47,7 +48,7 @@ class Intake:
         self.kind = kind
         self._cache = cache
         self._codec = codec
-        self._pattern = words_pattern(cache.table.words)
+        self._pattern = words_pattern(cache.table.words | {PAUSED})  # also on a source that asks no more
 
     def place(self, raw: msgspec.Raw) -> Place:
         meta = slim(raw).metadata

@@ -108,7 +108,9 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
 
     def _fail(self, fault: Exception) -> None:
-        self.close()
+        self.is_open = False
+        if self._transport is not None:
+            self._transport.abort()  # what is still to be written must not go out after we have given up
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(fault)
 
@@ -143,7 +145,11 @@ class Wires:
             raise
         head = f"{method} {self._prefix}{target} HTTP/1.1\r\n{self._head}{_lines(headers)}"
         request = b"%sContent-Length: %d\r\n\r\n%s" % (head.encode("ascii"), len(body), body)
-        answer = await connection.exchange(request, seconds)
+        try:
+            answer = await connection.exchange(request, seconds)
+        except BaseException:
+            connection.close()
+            raise
         self._rest(connection)
         return answer
 

@@ -41,7 +41,9 @@ def dialect(kinds: tuple[Kind, ...], bare: Bare, managers: frozenset[str] = froz
 
     def places(source: Ref, view: View) -> Places | None:
         asked = asked_by(source, view)
-        return Places(asked.order.kind, asked.order.resource.name) if asked is not None and asked.order else None
+        return (
+            Places(asked.order.kind, asked.order.resource.name) if asked and asked.order and not asked.faults else None
+        )
 
     def reads(source: Ref, view: View) -> tuple[Trial, ...]:
         asked = asked_by(source, view)
@@ -54,7 +56,7 @@ def dialect(kinds: tuple[Kind, ...], bare: Bare, managers: frozenset[str] = froz
         if obj.deleting:
             return Want(prune=False)  # the garbage collector takes them, or leaves them where somebody said orphan
         asked = orders.asked(_spec(obj))
-        if asked.order is None:
+        if asked.order is None or asked.faults:
             return Want(prune=False, faults=asked.faults)
         content = orders.content(_spec(obj), asked.order, view)
         copies = tuple(_copies(obj, asked, asked.order, content if isinstance(content, Content) else KEEP, view))

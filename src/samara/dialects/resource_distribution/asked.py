@@ -68,7 +68,7 @@ class Orders:
     def _ready(self, spec: Field) -> Asked:
         found = read(spec.raw)
         order, refused = None, tuple[Fault, ...]()
-        if found.resource is not None and not found.faults:
+        if found.resource is not None:
             order = self._order(found.resource)
             refused = () if order is not None else (self._not_served(found.resource),)
         faults = (*_invalid(found.faults), *refused)
