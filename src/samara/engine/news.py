@@ -73,11 +73,12 @@ class News:
 
     def _gather(self) -> None:
         for key, tally in self._due.items():
-            about = self._about(key.source)
-            for fault in self._faults.get(key, ()):
+            about, faults = self._about(key.source), self._faults.get(key, ())
+            for fault in faults:
                 self._teller.note(about, fault.reason, set(), fault.message)
+            told = {fault.reason for fault in faults}  # what is wrong with the source itself explains its places, too
             for reason, found in tally.by_reason().items():
-                if reason in _REASONS:
+                if reason in _REASONS and _REASONS[reason] not in told:
                     message = next(iter(found.values()))
                     self._teller.note(about, _REASONS[reason], {ref.namespace for ref in found}, message)
         self._due.clear()
