@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import pytest
 from tests.cli.program import environment, samara
+from tests.cluster.waiting import eventually
 
 from samara.cli.main import COMMANDS
 from samara.cli.main import samara as program
@@ -143,10 +144,17 @@ def test_an_interrupt_causes_no_noise(tmp_path: Path) -> None:
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
     )  # fmt: skip
     with pipe.open("wb"):  # returns when the program has opened it to read, and waits for us to write
-        process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=20)
+        eventually(lambda: _interrupted(process), every=1.0)
+    _, told = process.communicate(timeout=20)
     assert process.returncode == 130
     assert told.strip() == b""
+
+
+def _interrupted(process: subprocess.Popen[bytes]) -> bool:
+    """A signal between the opening and the reading of a file wakes nobody: people press Ctrl-C again."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+    return process.poll() is not None
 
 
 def commands() -> list[click.Command]:
