@@ -76,14 +76,17 @@ FAULTS = (
     Fault(
         "a stripped mark frees a copy",
         "place",
-        "return have.made and not by_reference and RELEASED not in have.annotations",
-        "return False",
+        "if not have.made or RELEASED in have.annotations or",
+        "if True or",
     ),
     Fault(
         "forgets released at wanted places",
         "place",
-        "return have.made and not by_reference and RELEASED not in have.annotations",
-        "return have.made and not by_reference",
+        "if not have.made or RELEASED in have.annotations or",
+        "if not have.made or",
+    ),
+    Fault(
+        "takes what was kept on purpose", "place", "return gone and dialect.rank <", "return False and dialect.rank <"
     ),
     Fault("adopts different content", "place", "copy.content == have.content and _is_free(have)", "_is_free(have)"),
     Fault("adopts what has an owner", "place", "return not have.owners and not any(", "return not any("),
@@ -169,7 +172,7 @@ FAULTS = (
         "if case.dialect.by_owner and case.source is not None and not is_owned(have, case.source):",
         "if False:",
     ),
-    Fault("takes over what has an owner reference", "place", "have.made and not by_reference and", "have.made and"),
+    Fault("takes over what has an owner reference", "place", "not (case.table[owner.dialect].by_owner or", "not ("),
     Fault(
         "an owner's rival never gives way", "place", "_replaces(case, rival, copy.ref) and is_ours", "False and is_ours"
     ),
