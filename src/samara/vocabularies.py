@@ -43,17 +43,22 @@ def table_of(
     def as_written(where: str, words: Mapping[str, str]) -> dict[str, str]:
         return table.bare(where, words, by_default=())
 
-    served = settings.dialects.keys() - waiting
+    on = settings.dialects.keys() - waiting
     made = [
         _secret_copy(settings),
         _resource_distribution(settings, kinds, as_written),  # whoever wrote a key into one means it
         _sync_to(settings, kinds, bare),
     ]  # in order of rank
-    watched = {kind for each in made if every_kind or each.title in served for kind in each.kinds}
-    dialects = tuple(each if each.title in served else switched_off(each, watched) for each in made)
+    watched = {kind for each in made if every_kind or each.title in on for kind in each.kinds}
+    dialects = tuple(each if each.title in on else switched_off(each, watched) for each in made)
     never = settings.never_copied
     table = Table(dialects, never.labels, never.annotations)
     return table
+
+
+def served(settings: Settings, kinds: Kinds = WELL_KNOWN) -> tuple[Dialect, ...]:
+    """The dialects of the vocabularies that the settings name."""
+    return tuple(each for each in table_of(settings, kinds).dialects if each.title in settings.dialects)
 
 
 def switched_off(dialect: Dialect, watched: Collection[Kind]) -> Dialect:

@@ -12,7 +12,7 @@ from samara.cli.base import Command, config_flag, note, output_flag
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.session import settings_if_any, wait_for
 from samara.settings import Settings
-from samara.vocabularies import table_of
+from samara.vocabularies import served
 
 
 @click.command("crds", cls=Command)
@@ -34,5 +34,4 @@ def command(cluster: Cluster, config: str | None, output: str) -> None:
 
 def definitions(settings: Settings) -> list[str]:
     """The files as they are shipped, comments included."""
-    enabled = [dialect for dialect in table_of(settings).dialects if dialect.title in settings.dialects]
-    return [crds.text(name) for name in crds.needed(kind for dialect in enabled for kind in dialect.kinds)]
+    return [crds.text(name) for name in crds.needed(kind for dialect in served(settings) for kind in dialect.kinds)]

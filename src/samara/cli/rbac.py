@@ -24,7 +24,7 @@ from samara.engine.lease import NAME as LEASE_NAME
 from samara.kube.discovery import guess
 from samara.settings import Settings
 from samara.surroundings import leases_of_originals
-from samara.vocabularies import WELL_KNOWN, kinds_in, table_of
+from samara.vocabularies import WELL_KNOWN, kinds_in, served
 
 GROUP = "rbac.authorization.k8s.io"
 NAME = "samara"
@@ -88,12 +88,12 @@ def cluster_rules(settings: Settings) -> list[Rule]:
     watched = [_rule(kind, WATCH) for kind in (NAMESPACE, QUOTA)] if enabled else []
     events = [_rule(EVENT, ("create", "patch"))] if enabled else []
     made = dict.fromkeys(kind for dialect in enabled for kind in dialect.kinds if kind not in dialect.asking)
-    served = [_rule(kind, ALL) for kind in made if kind not in (NAMESPACE, QUOTA)]
+    written = [_rule(kind, ALL) for kind in made if kind not in (NAMESPACE, QUOTA)]
     asked = [rule for dialect in enabled for rule in _asked(dialect)]
-    return [*watched, *served, *asked, *_originals(settings), *_webhooks(enabled), *events]
+    return [*watched, *written, *asked, *_originals(settings), *_webhooks(enabled), *events]
 
 
-def _webhooks(enabled: list[Dialect]) -> list[Rule]:
+def _webhooks(enabled: tuple[Dialect, ...]) -> list[Rule]:
     """The configurations are the chart's; what is written in them is whom to trust, and in a CRD how to convert."""
     if not any(dialect.admit for dialect in enabled):
         return []
@@ -102,9 +102,8 @@ def _webhooks(enabled: list[Dialect]) -> list[Rule]:
     return [_rule(CONFIGURATION, ("list", "update")), _rule(NAMESPACE, ("get",)), *converted]
 
 
-def _enabled(settings: Settings) -> list[Dialect]:
-    kinds = {name: WELL_KNOWN.get(name) or guess(name) for name in kinds_in(settings)}
-    return [dialect for dialect in table_of(settings, kinds).dialects if dialect.title in settings.dialects]
+def _enabled(settings: Settings) -> tuple[Dialect, ...]:
+    return served(settings, {name: WELL_KNOWN.get(name) or guess(name) for name in kinds_in(settings)})
 
 
 def _asked(dialect: Dialect) -> list[Rule]:

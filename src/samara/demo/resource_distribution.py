@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 
-from samara.demo.steps import Steps
+from samara.demo.steps import PROTECTED, Steps
 
 REGISTRY, PROXY = "company-registry", "proxy-settings"
-PROTECTED = ("kube-system", "kube-public", "kube-node-lease")
 WIDER = '{"spec":{"targets":{"excludedNamespaces":null}}}'
 
 

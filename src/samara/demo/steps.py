@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +18,11 @@ Place = tuple[str, str]
 """Namespace and name of a copy."""
 
 
-class Steps:
+PROTECTED = ("kube-system", "kube-public", "kube-node-lease")
+"""No targets of "every namespace"."""
+
+
+class Steps(ABC):
     """One vocabulary's walk; every step does one thing and shows what the operator made of it."""
 
     vocabulary = ""
@@ -28,13 +33,13 @@ class Steps:
         self._examples = folder(self.vocabulary)
         self._audit = Audit(stage.cluster.audit_log)
 
+    @abstractmethod
     def sources(self) -> None:
         """The first step, and the only one where everything stays up."""
-        raise NotImplementedError
 
+    @abstractmethod
     def all(self) -> None:
         """Every step, in order."""
-        raise NotImplementedError
 
     def _file(self, name: str) -> str:
         path = self._examples / name

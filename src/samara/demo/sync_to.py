@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from samara.demo.steps import Steps
+from samara.demo.steps import PROTECTED, Steps
 
 HOME = "platform"
 BUNDLE, RELAY = "company-ca", "mail-relay"
-PROTECTED = ("kube-system", "kube-public", "kube-node-lease")
 
 
 class SyncTo(Steps):
