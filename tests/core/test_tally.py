@@ -1,8 +1,9 @@
 """What is right, pending and blocked."""
 
+import pytest
 from tests.world import at, secret
 
-from samara.core.model import Key
+from samara.core.model import Key, Ref
 from samara.core.tally import Tally, total
 from samara.core.want import Copy
 from samara.core.write import Blocked, Create, Look, Step
@@ -16,6 +17,11 @@ def counted(*steps: Step) -> Tally:
     for step in steps:
         tally.count(step)
     return tally
+
+
+def shown(tally: Tally) -> dict[str, dict[Ref, str]]:
+    found = tally.by_reason().items()
+    return {reason: {ref: missing.shown(ref) for ref, missing in places.items()} for reason, places in found}
 
 
 def figures(tally: Tally) -> tuple[int, int, int, int]:
@@ -87,7 +93,29 @@ def test_what_is_missing_is_found_by_its_namespace() -> None:
 
 def test_reasons_are_gathered_over_all_namespaces() -> None:
     steps = [Step(ref, Blocked(KEY, ref, "conflict", f"taken in {ref.namespace}")) for ref in (A, B)]
-    assert counted(*steps, Step(C, Look(C))).by_reason() == {"conflict": {A: "taken in a", B: "taken in b"}}
+    assert shown(counted(*steps, Step(C, Look(C)))) == {"conflict": {A: "taken in a", B: "taken in b"}}
+
+
+def test_a_message_that_only_names_its_namespace_is_kept_once_for_all_places() -> None:
+    """A list may name ten thousand namespaces that do not exist."""
+    one, two = at("team-one", "x"), at("team-two", "x")
+    steps = [Step(ref, Blocked(KEY, ref, "no-namespace", f"namespace {ref.namespace} is absent")) for ref in (one, two)]
+    tally = counted(*steps)
+    assert tally.exceptions["team-one"][one] is tally.exceptions["team-two"][two]
+    texts = {one: "namespace team-one is absent", two: "namespace team-two is absent"}
+    assert shown(tally) == {"no-namespace": texts}
+
+
+def test_what_is_pending_is_kept_once_for_all_places() -> None:
+    tally = counted(Step(A, Look(A)), Step(B, Look(B)))
+    assert tally.exceptions["a"][A] is tally.exceptions["b"][B]
+
+
+@pytest.mark.parametrize("message", ["", "a", "namespace a has a banana"])
+def test_a_message_is_shown_as_it_was_given(message: str) -> None:
+    tally = counted(Step(A, None))
+    tally.blocked_now(A, "refused", message)
+    assert shown(tally) == {"refused": {A: message}}
 
 
 def test_namespaces_that_went_leave_the_tally() -> None:

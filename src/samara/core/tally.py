@@ -15,11 +15,32 @@ from samara.core.write import Blocked, Look, Plan, Step, Write
 PENDING: Literal["pending"] = "pending"
 
 
+_HERE = "\0"
+"""Stands in a message for the namespace of its place."""
+
+
 class Missing(NamedTuple):
-    """A wanted place that is not right yet."""
+    """A wanted place that is not right yet. One value serves all places of which the same is to be said."""
 
     reason: Reason | Literal["pending"]
     message: str = ""
+
+    def shown(self, ref: Ref) -> str:
+        """The message for one place."""
+        return self.message.replace(_HERE, ref.namespace)
+
+
+_PENDING = Missing(PENDING)
+
+
+@lru_cache(maxsize=256)
+def _missing(reason: Reason, message: str) -> Missing:
+    return Missing(reason, message)
+
+
+def _missing_at(ref: Ref, reason: Reason, message: str) -> Missing:
+    """A list may name ten thousand namespaces that do not exist: they share what is said of them."""
+    return _missing(reason, message.replace(ref.namespace, _HERE) if ref.namespace else message)
 
 
 @dataclass(slots=True)
@@ -92,9 +113,9 @@ class Tally:
             case None:
                 self.right_now(step.ref)
             case Blocked(reason=reason, message=message):
-                self._note(step.ref, Missing(reason, message))
+                self._note(step.ref, _missing_at(step.ref, reason, message))
             case Look() | _:
-                self._note(step.ref, Missing(PENDING))
+                self._note(step.ref, _PENDING)
 
     def _note(self, ref: Ref, missing: Missing) -> None:
         self.exceptions.setdefault(ref.namespace, {})[ref] = missing
@@ -106,23 +127,23 @@ class Tally:
 
     def blocked_now(self, ref: Ref, reason: Reason, message: str) -> None:
         if ref.namespace in self.names:
-            self._note(ref, Missing(reason, message))
+            self._note(ref, _missing_at(ref, reason, message))
 
     def stays(self, ref: Ref, reason: Reason, message: str) -> None:
         """A copy that should go does not."""
-        self.removals[ref] = Missing(reason, message)
+        self.removals[ref] = _missing_at(ref, reason, message)
 
     def hold(self, refs: Collection[Ref]) -> None:
         """The copies whose removal the brake holds, and no others."""
         left = {ref: each for ref, each in self.removals.items() if each.reason != "held"}
         self.removals = left | dict.fromkeys(refs, Missing("held", "more removals at once than massDelete lets pass"))
 
-    def by_reason(self) -> dict[str, dict[Ref, str]]:
-        """Per reason the places that are blocked for it, each with its message."""
-        found: dict[str, dict[Ref, str]] = {}
+    def by_reason(self) -> dict[str, dict[Ref, Missing]]:
+        """Per reason the places that are blocked for it."""
+        found: dict[str, dict[Ref, Missing]] = {}
         for ref, each in self._all():
             if each.reason != PENDING:
-                found.setdefault(each.reason, {})[ref] = each.message
+                found.setdefault(each.reason, {})[ref] = each
         return found
 
 

@@ -79,8 +79,9 @@ class News:
             told = {fault.reason for fault in faults}  # what is wrong with the source itself explains its places, too
             for reason, found in tally.by_reason().items():
                 if reason in _REASONS and _REASONS[reason] not in told:
-                    message = next(iter(found.values()))
-                    self._teller.note(about, _REASONS[reason], {ref.namespace for ref in found}, message)
+                    first, missing = next(iter(found.items()))
+                    namespaces = {ref.namespace for ref in found}
+                    self._teller.note(about, _REASONS[reason], namespaces, missing.shown(first))
         self._due.clear()
         for key, hold in self._held.items():
             text = f"{hold.count} removals are held by the brake; `samara release {hold.key}` lets them go on"
