@@ -46,7 +46,7 @@ UNREAD: Final = Unread.UNREAD
 """The answer of `View.value` for a path that nobody has read yet."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Trial:
     """A question to the server: what would it make of this object? Asked by a dry run, once per object."""
 

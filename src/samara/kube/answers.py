@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 from collections.abc import Callable, Mapping
+from weakref import WeakKeyDictionary
 
 from samara.core.kinds import row
 from samara.core.model import Content, Kind
-from samara.core.want import UNREAD, Read
+from samara.core.want import UNREAD, Read, Trial
 
 Build = Callable[[Mapping[str, object]], Content]
 """Makes content of fields, as `Codec.content` does."""
 _REMEMBERED = 1000
+_MOST_BYTES = 64 * 2**20
+_DIGEST_SIZE = 16
+Name = str | tuple[Kind, bytes]
+"""What a read is known by: a path by itself, a trial by its kind and a keyed digest of its body."""
 
 
 class Answers:
@@ -18,18 +25,42 @@ class Answers:
 
     def __init__(self, built: Build | None) -> None:
         self._built = built
-        self._values: dict[Read, object] = {}
+        self._key = secrets.token_bytes(32)
+        self._names: WeakKeyDictionary[Trial, Name] = WeakKeyDictionary()
+        """Of trials that somebody holds: ten thousand slices must not digest the same megabyte ten thousand times."""
+        self._values: dict[Name, object] = {}
+        self._bytes = 0
         self._stored: dict[tuple[Kind, Content], set[Content]] = {}
 
+    def _name(self, read: Read) -> Name:
+        if isinstance(read, str):
+            return read
+        name = self._names.get(read)
+        if name is None:
+            digest = hashlib.blake2b(read.body, digest_size=_DIGEST_SIZE, key=self._key).digest()
+            name = self._names[read] = (read.kind, digest)
+        return name
+
     def value(self, read: Read) -> object:
-        return self._values.get(read, UNREAD)
+        name = self._name(read)
+        found = self._values.pop(name, UNREAD)
+        if found is not UNREAD:
+            self._values[name] = found  # the last that goes
+        return found
 
     def keep(self, read: Read, answer: object) -> None:
-        self._values[read] = answer
-        _limit(self._values)
+        """Of a trial only the answer is kept: its body may be a megabyte, and whoever asks has it."""
+        self.forget(read)
+        self._values[self._name(read)] = answer
+        self._bytes += _size(answer)
+        while len(self._values) > 1 and (len(self._values) > _REMEMBERED or self._bytes > _MOST_BYTES):
+            self._drop(next(iter(self._values)))
 
     def forget(self, read: Read) -> None:
-        self._values.pop(read, None)
+        self._drop(self._name(read))
+
+    def _drop(self, name: Name) -> None:
+        self._bytes -= _size(self._values.pop(name, None))
 
     def content(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
         normal = row(kind).normal
@@ -46,7 +77,11 @@ class Answers:
             _limit(self._stored)
 
 
-def _limit(memory: dict[Read, object] | dict[tuple[Kind, Content], set[Content]]) -> None:
+def _limit(memory: dict[tuple[Kind, Content], set[Content]]) -> None:
     """The oldest goes first."""
     while len(memory) > _REMEMBERED:
-        del memory[next(iter(memory))]  # type: ignore[arg-type]
+        del memory[next(iter(memory))]
+
+
+def _size(answer: object) -> int:
+    return sum(len(each.raw or b"") for each in answer.fields) if isinstance(answer, Content) else 0

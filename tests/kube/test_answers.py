@@ -1,0 +1,106 @@
+"""What was learnt besides the objects: known by digests, bounded, and never kept for nothing."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from samara.core.model import Content, Field, Kind
+from samara.core.want import UNREAD, Rejected, Trial
+from samara.kube import answers
+from samara.kube.answers import Answers
+
+QUEUE = Kind("toys.dev", "v1", "Queue", "queues")
+OTHER = Kind("toys.dev", "v1", "Other", "others")
+CANARY = b"canary-7f3a9"
+
+
+def a_trial(body: bytes = b"{}", kind: Kind = QUEUE) -> Trial:
+    return Trial(kind, bytes(bytearray(body)))
+
+
+def a_content(size: int, name: str = "spec") -> Content:
+    return Content((Field(name, f"digest of {size}".encode(), b"x" * size),))
+
+
+def held(of: object) -> bytes:
+    """All bytes that are kept, here and below."""
+    found, waiting, seen = b"", [of], set()
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, bytes):
+            found += each
+        if id(each) not in seen and not isinstance(each, type):
+            seen.add(id(each))
+            waiting += gc.get_referents(each) if not callable(each) else []
+    return found
+
+
+def test_an_answer_is_found_by_an_equal_question() -> None:
+    known = Answers(None)
+    known.keep(a_trial(), Rejected("no"))
+    assert known.value(a_trial()) == Rejected("no")
+    assert known.value(a_trial(kind=OTHER)) is UNREAD
+    assert known.value(a_trial(b"[]")) is UNREAD
+
+
+def test_a_path_is_a_question_too() -> None:
+    known = Answers(None)
+    known.keep("team/db", "secret")
+    assert (known.value("team/db"), known.value("team/other")) == ("secret", UNREAD)
+
+
+def test_the_body_of_a_trial_is_not_kept() -> None:
+    known = Answers(None)
+    known.keep(a_trial(CANARY), Rejected("no"))
+    gc.collect()
+    assert CANARY not in held(known)
+
+
+def test_two_processes_know_one_question_by_different_digests() -> None:
+    """Whoever sees a digest cannot find out what it stands for."""
+    both = [Answers(None), Answers(None)]
+    for known in both:
+        known.keep(a_trial(), Rejected("no"))
+    one, two = (set(known._values) for known in both)
+    assert not one & two
+
+
+def test_what_was_forgotten_is_asked_for_again() -> None:
+    known = Answers(None)
+    known.keep(a_trial(), Rejected("no"))
+    known.forget(a_trial())
+    assert known.value(a_trial()) is UNREAD
+
+
+def test_the_answer_that_was_not_asked_for_longest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "_REMEMBERED", 2)
+    known = Answers(None)
+    for body in (b"1", b"2"):
+        known.keep(a_trial(body), Rejected("no"))
+    known.value(a_trial(b"1"))
+    known.keep(a_trial(b"3"), Rejected("no"))
+    assert [known.value(a_trial(body)) is UNREAD for body in (b"1", b"2", b"3")] == [False, True, False]
+
+
+def test_answers_are_bounded_by_their_size_and_the_newest_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source of a megabyte that changes every minute must not fill the memory with what it was."""
+    monkeypatch.setattr(answers, "_MOST_BYTES", 100)
+    known = Answers(None)
+    for body, size in ((b"1", 60), (b"2", 60), (b"3", 30)):
+        known.keep(a_trial(body), a_content(size))
+    assert [known.value(a_trial(body)) is UNREAD for body in (b"1", b"2", b"3")] == [True, False, False]
+    known.keep(a_trial(b"4"), a_content(500))
+    assert [known.value(a_trial(body)) is UNREAD for body in (b"2", b"3", b"4")] == [True, True, False]
+
+
+def test_an_answer_that_is_given_anew_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "_MOST_BYTES", 100)
+    known = Answers(None)
+    known.keep(a_trial(b"1"), a_content(30))
+    for _ in range(5):
+        known.keep(a_trial(b"2"), a_content(60))
+    known.forget(a_trial(b"2"))
+    known.keep(a_trial(b"3"), a_content(60))
+    assert [known.value(a_trial(body)) is UNREAD for body in (b"1", b"2", b"3")] == [False, True, False]
