@@ -147,13 +147,12 @@ class Operator:
         from samara.admission.parts import Parts
 
         assert self._options.webhook is not None
-        desk = self._desk
+        desk, engine = self._desk, self._engine
         guarding = [dialect for dialect in desk.table.dialects if dialect.admit is not None]
         if not guarding:
             return None
-        parts = Parts(
-            client, desk.codec, desk.cache, desk.table, desk.home, lambda: self._engine.leading, desk.cache.is_settled
-        )
+        leads, listed = (lambda: engine.leading), desk.cache.is_settled
+        parts = Parts(client, desk.codec, desk.cache, desk.table, desk.home, leads, listed, desk.meter)
         shipped = crds.needed(kind for dialect in guarding for kind in dialect.asking)
         return Admission(parts, self._options.webhook, converters=CONVERTERS, crds=shipped)
 

@@ -18,6 +18,7 @@ from tests.admission.parts import (
     CRD_PATH,
     HOOKS,
     SECRET_PATH,
+    THING,
     Running,
     Scene,
     a_conversion,
@@ -37,7 +38,7 @@ from samara.admission.gate import Admission
 from samara.admission.parts import Place
 from samara.admission.register import Registrar
 from samara.core.admit import Request
-from samara.core.model import SECRET
+from samara.core.model import SECRET, Kind
 from samara.core.table import Table
 from samara.core.view import View
 from samara.kube.errors import ConfigError
@@ -68,6 +69,46 @@ def test_what_nobody_has_anything_against_is_allowed() -> None:
     async def deed(scene: Scene) -> None:
         running = await scene.server()
         assert await running.admits(a_review(an_object(word="good"))) == (200, {"uid": "the-uid", "allowed": True})
+
+    on_scene(deed)
+
+
+def test_every_question_is_counted_once_by_kind_and_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "LIMIT", 0.2)
+
+    async def deed(scene: Scene) -> None:
+        running = await scene.server()
+        meter = running.parts.meter
+        await running.admits(a_review(an_object(word="good")))
+        await running.admits(a_review(an_object(word="bad")))
+        await running.admits(a_review(an_object(THING, word="bad"), kind=THING))
+        scene.cluster.broken = hangs
+        await running.admits(a_review(an_object(twin="nowhere")))
+        scene.listed = False
+        await running.admits(a_review(an_object()))
+        assert meter.admissions == {
+            ("v1/Secret", "allowed"): 1,
+            ("v1/Secret", "refused"): 1,
+            ("toys.dev/v1/Thing", "refused"): 1,
+            ("v1/Secret", "failed"): 2,
+        }
+        assert sum(meter.admission_seconds.counts) == 5
+        assert meter.admission_seconds.total > 0.2
+
+    on_scene(deed)
+
+
+def test_no_name_that_a_caller_sends_becomes_a_label() -> None:
+    """The port asks nobody who they are: whoever calls it must not make series."""
+
+    async def deed(scene: Scene) -> None:
+        running = await scene.server()
+        for number in range(3):
+            kind = Kind("made.up", "v1", f"Kind{number}", "kinds")
+            await running.admits(a_review(an_object(kind), kind=kind))
+            await running.asked(ADMIT, b"no review")
+            await running.converts(a_conversion("toys.dev/v2", a_thing()))
+        assert running.parts.meter.admissions == {("other", "allowed"): 3, ("other", "failed"): 3}
 
     on_scene(deed)
 

@@ -21,6 +21,15 @@ def test_each_duration_is_counted_in_the_first_bucket_that_holds_it(seconds: lis
     assert histogram.total == pytest.approx(sum(seconds))
 
 
+def test_admissions_are_counted_by_kind_and_result() -> None:
+    meter = Meter()
+    for result in ("allowed", "allowed", "failed"):
+        meter.admitted("v1/Secret", result, 0.01)
+
+    assert meter.admissions == {("v1/Secret", "allowed"): 2, ("v1/Secret", "failed"): 1}
+    assert sum(meter.admission_seconds.counts) == 3
+
+
 def test_writes_are_counted_by_vocabulary_verb_and_result() -> None:
     meter = Meter()
     for result in ("done", "done", "refused"):

@@ -47,6 +47,8 @@ SPECIFIED = {
     "samara_provider_calls": {"store", "result"},
     "samara_mass_delete_held": set(),
     "samara_loop_stall_seconds": set(),
+    "samara_admission_requests": {"kind", "result"},
+    "samara_admission_seconds": {"le"},
 }
 
 
@@ -268,6 +270,7 @@ def full(stage: Stage) -> None:
     desk.meter.wrote("secret-copy", "create", "done", 0.02)
     desk.meter.plan_seconds.observe(0.002)
     desk.meter.provider_calls["store", "done"] += 1
+    desk.meter.admitted("v1/Secret", "refused", 0.3)
     desk.queue.add(a_key())
     stage.clock.now += 4.0
     desk.holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
@@ -301,6 +304,11 @@ def test_every_figure_is_shown() -> None:
             ("samara_kind_waiting", "v1/Namespace"): 1,
             ("samara_kind_waiting", "v1/Secret"): 0,
             ("samara_provider_calls_total", "done", "store"): 1,
+            ("samara_admission_requests_total", "v1/Secret", "refused"): 1,
+            ("samara_admission_seconds_bucket", "0.25"): 0,
+            ("samara_admission_seconds_bucket", "0.5"): 1,
+            ("samara_admission_seconds_count",): 1,
+            ("samara_admission_seconds_sum",): 0.3,
         }
         assert {place: found.get(place) for place in expected} == expected
 
@@ -328,7 +336,12 @@ def test_names_and_labels_are_those_of_the_specification() -> None:
         labels = {family.name: {name for sample in family.samples for name in sample.labels} for family in families}
         assert labels == SPECIFIED
         counters = {family.name for family in families if family.type == "counter"}
-        assert counters == {"samara_writes", "samara_watch_restarts", "samara_provider_calls"}
+        assert counters == {
+            "samara_writes",
+            "samara_watch_restarts",
+            "samara_provider_calls",
+            "samara_admission_requests",
+        }
         assert {sample.name for family in families if family.type == "counter" for sample in family.samples} == {
             f"{name}_total" for name in counters
         }

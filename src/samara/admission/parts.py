@@ -11,6 +11,7 @@ from samara.admission.configuration import SERVICE
 from samara.core.model import Kind
 from samara.core.table import Table
 from samara.core.view import View
+from samara.engine.meter import Meter
 from samara.kube.client import Client
 from samara.kube.codec import Codec
 
@@ -28,6 +29,7 @@ class Parts:
     is_leading: Callable[[], bool]
     listed: Callable[[Kind], bool]
     """True where a kind has been listed, or never will be."""
+    meter: Meter = field(default_factory=Meter)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,9 @@ import ssl
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from aiohttp import web
@@ -36,6 +38,14 @@ _ENDING = 2.0
 Respond = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
+@dataclass(slots=True)
+class _Tale:
+    """What is counted of one question. Only kinds that we guard have a name: whoever calls could make up others."""
+
+    kind: str = "other"
+    result: str = "failed"
+
+
 class Server:
     """Listens from the first certificate on. A new one serves all handshakes that follow."""
 
@@ -45,6 +55,7 @@ class Server:
         self._guards = guards_of(parts.table)
         self._converters = converters
         self._listed = parts.listed
+        self._meter = parts.meter
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._loaded = asyncio.Event()
         self.waiting: str | None = "not listening yet"
@@ -76,11 +87,22 @@ class Server:
             await runner.cleanup()
 
     async def _admit(self, request: web.Request) -> web.StreamResponse:
+        began, tale = monotonic(), _Tale()
+        try:
+            return await self._answer(request, tale)
+        finally:
+            self._meter.admitted(tale.kind, tale.result, monotonic() - began)
+
+    async def _answer(self, request: web.Request, tale: _Tale) -> web.StreamResponse:
         body = await request.read()
         if len(body) > MOST_REVIEW:
             raise web.HTTPRequestEntityTooLarge(MOST_REVIEW, len(body))
         review = read_review(body, self._guards, self._judge.codec)
-        return _json(answer(review.uid, await self._faults(review)))
+        if review.guard is not None:
+            tale.kind = str(review.guard.kind)
+        faults = await self._faults(review)
+        tale.result = "refused" if faults else "allowed"
+        return _json(answer(review.uid, faults))
 
     async def _faults(self, review: Review) -> tuple[str, ...]:
         if review.guard is None or review.request is None:

@@ -32,8 +32,15 @@ class Meter:
     """By vocabulary, verb and result."""
     write_seconds: Histogram = field(default_factory=Histogram)
     plan_seconds: Histogram = field(default_factory=Histogram)
+    admissions: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By kind and result."""
+    admission_seconds: Histogram = field(default_factory=Histogram)
     provider_calls: defaultdict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
 
     def wrote(self, vocabulary: str, verb: str, result: str, took: float) -> None:
         self.writes[vocabulary, verb, result] += 1
         self.write_seconds.observe(took)
+
+    def admitted(self, kind: str, result: str, took: float) -> None:
+        self.admissions[kind, result] += 1
+        self.admission_seconds.observe(took)

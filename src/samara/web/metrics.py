@@ -50,6 +50,7 @@ class Metrics:
     def collect(self) -> Iterable[Metric]:
         yield from self._copies()
         yield from self._work()
+        yield from self._admission()
         yield from self._watches()
         yield _gauge("samara_leader", "1 where this process leads", float(self._from.leading()))
         yield _gauge(
@@ -96,6 +97,14 @@ class Metrics:
         yield _histogram("samara_plan_seconds", "Duration of planning one key", self._from.meter.plan_seconds)
         yield _gauge("samara_queue_depth", "Keys waiting to be planned", len(self._from.queue))
         yield _gauge("samara_oldest_pending_seconds", "Age of the oldest work that waits", self._from.oldest())
+
+    def _admission(self) -> Iterable[Metric]:
+        meter = self._from.meter
+        asked = CounterMetricFamily("samara_admission_requests", "Questions to admission", labels=["kind", "result"])
+        for labels, number in meter.admissions.items():
+            asked.add_metric(list(labels), number)
+        yield asked
+        yield _histogram("samara_admission_seconds", "Duration of answers of admission", meter.admission_seconds)
 
     def _watches(self) -> Iterable[Metric]:
         quiet = GaugeMetricFamily("samara_watch_last_event_seconds", "Since the server was last heard", labels=["kind"])
