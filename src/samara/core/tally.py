@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from samara.core.allow import Reason
-from samara.core.model import Ref
+from samara.core.model import Object, Ref
 from samara.core.write import Blocked, Look, Plan, Step, Write
 
 PENDING: Literal["pending"] = "pending"
@@ -54,6 +54,9 @@ class Tally:
     removals: dict[Ref, Missing] = field(default_factory=dict)
     """Copies that should go and do not: held by the brake, or refused by the server."""
 
+    counted: tuple[str, int] = ("", 0)
+    """Uid and generation of the source whose every place was counted last."""
+
     @classmethod
     def of(cls, plan: Plan) -> Tally:
         """What a plan comes to when nothing has been written yet."""
@@ -80,6 +83,11 @@ class Tally:
     @property
     def right(self) -> int:
         return self.wanted - self._missing()
+
+    def generation(self, source: Object) -> int:
+        """The generation of a source that the figures are of; 0 where not all of them are known yet."""
+        uid, generation = self.counted
+        return generation if uid == source.uid else 0
 
     def _missing(self) -> int:
         return sum(map(len, self.exceptions.values()))

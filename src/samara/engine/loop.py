@@ -15,12 +15,12 @@ from samara.core.place import Case
 from samara.core.plan import prepare, steps
 from samara.core.tally import Tally
 from samara.core.want import Read, Want
-from samara.core.write import Blocked, Delete, Look, Plan, Release, Removal, Step
+from samara.core.write import Blocked, Delete, Look, Plan, Release, Removal, Step, Write
 from samara.engine.desk import Desk
 from samara.engine.read import Reader
 from samara.engine.removals import Removals, still_due
 from samara.engine.report import Reports
-from samara.engine.route import concerned
+from samara.engine.route import concerned, told_only
 from samara.engine.sender import Sender
 from samara.kube.cache import Change
 
@@ -73,15 +73,21 @@ class Engine:
         if not self.leading:
             return
         for change in changes:
-            echo_of = self.desk.outbox.echo(change.ref)
-            if echo_of is None:
-                self._sender.fights.disturbed(change, self.desk.table.owner, self.desk.cache)
-            if change.ref.kind in (NAMESPACE, QUOTA):
-                self.freed(change.ref.namespace or change.ref.name)
-            for key in concerned(change, self.desk):
-                if echo_of is None or key.whole != echo_of.key:  # the writer itself looks at its answer when it lands
-                    self._add(key)
+            echo_of, told = self.desk.outbox.echo(change.ref), told_only(change, self.desk)
+            if not told:
+                self._changed(change, echo_of)
+            for key in told if echo_of is None else ():
+                self._reports.touched(key)  # somebody else may have written it
         self._wake.set()
+
+    def _changed(self, change: Change, echo_of: Write | None) -> None:
+        if echo_of is None:
+            self._sender.fights.disturbed(change, self.desk.table.owner, self.desk.cache)
+        if change.ref.kind in (NAMESPACE, QUOTA):
+            self.freed(change.ref.namespace or change.ref.name)
+        for key in concerned(change, self.desk):
+            if echo_of is None or key.whole != echo_of.key:  # the writer itself looks at its answer when it lands
+                self._add(key)
 
     def passed(self, ref: Ref) -> None:
         """Takes the sight of an object that is nothing to us, unless it is a quota."""
@@ -116,7 +122,7 @@ class Engine:
 
     def _answered(self, change: Change | None) -> None:
         """Our own write came back: the next hop of a chain starts from it, without waiting for the echo."""
-        if change is not None and change.new is not None:
+        if change is not None and change.new is not None and not told_only(change, self.desk):
             for key in self.desk.table.sources(change.new, self.desk.cache):
                 self._again(key)
 
@@ -177,9 +183,7 @@ class Engine:
         log.info("synced", sources=len(self.tallies))
 
     async def _resync_now_and_then(self) -> None:
-        if not self.desk.resync:
-            return
-        while True:
+        while self.desk.resync:
             await asyncio.sleep(self.desk.resync * random.uniform(0.9, 1.1))  # noqa: S311
             self.resync()
 
@@ -199,8 +203,7 @@ class Engine:
         return True
 
     def _plan(self, key: Key) -> None:
-        desk = self.desk
-        began = desk.clock()
+        desk, began = self.desk, self.desk.clock()
         prepared = prepare(key, desk.cache, desk.table, desk.rules)
         if isinstance(prepared, Plan):
             self._read(prepared.reads, key)
@@ -212,6 +215,8 @@ class Engine:
         if key.slice is None and len(want.copies) > CHUNK:
             self._growing[key] = growth
             return
+        if key.slice is None:
+            self._growing.pop(key, None)
         tally.begin(key.slice)
         for step in growth.steps:
             self._step(growth, tally, step)
@@ -224,8 +229,7 @@ class Engine:
 
     async def drain(self, most: float) -> None:
         """Takes no more work and lets running writes end."""
-        self.leading = False
-        self._stopping = True
+        self.leading, self._stopping = False, True
         end = self.desk.clock() + most
         while self.desk.outbox.flying and self.desk.clock() < end:
             self._wake.clear()
@@ -239,8 +243,7 @@ class Engine:
         if key is None:
             return False
         growth = self._growing.pop(key)  # and back at the end, so that the next one has its turn
-        tally = self.tallies[key]
-        taken = 0
+        tally, taken = self.tallies[key], 0
         for taken, step in enumerate(islice(growth.steps, CHUNK), 1):  # noqa: B007 - it is how many there were
             self._step(growth, tally, step)
         if taken == CHUNK:
@@ -280,6 +283,8 @@ class Engine:
 
     def _finish(self, growth: Growth, tally: Tally) -> None:
         key, case = growth.key, growth.case
+        if key.slice is None and case.source is not None:
+            tally.counted = case.source.uid, case.source.generation
         for removal in self._removals.allowed(key, case.source, growth.removals):
             self._sender.offer(removal, tally, key.slice is not None)
         hold = self.desk.holds.held.get(key.whole)

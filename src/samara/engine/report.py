@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from samara.core.allow import is_paused
@@ -85,6 +86,8 @@ class Reports:
             return
         if key in self._since:
             self._since[key] = self._desk.clock()
-        status = status_due(self._desk.table[key.dialect], source, self._desk.cache, tally, self._now())
+        # The source may be newer than the plan that was counted: what is told is told of the older one.
+        counted = replace(source, generation=tally.generation(source))
+        status = status_due(self._desk.table[key.dialect], counted, self._desk.cache, tally, self._now())
         if status is not None:
             self._offer(Report(key, source.ref, source, status), tally, True)

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 
 from samara.core.allow import is_paused
 from samara.core.model import NAMESPACE, Key
 from samara.engine.desk import Desk
 from samara.kube.cache import Change
+
+_WISH = attrgetter(
+    *("uid", "generation", "content", "labels", "annotations", "finalizers", "owners", "deleting"),
+    *("ours", "applied", "made"),
+)
+"""All of an object that a plan may rest on; not its status."""
+
+
+def told_only(change: Change, desk: Desk) -> list[Key]:
+    """The sources of which a change says no more than what is told of them: our own status write, mostly."""
+    old, new = change.old, change.new
+    if old is None or new is None or new.status is None or _WISH(old) != _WISH(new):
+        return []
+    return [key for key in desk.table.sources(new, desk.cache) if desk.table[key.dialect].report is not None]
 
 
 def concerned(change: Change, desk: Desk) -> Iterator[Key]:
