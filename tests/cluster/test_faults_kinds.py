@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import base64
 import json
-import ssl
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cluster.api import Api, ApiFault
 from tests.cluster.audit import Event
+from tests.cluster.hooks import CANARY, SAYS, Webhook
 from tests.cluster.operators import Operator
 from tests.cluster.oracles import words
 from tests.cluster.stage import SECOND, USER, Stage
 from tests.cluster.waiting import eventually, never
-from tests.kube import pki
 
 from samara import crds
 from samara.devcluster import Devcluster
-from samara.devcluster.wire import free_port
 
 pytestmark = pytest.mark.oracle_off("O4", reason="it knows Secrets only; here each test counts its own writes")
 
@@ -30,7 +26,6 @@ Json = dict[str, Any]
 ASK, LIST, FROM = "openkruise.io/sync-to", "openkruise.io/sync-to-namespaces", "openkruise.io/synced-from"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-HOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 DISTRIBUTION = "resourcedistributions.apps.kruise.io"
 DISTRIBUTIONS = "/apis/apps.kruise.io/v1beta1/resourcedistributions"
 VERBS = ["get", "list", "watch", "create", "update", "patch", "delete"]
@@ -44,6 +39,7 @@ RESOURCES = {
 CONFIG_MAPS, SERVICES, POLICIES = "configmaps", "services", "networkpolicies"
 APIS = {CONFIG_MAPS: "/api/v1", SERVICES: "/api/v1", POLICIES: "/apis/networking.k8s.io/v1"}
 MIB = 2**20
+BLOCKED = 'samara_copies{dialect="sync-to",state="blocked"}'
 HOT = 10
 """More tries than this in a few seconds would be a hot loop."""
 
@@ -268,108 +264,10 @@ def _is_down(service: Json) -> bool:
 # 23
 
 
-class Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, *args: object) -> None:
-        """Whoever does not wait for a slow answer hangs up."""
-
-
-class Webhook:
-    """A mutating webhook on loopback, for ConfigMaps in namespace `a`."""
-
-    def __init__(self, scene: Scene, folder: Path, what: str) -> None:
-        self.scene = scene
-        self.what = what
-        self.calls = 0
-        self.over = threading.Event()
-        authority = pki.authority()
-        serving = pki.server(authority, "127.0.0.1")
-        (folder / "webhook.pem").write_bytes(serving.certificate + serving.key)
-        self._bundle = base64.b64encode(authority.certificate).decode()
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(folder / "webhook.pem")
-        self._server = Server(("127.0.0.1", 0), self._handler())
-        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-        self._port = free_port() if what == "down" else self._server.server_address[1]
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        webhook = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                told = webhook.answer(review["request"])
-                body = json.dumps({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": told})
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body.encode())
-
-            def log_message(self, *args: object) -> None: ...
-
-        return Handler
-
-    def answer(self, request: Json) -> Json:
-        self.calls += 1
-        if self.what == "slow":
-            self.over.wait(30.0)
-        if self.what == "rejects":
-            return {"uid": request["uid"], "allowed": False, "status": {"code": 403, "message": "not on a Sunday"}}
-        if self.what == "slow":
-            return {"uid": request["uid"], "allowed": True}
-        patch = [{"op": "add", "path": "/data/injected", "value": "by admission"}]
-        raw = base64.b64encode(json.dumps(patch).encode()).decode()
-        return {"uid": request["uid"], "allowed": True, "patchType": "JSONPatch", "patch": raw}
-
-    def __enter__(self) -> Webhook:
-        threading.Thread(target=self._server.serve_forever, name="webhook", daemon=True).start()
-        rule = {
-            "apiGroups": [""],
-            "apiVersions": ["v1"],
-            "operations": ["CREATE", "UPDATE"],
-            "resources": ["configmaps"],
-        }
-        hook = {
-            "name": "meddles.faults.example.com",
-            "clientConfig": {"url": f"https://127.0.0.1:{self._port}/", "caBundle": self._bundle},
-            "rules": [rule],
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "a"}},
-            "admissionReviewVersions": ["v1"],
-            "sideEffects": "None",
-            "failurePolicy": "Fail",
-            "timeoutSeconds": 1,
-        }
-        self.scene.stage.also_remove(f"{HOOKS}/meddles")
-        self.scene.api.create(HOOKS, {"metadata": {"name": "meddles"}, "webhooks": [hook]})
-        eventually(self._is_called)
-        return self
-
-    def _is_called(self) -> bool:
-        """The server learns of a configuration a moment after it was made."""
-        probe = {"metadata": {"name": "probe"}, "data": {}}
-        try:
-            made = self.scene.api.create(self.scene.path(CONFIG_MAPS, "a"), probe, dryRun="All")
-        except ApiFault:  # refused, or not answered: it is called
-            return True
-        return "injected" in (made.get("data") or {})
-
-    def remove(self) -> None:
-        self.over.set()
-        self.scene.api.delete(f"{HOOKS}/meddles")
-
-    def __exit__(self, *error: object) -> None:
-        self.over.set()
-        self._server.shutdown()
-        self._server.server_close()
-
-
 def test_fault_23_a_webhook_that_changes_our_copies_is_not_fought_also_not_after_a_restart(
     scene: Scene, tmp_path: Path
 ) -> None:
-    with Webhook(scene, tmp_path, "changes"):
+    with Webhook(scene.stage, tmp_path, "changes"):
         operator = scene.operator(resync="1s")
         scene.make(CONFIG_MAPS, "x", {"data": {"n": "1"}})
         scene.until(CONFIG_MAPS, "x", "data", {"n": "1", "injected": "by admission"}, "a")
@@ -388,24 +286,26 @@ def test_fault_23_a_webhook_that_changes_our_copies_is_not_fought_also_not_after
         scene.until(CONFIG_MAPS, "x", "data", {"n": "2", "injected": "by admission"}, "a")
 
 
-@pytest.mark.parametrize("what", ["down", "slow", "rejects"])
+@pytest.mark.parametrize("what", ["down", "slow", "rejects", "breaks"])
 def test_fault_23_a_webhook_that_is_down_slow_or_refuses_degrades_only_its_own_namespace(
     scene: Scene, tmp_path: Path, what: str
 ) -> None:
-    with Webhook(scene, tmp_path, what) as webhook:
+    with Webhook(scene.stage, tmp_path, what) as webhook:
         operator = scene.operator()
         scene.make(CONFIG_MAPS, "x", {"data": {"n": "1"}})
         scene.until(CONFIG_MAPS, "x", "data", {"n": "1"}, "b")
         eventually(lambda: "a" in scene.wrote())
-        if what == "rejects":
-            told = scene.stage.until_event("Refused", "team", "x")["message"]
-            assert "not on a Sunday" in told
-            eventually(lambda: operator.metrics()['samara_copies{dialect="sync-to",state="blocked"}'] == 1)
+        told = scene.stage.until_event("Refused", "team", "x")["message"]
+        assert SAYS[what] in told
+        assert told.endswith("in 1 namespace: a")
+        eventually(lambda: operator.metrics()[BLOCKED] == 1)
         never(lambda: len(scene.wrote()["a"]) > HOT, 1.5)
         scene.api.patch(scene.path(CONFIG_MAPS, "team", "x"), {"data": {"n": "2"}})
         scene.until(CONFIG_MAPS, "x", "data", {"n": "2"}, "b")
         webhook.remove()
         scene.until(CONFIG_MAPS, "x", "data", {"n": "2"}, "a")
+        eventually(lambda: operator.metrics()[BLOCKED] == 0)
+        assert CANARY not in operator.log
 
 
 # 30

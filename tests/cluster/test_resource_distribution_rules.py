@@ -7,11 +7,13 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cluster.api import Api, ApiFault
 from tests.cluster.audit import Event
+from tests.cluster.hooks import CANARY, Webhook
 from tests.cluster.operators import Operator
 from tests.cluster.oracles import words
 from tests.cluster.stage import SECOND, USER, Stage, encoded
@@ -686,6 +688,32 @@ def test_the_status_is_written_once_per_settled_change(stage: Stage, distributor
     stage.annotate(f"{DISTRIBUTIONS}/db", {"note": "nothing that travels"})
     stage.api.patch(stage.path("a", "db"), {"metadata": {"labels": {"theirs": "1"}}})
     never(lambda: len(distributor.reports(mark)) > 1, SETTLED)
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_namespace_where_the_server_fails_again_and_again_is_told_until_it_succeeds(
+    stage: Stage, distributor: Distributor, tmp_path: Path, there: bool
+) -> None:
+    stage.namespace("a", "b")
+    serve(stage)
+    if there:
+        distributor.create("db", included("a", "b"))
+        distributor.until_counted("db", 2, 2)
+    kind = "UpdateResourceFailed" if there else "CreateResourceFailed"
+    with Webhook(stage, tmp_path, "breaks") as webhook:
+        if there:
+            distributor.change("db", resource=a_secret(stringData={"key": "two"}))
+        else:
+            distributor.create("db", included("a", "b"))
+        distributor.until_condition("db", kind, "Refused", ["a"])
+        distributor.until_counted("db", 2, 1)
+        (event,) = eventually(lambda: stage.events("default", "Refused", "db"))
+        assert "failed calling webhook" in event["message"]
+        assert CANARY not in event["message"]
+        never(lambda: distributor.condition("db", kind)["status"] != "True", 2.0)
+        webhook.remove()
+        distributor.until_counted("db", 2, 2)
+    eventually(lambda: distributor.condition("db", kind)["status"] == "False")
 
 
 # The definition

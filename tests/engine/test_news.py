@@ -161,6 +161,18 @@ def test_each_reason_has_its_name(reason: str, told: str) -> None:
     on_stage(deed)
 
 
+def test_a_removal_that_the_server_refuses_is_told_beside_the_copies_that_it_refuses() -> None:
+    async def deed(stage: Stage) -> None:
+        tally = blocked(["a"], "refused", "a webhook fails")
+        tally.stays(at("b", "db"), "refused", "a webhook fails")
+        tally.hold({at("c", "db")})
+        stage.news.due(a_key(), tally)
+        await stage.tell()
+        assert stage.said() == [("Refused", "a webhook fails in 2 namespaces: a, b", 1)]
+
+    on_stage(deed)
+
+
 def test_a_namespace_that_does_not_exist_yet_is_no_news() -> None:
     async def deed(stage: Stage) -> None:
         stage.news.planned(a_key(), Want(), blocked(["a"], "no-namespace"), None)

@@ -13,6 +13,7 @@ from samara.engine.retry import Waits
 
 REFUSED = Result(Outcome.REFUSED, "quota")
 FAILED = Result(Outcome.FAILED, "500")
+BROKEN = Result(Outcome.FAILED, "a webhook fails", broken=True)
 STALE = Result(Outcome.STALE, "409")
 MOST = 900.0
 
@@ -201,3 +202,42 @@ def test_forgetting_what_does_not_wait_is_no_fault(namespace: str) -> None:
     waits.forget(at(namespace, "unheard-of"))
 
     assert waits.holding(at("a", "db")) is not None
+
+
+# faults of the server
+
+
+def told(*results: Result) -> list[bool]:
+    """After each result: whether people are told that the address is refused."""
+    waits = Waits(MOST, Clock())
+    found = []
+    for each in results:
+        waits.note(create("a"), each)
+        wait = waits.of(at("a", "db"))
+        assert wait is not None
+        found.append(wait.refused)
+    return found
+
+
+def test_from_the_third_fault_in_a_row_on_people_are_told() -> None:
+    assert told(BROKEN, BROKEN, BROKEN, BROKEN) == [False, False, True, True]
+
+
+def test_a_server_that_is_overloaded_or_out_of_reach_has_not_refused_and_has_not_succeeded() -> None:
+    assert told(FAILED, FAILED, FAILED, FAILED) == [False] * 4
+    assert told(BROKEN, BROKEN, FAILED, BROKEN, FAILED) == [False, False, False, True, True]
+
+
+def test_an_answer_that_is_no_fault_begins_the_row_anew() -> None:
+    assert told(BROKEN, BROKEN, STALE, BROKEN, BROKEN, BROKEN) == [False] * 5 + [True]
+
+
+def test_what_is_told_is_known_also_when_its_time_has_come() -> None:
+    clock = Clock()
+    waits = Waits(MOST, clock)
+    waits.note(create("a"), REFUSED)
+    clock.now += MOST
+    wait = waits.of(at("a", "db"))
+    assert waits.holding(at("a", "db")) is None
+    assert wait is not None
+    assert (wait.refused, wait.message) == (True, "quota")

@@ -50,6 +50,8 @@ class Result(NamedTuple):
     overloaded: bool = False
     sure: bool = True
     """False where nobody knows what is at the address now: it must be read before it is planned again."""
+    broken: bool = False
+    """True where the server says that it could not do it: a webhook that fails, mostly."""
     version: int | None = None
     """The version that the write made; None for a delete."""
 
@@ -262,6 +264,6 @@ def judged(fault: SamaraError) -> Result:
         case TooMany(retry_after=wait):
             return Result(Outcome.FAILED, str(fault), wait, overloaded=True)
         case ServerFault(status=status, retry_after=wait):  # a 500 may be one namespace's webhook
-            return Result(Outcome.FAILED, str(fault), wait, overloaded=status in (503, 504), sure=False)
+            return Result(Outcome.FAILED, str(fault), wait, overloaded=status in (503, 504), sure=False, broken=True)
         case _:
             return Result(Outcome.FAILED, str(fault), overloaded=isinstance(fault, Unreachable), sure=False)

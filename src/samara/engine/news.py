@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from samara.core.model import Key, Object, Ref, namespace_ref
-from samara.core.tally import Tally
+from samara.core.tally import Missing, Tally
 from samara.core.want import Fault, Want
 from samara.core.write import Create, Delete, Recreate, Release, Update, Write
 from samara.engine.holds import Hold
@@ -77,7 +77,7 @@ class News:
             for fault in faults:
                 self._teller.note(about, fault.reason, set(), fault.message)
             told = {fault.reason for fault in faults}  # what is wrong with the source itself explains its places, too
-            for reason, found in tally.by_reason().items():
+            for reason, found in _problems(tally).items():
                 if reason in _REASONS and _REASONS[reason] not in told:
                     first, missing = next(iter(found.items()))
                     namespaces = {ref.namespace for ref in found}
@@ -94,3 +94,10 @@ class News:
         if place is not None or not source.namespace:
             return place or source
         return self._cache.get(namespace_ref(source.namespace)) or source
+
+
+def _problems(tally: Tally) -> dict[str, dict[Ref, Missing]]:
+    """What is blocked, and the removals that the server refuses; of those that are held the brake tells."""
+    found = tally.by_reason()
+    stuck = {ref: each for ref, each in tally.removals.items() if each.reason == "refused"}
+    return {**found, "refused": {**found.get("refused", {}), **stuck}} if stuck else found

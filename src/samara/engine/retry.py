@@ -16,6 +16,8 @@ _FAILED_MOST = 30.0
 _FREED_GAP = 1.0
 _REFUSED_GAP = 0.2
 """All retries of refused writes together: five per second."""
+TOLD_FROM = 3
+"""The first faults of the server are its own business; from this one on a person should know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,10 @@ class Wait:
     attempts: int
     until: float
     refused: bool
+    """True where people are told: the server will not have it, or has failed at it again and again."""
     message: str
+    faults: int = 0
+    """How often in a row the server said that it could not."""
 
 
 class Waits:
@@ -43,10 +48,12 @@ class Waits:
 
     def note(self, write: Write, result: Result) -> float:
         """Notes a failure and returns after how long to try again."""
-        before = self._by_namespace.get(write.ref.namespace, {}).get(write.ref)
+        before = self.of(write.ref)
         attempts = before.attempts + 1 if before is not None else 1
         delay = max(self._delay(result.outcome, attempts), result.retry_after or 0.0)
-        wait = Wait(write.key, attempts, self._clock() + delay, result.outcome is Outcome.REFUSED, result.message)
+        faults = _faults(before, result)
+        refused = result.outcome is Outcome.REFUSED or faults >= TOLD_FROM
+        wait = Wait(write.key, attempts, self._clock() + delay, refused, _message(before, result), faults)
         self._by_namespace.setdefault(write.ref.namespace, {})[write.ref] = wait
         return delay
 
@@ -74,9 +81,13 @@ class Waits:
             self._pruned = len(self._slots)
         return slot * _REFUSED_GAP
 
+    def of(self, ref: Ref) -> Wait | None:
+        """What is known of the last tries at an address; nothing once it has succeeded."""
+        return self._by_namespace.get(ref.namespace, {}).get(ref)
+
     def holding(self, ref: Ref) -> Wait | None:
         """The wait that still keeps an address back."""
-        wait = self._by_namespace.get(ref.namespace, {}).get(ref)
+        wait = self.of(ref)
         return wait if wait is not None and wait.until > self._clock() else None
 
     def forget(self, ref: Ref) -> None:
@@ -103,3 +114,15 @@ class Waits:
         for waits in list(self._by_namespace.values()):
             for ref in [ref for ref, wait in waits.items() if wait.key.source == source]:
                 self.forget(ref)
+
+
+def _faults(before: Wait | None, result: Result) -> int:
+    """A server that is overloaded or out of reach says nothing of the write: the row goes on."""
+    row = before.faults if before is not None and result.outcome is Outcome.FAILED else 0
+    return row + result.broken
+
+
+def _message(before: Wait | None, result: Result) -> str:
+    """What people are told stays what the server said of this write."""
+    says_nothing = result.outcome is Outcome.FAILED and not result.broken
+    return before.message if before is not None and before.faults and says_nothing else result.message

@@ -14,6 +14,7 @@ from samara.engine.desk import Desk
 from samara.engine.fights import Fights
 from samara.engine.flaps import Flaps
 from samara.engine.look import Looker
+from samara.engine.retry import TOLD_FROM, Wait
 
 Again = Callable[[Key, float], None]
 
@@ -65,10 +66,10 @@ class Sender:
         """Puts a write into the outbox, unless its address has to wait."""
         if self._observing:
             return
-        wait = self.desk.waits.holding(write.ref)
-        if wait is not None:
-            if wait.refused and not isinstance(write, Removal):
-                tally.blocked_now(write.ref, "refused", wait.message)
+        wait = self.desk.waits.of(write.ref)
+        if wait is not None and wait.refused:
+            _note_refused(write, tally, wait.message)  # until it succeeds, also while it is tried again
+        if wait is not None and wait.until > self.desk.clock():
             self._again(_slice(write), wait.until - self.desk.clock())  # the queue came round for an older wait
             return
         fought = self.fights.judge(write)
@@ -164,24 +165,29 @@ class Sender:
 
     def _not_done(self, write: Write, result: Result) -> None:
         delay = self.desk.waits.note(write, result)
-        if result.outcome is Outcome.REFUSED:
-            self._refused(write, result)
+        wait = self.desk.waits.of(write.ref)
+        if wait is not None and wait.refused:
+            self._refused(write, wait)
         log.debug("write.again", verb=verb(write), to=write.ref, outcome=result.outcome.value, fault=result.message)
         if result.sure:
             self._again(_slice(write), delay)
         else:
             self.look(write.ref, write.key, delay)
 
-    def _refused(self, write: Write, result: Result) -> None:
-        log.warning("write.refused", verb=verb(write), to=write.ref, key=write.key, fault=result.message)
+    def _refused(self, write: Write, wait: Wait) -> None:
+        tell = log.debug if wait.faults > TOLD_FROM else log.warning  # what is tried twice a minute is told of once
+        tell("write.refused", verb=verb(write), to=write.ref, key=write.key, fault=wait.message)
         tally = self._tallies.get(write.key)
-        if tally is None:
-            return
-        if isinstance(write, Removal):
-            tally.stays(write.ref, "refused", result.message)
-            return
-        tally.blocked_now(write.ref, "refused", result.message)
-        self.desk.news.due(write.key, tally)
+        if tally is not None:
+            _note_refused(write, tally, wait.message)
+            self.desk.news.due(write.key, tally)
+
+
+def _note_refused(write: Write, tally: Tally, message: str) -> None:
+    if isinstance(write, Removal):
+        tally.stays(write.ref, "refused", message)
+    else:
+        tally.blocked_now(write.ref, "refused", message)
 
 
 def _slice(write: Write) -> Key:

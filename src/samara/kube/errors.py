@@ -34,8 +34,9 @@ _VALUE = re.compile(
     r'\s*(?:"(?:[^"\\]|\\.)*"(?=: |\]?\Z)|.*)',
     re.DOTALL,
 )
-# Older servers answer undecodable JSON with a stretch of the request body around the fault.
-_BODY = re.compile(r"(error found in #\d+ byte of|bigger context).*", re.DOTALL)
+# Older servers answer undecodable JSON with a stretch of the request body around the fault. What a webhook that fails
+# has said is quoted without an end that can be trusted, and it may have quoted what it was sent.
+_BODY = re.compile(r"(error found in #\d+ byte of|bigger context|an error on the server(?= \()).*", re.DOTALL)
 _JWT = re.compile(r"\beyJ[\w-]+\.[\w-]+(?:\.[\w-]*)?")
 
 

@@ -1,0 +1,96 @@
+"""A write that does not go through: what people are told of it, and for how long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.engine.parts import a_copy, a_key, a_source, delete
+from tests.engine.test_loop import an_engine, sent
+from tests.world import at
+
+from samara.core.tally import Tally
+from samara.core.write import Write
+from samara.engine.apply import Outcome, Result
+from samara.engine.loop import Engine
+
+BROKEN = Result(Outcome.FAILED, "a webhook fails", broken=True)
+REFUSED = Result(Outcome.REFUSED, "exceeded quota")
+HERE = at("a", "db")
+
+
+def tried(engine: Engine, result: Result, times: int = 1) -> Write:
+    """Plans, and sends what was planned; that ends so, so many times."""
+    for _ in range(times):
+        engine.desk.clock.now += 1000.0  # type: ignore[attr-defined]
+        engine._plan(a_key().part("a"))
+        (write,) = sent(engine.desk)
+        engine._sender._judge(write, result, 0.1)
+    return write
+
+
+def told(tally: Tally) -> dict[str, str]:
+    return {reason: found[HERE].shown(HERE) for reason, found in tally.by_reason().items()}
+
+
+def begun() -> tuple[Engine, Tally]:
+    engine = an_engine(a_source(targets="a"), namespaces=["a"])
+    engine._plan(a_key())
+    sent(engine.desk)
+    return engine, engine.tallies[a_key()]
+
+
+def due(engine: Engine) -> bool:
+    return bool(engine.desk.news._due)
+
+
+def test_what_fails_twice_is_pending_and_the_third_time_it_is_refused_in_the_servers_words() -> None:
+    engine, tally = begun()
+    engine.desk.news._due.clear()
+    tried(engine, BROKEN, 2)
+    assert (tally.pending, told(tally)) == (1, {})
+    tried(engine, BROKEN)
+    assert (tally.pending, told(tally)) == (0, {"refused": "a webhook fails"})
+    assert due(engine)
+
+
+@pytest.mark.parametrize(("result", "times"), [(BROKEN, 3), (REFUSED, 1)])
+def test_while_it_is_tried_again_it_is_still_refused(result: Result, times: int) -> None:
+    """Else a condition would change with every try."""
+    engine, tally = begun()
+    tried(engine, result, times)
+    for whole in (a_key(), a_key().part("a")):
+        engine.desk.clock.now += 1000.0  # type: ignore[attr-defined]
+        engine._plan(whole)
+        (write,) = sent(engine.desk)
+        assert told(tally) == {"refused": result.message}
+    engine._sender._judge(write, Result(Outcome.DONE), 0.1)
+    assert (tally.right, told(tally)) == (1, {})
+
+
+def test_a_source_that_changes_is_not_refused_before_it_was_tried() -> None:
+    engine, tally = begun()
+    tried(engine, BROKEN, 3)
+    change = engine.desk.cache.put(a_source(targets="a", version=2, generation=2))
+    assert change is not None
+    engine.changed([change])
+    engine._plan(a_key())
+    assert (tally.pending, told(tally)) == (1, {})
+
+
+def test_a_removal_that_fails_again_and_again_is_told_also_after_a_new_plan() -> None:
+    engine = an_engine(a_source(targets="b"), a_copy("a"), namespaces=["a", "b"])
+    engine._plan(a_key())
+    tally, gone = engine.tallies[a_key()], delete("a")
+    for _ in range(3):
+        engine._sender._judge(gone, BROKEN, 0.1)
+    for _ in range(2):
+        assert {ref.namespace: each.reason for ref, each in tally.removals.items()} == {"a": "refused"}
+        engine._plan(a_key())
+
+
+def test_of_what_lasts_the_log_warns_once(caplog: pytest.LogCaptureFixture) -> None:
+    engine, _ = begun()
+    tried(engine, BROKEN, 6)
+    warned: list[Any] = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert [each.getMessage() for each in warned] == ["write.refused"]
