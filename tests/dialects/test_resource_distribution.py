@@ -22,6 +22,7 @@ from samara.core.want import Rejected, Trial
 from samara.core.write import Create, Delete, Plan, Recreate, Update
 from samara.dialects import resource_distribution, secret_copy, sync_to
 from samara.dialects.resource_distribution import FROM, HASHCODE, NAME, RESOURCE_DISTRIBUTION
+from samara.dialects.resource_distribution import spec as specs
 
 Json = dict[str, Any]
 RULES = Rules(protected=("kube-*",))
@@ -748,3 +749,12 @@ def test_the_same_spec_seen_by_another_digest_is_read_anew() -> None:
     assert spec is not None
     world.store(replace(world.objects[DISTRIBUTION], content=Content((replace(spec, digest=b"other"),))))
     assert planned(world).writes == ()
+
+
+@pytest.mark.parametrize(("levels", "read"), [(100, True), (198, True), (199, False), (900, False), (60_000, False)])
+def test_a_spec_that_is_nested_without_end_is_a_fault_and_no_more(levels: int, read: bool) -> None:
+    """The spec and the resource are two levels more."""
+    nested = b"[" * levels + b"]" * levels
+    raw = b'{"resource":{"apiVersion":"v1","kind":"Secret","metadata":{"name":"db"},"data":%s}}' % nested
+    found = specs.read(raw)
+    assert found.faults == (() if read else ("spec: a mapping, nested at most 200 deep, was expected",))

@@ -367,3 +367,17 @@ def test_a_trial_that_fails_writes_nothing(refusal: Answer) -> None:
     assert told.requests == [DRY]
     assert told.results[0].outcome is not Outcome.DONE
     assert not told.knows(MEDDLED)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"<html>",
+        b"{}",
+        b'{"metadata":{"name":"db","resourceVersion":"5"},"data":' + b"[" * 60_000 + b"]" * 60_000 + b"}",
+    ],
+)
+def test_an_answer_that_cannot_be_read_leaves_it_open_what_is_there(answer: bytes) -> None:
+    result, _, _ = performed(create("a"), says(answer))
+
+    assert (result.outcome, result.sure) == (Outcome.FAILED, False)

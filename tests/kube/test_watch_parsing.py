@@ -563,3 +563,97 @@ def test_an_object_that_is_nested_without_end_does_not_end_the_watch() -> None:
         await stage.requests(3)
 
     watching(deed, streams(b'{"type":"ADDED","object":{"metadata":{"name":"x"},"data":' + deep + b"}}\n"))
+
+
+DEPTHS = [990, 1100, 1600, 9000, 60_000]
+"""Around the limits of the decoders of each interpreter, and beyond all of them."""
+
+
+def deep(about: dict[str, Any], levels: int, where: str = "spec") -> bytes:
+    """An object that is nested so deep."""
+    nested = b'{"a":' * (levels - 1) + b"[7]" + b"}" * (levels - 1)
+    if where == "managedFields":
+        about["metadata"]["managedFields"] = [{"manager": "x", "fieldsV1": "DEEP"}]
+    else:
+        about[where] = "DEEP"
+    return json.dumps(about, separators=(",", ":")).encode().replace(b'"DEEP"', nested)
+
+
+def line(type_: str, about: bytes) -> bytes:
+    return b'{"type":"%s","object":%s}\n' % (type_.encode(), about)
+
+
+@pytest.mark.parametrize("where", ["spec", "managedFields"])
+@pytest.mark.parametrize("levels", DEPTHS)
+def test_an_object_that_is_nested_too_deep_is_passed_by_and_the_watch_goes_on(levels: int, where: str) -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: "+y" in stage.heard.names())
+        assert stage.held() == ["y"]
+        assert stage.cache.taken(at("b", "deep"))
+        assert stage.watch.restarts == {}
+        assert len(stage.script.seen) == 1
+
+    theirs = deep(obj("deep", 11, "b"), levels, where)
+    watching(deed, streams(*listing(), line("ADDED", theirs), added("y", 12)))
+
+
+def test_a_source_that_becomes_too_deep_stays_as_it_was_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: "+y" in stage.heard.names())
+        assert stage.held() == ["x", "y"]
+        assert stage.watch.restarts == {}
+
+    odd = deep(source("x", 11), 60_000)
+    with caplog.at_level(logging.WARNING):
+        watching(deed, streams(*listing(source("x", 5)), line("MODIFIED", odd), added("y", 12)))
+    assert "watch.odd-object" in caplog.text
+
+
+def test_an_object_that_is_nested_too_deep_can_go(caplog: pytest.LogCaptureFixture) -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: "-x" in stage.heard.names())
+        assert not stage.cache.taken(at("b", "theirs"))
+
+    gone = (deep(obj("theirs", 12, "b"), 60_000), deep(source("x", 13), 60_000))
+    first = listing(source("x", 5), obj("theirs", 6, "b"))
+    watching(deed, streams(*first, *(line("DELETED", each) for each in gone)))
+
+
+def test_of_unrelated_objects_that_are_too_deep_the_log_warns_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: "+y" in stage.heard.names())
+
+    many = [line("MODIFIED", deep(obj(f"deep-{number}", 11 + number, "b"), 60_000)) for number in range(3)]
+    with caplog.at_level(logging.WARNING):
+        watching(deed, streams(*listing(), *many, added("y", 15)))
+    assert [each.getMessage() for each in caplog.records].count("watch.deep-object") == 1
+
+
+@pytest.mark.parametrize("levels", DEPTHS)
+def test_a_page_with_an_object_that_is_nested_too_deep_is_read_for_the_others(levels: int) -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: stage.heard.lists == 1)
+        assert stage.held() == ["y"]
+        assert stage.cache.taken(at("b", "deep"))
+        held = stage.cache.get(at("admin", "y"))
+        assert held is not None
+        assert [(each.name, each.raw) for each in held.content.fields] == [
+            ("data", b'{"k": "YQ=="}'),
+            ("type", b'"Opaque"'),
+        ]
+
+    listed = b'{"metadata":{"resourceVersion":"10"},"items":[%s,%s]}' % (
+        deep(obj("deep", 3, "b"), levels),
+        json.dumps(source("y", 4)).encode(),
+    )
+    watching(deed, refuses(400, "BadRequest"), says(listed), STAYS)
+
+
+def test_a_source_in_a_page_that_is_nested_too_deep_is_not_taken_for_what_is_left_of_it() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: stage.heard.lists == 1)
+        assert stage.held() == []
+        assert stage.cache.taken(at("admin", "x"))
+
+    listed = b'{"metadata":{"resourceVersion":"10"},"items":[%s]}' % deep(source("x", 4), 60_000)
+    watching(deed, refuses(400, "BadRequest"), says(listed), STAYS)

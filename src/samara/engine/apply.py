@@ -30,6 +30,7 @@ from samara.kube.errors import (
     TooMany,
     Unreachable,
 )
+from samara.kube.intake import ODD
 from samara.kube.trial import DRY_RUN
 
 
@@ -95,6 +96,8 @@ class Applier:
             version = await self._send(write)
         except SamaraError as fault:
             return judged(fault)
+        except ODD:  # nested deeper than we read, or no object at all: nobody knows what is there now
+            return Result(Outcome.FAILED, "the server's answer to the write cannot be read", sure=False)
         finally:
             self.crash.passed("after-write")
         return Result(Outcome.DONE, version=version)

@@ -13,8 +13,9 @@ from samara.core.model import MANAGER, Kind, Object, Ref
 from samara.core.travel import PAUSED
 from samara.kube.cache import Cache, Change
 from samara.kube.client import Client, collection
-from samara.kube.codec import Codec, slim
+from samara.kube.codec import Codec, RawEvent, raw_event, slim
 from samara.kube.errors import Unreachable
+from samara.kube.shallow import is_cut, shallow
 
 PAGE = 500
 ODD = (msgspec.DecodeError, ValueError, RecursionError)
@@ -48,10 +49,22 @@ class Intake:
         self.kind = kind
         self._cache = cache
         self._codec = codec
+        self._warned = False
         self._pattern = words_pattern(cache.table.words | {PAUSED})  # also on a source that asks no more
 
+    def event(self, line: bytes) -> tuple[RawEvent, Place]:
+        """One event of a watch; of an object that is nested too deep what is left when its depths are cut out."""
+        try:
+            event = raw_event(line)
+        except RecursionError:
+            event = raw_event(self._shallow(line))
+        return event, self.place(event.object)
+
     def place(self, raw: msgspec.Raw) -> Place:
-        meta = slim(raw).metadata
+        try:
+            meta = slim(raw).metadata
+        except RecursionError:
+            meta = slim(self._shallow(bytes(raw))).metadata
         return Place(Ref(self.kind, meta.namespace, meta.name), meta.resourceVersion)
 
     def take(self, raw: msgspec.Raw, place: Place) -> Seen | None:
@@ -61,12 +74,23 @@ class Intake:
             return None
         if self._cache.matters(ref) or self._pattern.search(raw):
             try:
-                obj = self._codec.object(self.kind, raw)
+                obj = self._whole(raw)
                 return Seen(self._cache.put(obj), obj)
             except ODD as fault:  # one odd object must not stop the others
                 log.warning("watch.odd-object", ref=ref, fault=type(fault).__name__)
         self._cache.pass_by(ref)
         return None
+
+    def _shallow(self, raw: bytes) -> bytes:
+        if not self._warned:
+            self._warned = True
+            log.warning("watch.deep-object", kind=self.kind, then="such objects are passed by; this is told once")
+        return shallow(raw)
+
+    def _whole(self, raw: msgspec.Raw) -> Object:
+        if is_cut(raw):
+            raise RecursionError("a part of this object lies too deep to be read")
+        return self._codec.object(self.kind, raw)
 
 
 class _ListMeta(msgspec.Struct):
@@ -88,13 +112,21 @@ class Page(msgspec.Struct):
 _page = msgspec.json.Decoder(Page).decode
 
 
+def _read(raw: bytes, kind: Kind) -> Page:
+    try:
+        return _page(raw)
+    except RecursionError:  # one object that is nested too deep must not hide the others
+        log.warning("list.deep-object", kind=kind, then="such objects are passed by")
+        return _page(shallow(raw))
+
+
 async def pages(client: Client, kind: Kind) -> AsyncIterator[Page]:
     """A consistent list in pages: never `resourceVersion=0`, which may answer from a server that lags behind."""
     token = ""
     while True:
         params = {"limit": str(PAGE), **({"continue": token} if token else {})}
         try:
-            page = _page(await client.get(collection(kind), params))
+            page = _read(await client.get(collection(kind), params), kind)
             int(page.version)
         except ODD:
             raise Unreachable(f"the list of {kind} was answered with something that is no list") from None

@@ -147,8 +147,7 @@ class Watch:
 
     def _event(self, line: bytes) -> Iterable[Change]:
         try:
-            event = raw_event(line)
-            place = self._intake.place(event.object)
+            event, place = self._intake.event(line)
         except ODD:
             raise self._in_stream(line) from None
         if event.type == "ERROR" or not place.version.isdecimal():

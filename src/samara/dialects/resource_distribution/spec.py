@@ -16,6 +16,8 @@ from samara.core.view import View
 
 RESOURCE, TARGETS = "spec.resource", "spec.targets"
 INCLUDED, EXCLUDED, SELECTOR = "includedNamespaces", "excludedNamespaces", "namespaceLabelSelector"
+DEEPEST = 200
+"""Levels of a spec; the decoders of every interpreter go deeper."""
 _OUTSIDE_CONTENT = ("apiVersion", "kind", "metadata", "status")
 _AS_THE_SERVER = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -97,16 +99,29 @@ def read(raw: bytes | None) -> Spec:
 
 def _json(raw: bytes | None) -> object:
     try:
-        return json.loads(raw or b"{}")
-    except ValueError:
-        return "no JSON"
+        found: object = json.loads(raw or b"{}")
+    except (ValueError, RecursionError):
+        return "no JSON, or nested without end"
+    return found if _is_shallow(found) else "nested too deep"
+
+
+def _is_shallow(found: object) -> bool:
+    """True where it can be written again, too, by an encoder that goes down as deep as the interpreter lets it."""
+    level = [found]
+    for _ in range(DEEPEST):
+        below = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
+        level = [each for several in below for each in several]
+        if not level:
+            return True
+    return False
 
 
 def _mapping(found: object, at: str, faults: list[str]) -> Mapping[str, Any]:
     """The mapping itself; nothing counts as an empty one."""
     if isinstance(found, Mapping | None):
         return found or {}
-    faults.append(f"{at}: a mapping was expected")
+    deepest = f", nested at most {DEEPEST} deep," if at == "spec" else ""
+    faults.append(f"{at}: a mapping{deepest} was expected")
     return {}
 
 

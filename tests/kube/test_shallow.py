@@ -1,0 +1,61 @@
+"""JSON that is nested too deep, without its depths."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samara.kube.shallow import MOST, is_cut, shallow
+
+TEXTS = st.text() | st.sampled_from(["[", '{"', '"]', "\\", '\\"{', "}]}"])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXTS,
+    lambda below: st.lists(below, max_size=4) | st.dictionaries(TEXTS, below, max_size=4),
+    max_leaves=30,
+)
+
+
+def nested(levels: int, core: Any = 7, key: str = "a") -> Any:
+    for _ in range(levels):
+        core = {key: core}
+    return core
+
+
+def depth(found: Any) -> int:
+    if isinstance(found, dict | list):
+        return 1 + max(map(depth, found.values() if isinstance(found, dict) else found), default=0)
+    return 0
+
+
+@given(JSON)
+def test_what_is_not_deep_stays_as_it_is(found: Any) -> None:
+    raw = json.dumps(found, ensure_ascii=False).encode()
+    assert shallow(raw) == raw
+    assert not is_cut(shallow(raw))
+
+
+@given(JSON, st.integers(MOST - 1, MOST + 40), JSON)
+def test_what_is_deep_is_cut_and_the_rest_stays(core: Any, levels: int, beside: Any) -> None:
+    made = shallow(json.dumps({"deep": nested(levels, core), "beside": beside}).encode())
+    found = json.loads(made)
+    assert found["beside"] == beside
+    assert depth(found) <= MOST
+    assert is_cut(made) == (1 + levels + depth(core) > MOST)
+
+
+def test_every_deep_part_is_cut() -> None:
+    made = shallow(json.dumps([nested(MOST + 1), 1, nested(MOST + 1), {"x": nested(3)}]).encode())
+    found = json.loads(made)
+    assert (len(found), found[1], found[3]) == (4, 1, {"x": nested(3)})
+    assert depth(found) == MOST
+
+
+@pytest.mark.parametrize("end", [0, 1, 5000, 9999])
+def test_what_does_not_end_cannot_be_read(end: int) -> None:
+    raw = b"[" * 10_000 + b"]" * end
+    with pytest.raises(ValueError, match="Expecting"):
+        json.loads(shallow(raw))
