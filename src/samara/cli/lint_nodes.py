@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import yaml
@@ -46,6 +47,7 @@ class Manifest:
     namespace: str
     type: Word | None
     words: tuple[Word, ...]
+    root: yaml.MappingNode = field(repr=False)
 
     def annotation(self, key: str) -> Word | None:
         return next((word for word in self.words if (word.where, word.key) == ("annotation", key)), None)
@@ -90,7 +92,13 @@ def _manifest(file: str, root: yaml.MappingNode) -> Manifest:
         _scalar(_child(meta, "namespace")),
         types[0] if types else None,
         (*_words("label", _child(meta, "labels")), *_words("annotation", _child(meta, "annotations"))),
+        root,
     )
+
+
+def held_in(manifest: Manifest, root: yaml.MappingNode) -> Manifest:
+    """An object inside of another one."""
+    return _manifest(manifest.file, root)
 
 
 def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
@@ -101,6 +109,44 @@ def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
 
 def _scalar(node: yaml.Node | None) -> str:
     return str(node.value) if isinstance(node, yaml.ScalarNode) else ""
+
+
+class Spot(NamedTuple):
+    """Where a field stands, or where the nearest one above it stands that is there."""
+
+    line: int
+    node: yaml.Node | None
+    """None where the field itself is not there."""
+
+
+_STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
+
+
+def spot(root: yaml.Node, path: str) -> Spot:
+    """Follows a path as `spec.list[0].name`; a key with dots is written in brackets."""
+    node, line = root, root.start_mark.line + 1
+    for inside, plain in _STEP.findall(path):
+        step = _step(node, inside or plain)
+        if step is None:
+            return Spot(line, None)
+        line, node = step[0].start_mark.line + 1, step[1]
+    return Spot(line, node)
+
+
+def _step(node: yaml.Node, name: str) -> tuple[yaml.Node, yaml.Node] | None:
+    """What has the line, and what stands there."""
+    if isinstance(node, yaml.SequenceNode) and name.isdecimal() and int(name) < len(node.value):
+        return node.value[int(name)], node.value[int(name)]
+    if isinstance(node, yaml.MappingNode):
+        return next(((key, value) for key, value in node.value if _scalar(key) == name), None)
+    return None
+
+
+def kind_of(node: yaml.Node | None) -> str:
+    """What stands there, without saying it."""
+    if not isinstance(node, yaml.ScalarNode):
+        return "nothing" if node is None else "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
+    return "a text" if node.tag == _STRING else _NAMES.get(node.tag.rpartition(":")[2], "something else")
 
 
 def _words(where: str, node: yaml.Node | None) -> Iterator[Word]:

@@ -20,6 +20,8 @@ class Part(NamedTuple):
     is_source: Callable[[Manifest], bool]
     """True where the manifest asks for copies, rightly or not: what stays behind is then worth saying."""
     findings: Callable[[Manifest], Iterator[Finding]]
+    embedded: Callable[[Manifest], Manifest | None] = lambda manifest: None
+    """An object inside of the manifest, whose keys must be legal, too."""
 
 
 def wrong_kind(manifest: Manifest, word: Word, expected: str) -> Finding:

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from samara.cli import lint_secret_copy, lint_sync_to
+from samara.cli import lint_resource_distribution, lint_secret_copy, lint_sync_to
 from samara.cli.lint_nodes import Finding, Manifest, Word
 from samara.cli.lint_part import Part
 from samara.core.match import any_glob, is_label_value
 from samara.core.travel import ACCEPT, ADOPTED, IGNORE, NOT_BY_DEFAULT, PAUSED, RELEASED
 from samara.dialects import sync_to
-from samara.settings import SecretCopy, Settings, SyncTo, Vocabulary
+from samara.settings import ResourceDistribution, SecretCopy, Settings, SyncTo, Vocabulary
 from samara.vocabularies import table_of
 
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -35,6 +35,9 @@ def part_of(own: Vocabulary, settings: Settings) -> Part | None:
             return lint_secret_copy.part(home)
         case SyncTo(kinds=kinds):
             return lint_sync_to.part(kinds, settings.protected_namespaces)
+        case ResourceDistribution(kinds=kinds):
+            table = table_of(settings)
+            return lint_resource_distribution.part(kinds, lambda where, words: table.bare(where, words, by_default=()))
         case _:
             return None
 
@@ -59,6 +62,9 @@ class Lint:
             yield from list(_key(manifest, word)) or list(self._word(manifest, word))
         for part in self._parts:
             yield from part.findings(manifest)
+            inner = part.embedded(manifest)
+            for word in inner.words if inner is not None else ():
+                yield from list(_key(manifest, word)) or list(_label_value(manifest, word))
         if any(part.is_source(manifest) for part in self._parts):
             yield from self._stays_behind(manifest)
 
@@ -84,9 +90,8 @@ class Lint:
     def _value(self, manifest: Manifest, word: Word) -> Iterator[Finding]:
         if word.value is None and (word.where == "label" or word.found != "null" or word.key in CONTROLS):
             yield manifest.finding(word.line, word.key, self._unquoted(word), "text in quotes")
-        elif word.where == "label" and word.value and not is_label_value(word.value):
-            expected = "a label value: up to 63 letters, digits, - _ ., no slash"
-            yield manifest.finding(word.line, word.key, "a value that a label cannot have", expected)
+        elif found := list(_label_value(manifest, word)):
+            yield from found
         elif word.key in (IGNORE, PAUSED) and word.value not in ("true", "false", None):
             yield manifest.finding(word.line, word.key, word.found, '"true"; anything else is as if it were absent')
 
@@ -108,6 +113,12 @@ def _prefix(key: str) -> str:
 
 def _a(where: str) -> str:
     return f"{'an' if where[0] == 'a' else 'a'} {where}"
+
+
+def _label_value(manifest: Manifest, word: Word) -> Iterator[Finding]:
+    if word.where == "label" and word.value and not is_label_value(word.value):
+        expected = "a label value: up to 63 letters, digits, - _ ., no slash"
+        yield manifest.finding(word.line, word.key, "a value that a label cannot have", expected)
 
 
 def _key(manifest: Manifest, word: Word) -> Iterator[Finding]:

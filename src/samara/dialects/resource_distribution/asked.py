@@ -93,7 +93,7 @@ class Orders:
         """What the copies hold, in the form in which the server stores it."""
         if not order.reads:
             built = self._normal(spec, order, view)
-            return Rejected(_unfit(order.kind)) if built is None else built
+            return Rejected(unfit(order.kind)) if built is None else built
         found = view.value(order.trial)
         return found if isinstance(found, Content | Rejected) else UNREAD
 
@@ -107,5 +107,6 @@ def _invalid(messages: tuple[str, ...]) -> tuple[Fault, ...]:
     return tuple(Fault("Invalid", message) for message in messages)
 
 
-def _unfit(kind: Kind) -> str:
+def unfit(kind: Kind) -> str:
+    """What a kind of which the server takes no such object would have to hold."""
     return f"the server takes no {kind.name} with such fields: texts in data of a ConfigMap, base64 in data of a Secret"

@@ -162,7 +162,8 @@ def _targets(found: Mapping[str, Any], faults: list[str]) -> Targets:
     if not isinstance(everywhere, bool):
         faults.append(f"{TARGETS}.allNamespaces: true or false was expected")
     selector, wrong = parse_selector(found.get(SELECTOR))
-    faults += [f"{TARGETS}.{SELECTOR}.{each}" for each in wrong]
+    joint = "." if isinstance(found.get(SELECTOR), Mapping) else ": "
+    faults += [f"{TARGETS}.{SELECTOR}{joint}{each}" for each in wrong]
     lists = [_names(found.get(which), f"{TARGETS}.{which}", faults) for which in (INCLUDED, EXCLUDED)]
     return Targets(everywhere is True, lists[0], lists[1], selector)
 

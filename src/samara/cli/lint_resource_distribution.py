@@ -1,0 +1,155 @@
+"""What a ResourceDistribution cannot mean: its spec is read by the vocabulary itself, and each fault gets its line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import yaml
+
+from samara.cli.lint_nodes import Finding, Manifest, held_in, kind_of, spot
+from samara.cli.lint_part import FOR_ALL, Part
+from samara.core.kinds import NEVER_COPIED_TYPES, is_denied, row
+from samara.core.match import shown
+from samara.core.model import ANNOTATIONS, LABELS, Kind
+from samara.core.want import Bare
+from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
+from samara.dialects.resource_distribution.asked import unfit
+from samara.dialects.resource_distribution.convert import LISTED
+from samara.dialects.resource_distribution.spec import EXCLUDED, INCLUDED, RESOURCE, TARGETS, Resource, Targets, read
+from samara.settings import KindName
+from samara.vocabularies import WELL_KNOWN
+
+VERSIONS = tuple(f"{RESOURCE_DISTRIBUTION.group}/{version}" for version in sorted(LISTED, reverse=True))
+SETTING = "no other kind is distributed (setting dialects.resource-distribution.kinds)"
+NOTHING = "allNamespaces: true, names in includedNamespaces, or a namespaceLabelSelector that is not empty"
+A_NAME = "a namespace name: up to 63 lower-case letters, digits and -"
+_EXPECTED = re.compile(r"(.*) (?:was|were) expected(.*?)(?:, found (.*))?", re.DOTALL)
+
+
+def part(kinds: tuple[KindName, ...], bare: Bare) -> Part:
+    """`bare` is what leaves behind the words that never travel, and no others."""
+    served = {(kind.api_version, kind.name): kind for kind in map(_kind, kinds)}
+
+    def findings(manifest: Manifest) -> Iterator[Finding]:
+        if _is_distribution(manifest):
+            yield from _Distribution(manifest, served, bare).findings()
+
+    # What is written on a distribution itself is nowhere expected to travel.
+    return Part(frozenset(), lambda manifest: False, findings, embedded)
+
+
+def embedded(manifest: Manifest) -> Manifest | None:
+    """The object that a distribution holds."""
+    held = spot(manifest.root, RESOURCE).node
+    return held_in(manifest, held) if _is_distribution(manifest) and isinstance(held, yaml.MappingNode) else None
+
+
+def _kind(name: KindName) -> Kind:
+    """Of a kind that only a cluster knows it is enough that it can be written in a distribution."""
+    return WELL_KNOWN.get(name) or Kind(name.group, name.version, name.kind, name.kind.lower())
+
+
+def _is_distribution(manifest: Manifest) -> bool:
+    group = manifest.api_version.rpartition("/")[0]
+    return (group, manifest.kind) == (RESOURCE_DISTRIBUTION.group, RESOURCE_DISTRIBUTION.name)
+
+
+class _Distribution(NamedTuple):
+    """One distribution of a file."""
+
+    manifest: Manifest
+    served: dict[tuple[str, str], Kind]
+    bare: Bare
+
+    def findings(self) -> Iterator[Finding]:
+        if self.manifest.api_version not in VERSIONS:
+            yield self._at("apiVersion", shown(self.manifest.api_version), " or ".join(VERSIONS))
+        raw = _json(spot(self.manifest.root, "spec").node)
+        if raw is None:
+            yield self._at("spec", "a value that JSON does not have", "values that can be written as JSON")
+            return
+        spec = read(raw)
+        for fault in spec.faults:
+            yield self._fault(fault)
+        yield from self._targets(spec.targets, spec.faults)
+        held = embedded(self.manifest)
+        if held is not None:
+            yield from self._resource(held, spec.resource)
+
+    def _at(self, path: str, found: str, expected: str) -> Finding:
+        return self.manifest.finding(spot(self.manifest.root, path).line, path, found, expected)
+
+    def _fault(self, fault: str) -> Finding:
+        """What the vocabulary says itself, taken apart: where, what was expected, what was found."""
+        path, _, told = fault.partition(": ")
+        said = _EXPECTED.fullmatch(told)
+        if said is not None:
+            found = said[3] or kind_of(spot(self.manifest.root, path).node)
+            return self._at(path, "nothing" if found == "none" else found, (said[1] + said[2]).rstrip(","))
+        if told == "expected, and missing":
+            return self._at(path, "nothing", f"the {path.rpartition('.')[2]} of the object that is to be copied")
+        return self._at(path, told, "a part of a selector: matchLabels or matchExpressions")
+
+    def _targets(self, targets: Targets, faults: tuple[str, ...]) -> Iterator[Finding]:
+        for which, listed in ((INCLUDED, targets.included), (EXCLUDED, targets.excluded)):
+            entries = any(fault.startswith(f"{TARGETS}.{which}.list[") for fault in faults)
+            for name in listed.illegal:
+                if not name and entries:
+                    continue  # that the entry is no mapping has been said
+                every = "; for every namespace write allNamespaces: true" if name in FOR_ALL else ""
+                yield self._name(which, name, shown(name), f"{A_NAME}{every}")
+        for name in targets.included.members & targets.excluded.members:
+            found = f"{shown(name)}, which is in {INCLUDED}, too"
+            yield self._name(EXCLUDED, name, found, "the name in one of the lists: what is excluded gets no copy")
+        asked = (targets.everywhere, targets.included.legal, targets.included.illegal, targets.selector.requirements)
+        if not any(asked) and not any(each.startswith(TARGETS) for each in faults):
+            yield self._at(TARGETS, "targets that select nothing", NOTHING)
+
+    def _name(self, which: str, name: str, found: str, expected: str) -> Finding:
+        """A name of a list, on the line of its entry."""
+        path = f"{TARGETS}.{which}"
+        entries = spot(self.manifest.root, f"{path}.list").node
+        many = len(entries.value) if isinstance(entries, yaml.SequenceNode) else 0
+        spots = [spot(self.manifest.root, f"{path}.list[{number}].name") for number in range(many)]
+        lines = [each.line for each in spots if each.node is not None and str(each.node.value or "") == name]
+        return self.manifest.finding(min(lines, default=spot(self.manifest.root, path).line), path, found, expected)
+
+    def _resource(self, held: Manifest, resource: Resource | None) -> Iterator[Finding]:
+        """What can be said of an object that is not complete is said."""
+        kind = self.served.get((held.api_version, held.kind))
+        if held.api_version and held.kind and (kind is None or is_denied(kind)):
+            known = ", ".join(sorted(str(each) for each in self.served.values() if not is_denied(each)))
+            found = shown(f"{held.api_version}/{held.kind}")
+            yield self._at(f"{RESOURCE}.kind", found, f"one of {known}: {SETTING}")
+        elif kind is not None and resource is not None:
+            yield from self._content(resource, kind)
+        if held.namespace:
+            expected = f"no namespace: {TARGETS} says where copies go"
+            yield self._at(f"{RESOURCE}.metadata.namespace", shown(held.namespace), expected)
+        for word in held.words:
+            a, where = ("a label", LABELS) if word.where == "label" else ("an annotation", ANNOTATIONS)
+            if not self.bare(where, {word.key: ""}):
+                expected = "no such key here: copies lack it"
+                yield self.manifest.finding(word.line, word.key, f"{a} that does not travel", expected)
+
+    def _content(self, resource: Resource, kind: Kind) -> Iterator[Finding]:
+        type_ = resource.fields.get("type")
+        if isinstance(type_, str) and f'"{type_}"'.encode() in NEVER_COPIED_TYPES:
+            expected = "another type: Secrets of this type are never copied"
+            yield self._at(f"{RESOURCE}.type", shown(type_), expected)
+        normal = row(kind).normal
+        if normal is not None and normal(resource.fields) is None:
+            yield self._at(RESOURCE, "fields that the server does not take", unfit(kind))
+
+
+def _json(node: yaml.Node | None) -> bytes | None:
+    """A node as the API server would get it; None where it cannot be told."""
+    if node is None:
+        return b"{}"
+    try:
+        return json.dumps(yaml.SafeLoader("").construct_document(node), default=str).encode()
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError):
+        return None

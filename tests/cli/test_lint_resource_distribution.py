@@ -1,0 +1,304 @@
+"""What `samara lint` finds in a ResourceDistribution, on which line, and what it says to write."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.program import samara
+from tests.cli.test_lint import CANARY, found_in
+
+from samara.cli.lint_nodes import Finding
+from samara.settings import KindName, ResourceDistribution, SecretCopy, Settings, parse
+
+SETTINGS = Settings(dialects={"secret-copy": SecretCopy(), "resource-distribution": ResourceDistribution()})
+ALL = "    allNamespaces: true"
+RESOURCE = f"""    apiVersion: v1
+    kind: Secret
+    metadata:
+      name: db
+    stringData:
+      password: {CANARY}"""
+
+
+def a_distribution(targets: str = ALL, resource: str = RESOURCE, version: str = "apps.kruise.io/v1beta1") -> str:
+    head = f"apiVersion: {version}\nkind: ResourceDistribution\nmetadata:\n  name: dist\nspec:\n"
+    return f"{head}  targets:\n{targets}\n  resource:\n{resource}\n"
+
+
+def one(folder: Path, text: str, settings: Settings = SETTINGS) -> tuple[int, str, str, str]:
+    """The only finding, without its file, and the line that it is on."""
+    found = found_in(folder, text, settings)
+    assert len(found) == 1, found
+    assert CANARY not in str(found)
+    return found[0][1:]
+
+
+def line_of(text: str, part: str) -> int:
+    return next(number for number, line in enumerate(text.splitlines(), 1) if part in line)
+
+
+def names(which: str, *entries: str) -> str:
+    lines = "\n".join(f"      - name: {entry}" for entry in entries)
+    return f"    {which}:\n      list:\n{lines}"
+
+
+@pytest.mark.parametrize("version", ["apps.kruise.io/v1beta1", "apps.kruise.io/v1alpha1"])
+@pytest.mark.parametrize(
+    "targets",
+    [
+        ALL,
+        names("includedNamespaces", "a", "b") + "\n" + names("excludedNamespaces", "c"),
+        "    namespaceLabelSelector:\n      matchLabels: {team: red}",
+        "    namespaceLabelSelector:\n      matchExpressions:\n      - {key: team, operator: In, values: [red]}",
+    ],
+)
+def test_a_good_distribution_has_no_findings(version: str, targets: str, tmp_path: Path) -> None:
+    assert found_in(tmp_path, a_distribution(targets, version=version), SETTINGS) == []
+
+
+def test_another_version_is_answered_with_those_that_are_served(tmp_path: Path) -> None:
+    line, key, found, expected = one(tmp_path, a_distribution(version="apps.kruise.io/v1"))
+    assert (line, key, found) == (1, "apiVersion", "'apps.kruise.io/v1'")
+    assert expected == "apps.kruise.io/v1beta1 or apps.kruise.io/v1alpha1"
+
+
+def test_the_same_kind_of_another_group_is_nobodys_business(tmp_path: Path) -> None:
+    assert found_in(tmp_path, a_distribution("    {}", version="example.com/v1"), SETTINGS) == []
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "Secrets"])
+def test_a_kind_that_is_not_served_is_answered_with_those_that_are(kind: str, tmp_path: Path) -> None:
+    text = a_distribution(resource=RESOURCE.replace("kind: Secret", f"kind: {kind}"))
+    line, key, found, expected = one(tmp_path, text)
+    assert (line, key, found) == (line_of(text, f"kind: {kind}"), "spec.resource.kind", f"'v1/{kind}'")
+    assert expected.startswith("one of v1/ConfigMap, v1/Secret")
+    assert "dialects.resource-distribution.kinds" in expected
+
+
+def test_an_api_version_that_the_kind_does_not_have_is_found(tmp_path: Path) -> None:
+    text = a_distribution(resource=RESOURCE.replace("apiVersion: v1", "apiVersion: v2"))
+    assert one(tmp_path, text)[:3] == (line_of(text, "kind: Secret"), "spec.resource.kind", "'v2/Secret'")
+
+
+def test_the_kinds_are_those_of_the_settings(tmp_path: Path) -> None:
+    settings = parse("dialects: {resource-distribution: {kinds: [v1/ConfigMap]}}", "settings")
+    assert one(tmp_path, a_distribution(), settings)[2] == "'v1/Secret'"
+
+
+def test_a_type_that_is_never_copied_is_found(tmp_path: Path) -> None:
+    text = a_distribution(resource=RESOURCE + "\n    type: helm.sh/release.v1")
+    line, key, found, _ = one(tmp_path, text)
+    assert (line, key, found) == (line_of(text, "type:"), "spec.resource.type", "'helm.sh/release.v1'")
+
+
+@pytest.mark.parametrize("missing", ["apiVersion", "kind"])
+def test_a_resource_that_is_not_complete_is_found(missing: str, tmp_path: Path) -> None:
+    resource = "\n".join(each for each in RESOURCE.splitlines() if missing not in each)
+    line, key, found, _ = one(tmp_path, a_distribution(resource=resource))
+    assert (key, found) == (f"spec.resource.{missing}", "nothing")
+    assert line == line_of(a_distribution(resource=resource), "  resource:")
+
+
+def test_no_resource_at_all_is_found(tmp_path: Path) -> None:
+    head = "apiVersion: apps.kruise.io/v1beta1\nkind: ResourceDistribution\nmetadata: {name: d}\n"
+    text = f"{head}spec:\n  targets:\n{ALL}\n"
+    assert one(tmp_path, text)[:3] == (4, "spec.resource", "nothing")
+
+
+def test_no_spec_at_all_is_found(tmp_path: Path) -> None:
+    text = "apiVersion: apps.kruise.io/v1beta1\nkind: ResourceDistribution\nmetadata: {name: d}\n"
+    assert {each.key for each in found_in(tmp_path, text, SETTINGS)} == {"spec.resource", "spec.targets"}
+
+
+def test_an_illegal_name_of_the_resource_is_found(tmp_path: Path) -> None:
+    text = a_distribution(resource=RESOURCE.replace("name: db", "name: Bad_Name"))
+    line, key, found, expected = one(tmp_path, text)
+    assert (line, key, found) == (line_of(text, "Bad_Name"), "spec.resource.metadata.name", "'Bad_Name'")
+    assert expected == "a DNS subdomain"
+
+
+def test_a_namespace_in_the_resource_is_found(tmp_path: Path) -> None:
+    text = a_distribution(resource=RESOURCE.replace("name: db", "name: db\n      namespace: shop"))
+    line, key, found, expected = one(tmp_path, text)
+    assert (line, key, found) == (line_of(text, "shop"), "spec.resource.metadata.namespace", "'shop'")
+    assert "spec.targets" in expected
+
+
+@pytest.mark.parametrize(("where", "a"), [("labels", "a label"), ("annotations", "an annotation")])
+@pytest.mark.parametrize("key", ["kubectl.kubernetes.io/restartedAt", "samara.dev/paused", "secret-copy/namespaces"])
+def test_a_key_that_never_travels_is_found_in_the_resource(where: str, a: str, key: str, tmp_path: Path) -> None:
+    text = a_distribution(resource=RESOURCE.replace("name: db", f'name: db\n      {where}:\n        {key}: "x"'))
+    line, found_key, found, _ = one(tmp_path, text)
+    assert (line, found_key, found) == (line_of(text, key), key, f"{a} that does not travel")
+
+
+@pytest.mark.parametrize("key", ["app.kubernetes.io/managed-by", "argocd.argoproj.io/tracking-id", "helm.sh/chart"])
+def test_what_does_not_travel_by_default_does_from_here(key: str, tmp_path: Path) -> None:
+    """Whoever wrote it into a distribution means it."""
+    text = a_distribution(resource=RESOURCE.replace("name: db", f"name: db\n      labels:\n        {key}: x"))
+    assert found_in(tmp_path, text, SETTINGS) == []
+
+
+def test_keys_of_the_distribution_itself_do_not_matter(tmp_path: Path) -> None:
+    text = a_distribution().replace("  name: dist", "  name: dist\n  labels: {helm.sh/chart: x}")
+    assert found_in(tmp_path, text, SETTINGS) == []
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [
+        (f"bad/key/{'x' * 3}: {CANARY}", "2 slashes in a key"),
+        (f"tier: {CANARY}/y", "a value that a label cannot have"),
+    ],
+)
+def test_an_illegal_label_of_the_resource_is_found_without_its_value(word: str, found: str, tmp_path: Path) -> None:
+    text = a_distribution(resource=RESOURCE.replace("name: db", f"name: db\n      labels:\n        {word}"))
+    assert one(tmp_path, text)[:3] == (line_of(text, word), word.partition(":")[0], found)
+
+
+def test_a_kind_that_is_denied_is_found_whatever_the_settings_say(tmp_path: Path) -> None:
+    kinds = (KindName("rbac.authorization.k8s.io", "v1", "Role"), KindName("", "v1", "Secret"))
+    settings = Settings(dialects={"resource-distribution": ResourceDistribution(kinds=kinds)})
+    role = RESOURCE.replace("apiVersion: v1", "apiVersion: rbac.authorization.k8s.io/v1").replace("Secret", "Role")
+    _, key, found, expected = one(tmp_path, a_distribution(resource=role), settings)
+    assert (key, found) == ("spec.resource.kind", "'rbac.authorization.k8s.io/v1/Role'")
+    assert expected.startswith("one of v1/Secret:")
+
+
+def test_a_label_that_is_no_text_is_found_without_its_value(tmp_path: Path) -> None:
+    text = a_distribution(resource=RESOURCE.replace("name: db", "name: db\n      labels:\n        tier: 4711"))
+    line, key, _, _ = one(tmp_path, text)
+    assert (line, key) == (line_of(text, "labels:"), "spec.resource.metadata.labels")
+    assert "4711" not in str(found_in(tmp_path, text, SETTINGS))
+
+
+def test_data_that_the_server_would_not_take_is_found(tmp_path: Path) -> None:
+    resource = RESOURCE.replace("stringData:", "data:").replace(CANARY, f"'{CANARY}!'")
+    line, key, _, expected = one(tmp_path, a_distribution(resource=resource))
+    assert (line, key) == (line_of(a_distribution(), "  resource:"), "spec.resource")
+    assert "base64" in expected
+
+
+def test_every_illegal_name_in_a_list_is_found_on_its_line(tmp_path: Path) -> None:
+    text = a_distribution(names("includedNamespaces", "a", "Bad_Name", "-x"))
+    found = found_in(tmp_path, text, SETTINGS)
+    key = "spec.targets.includedNamespaces"
+    assert [(each.line, each.key, each.found) for each in found] == [
+        (line_of(text, "Bad_Name"), key, "'Bad_Name'"),
+        (line_of(text, "name: -x"), key, "'-x'"),
+    ]
+
+
+def test_a_star_in_a_list_is_told_how_every_namespace_is_written(tmp_path: Path) -> None:
+    assert "allNamespaces: true" in one(tmp_path, a_distribution(names("includedNamespaces", '"*"')))[3]
+
+
+def test_a_name_in_both_lists_is_found_where_it_counts(tmp_path: Path) -> None:
+    text = a_distribution(names("includedNamespaces", "a", "b") + "\n" + names("excludedNamespaces", "c", "b"))
+    line, key, found, expected = one(tmp_path, text)
+    assert (key, found) == ("spec.targets.excludedNamespaces", "'b', which is in includedNamespaces, too")
+    assert text.splitlines()[line - 1].endswith("name: b")
+    assert line > line_of(text, "excludedNamespaces")
+    assert "one of the lists" in expected
+
+
+@pytest.mark.parametrize(
+    ("selector", "part", "key"),
+    [
+        ("{matchLabels: {team: 7}}", "matchLabels", "matchLabels[team]"),
+        ("{matchLabels: {'bad key': red}}", "matchLabels", "matchLabels[bad key]"),
+        ("{matchExpressions: [{key: team, operator: Near}]}", "matchExpressions", "matchExpressions[0].operator"),
+        ("{matchExpressions: [{key: team, operator: In}]}", "matchExpressions", "matchExpressions[0].values"),
+        ("{matchLabel: {team: red}}", "matchLabel", "matchLabel"),
+    ],
+)
+def test_a_selector_that_does_not_parse_is_found(selector: str, part: str, key: str, tmp_path: Path) -> None:
+    text = a_distribution(f"    namespaceLabelSelector: {selector}")
+    found = [each for each in found_in(tmp_path, text, SETTINGS) if each.key != "spec.targets"]
+    assert [(each.line, each.key) for each in found] == [
+        (line_of(text, part), f"spec.targets.namespaceLabelSelector.{key}")
+    ]
+
+
+def test_a_selector_that_is_no_mapping_is_found(tmp_path: Path) -> None:
+    line, key, found, expected = one(tmp_path, a_distribution("    namespaceLabelSelector: team=red"))
+    assert (line, key) == (7, "spec.targets.namespaceLabelSelector")
+    assert (found, expected) == ("a text", "a mapping")
+
+
+@pytest.mark.parametrize(
+    "targets",
+    ["    {}", "    namespaceLabelSelector: {}", "    includedNamespaces: {list: []}", "    allNamespaces: false"],
+)
+def test_targets_that_select_nothing_are_found(targets: str, tmp_path: Path) -> None:
+    line, key, found, expected = one(tmp_path, a_distribution(targets))
+    assert (line, key, found) == (6, "spec.targets", "targets that select nothing")
+    assert "allNamespaces: true" in expected
+
+
+def test_an_exception_alone_selects_nothing(tmp_path: Path) -> None:
+    assert one(tmp_path, a_distribution(names("excludedNamespaces", "a")))[1] == "spec.targets"
+
+
+@pytest.mark.parametrize(
+    ("targets", "key", "expected"),
+    [
+        ("    allNamespaces: all", "spec.targets.allNamespaces", "true or false"),
+        ("    allNamespaces: true\n    includedNamespaces: [a]", "spec.targets.includedNamespaces", "a mapping"),
+        (
+            "    allNamespaces: true\n    includedNamespaces: {list: [a]}",
+            "spec.targets.includedNamespaces.list[0]",
+            "a mapping",
+        ),
+        (
+            "    allNamespaces: true\n    includedNamespaces: {list: a}",
+            "spec.targets.includedNamespaces.list",
+            "a list",
+        ),
+    ],
+)
+def test_a_value_of_another_type_is_found(targets: str, key: str, expected: str, tmp_path: Path) -> None:
+    found = [each for each in found_in(tmp_path, a_distribution(targets), SETTINGS) if each.key != "spec.targets"]
+    assert [(each.key, each.expected) for each in found] == [(key, expected)]
+
+
+def test_a_resource_that_holds_itself_is_found_and_ends_nothing(tmp_path: Path) -> None:
+    text = a_distribution(resource="    &loop\n    apiVersion: v1\n    kind: Secret\n    again: *loop")
+    assert one(tmp_path, text)[1] == "spec"
+
+
+def test_everything_is_found_at_once(tmp_path: Path) -> None:
+    resource = RESOURCE.replace("name: db", "name: Bad\n      namespace: shop\n      labels: {samara.dev/x: y}")
+    targets = names("includedNamespaces", "a", '"*"') + "\n" + names("excludedNamespaces", "a")
+    text = a_distribution(targets, resource.replace("kind: Secret", "kind: Role"), "apps.kruise.io/v2")
+    assert {each.key for each in found_in(tmp_path, text, SETTINGS)} == {
+        "apiVersion",
+        "spec.resource.kind",
+        "spec.resource.metadata.name",
+        "spec.resource.metadata.namespace",
+        "samara.dev/x",
+        "spec.targets.includedNamespaces",
+        "spec.targets.excludedNamespaces",
+    }
+
+
+def test_a_vocabulary_that_is_switched_off_finds_nothing(tmp_path: Path) -> None:
+    assert found_in(tmp_path, a_distribution("    {}"), Settings(dialects={"secret-copy": SecretCopy()})) == []
+
+
+def test_the_distributions_of_a_list_are_looked_at(tmp_path: Path) -> None:
+    inner = "\n".join(f"  {line}" for line in a_distribution("    {}").splitlines())
+    text = f"apiVersion: v1\nkind: List\nitems:\n- {inner[2:]}\n"
+    assert one(tmp_path, text)[:2] == (9, "spec.targets")
+
+
+def test_the_command_exits_1_and_shows_the_shape_of_every_finding(tmp_path: Path) -> None:
+    file = tmp_path / "d.yaml"
+    file.write_text(a_distribution("    {}"))
+    done = samara("lint", str(file), "-o", "json", "--kubeconfig", str(tmp_path / "none"))
+    assert done.code == 1, done
+    (finding,) = json.loads(done.out)["findings"]
+    assert list(finding) == list(Finding._fields)
+    assert (finding["file"], finding["line"], finding["key"]) == (str(file), 6, "spec.targets")
