@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from samara.core.allow import Reason
 from samara.core.model import Ref
-from samara.core.write import Blocked, Look, Plan, Step, Write
+from samara.core.write import Blocked, Delete, Look, Plan, Step, Write
 
 PENDING: Literal["pending"] = "pending"
 
@@ -93,6 +93,8 @@ class Tally:
                 self.right_now(step.ref)
             case Blocked(reason=reason, message=message):
                 self._note(step.ref, Missing(reason, message))
+            case Delete(late=True, why=why):
+                self._note(step.ref, Missing("conflict", why))
             case Look() | _:
                 self._note(step.ref, Missing(PENDING))
 
