@@ -6,7 +6,7 @@ from tests.world import World
 
 from samara.core.model import ANNOTATIONS, LABELS, MANAGER, Content, Key, Object, Owned, Ref, namespace_ref
 from samara.core.travel import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
-from samara.core.want import KEEP, Adopt, Copy, Reach
+from samara.core.want import Adopt, Copy, Reach
 from samara.core.write import Apply, Create, Delete, Guard, Recreate, Release, Report, Update, Write
 
 GITOPS = (
@@ -81,7 +81,8 @@ def assert_placed(world: World, write: Create | Update | Recreate) -> None:
         assert have is None, "created over something"
         return
     assert have is write.have
-    assert is_ours(world, write.key, have) or may_take(world, copy, have), "somebody else's object"
+    ours = is_ours(world, write.key, have) or (isinstance(write, Recreate) and may_replace(world, write.key, have))
+    assert ours or may_take(world, copy, have), "somebody else's object"
 
 
 def is_ours(world: World, key: Key, have: Object) -> bool:
@@ -93,6 +94,31 @@ def is_ours(world: World, key: Key, have: Object) -> bool:
     owner = world.table.owner(have, world)
     referred = owner is not None and world.table[owner.dialect].by_owner
     return have.made and not referred and RELEASED not in have.annotations
+
+
+def may_replace(world: World, key: Key, have: Object) -> bool:
+    """A copy of our making that holds an owner reference, or must get one, and whose source does not come first."""
+    holder = world.table.owner(have, world)
+    if holder is None or holder == key or ADOPTED in have.annotations or RELEASED in have.annotations:
+        return False
+    mine, theirs = world.table[key.dialect], world.table[holder.dialect]
+    if not (mine.by_owner or theirs.by_owner) or not any(proof(have, mark) for mark in theirs.marks):
+        return False
+    source = world.get(holder.source)
+    if source is None:
+        return mine.rank < theirs.rank
+    earlier = (mine.rank, world.objects[key.source].created) <= (theirs.rank, source.created)
+    return earlier and source.annotations.get(PAUSED) != "true"
+
+
+def is_kept(world: World, key: Key, have: Object) -> bool:
+    """A copy of our making whose source, of no later vocabulary, lets it stay as it is."""
+    holder = world.table.owner(have, world)
+    if holder is None or holder == key or world.get(holder.source) is None:
+        return False
+    theirs = world.table[holder.dialect]
+    stays = not theirs.want(holder.source, world).prune and theirs.rank <= world.table[key.dialect].rank
+    return stays and any(proof(have, mark) for mark in theirs.marks)
 
 
 def names(have: Object, source: Object) -> bool:
@@ -112,29 +138,36 @@ def may_take(world: World, copy: Copy, have: Object) -> bool:
 def assert_unwanted(world: World, write: Delete | Release) -> None:
     have, copy = world.objects[write.ref], wanted(world, write)
     assert have is write.have
-    assert copy is None or not is_welcome(world, write, copy) or gives_way(world, write), "deleted where it is wanted"
+    assert copy is None or not is_welcome(world, write, copy) or is_left_over(world, write), (
+        "deleted where it is wanted"
+    )
     assert world.table[write.key.dialect].origin(have, world) == write.key.source
     assert is_proven(world, write), "the mark is not of our making"
     assert RELEASED not in have.annotations
     assert not have.deleting
+    assert_wished(world, write)
     assert isinstance(write, Release) == (ADOPTED in have.annotations), "what was adopted stays"
     assert_nobody_needs(world, write)
 
 
-def gives_way(world: World, write: Delete | Release) -> bool:
-    """True where another source wants the place, and what is there cannot change hands: an owner reference is one's."""
-    mine = world.table[write.key.dialect].by_owner
-    rivals = [key for key in world.asking() if key != write.key and (mine or world.table[key.dialect].by_owner)]
-    wants = [world.table[key.dialect].want(key.source, world) for key in rivals]
-    return any(copy.ref == write.ref and copy.content is not KEEP for want in wants for copy in want.copies)
+def assert_wished(world: World, write: Delete | Release) -> None:
+    """A source that goes with the definition of its kind is no wish to delete anything."""
+    source = world.get(write.key.source)
+    assert (source is not None and not source.deleting) or write.key.source.kind not in world.withdrawn
+
+
+def is_left_over(world: World, write: Delete | Release) -> bool:
+    """True where an owner reference names another source of this very name: there is a new one."""
+    source = world.get(write.key.source)
+    owned = world.table[write.key.dialect].by_owner
+    return owned and source is not None and not source.deleting and not names(write.have, source)
 
 
 def is_proven(world: World, write: Delete | Release) -> bool:
-    """The record says that we set the mark; an owner reference says it itself, unless its source is just going."""
+    """The record says that we set the mark; where the garbage collector is to take it, its source is not just going."""
     dialect, source = world.table[write.key.dialect], world.get(write.key.source)
-    if dialect.by_owner:
-        return source is None or (not source.deleting and names(write.have, source))
-    return any(proof(write.have, mark) for mark in dialect.marks)
+    going = dialect.by_owner and source is not None and source.deleting
+    return not going and any(proof(write.have, mark) for mark in dialect.marks)
 
 
 def assert_nobody_needs(world: World, write: Delete | Release) -> None:

@@ -93,8 +93,8 @@ FAULTS = (
     Fault(
         "adopts a source of another dialect",
         "place",
-        "if case.table.owner(have, case.view) is None and any(",
-        "if False and any(",
+        "if holder is None and any(case.table.sources(",
+        "if False and any(case.table.sources(",
     ),
     Fault("updates a fixed field", "place", "if not kinds.must_recreate(", "if True or not kinds.must_recreate("),
     Fault("recreates where refused", "place", "if case.rules.recreate:", "if True:"),
@@ -166,30 +166,43 @@ FAULTS = (
     Fault("labels that no server takes", "match", "    if is_label_value(text):\n", "    if True:\n"),
     Fault("a brake with one limit", "brake", "removed > brake.most and", "False and"),
     Fault("a mark makes an owner's object ours", "place", "    if case.dialect.by_owner:\n", "    if False:\n"),
-    Fault(
-        "deletes what an earlier owner made",
-        "place",
-        "if case.dialect.by_owner and case.source is not None and not is_owned(have, case.source):",
-        "if False:",
-    ),
     Fault("takes over what has an owner reference", "place", "not (case.table[owner.dialect].by_owner or", "not ("),
+    Fault("an owner's rival keeps its place", "place", " or _replace(case, copy, have) or ", " or "),
     Fault(
-        "an owner's rival never gives way", "place", "_replaces(case, rival, copy.ref) and is_ours", "False and is_ours"
-    ),
-    Fault(
-        "gives way to an owner that is paused",
+        "replaces what comes first",
         "place",
-        " or source is None or is_paused(source):",
-        " or source is None:",
+        " or _takes_over(case, holder) or not _precedes(case, holder):",
+        " or _takes_over(case, holder):",
+    ),
+    Fault("replaces what was adopted", "place", "if ADOPTED in have.annotations or not _is", "if not _is"),
+    Fault("replaces what a paused source made", "place", " or (source and is_paused(source)):", ":"),
+    Fault(
+        "replaces what somebody forged",
+        "place",
+        "return is_marked_by_us(have, case.table[holder.dialect]) and RELEASED",
+        "return RELEASED",
+    ),
+    Fault("takes what an earlier source keeps", "place", "    if keeper is not None:\n", "    if False:\n"),
+    Fault("a forged mark keeps a place", "place", " or not is_marked_by_us(have, dialect):", ":"),
+    Fault("what an earlier owner made stays", "place", "return _left_over(case, have) or _rep", "return _rep"),
+    Fault("what an earlier owner made goes at once", "place", "why=EARLIER, late=True)", "why=EARLIER)"),
+    Fault("deletes what a later owner made", "place", "have.created > case.source.created:", "False:"),
+    Fault(
+        "an owner may not know, and is content", "place", "and copy.content is KEEP and not is", "and False and not is"
+    ),
+    Fault("a definition takes all with it", "plan", "want if stands else replace(", "want if True else replace("),
+    Fault("nobody asks for the definition", "plan", "    if stands is UNREAD:\n", "    if False:\n"),
+    Fault(
+        "a definition that goes is held", "plan", "overlays=(), prune=False)", "overlays=(), prune=False, guard=None)"
     ),
     Fault(
-        "gives way to an owner that is unsure",
-        "place",
-        "return any(copy.content is not KEEP for copy in _wanted(case, rival, ref))",
-        "return True",
+        "what should go late goes at once",
+        "engine/removals",
+        "return () if self._waits(key, self._left_since) else late",
+        "return late",
     ),
+    Fault("a definition stands for ever", "engine/read", "if isinstance(read, Definition):  #", "if False:  #"),
     Fault("an owner is known by its name", "compare", "owner.uid == source.uid", "owner.name == source.ref.name"),
-    Fault("an owner's copies never go", "compare", "return dialect.by_owner or ", "return "),
     Fault("fights with admission", "compare", " or view.stands_for(copy.ref.kind, copy.content, have.content))", ")"),
     Fault(
         "one unlisted kind stops everybody",

@@ -93,6 +93,7 @@ def worlds(draw: st.DrawFn) -> World:
     for namespace in (HOME, *OTHERS):
         _place(draw, world, at(namespace, NAMES[0], CONFIG_MAP))
     _bystanders(draw, world)
+    world.withdrawn = set(draw(st.sampled_from(((), (), (), (toys.FETCH,), (RESOURCE_DISTRIBUTION,)))))
     return world
 
 
@@ -236,14 +237,11 @@ def marks_of(ref: Ref) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
     return found | {"impossible": ({}, {ORIGIN: f"{HOME}/someone"})}
 
 
-def owner_of(world: World, name: str, by: str, stale: bool) -> tuple[Owner, ...]:
-    """The controller reference to a distribution, by the uid that it has, or by one that it had.
-
-    What others made for a distribution that is gone is the garbage collector's, which these worlds do not have.
-    """
+def owner_of(world: World, name: str, stale: bool) -> tuple[Owner, ...]:
+    """The controller reference to a distribution, by the uid that it has or had: anybody can write it."""
     kind = RESOURCE_DISTRIBUTION
     source = world.objects.get(Ref(kind, "", name))
-    if name not in DISTRIBUTIONS or (source is None and not by):
+    if name not in DISTRIBUTIONS:
         return ()
     uid = "u-old" if stale or source is None else source.uid
     return (Owner(kind.api_version, kind.name, name, uid, controller=True, block_owner_deletion=True),)
@@ -261,7 +259,7 @@ def _occupant(draw: st.DrawFn, world: World, ref: Ref) -> None:
     has = config_map(value, **frozen) if ref.kind == CONFIG_MAP else secret(value, kind, **frozen)
     by = draw(st.sampled_from((MANAGER, MANAGER, "")))
     theirs = {"note": CANARY, **({toys.CHAIN: "yes"} if not by and draw(st.booleans()) else {})}
-    owners = owner_of(world, first, by, stale=bool(draw(rarely())))
+    owners = owner_of(world, first, stale=bool(draw(rarely())))
     world.put(ref, has, by, labels=labels, annotations=annotations | extra, owners=owners)
     world.edit(ref, labels=labels | foreign, annotations=annotations | extra | theirs)
     _mishaps(draw, world, ref)

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests import strategies, toys
 from tests.engine.parts import Clock, a_desk, a_key, a_source, deletes, numbered
-from tests.oracle import assert_lawful, is_ours, is_welcome, may_reach, wanted
+from tests.oracle import assert_lawful, is_kept, is_left_over, is_ours, is_welcome, may_reach, wanted
 from tests.settle import Fate, every_key, follow, is_silent, plan_of, settle, writes_of
 from tests.strategies import CANARY
 from tests.world import World, at, content, secret
 
 import samara.core
-from samara.core.allow import Rules
+from samara.core.allow import Rules, is_paused
 from samara.core.brake import Brake
 from samara.core.model import CONFIG_MAP, NAMESPACE, SECRET, Content, Key, Kind, Object, Ref
 from samara.core.plan import plan, prepare, steps
@@ -150,9 +150,7 @@ def _asked(world: World, besides: Key | None = None) -> set[Ref]:
 
 
 def _is_proven(obj: Object, world: World) -> bool:
-    owner = world.table.owner(obj, world)
-    by_owner = owner is not None and world.table[owner.dialect].by_owner
-    return by_owner or any(owned.key in world.table.words for owned in obj.ours)
+    return any(owned.key in world.table.words for owned in obj.ours)
 
 
 @given(strategies.worlds(), strategies.rules(), strategies.orders())
@@ -249,7 +247,11 @@ def test_a_conflict_has_a_cause_that_can_be_seen(world: World, rules: Rules) -> 
         for ref in [blocked.ref for blocked in planned.blocked if blocked.reason == "conflict"]:
             have = world.objects.get(ref)
             rivals = [other for other in plans if other != key and _stands(plans[other], ref, rules)]
-            assert rivals or (have is not None and (have.deleting or not is_ours(world, key, have)))
+            assert rivals or (have is not None and (have.deleting or _is_anothers(world, key, have)))
+
+
+def _is_anothers(world: World, key: Key, have: Object) -> bool:
+    return not is_ours(world, key, have) or is_kept(world, key, have)
 
 
 def _stands(planned: Plan, ref: Ref, rules: Rules) -> bool:
@@ -282,7 +284,11 @@ def test_protected_namespaces_are_reached_only_where_the_dialect_may(world: Worl
 
 @given(strategies.worlds(), strategies.rules())
 def test_immutable_differences_recreate_only_where_the_settings_allow_it(world: World, rules: Rules) -> None:
-    assert rules.recreate or not any(isinstance(write, Recreate) for write in settle(world, rules))
+    def check(cache: World, write: Write) -> None:
+        taken_over = isinstance(write, Recreate) and cache.table.owner(write.have, cache) != write.key
+        assert rules.recreate or not isinstance(write, Recreate) or taken_over
+
+    settle(world, rules, check=check)
 
 
 @given(strategies.worlds(), strategies.rules())
@@ -319,11 +325,35 @@ def test_what_gives_way_gives_way_to_something(world: World, rules: Rules, spec:
     world.put(Ref(RESOURCE_DISTRIBUTION, "", "late"), spec, annotations={PAUSED: "true"} if paused else {})
 
     def check(cache: World, write: Write) -> None:
-        if isinstance(write, Delete) and (copy := wanted(cache, write)) and is_welcome(cache, write, copy):
+        if isinstance(write, Recreate) and cache.table.owner(write.have, cache) != write.key:
             given_up.add(write.ref)
+        if isinstance(write, Delete) and (copy := wanted(cache, write)) and is_welcome(cache, write, copy):
+            assert is_left_over(cache, write), "who loses a place deletes nothing"
 
     settle(world, rules, check=check)
     assert given_up <= world.objects.keys()
+
+
+@given(strategies.worlds(), strategies.rules(), st.sampled_from((toys.FETCH, RESOURCE_DISTRIBUTION)))
+def test_a_definition_that_goes_takes_nothing_with_it_and_holds_nothing(world: World, rules: Rules, kind: Kind) -> None:
+    """The server deletes all objects of the kind; what holds them lets go, and what they made stays."""
+    settle(world, rules)
+    world.withdrawn, world.values = {kind}, {}
+    going = [obj for obj in world.objects.values() if obj.ref.kind == kind]
+    made = {
+        obj.ref for obj in world.held() for key in (world.table.owner(obj, world),) if key and key.source.kind == kind
+    }
+    for obj in going:
+        if not obj.deleting:
+            world.delete(obj.ref)
+
+    def check(cache: World, write: Write) -> None:
+        assert not isinstance(write, Delete | Release) or write.key.source.kind != kind
+
+    settle(world, rules, check=check)
+    assert made <= world.objects.keys()
+    left = [obj for obj in world.objects.values() if obj.ref.kind == kind and not is_paused(obj)]
+    assert not any(toys.GUARD in obj.finalizers for obj in left)
 
 
 @given(strategies.worlds(), strategies.rules())
@@ -362,6 +392,7 @@ def test_no_copy_stays_where_it_is_not_accepted(world: World, rules: Rules) -> N
 
 @given(strategies.worlds(), strategies.rules())
 def test_what_a_source_that_is_gone_by_an_explicit_act_has_made_goes(world: World, rules: Rules) -> None:
+    world.withdrawn = set()
     settle(world, rules)
     for ref in [ref for ref in world.objects if ref.kind == RESOURCE_DISTRIBUTION]:
         if not world.objects[ref].deleting:

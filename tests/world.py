@@ -26,7 +26,7 @@ from samara.core.model import (
     namespace_ref,
 )
 from samara.core.table import Table
-from samara.core.want import UNREAD, Places, Read, Rejected, Trial
+from samara.core.want import UNREAD, Definition, Places, Read, Rejected, Trial
 
 Words = Mapping[str, str]
 
@@ -60,6 +60,8 @@ class World:
     objects: dict[Ref, Object] = field(default_factory=dict)
     looked: set[Ref] = field(default_factory=set)
     unlisted: set[Kind] = field(default_factory=set)
+    withdrawn: set[Kind] = field(default_factory=set)
+    """The kinds whose definitions are being deleted, or are gone."""
     outside: dict[Read, object] = field(default_factory=dict)
     values: dict[Read, object] = field(default_factory=dict)
     version: int = 0
@@ -127,7 +129,12 @@ class World:
 
     def read(self, reads: Iterable[Read]) -> None:
         """Asks outside the cluster, or asks the server what it would make of something."""
-        self.values.update({each: self.outside[each] if each in self.outside else _answer(each) for each in reads})
+        self.values.update({each: self._answer(each) for each in reads})
+
+    def _answer(self, read: Read) -> object:
+        if isinstance(read, Definition):
+            return read.kind not in self.withdrawn
+        return self.outside[read] if read in self.outside else _answer(read)
 
     def look(self, refs: Iterable[Ref]) -> None:
         self.looked.update(refs)

@@ -11,6 +11,7 @@ import yaml
 from tests.cli.conftest import Shell
 from tests.cluster.operators import FAST
 from tests.cluster.stage import FROM, ORIGIN, Stage
+from tests.cluster.waiting import eventually
 
 from samara.cli.orphans import Orphan
 from samara.cli.orphans import orphans as find_orphans
@@ -58,6 +59,21 @@ def test_a_wanted_copy_is_none(stage: Stage, shell: Shell) -> None:
     stage.until_copied("db", "a")
     assert orphans(shell) == {}
     assert shell("orphans").out == "No orphans.\n"
+
+
+def test_what_a_source_with_an_invalid_value_keeps_is_none(stage: Stage, shell: Shell) -> None:
+    ask, listed = "openkruise.io/sync-to", "openkruise.io/sync-to-namespaces"
+    stage.namespace("team", "a", "b")
+    stage.foreign("team", "db", metadata={"annotations": {ask: "namespaces", listed: "a"}})
+    stage.foreign("b", "db", metadata={"annotations": {"openkruise.io/synced-from": "team/db"}})
+    operator = stage.operator(config={"dialects": {"sync-to": {"kinds": ["v1/Secret"]}}})
+    eventually(lambda: stage.secret("a", "db"))
+    stage.annotate(stage.path("team", "db"), {ask: "everywhere"})
+    operator.stop()
+    assert [place for place, each in orphans(shell).items() if each["ours"]] == []
+    assert list(orphans(shell)) == [("b", "db")]
+    stage.annotate(stage.path("team", "db"), {ask: None})
+    assert orphans(shell)["a", "db"]["ours"] is True
 
 
 def test_a_pasted_copy_is_listed_and_not_ours(stage: Stage, shell: Shell) -> None:

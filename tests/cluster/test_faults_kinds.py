@@ -34,6 +34,7 @@ RESOURCES = {
     "": ["configmaps", "services"],
     "networking.k8s.io": ["networkpolicies"],
     "apps.kruise.io": ["resourcedistributions", "resourcedistributions/status"],
+    "apiextensions.k8s.io": ["customresourcedefinitions"],
     **{group: ["widgets"] for group in (LATE, GONE, UNSERVED, DOWN)},
 }
 CONFIG_MAPS, SERVICES, POLICIES = "configmaps", "services", "networkpolicies"

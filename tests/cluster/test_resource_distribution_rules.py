@@ -478,6 +478,44 @@ def test_of_two_distributions_the_older_has_the_place_until_it_gives_it_up(
     assert operator.running
 
 
+def synced(stage: Stage, name: str = "db") -> Operator:
+    """A source of sync-to in `team`, with its copy in `a`; a distribution comes before it."""
+    stage.namespace("team", "a")
+    words = {"openkruise.io/sync-to": "namespaces", "openkruise.io/sync-to-namespaces": "a"}
+    stage.foreign("team", name, {"key": "synced"}, metadata={"annotations": words})
+    operator = stage.operator(config={"dialects": {"resource-distribution": {}, "sync-to": {}}})
+    eventually(lambda: stage.data("a", name) == {"key": "synced"})
+    return operator
+
+
+def test_a_distribution_takes_the_place_of_a_lower_source_which_is_told_and_deletes_nothing(
+    stage: Stage, distributor: Distributor
+) -> None:
+    synced(stage)
+    mark = stage.audit.mark()
+    distributor.create("db", included("a"))
+    distributor.until("db", "a")
+    distributor.until_counted("db", 1, 1)
+    assert [each.verb for each in stage.audit.writes(mark)] == ["delete", "create"]
+    assert set(stage.audit.writes(mark)[0].request["preconditions"]) == {"uid", "resourceVersion"}
+    assert "resource-distribution/ResourceDistribution/-/db" in stage.until_event("Conflict", "team", "db")["message"]
+    distributor.change("db", {})
+    eventually(lambda: stage.data("a", "db") == {"key": "synced"})
+
+
+def test_a_distribution_that_the_server_refuses_takes_nothing_from_a_lower_source(
+    stage: Stage, distributor: Distributor
+) -> None:
+    synced(stage)
+    have, mark = distributor.copy("a", "db") or {}, stage.audit.mark()
+    distributor.create("db", included("a"), a_secret(type="kubernetes.io/tls"))
+    distributor.until_condition("db", "UpdateResourceFailed", "Refused", ["a"])
+    assert stage.audit.writes(mark) == []
+    assert distributor.copy("a", "db") == have
+    distributor.change("db", resource=a_secret())
+    distributor.until("db", "a")
+
+
 def test_taking_over_from_the_original_writes_nothing_but_the_status(stage: Stage, distributor: Distributor) -> None:
     stage.namespace("a")
     made = distributor.create("db", included("a"))

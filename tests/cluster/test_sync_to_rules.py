@@ -378,6 +378,21 @@ def test_rule_4_an_invalid_value_is_an_event_and_no_change_to_existing_copies(
     never(lambda: scene.writes(mark), SETTLED)
 
 
+def test_rule_4_what_a_source_with_an_invalid_value_has_is_not_taken_by_a_younger_one(scene: Scene) -> None:
+    scene.stage.namespace("a", "younger")
+    scene.make(asked=to("a"))
+    scene.operator()
+    scene.until_copied("a")
+    scene.ask({ASK: "everywhere"})
+    scene.until_told("Invalid")
+    mark = scene.stage.audit.mark()
+    scene.make("younger", asked=to("a"), **scene.data(value="2"))  # of one second, the first by name comes first
+    assert "sync-to/" in scene.until_told("Conflict", "younger")
+    assert scene.writes(mark) == []
+    scene.ask({})
+    scene.until_copied("a", source="younger")
+
+
 def test_rule_4_ten_good_names_and_a_bad_one_serve_the_ten_and_report_the_one(scene: Scene) -> None:
     good = [f"good-{number}" for number in range(10)]
     scene.stage.namespace(*good)

@@ -9,6 +9,7 @@ from math import inf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests import toys
 from tests.engine.parts import (
     Clock,
     a_copy,
@@ -16,15 +17,18 @@ from tests.engine.parts import (
     a_key,
     a_namespace,
     a_source,
+    an_object,
     delete,
     deletes,
     numbered,
     release,
 )
+from tests.world import at
 
 from samara.core.brake import Brake
-from samara.core.model import Key
+from samara.core.model import MANAGER, Key, Owned, Owner, Ref
 from samara.core.write import Delete, Spare
+from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
 from samara.engine.flaps import Flaps
 from samara.engine.holds import Holds, digest_of
 from samara.engine.removals import Removals
@@ -335,6 +339,21 @@ def test_forged_marks_do_not_weaken_the_brake() -> None:
     assert gate.allowed(a_key(), None, deletes(numbered(0, 6))) == []
 
 
+def test_forged_owner_references_do_not_weaken_the_brake() -> None:
+    """Anybody can write one: what the record does not attribute to us is not counted."""
+    table = toys.whole_table()
+    desk = a_desk(Clock(), table=table)
+    source = Ref(RESOURCE_DISTRIBUTION, "", "d")
+    owner = Owner(source.kind.api_version, source.kind.name, "d", "u", controller=True)
+    ours = frozenset({Owned(MANAGER, "annotations", mark) for mark in table["resource-distribution"].marks})
+    for name in numbered(0, 10):
+        desk.cache.put(an_object(at(name, "db"), owners=(owner,), ours=ours, made=True))
+    for name in numbered(10, 1000):
+        desk.cache.put(an_object(at(name, "db"), owners=(owner,)))
+
+    assert desk.cache.count(Key("resource-distribution", source)) == 10
+
+
 def test_a_source_that_is_being_deleted_has_vanished() -> None:
     gate, asked = removals(Clock())
 
@@ -393,3 +412,57 @@ def test_a_source_that_is_there_and_asks_for_nothing_any_more_is_obeyed_at_once(
     assert removals.allowed(a_key(), None, deletes(["a"])) == []
     desk.cache.pass_by(a_key().source)
     assert len(removals.allowed(a_key(), None, deletes(["a"]))) == 1
+
+
+# what an earlier source of the same name has left
+
+
+def late(names: list[str], key: Key) -> list[Delete]:
+    return [replace(each, late=True) for each in deletes(names, key)]
+
+
+def patient(clock: Clock, most: int = 5) -> tuple[Removals, Asked, Key]:
+    """The gate of a dialect that leaves the garbage collector half a minute."""
+    table, asked = toys.whole_table(), Asked()
+    desk = a_desk(clock, Holds(Brake(most), 600.0, clock), table=table)
+    gate = Removals(desk, lambda key, delay: asked.append((key, delay)), Flaps(clock))
+    return gate, asked, a_key(dialect="resource-distribution")
+
+
+def test_what_an_earlier_source_of_the_name_left_goes_after_its_time_and_unbraked() -> None:
+    gate, asked, key = patient(clock := Clock())
+    left = late(numbered(0, 10), key)
+
+    assert gate.allowed(key, a_source(), left) == []
+    assert asked == [(key, 30.0)]
+    clock.now += 29.0
+    assert gate.allowed(key.part("ns-00000"), a_source(), left[:1]) == []
+    clock.now += 1.0
+    assert gate.allowed(key, a_source(), left) == left
+
+
+def test_meanwhile_the_other_removals_of_the_new_source_go() -> None:
+    gate, _, key = patient(Clock())
+    now = deletes(["other"], key)
+
+    assert gate.allowed(key, a_source(), [*late(["left"], key), *now]) == now
+
+
+def test_when_the_garbage_collector_has_taken_all_the_time_is_forgotten() -> None:
+    gate, _, key = patient(clock := Clock())
+    gate.allowed(key, a_source(), late(["left"], key))
+    gate.allowed(key.part("b"), a_source(), [])
+    assert key in gate._left_since
+    gate.allowed(key, a_source(), [])
+    clock.now += 60.0
+
+    assert gate.allowed(key, a_source(), late(["left"], key)) == []
+
+
+def test_a_kind_that_was_listed_anew_begins_the_time_anew() -> None:
+    gate, _, key = patient(clock := Clock())
+    gate.allowed(key, a_source(), late(["left"], key))
+    gate.doubt(key.source.kind)
+    clock.now += 60.0
+
+    assert gate.allowed(key, a_source(), late(["left"], key)) == []

@@ -10,7 +10,7 @@ from tests.engine.parts import Clock, a_desk, a_key
 from tests.kube.scripted import Answer, Seen, access, cuts, refuses, says, serving
 
 from samara.core.model import Content, Key, Kind
-from samara.core.want import UNREAD, Read, Rejected, Trial
+from samara.core.want import UNREAD, Definition, Read, Rejected, Trial
 from samara.engine.read import Reader
 from samara.kube.client import AS_US, Client
 from samara.kube.codec import encode
@@ -37,7 +37,7 @@ class Told:
     stored: Content = field(default_factory=Content)
 
 
-def asked(*answers: Answer, by: tuple[tuple[Key, Trial], ...] = ((a_key(), TRIAL),), times: int = 1) -> Told:
+def asked(*answers: Answer, by: tuple[tuple[Key, Read], ...] = ((a_key(), TRIAL),), times: int = 1) -> Told:
     """Starts all reads at once, so many times one after the other."""
 
     async def run() -> Told:
@@ -138,3 +138,57 @@ def test_what_is_tried_is_in_no_log(capsys: pytest.CaptureFixture[str]) -> None:
     captured = capsys.readouterr()
     assert "canary-7f3a9" not in captured.out + captured.err
     assert "canary-7f3a9" not in repr(Trial(QUEUE, b"canary-7f3a9"))
+
+
+# Does a definition stand?
+
+
+STANDS = Definition(QUEUE)
+ABOUT = ((a_key(), STANDS),)
+
+
+def definition(**meta: str) -> Answer:
+    return says({"kind": "CustomResourceDefinition", "metadata": {"name": "queues.toys.dev", "uid": "u", **meta}})
+
+
+def test_a_definition_is_read_from_the_server_by_its_name() -> None:
+    told = asked(definition(), by=ABOUT)
+
+    (seen,) = told.seen
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/queues.toys.dev"
+    assert (seen.method, seen.path, seen.query) == ("GET", path, {})
+    assert told.values == {STANDS: True}
+    assert told.again == [(a_key(), 0.0)]
+
+
+@pytest.mark.parametrize("answer", [definition(deletionTimestamp="2026-11-15T00:00:00Z"), refuses(404, "NotFound")])
+def test_one_that_is_being_deleted_or_gone_does_not_stand(answer: Answer) -> None:
+    told = asked(answer, by=ABOUT)
+
+    assert told.values == {STANDS: False}
+    assert told.again == [(a_key(), 0.0)]
+
+
+@pytest.mark.parametrize(
+    "failure", [refuses(500, "InternalError"), refuses(403, "Forbidden"), cuts, says(b"no JSON"), says({"odd": 1})]
+)
+def test_a_definition_that_could_not_be_read_is_asked_for_again_later(failure: Answer) -> None:
+    told = asked(failure, by=ABOUT)
+
+    assert told.values == {STANDS: UNREAD}
+    assert told.again == [(a_key(), 5.0)]
+
+
+def test_the_answer_counts_for_a_moment_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("samara.engine.read._STANDS_FOR", 0.0)
+
+    async def run() -> object:
+        async with serving(definition()) as script, Client(access(script)) as client:
+            desk = a_desk(Clock(), client=client)
+            async with asyncio.TaskGroup() as group:
+                Reader(desk, lambda key, delay: None).start(group, (STANDS,), a_key())
+            for _ in range(3):
+                await asyncio.sleep(0)  # the loop goes round
+            return desk.cache.value(STANDS)
+
+    assert asyncio.run(run()) is UNREAD

@@ -6,13 +6,18 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
 from aiohttp import web
+from tests.kube.scripted import Answer, access, refuses, says, serving
 
-from samara.core.model import NAMESPACE, SECRET, Ref
+from samara.core.model import NAMESPACE, SECRET, Kind, Ref
 from samara.core.table import Table
+from samara.core.want import Definition
 from samara.dialects import secret_copy
 from samara.kube.auth import Access
+from samara.kube.cache import Cache
 from samara.kube.client import Client
+from samara.kube.codec import Codec
 from samara.kube.credentials import Fixed
 from samara.kube.snapshot import Snapshot, take
 
@@ -94,3 +99,26 @@ def test_a_kind_that_the_server_does_not_know_is_noted_and_not_taken_for_empty()
     shot = asyncio.run(seen(Server(expiries=0, unknown="secrets")))
     assert list(shot.unknown) == [SECRET]
     assert not shot.cache.known(SECRET)
+
+
+DEFINED = Definition(Kind("toys.dev", "v1", "Queue", "queues"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "stands"),
+    [
+        (says({"metadata": {"name": "queues.toys.dev"}}), True),
+        (says({"metadata": {"name": "queues.toys.dev", "deletionTimestamp": "2026-11-15T00:00:00Z"}}), False),
+        (refuses(404, "NotFound"), False),
+        (refuses(403, "Forbidden"), True),
+    ],
+    ids=["stands", "goes", "gone", "who may not know plans as if it stood"],
+)
+def test_what_a_definition_does_is_asked_as_the_operator_asks(answer: Answer, stands: bool) -> None:
+    async def told() -> object:
+        async with serving(answer) as script, Client(access(script)) as client:
+            shot = Snapshot(client, Codec(TABLE.managers), Cache(TABLE), "operator")
+            await shot._try((DEFINED,))
+            return shot.cache.value(DEFINED)
+
+    assert asyncio.run(told()) is stands

@@ -25,13 +25,13 @@ from samara.admission.configuration import (
     conversion,
 )
 from samara.admission.parts import Parts, Times
-from samara.core.model import Kind, Ref
+from samara.core.model import Ref
 from samara.kube.client import AS_US, address, collection
 from samara.kube.codec import decode, encode
+from samara.kube.definition import CRD
 from samara.kube.errors import AlreadyExists, ConfigError, Conflict, NotFound, SamaraError, Unreachable
 from samara.kube.intake import ODD
 
-CRD = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 NONE = {"strategy": "None"}
 _UNDOING = 3.0
 """Seconds that the undoing at the end may take."""

@@ -17,7 +17,7 @@ from samara.cli.session import Picture, Session, picture, session, snapshot, wai
 from samara.cli.why_local import marked_origin
 from samara.core.allow import is_paused
 from samara.core.brake import must_hold
-from samara.core.compare import is_recorded
+from samara.core.compare import is_marked_by_us
 from samara.core.model import Key, Object, Ref, namespace_ref
 from samara.core.travel import ADOPTED
 from samara.core.want import Dialect
@@ -78,9 +78,20 @@ def orphans(seen: Picture) -> Iterator[Orphan]:
     for ref, have in sorted(seen.shot.marked.items()):
         namespace = cache.get(namespace_ref(ref.namespace))
         goes = have.deleting or namespace is None or namespace.deleting
-        if goes or ref in wanted or any(True for _ in seen.table.sources(have, cache)):
+        if goes or ref in wanted or any(True for _ in seen.table.sources(have, cache)) or _is_kept(seen, have):
             continue
         yield from _of_dialects(seen, have)
+
+
+def _is_kept(seen: Picture, have: Object) -> bool:
+    """True for a copy whose source is there and lets it stay: what it asks for cannot be read at the moment."""
+    cache = seen.shot.cache
+    owner = seen.table.owner(have, cache)
+    source = cache.get(owner.source) if owner is not None else None
+    if owner is None or source is None or owner not in seen.table.sources(source, cache):
+        return False
+    dialect = seen.table[owner.dialect]
+    return is_marked_by_us(have, dialect) and not dialect.want(owner.source, cache).prune
 
 
 def _of_dialects(seen: Picture, have: Object) -> Iterator[Orphan]:
@@ -88,7 +99,7 @@ def _of_dialects(seen: Picture, have: Object) -> Iterator[Orphan]:
         told = marked_origin(have, dialect)
         if told is not None:
             origin = dialect.origin(have, seen.shot.cache)
-            yield Orphan(have, dialect, origin.path if origin else told, is_recorded(have, dialect))
+            yield Orphan(have, dialect, origin.path if origin else told, is_marked_by_us(have, dialect))
             return
 
 

@@ -9,7 +9,6 @@ import click
 
 from samara import crds
 from samara.admission.configuration import CONFIGURATION
-from samara.admission.register import CRD
 from samara.admission.tls_secret import NAME as CERTIFICATE
 from samara.cli.base import Command, config_flag, output_flag
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
@@ -21,6 +20,7 @@ from samara.engine.holdbook import CONFIG_MAP
 from samara.engine.holdbook import NAME as HOLDS
 from samara.engine.lease import LEASE
 from samara.engine.lease import NAME as LEASE_NAME
+from samara.kube.definition import CRD
 from samara.kube.discovery import guess
 from samara.settings import Settings
 from samara.surroundings import leases_of_originals
@@ -90,16 +90,21 @@ def cluster_rules(settings: Settings) -> list[Rule]:
     made = dict.fromkeys(kind for dialect in enabled for kind in dialect.kinds if kind not in dialect.asking)
     written = [_rule(kind, ALL) for kind in made if kind not in (NAMESPACE, QUOTA)]
     asked = [rule for dialect in enabled for rule in _asked(dialect)]
-    return [*watched, *written, *asked, *_originals(settings), *_webhooks(enabled), *events]
+    return [*watched, *written, *asked, *_originals(settings), *_definitions(enabled), *_webhooks(enabled), *events]
+
+
+def _definitions(enabled: tuple[Dialect, ...]) -> list[Rule]:
+    """To see whether one is being deleted, before what its objects made is; and to say in it how to convert."""
+    names = crds.needed(kind for dialect in enabled for kind in dialect.asking)
+    verbs = ("get", "update") if any(dialect.admit for dialect in enabled) else ("get",)
+    return [_rule(CRD, verbs, names)] if names else []
 
 
 def _webhooks(enabled: tuple[Dialect, ...]) -> list[Rule]:
-    """The configurations are the chart's; what is written in them is whom to trust, and in a CRD how to convert."""
+    """The configurations are the chart's; what is written in them is whom to trust."""
     if not any(dialect.admit for dialect in enabled):
         return []
-    names = crds.needed(kind for dialect in enabled for kind in dialect.asking)
-    converted = [_rule(CRD, ("get", "update"), names)] if names else []
-    return [_rule(CONFIGURATION, ("list", "update")), _rule(NAMESPACE, ("get",)), *converted]
+    return [_rule(CONFIGURATION, ("list", "update")), _rule(NAMESPACE, ("get",))]
 
 
 def _enabled(settings: Settings) -> tuple[Dialect, ...]:

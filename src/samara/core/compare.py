@@ -55,10 +55,5 @@ def is_owned(have: Object, source: Object | None) -> bool:
 
 
 def is_marked_by_us(have: Object, dialect: Dialect) -> bool:
-    """A mark is a claim, not a proof: an owner reference is one, and so is the server's record."""
-    return dialect.by_owner or is_recorded(have, dialect)
-
-
-def is_recorded(have: Object, dialect: Dialect) -> bool:
-    """True where the server's record says that we set a mark on it."""
+    """A mark is a claim, not a proof, and so is an owner reference: the server's record says that we set a mark."""
     return any(owned.key in dialect.marks and owned.manager in dialect.all_managers for owned in have.ours)

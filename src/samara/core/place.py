@@ -15,6 +15,8 @@ from samara.core.view import Narrow, View
 from samara.core.want import KEEP, Adopt, Copy, Dialect, Mode, Overlay
 from samara.core.write import Apply, Blocked, Create, Delete, Look, Recreate, Release, Update, Write
 
+EARLIER = "it was made for an earlier source of this name; the garbage collector takes it, or we do after a while"
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -41,10 +43,10 @@ def place(case: Case, copy: Copy) -> Write | Look | Blocked | Refusal | None:
     refusal = allow(copy, case.key.source, namespace, case.dialect, case.rules)
     if refusal is not None:
         return _refused(case, copy, refusal)
-    rival = winner(case, copy)
     have = case.view.get(copy.ref)
+    rival = winner(case, copy, have)
     if rival is not None:
-        return _give_way(case, copy, rival, have)
+        return Blocked(case.key, copy.ref, "conflict", f"{rival} has this place")
     if have is not None:
         return _settle(case, copy, have)
     if case.view.taken(copy.ref):
@@ -65,8 +67,11 @@ def _refused(case: Case, copy: Copy, refusal: Refusal) -> Write | Blocked | Refu
     return refusal if refusal.spared else Blocked(case.key, copy.ref, refusal.reason, refusal.message)
 
 
-def winner(case: Case, copy: Copy) -> Key | None:
-    """Another source that wants the same place and comes before this one, if there is one."""
+def winner(case: Case, copy: Copy, have: Object | None) -> Key | None:
+    """Another source that comes before this one and wants the same place, or keeps what it has there."""
+    keeper = _keeper(case, have)
+    if keeper is not None:
+        return keeper
     rivals = _rivals(case, copy.ref)
     if not rivals:
         return None
@@ -75,26 +80,30 @@ def winner(case: Case, copy: Copy) -> Key | None:
     return next((rival for rival in before if _wants(case, rival, copy.ref)), None)
 
 
-def _give_way(case: Case, copy: Copy, rival: Key, have: Object | None) -> Write | Blocked:
-    """What is ours goes where the winner can only put its own there, and will; else it is left for the winner."""
-    if have is not None and not have.deleting and _replaces(case, rival, copy.ref) and is_ours(case, have):
-        gone = drop(case, have)
-        if isinstance(gone, Delete):
-            return gone
-    return Blocked(case.key, copy.ref, "conflict", f"{rival} has this place")
+def _keeper(case: Case, have: Object | None) -> Key | None:
+    """The source of what is there, where that comes before this one and lets its copies stay as they are.
+
+    Somebody has mistyped what it asks for: that is no reason for another to take its copies.
+    """
+    holder = case.table.owner(have, case.view) if have is not None else None
+    if have is None or holder is None or holder == case.key or _precedes(case, holder):
+        return None
+    source, dialect = case.view.get(holder.source), case.table[holder.dialect]
+    if source is None or holder not in case.table.sources(source, case.view) or not is_marked_by_us(have, dialect):
+        return None
+    return None if dialect.want(holder.source, Narrow(case.view, have.ref.namespace)).prune else holder
+
+
+def _precedes(case: Case, holder: Key) -> bool:
+    """True where this key comes before another; one whose source is not there is judged by its rank alone."""
+    if case.view.get(holder.source) is None:
+        return case.dialect.rank < case.table[holder.dialect].rank
+    return _standing(case.key, case.view, case.table) < _standing(holder, case.view, case.table)
 
 
 def _takes_over(case: Case, rival: Key) -> bool:
     """True where a copy can change hands by one write: an owner reference cannot."""
     return not case.dialect.by_owner and not case.table[rival.dialect].by_owner
-
-
-def _replaces(case: Case, rival: Key, ref: Ref) -> bool:
-    """Nothing goes for a winner that is paused, or that cannot say yet what it wants there."""
-    source = case.view.get(rival.source)
-    if _takes_over(case, rival) or source is None or is_paused(source):
-        return False
-    return any(copy.content is not KEEP for copy in _wanted(case, rival, ref))
 
 
 def _rivals(case: Case, ref: Ref) -> list[Key]:
@@ -128,10 +137,12 @@ def _settle(case: Case, copy: Copy, have: Object) -> Write | Blocked | None:
     """What is there already: ours and right, ours and wrong, or somebody else's."""
     if have.deleting:
         return Blocked(case.key, copy.ref, "conflict", "the object there is being deleted and waits for its finalizers")
+    if case.dialect.by_owner and copy.content is KEEP and not is_ours(case, have):
+        return Blocked(case.key, copy.ref, "conflict", "an object of this name is there that is not ours")
     if copy.mode is Mode.SEED or copy.content is KEEP:
         return None
     if not is_ours(case, have):
-        return _meet(case, copy, have)
+        return _left_over(case, have) or _replace(case, copy, have) or _meet(case, copy, have)
     if is_right(copy, have, case.dialect, case.view):
         return None
     return _correct(case, copy, have, "differs from its source")
@@ -156,10 +167,38 @@ def _is_kept(case: Case, owner: Key, have: Object) -> bool:
     return gone and dialect.rank < case.dialect.rank and not dialect.want(owner.source, case.view).prune
 
 
+def _left_over(case: Case, have: Object) -> Write | Blocked | None:
+    """What an earlier source of this very name has made goes, and then the place is free."""
+    if case.dialect.by_owner and case.table.owner(have, case.view) == case.key:
+        return drop(case, have)
+    return None
+
+
+def _replace(case: Case, copy: Copy, have: Object) -> Recreate | None:
+    """A copy of ours that cannot change hands, of a source that comes after this one: the new one takes its place.
+
+    It goes only once the server would take the new one; so the source that loses never deletes anything itself.
+    """
+    holder = case.table.owner(have, case.view)
+    if holder is None or holder == case.key or _takes_over(case, holder) or not _precedes(case, holder):
+        return None
+    source = case.view.get(holder.source)
+    if ADOPTED in have.annotations or not _is_made_for(case, holder, have) or (source and is_paused(source)):
+        return None
+    return Recreate(case.key, copy.ref, copy, have, f"taken over from {holder}")
+
+
+def _is_made_for(case: Case, holder: Key, have: Object) -> bool:
+    return is_marked_by_us(have, case.table[holder.dialect]) and RELEASED not in have.annotations
+
+
 def _meet(case: Case, copy: Copy, have: Object) -> Write | Blocked:
     """An object that is not ours: adopted, taken over or left alone. What is itself a source stays its people's."""
-    if case.table.owner(have, case.view) is None and any(case.table.sources(have, case.view)):
+    holder = case.table.owner(have, case.view)
+    if holder is None and any(case.table.sources(have, case.view)):
         return Blocked(case.key, copy.ref, "conflict", "the object of this name there is itself a source")
+    if holder is not None and not _takes_over(case, holder) and _is_made_for(case, holder, have):
+        return Blocked(case.key, copy.ref, "conflict", f"the object there was made for {holder}")
     if copy.adopt is Adopt.ANY:
         return _correct(case, copy, have, "somebody else's object, taken over as the settings say")
     if copy.adopt is Adopt.IDENTICAL and copy.content == have.content and _is_free(have):
@@ -191,8 +230,9 @@ def drop(case: Case, have: Object) -> Write | Blocked | None:
         return None
     if not is_marked_by_us(have, case.dialect):
         return None
-    if case.dialect.by_owner and case.source is not None and not is_owned(have, case.source):
-        return None  # of an earlier source of this name: the garbage collector's
+    late = case.dialect.by_owner and case.source is not None and not is_owned(have, case.source)
+    if late and case.source is not None and have.created > case.source.created:
+        return None  # what was made after this source is none of an earlier one: it is we who are behind
     if is_paused(namespace) or (case.source is not None and is_paused(case.source)):
         return Blocked(case.key, have.ref, "held", f"its source or its namespace is paused ({PAUSED})")
     if have.made and any(
@@ -201,7 +241,7 @@ def drop(case: Case, have: Object) -> Write | Blocked | None:
         return None  # another source wants the place, and takes over what is there
     if ADOPTED in have.annotations:
         return Release(case.key, have.ref, have)
-    return Delete(case.key, have.ref, have)
+    return Delete(case.key, have.ref, have, why=EARLIER, late=True) if late else Delete(case.key, have.ref, have)
 
 
 def lay(case: Case, overlay: Overlay) -> Write | Blocked | None:

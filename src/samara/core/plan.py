@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from samara.core.allow import Refusal, Rules, is_paused
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
 from samara.core.place import Case, drop, lay, place
 from samara.core.table import Table
 from samara.core.view import Narrow, View
-from samara.core.want import UNREAD, Dialect, Want
+from samara.core.want import UNREAD, Definition, Dialect, Want
 from samara.core.write import Blocked, Guard, Look, Plan, Step, Write
 
 
@@ -35,7 +36,27 @@ def prepare(key: Key, view: View, table: Table, rules: Rules) -> Plan | tuple[Ca
     case = Case(key.whole, dialect, source, sight, view, table, rules)
     if source is not None and dialect.is_source(source, view) and case.key not in table.sources(source, view):
         return case, Want(prune=False)  # another dialect's copy is no source; a mark alone takes nothing away
-    return case, dialect.want(key.source, sight)
+    return _unless_withdrawn(case, dialect.want(key.source, sight))
+
+
+def _unless_withdrawn(case: Case, want: Want) -> Plan | tuple[Case, Want]:
+    """A definition that goes is no wish to delete what its objects made: the guard goes, and nothing else."""
+    if case.key.source.kind not in case.dialect.asking or not _is_at_stake(case, want):
+        return case, want
+    asked = Definition(case.key.source.kind)
+    stands = case.view.value(asked)
+    if stands is UNREAD:
+        return Plan(ready=False, reads=(asked,))
+    return case, want if stands else replace(want, copies=(), overlays=(), prune=False)
+
+
+def _is_at_stake(case: Case, want: Want) -> bool:
+    """True where the end of a source takes something away, or lets its guard go."""
+    source = case.source
+    if source is not None and (not source.deleting or want.guard not in (None, *source.finalizers)):
+        return False
+    guarded = source is not None and want.guard is not None
+    return guarded or (want.prune and any(True for _ in case.view.copies_of(case.key)))
 
 
 def _needed(key: Key, dialect: Dialect, view: View) -> tuple[Kind, ...]:

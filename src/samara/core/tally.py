@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from samara.core.allow import Reason
 from samara.core.model import Object, Ref
-from samara.core.write import Blocked, Look, Plan, Step, Write
+from samara.core.write import Blocked, Delete, Look, Plan, Step, Write
 
 PENDING: Literal["pending"] = "pending"
 
@@ -122,6 +122,8 @@ class Tally:
                 self.right_now(step.ref)
             case Blocked(reason=reason, message=message):
                 self._note(step.ref, _missing_at(step.ref, reason, message))
+            case Delete(late=True, why=why):
+                self._note(step.ref, _missing_at(step.ref, "conflict", why))
             case Look() | _:
                 self._note(step.ref, _PENDING)
 

@@ -40,7 +40,10 @@ class View(Protocol):
         """True once the kind has been listed: before that, absence means nothing."""
 
     def value(self, read: Read) -> object:
-        """What a read from outside the cache has brought, or `UNREAD`; a trial brings a `Content` or `Rejected`."""
+        """What a read from outside the cache has brought, or `UNREAD`.
+
+        A trial brings a `Content` or `Rejected`, and the question for a definition whether it stands.
+        """
 
     def stands_for(self, kind: Kind, sent: Content, stored: Content) -> bool:
         """True where the server is known to store the one when it is sent the other: admission changes it."""

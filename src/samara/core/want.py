@@ -61,8 +61,17 @@ class Rejected(NamedTuple):
     message: str
 
 
-Read = str | Trial
-"""What a plan needs from outside the cache: a path in a secret manager, or the answer to a trial."""
+class Definition(NamedTuple):
+    """A question to the server: does the definition of this kind stand? The answer is true or false.
+
+    While a definition goes, the server deletes all its objects, and nobody has wished for what follows from that.
+    """
+
+    kind: Kind
+
+
+Read = str | Trial | Definition
+"""What a plan needs from outside the cache: a path in a secret manager, or the server's answer to a question."""
 
 
 class Reach(Enum):
@@ -164,7 +173,10 @@ class Dialect:
     consent: bool = False
     """True where a target namespace must accept the source's namespace."""
     asking: tuple[Kind, ...] = ()
-    """Of its kinds, those whose objects only ask and are never made."""
+    """Of its kinds, those whose objects only ask and are never made: custom resources.
+
+    Before the end of one takes anything away, or lets its guard go, the definition of its kind is asked for.
+    """
     by_owner: bool = False
     """True where an owner reference with the source's uid makes an object ours, and nothing else does."""
     explicit: bool = False

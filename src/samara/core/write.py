@@ -32,7 +32,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Recreate:
-    """Deletes by uid, then creates: the difference lies in a field that cannot be changed."""
+    """Deletes by uid, then creates: the difference lies in what cannot be changed, a fixed field or an owner."""
 
     key: Key
     ref: Ref
@@ -47,6 +47,8 @@ class Delete:
     ref: Ref
     have: Object
     why: str = "no longer wanted here"
+    late: bool = False
+    """True for what the garbage collector should take: it is sent only where that has not happened for a while."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -256,6 +256,7 @@ class Engine:
         """The end of a large plan. Namespaces came and went while it was made: what is wanted now stays."""
         prepared = prepare(growth.key, self.desk.cache, self.desk.table, self.desk.rules)
         if isinstance(prepared, Plan):
+            self._read(prepared.reads, growth.key)
             return
         case, want = prepared
         growth.removals = still_due(case, want, growth.removals)

@@ -1,4 +1,4 @@
-"""Reads from outside the cache that a plan needs first: what would the server make of an object?"""
+"""Reads from outside the cache that a plan needs first: what would the server make of an object, does a kind stand?"""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from collections.abc import Callable, Iterable
 
 from samara import log
 from samara.core.model import Key
-from samara.core.want import Read, Rejected, Trial
+from samara.core.want import Definition, Read, Rejected, Trial
 from samara.engine.desk import Desk
+from samara.kube.definition import stands
 from samara.kube.errors import SamaraError
 from samara.kube.intake import ODD
 from samara.kube.trial import tried
 
 _AFTER_FAILURE = 5.0
 _AFTER_NO = 60.0
+_STANDS_FOR = 2.0
+"""So long it counts that a definition stands: less than the copies of a source that vanished stay at least."""
 
 
 class Reader:
@@ -42,6 +45,8 @@ class Reader:
             self._desk.cache.answers.keep(read, answer)
             if isinstance(answer, Rejected):  # a quota, or a rule of admission: it may be another answer later
                 asyncio.get_running_loop().call_later(_AFTER_NO, self._doubt, read, tuple(self._asked[read]))
+            if isinstance(read, Definition):  # whoever asks later asks about another moment
+                asyncio.get_running_loop().call_later(_STANDS_FOR, self._desk.cache.answers.forget, read)
         except (SamaraError, *ODD) as fault:
             log.warning("read.failed", what=_what(read), fault=fault, again_in=f"{_AFTER_FAILURE:g}s")
             failed = _AFTER_FAILURE
@@ -54,9 +59,13 @@ class Reader:
             self._again(key, 0.0)
 
     async def _answer(self, read: Read) -> object:
+        if isinstance(read, Definition):
+            return await stands(self._desk.client, read)
         assert isinstance(read, Trial), "no vocabulary of this build reads from a secret manager"
         return await tried(self._desk.client, self._desk.codec, self._desk.home, read)
 
 
 def _what(read: Read) -> str:
-    return read if isinstance(read, str) else f"a trial of {read.kind}"
+    if isinstance(read, str):
+        return read
+    return f"the definition of {read.kind}" if isinstance(read, Definition) else f"a trial of {read.kind}"

@@ -19,6 +19,10 @@ def still_due(case: Case, want: Want, removals: Sequence[Removal]) -> list[Remov
     return [each for each, outcome in zip(removals, now, strict=True) if isinstance(outcome, Delete | Release)]
 
 
+def _is_late(removal: Removal) -> bool:
+    return isinstance(removal, Delete) and removal.late
+
+
 class Removals:
     """Between a plan's removals and the outbox."""
 
@@ -27,12 +31,18 @@ class Removals:
         self._again = again
         self._flaps = flaps
         self._gone_since: dict[Key, float] = {}
+        self._left_since: dict[Key, float] = {}
+        """When it was first seen that an earlier source of the same name has left copies."""
 
     def allowed(self, key: Key, source: Object | None, removals: Sequence[Removal]) -> list[Removal]:
         """The removals that may go; what is held back is queued again for its time."""
         if self._is_too_soon(key, source, removals):
             return []
-        removals = [each for each in removals if not self._flaps_at(key, each)]
+        late = self._left_over(key, [each for each in removals if _is_late(each)])
+        removals = [each for each in removals if not _is_late(each) and not self._flaps_at(key, each)]
+        return [*late, *self._braked(key, source, removals)]
+
+    def _braked(self, key: Key, source: Object | None, removals: Sequence[Removal]) -> list[Removal]:
         deletes = [each for each in removals if isinstance(each, Delete)]
         if self._is_explicit(key, source):
             return list(removals)
@@ -67,21 +77,35 @@ class Removals:
             if key.slice is None:  # a slice without one says nothing of the others
                 self._gone_since.pop(key, None)
             return False
+        return self._waits(key, self._gone_since)
+
+    def _left_over(self, key: Key, late: Sequence[Removal]) -> Sequence[Removal]:
+        """What an earlier source of this name has left: the garbage collector's for a while, then it goes unbraked."""
+        if not late:
+            if key.slice is None:
+                self._left_since.pop(key, None)
+            return ()
+        return () if self._waits(key, self._left_since) else late
+
+    def _waits(self, key: Key, since: dict[Key, float]) -> bool:
         now = self._desk.clock()
         patience = self._desk.table[key.dialect].gone_after
         patience = self._desk.gone_after if patience is None else patience
-        left = self._gone_since.setdefault(key.whole, now) + patience - now
+        left = since.setdefault(key.whole, now) + patience - now
         if left > 0:
             self._again(key.whole, left)
         return left > 0
 
     def doubt(self, kind: Kind) -> None:
         """A kind was listed anew, perhaps after its definition was gone: absence before that proves nothing."""
-        self._gone_since = {key: since for key, since in self._gone_since.items() if key.source.kind != kind}
+        for each in (self._gone_since, self._left_since):
+            for key in [key for key in each if key.source.kind == kind]:
+                del each[key]
 
     def forget(self, key: Key) -> None:
         """Nothing is left of a key: neither its source nor a copy."""
         self._gone_since.pop(key, None)
+        self._left_since.pop(key, None)
         self._desk.holds.gone(key)
 
     def _counts(self, key: Key) -> tuple[int, int]:

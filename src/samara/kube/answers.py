@@ -9,15 +9,15 @@ from weakref import WeakKeyDictionary
 
 from samara.core.kinds import row
 from samara.core.model import Content, Kind
-from samara.core.want import UNREAD, Read, Trial
+from samara.core.want import UNREAD, Definition, Read, Trial
 
 Build = Callable[[Mapping[str, object]], Content]
 """Makes content of fields, as `Codec.content` does."""
 _REMEMBERED = 1000
 _MOST_BYTES = 64 * 2**20
 _DIGEST_SIZE = 16
-Name = str | tuple[Kind, bytes]
-"""What a read is known by: a path by itself, a trial by its kind and a keyed digest of its body."""
+Name = str | Definition | tuple[Kind, bytes]
+"""What a read is known by: a trial by its kind and a keyed digest of its body, anything else by itself."""
 
 
 class Answers:
@@ -33,7 +33,7 @@ class Answers:
         self._stored: dict[tuple[Kind, Content], set[Content]] = {}
 
     def _name(self, read: Read) -> Name:
-        if isinstance(read, str):
+        if not isinstance(read, Trial):
             return read
         name = self._names.get(read)
         if name is None:

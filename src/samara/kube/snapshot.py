@@ -12,11 +12,12 @@ from samara.core.allow import Rules
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
 from samara.core.plan import plan
 from samara.core.table import Table
-from samara.core.want import Read, Trial
+from samara.core.want import Definition, Read, Trial
 from samara.core.write import Plan
 from samara.kube.cache import Cache
 from samara.kube.client import Client, address
 from samara.kube.codec import Codec
+from samara.kube.definition import stands
 from samara.kube.errors import Forbidden, Gone, NotFound, Unreachable
 from samara.kube.intake import Intake, pages
 from samara.kube.store import trace
@@ -79,6 +80,15 @@ class Snapshot:
         for read in dict.fromkeys(reads):
             if isinstance(read, Trial):
                 self.cache.answers.keep(read, await tried(self.client, self.codec, self.home, read))
+            elif isinstance(read, Definition):
+                self.cache.answers.keep(read, await self._stands(read))
+
+    async def _stands(self, asked: Definition) -> bool:
+        """Whoever may list the objects and not read their definition is told what follows where it stands."""
+        try:
+            return await stands(self.client, asked)
+        except Forbidden:
+            return True
 
     async def read(self, ref: Ref) -> Object | None:
         """One object as it is at this moment."""

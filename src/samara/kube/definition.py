@@ -1,0 +1,34 @@
+"""Asks the server whether the definition of a custom resource stands."""
+
+from __future__ import annotations
+
+import msgspec
+
+from samara.core.model import Kind, Ref
+from samara.core.want import Definition
+from samara.kube.client import Client, address
+from samara.kube.errors import NotFound
+
+CRD = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+    deletionTimestamp: str | None = None
+
+
+class _Defined(msgspec.Struct):
+    metadata: _Metadata
+
+
+_defined = msgspec.json.Decoder(_Defined).decode
+
+
+async def stands(client: Client, asked: Definition) -> bool:
+    """False where the definition is being deleted or is gone: then its objects go, whatever people wish."""
+    kind = asked.kind
+    try:
+        found = _defined(await client.get(address(Ref(CRD, "", f"{kind.plural}.{kind.group}"))))
+    except NotFound:
+        return False
+    return found.metadata.deletionTimestamp is None

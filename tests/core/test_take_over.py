@@ -1,0 +1,251 @@
+"""Who has a place that several want: what changes hands, what is replaced, and what its source keeps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests import toys
+from tests.oracle import assert_lawful
+from tests.settle import is_silent, plan_of, settle
+from tests.world import World, at, content, secret
+
+from samara.core.allow import Rules
+from samara.core.model import Key, Ref
+from samara.core.travel import ADOPTED, PAUSED, RELEASED
+from samara.core.want import Adopt
+from samara.core.write import Delete, Recreate, Update
+from samara.dialects import sync_to
+from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
+from samara.dialects.secret_copy import TARGETS
+
+RULES = Rules()
+SYNC = Key("sync-to", at("a", "x"))
+LATER = Key("sync-to", at("c", "x"))
+DISTRIBUTION = Ref(RESOURCE_DISTRIBUTION, "", "d")
+DISTRIBUTED = Key("resource-distribution", DISTRIBUTION)
+PLACE = at("b", "x")
+ASK = {sync_to.ASK: "namespaces", sync_to.LIST: "b"}
+MISTYPED = {sync_to.ASK: "everywhere", sync_to.LIST: "b"}
+
+
+def a_world(adopt: Adopt = Adopt.IDENTICAL) -> World:
+    world = World(toys.whole_table(adopt=adopt))
+    for name in ("admin", "a", "b", "c"):
+        world.namespace(name)
+    return world
+
+
+def ask(world: World, namespace: str = "a", created: str = "2025") -> None:
+    """A source of sync-to that wants its copy in b."""
+    world.put(at(namespace, "x"), secret(namespace), annotations=ASK, created=created)
+
+
+def distribute(world: World, *names: str, ref: Ref = DISTRIBUTION, created: str = "2026") -> None:
+    """A distribution, which comes before every source of sync-to."""
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}, "stringData": {"key": ref.name}}
+    spec = {"resource": body, "targets": {"includedNamespaces": {"list": [{"name": each} for each in names]}}}
+    world.put(ref, content(spec=spec), created=created, generation=1)
+
+
+def holder(world: World) -> Key | None:
+    return world.table.owner(world.objects[PLACE], world)
+
+
+def blocked(world: World, key: Key) -> list[tuple[str, str]]:
+    return [(each.reason, each.message) for each in plan_of(key, world, RULES).blocked]
+
+
+# Where an owner reference is involved
+
+
+def test_the_winner_replaces_what_we_made_for_the_loser_and_the_loser_deletes_nothing() -> None:
+    world = a_world()
+    ask(world)
+    settle(world)
+    distribute(world, "b")
+    assert plan_of(SYNC, world, RULES).writes == ()
+    assert blocked(world, SYNC) == [("conflict", f"{DISTRIBUTED} has this place")]
+    (write,) = plan_of(DISTRIBUTED, world, RULES).writes
+    assert isinstance(write, Recreate)
+    assert str(SYNC) in write.why
+
+
+@pytest.mark.parametrize("rules", [Rules(), Rules(recreate=False)])
+def test_taking_a_place_over_is_no_immutable_difference(rules: Rules) -> None:
+    world = a_world()
+    ask(world)
+    settle(world, rules)
+    distribute(world, "b")
+    writes = settle(world, rules, check=assert_lawful)
+    assert not any(isinstance(each, Delete) for each in writes)
+    assert holder(world) == DISTRIBUTED
+    assert is_silent(world, rules)
+
+
+def test_a_higher_vocabulary_replaces_what_has_an_owner_reference() -> None:
+    world = a_world()
+    distribute(world, "b")
+    settle(world)
+    world.put(at("admin", "x"), secret("home"), annotations={TARGETS: "b"})
+    settle(world, check=assert_lawful)
+    assert holder(world) == Key("secret-copy", at("admin", "x"))
+    assert world.objects[PLACE].owners == ()
+
+
+def test_of_two_distributions_the_older_replaces_what_the_younger_made() -> None:
+    world = a_world()
+    distribute(world, "b", ref=Ref(RESOURCE_DISTRIBUTION, "", "young"))
+    settle(world)
+    distribute(world, "b", created="2025")
+    settle(world, check=assert_lawful)
+    assert holder(world) == DISTRIBUTED
+
+
+@pytest.mark.parametrize("adopt", list(Adopt))
+def test_who_comes_later_replaces_nothing(adopt: Adopt) -> None:
+    world = a_world(adopt)
+    distribute(world, "b")
+    settle(world)
+    ask(world)
+    assert settle(world) == []
+
+
+@pytest.mark.parametrize("words", [{ADOPTED: "true"}, {RELEASED: "true"}])
+def test_what_people_made_or_were_given_back_is_not_replaced(words: dict[str, str]) -> None:
+    world = a_world()
+    ask(world)
+    settle(world)
+    have = world.objects[PLACE]
+    world.edit(PLACE, annotations={**have.annotations, **words})
+    distribute(world, "b")
+    settle(world)
+    assert world.objects[PLACE].uid == have.uid
+    assert [reason for reason, _ in blocked(world, DISTRIBUTED)] == ["conflict"]
+
+
+def test_a_pasted_or_forged_copy_is_not_replaced() -> None:
+    world = a_world()
+    ask(world)
+    marks = {sync_to.FROM: "a/x"}
+    theirs = world.put(PLACE, secret("a"), annotations=marks)
+    distribute(world, "b")
+    settle(world)
+    assert world.objects[PLACE] is theirs
+
+
+def test_nothing_is_replaced_for_a_winner_that_is_paused() -> None:
+    world = a_world()
+    ask(world)
+    settle(world)
+    distribute(world, "b")
+    world.edit(DISTRIBUTION, annotations={PAUSED: "true"})
+    settle(world)
+    assert holder(world) == SYNC
+
+
+def test_nothing_is_replaced_for_a_winner_that_cannot_say_what_it_wants_and_it_is_told_of_the_conflict() -> None:
+    world = a_world()
+    ask(world)
+    settle(world)
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}, "data": {"key": "no base64"}}
+    targets = {"includedNamespaces": {"list": [{"name": "b"}]}}
+    world.put(DISTRIBUTION, content(spec={"resource": body, "targets": targets}), generation=1)
+    settle(world)
+    assert holder(world) == SYNC
+    assert [reason for reason, _ in blocked(world, DISTRIBUTED)] == ["conflict"]
+
+
+def test_what_a_paused_source_made_is_not_replaced() -> None:
+    world = a_world()
+    ask(world)
+    settle(world)
+    world.edit(at("a", "x"), annotations={**ASK, PAUSED: "true"})
+    distribute(world, "b")
+    settle(world)
+    assert holder(world) == SYNC
+
+
+def test_what_a_source_that_is_gone_left_does_not_keep_a_winner_waiting() -> None:
+    world = a_world()
+    ask(world)
+    settle(world)
+    world.delete(at("a", "x"))
+    distribute(world, "b")
+    (write,) = plan_of(DISTRIBUTED, world, RULES).writes
+    assert isinstance(write, Recreate)
+
+
+@pytest.mark.parametrize("adopt", list(Adopt))
+def test_a_distribution_that_is_gone_leaves_its_copies_to_the_garbage_collector_first(adopt: Adopt) -> None:
+    world = a_world(adopt)
+    distribute(world, "b")
+    settle(world)
+    ask(world)
+    world.delete(DISTRIBUTION)
+    assert plan_of(SYNC, world, RULES).writes == ()
+
+
+# What a source keeps
+
+
+def a_mistyped_world(adopt: Adopt = Adopt.IDENTICAL) -> World:
+    """The older source has mistyped its annotation; its copy is there."""
+    world = a_world(adopt)
+    ask(world)
+    settle(world)
+    world.edit(at("a", "x"), annotations=MISTYPED)
+    return world
+
+
+@pytest.mark.parametrize("adopt", list(Adopt))
+def test_what_an_earlier_source_keeps_is_not_taken_by_a_later_one(adopt: Adopt) -> None:
+    world = a_mistyped_world(adopt)
+    ask(world, "c", "2026")
+    assert settle(world) == []
+    assert blocked(world, LATER) == [("conflict", f"{SYNC} has this place")]
+
+
+def test_what_a_later_source_keeps_is_taken_by_an_earlier_one() -> None:
+    world = a_mistyped_world()
+    ask(world, "c", "2024")
+    (write,) = settle(world)
+    assert isinstance(write, Update)
+    assert holder(world) == LATER
+
+
+def test_a_source_that_keeps_has_only_the_places_where_its_copies_are() -> None:
+    world = a_mistyped_world()
+    world.delete(PLACE)
+    ask(world, "c", "2026")
+    settle(world)
+    assert holder(world) == LATER
+
+
+def test_a_mark_that_somebody_else_set_keeps_nothing() -> None:
+    world = a_mistyped_world(Adopt.ANY)
+    marks: dict[str, Any] = {"annotations": {sync_to.FROM: "a/x"}}
+    world.put(PLACE, secret("forged"), **marks)
+    ask(world, "c", "2026")
+    settle(world)
+    assert holder(world) == LATER
+
+
+def test_what_was_kept_is_taken_once_its_source_stops_asking() -> None:
+    world = a_mistyped_world()
+    ask(world, "c", "2026")
+    world.edit(at("a", "x"), annotations={})
+    settle(world)
+    assert holder(world) == LATER
+
+
+@pytest.mark.parametrize("adopt", list(Adopt))
+def test_what_a_distribution_with_a_mistyped_spec_has_made_stays_its_own(adopt: Adopt) -> None:
+    world = a_world(adopt)
+    distribute(world, "b")
+    settle(world)
+    world.edit(DISTRIBUTION, content=content(spec={"resource": {}, "targets": {}}))
+    ask(world)
+    settle(world)
+    assert holder(world) == DISTRIBUTED
+    assert sync_to.FROM not in world.objects[PLACE].annotations
