@@ -42,12 +42,17 @@ def outcome(seen: Picture, settings: Settings, held: Iterable[str] = ()) -> Outc
     blocked: list[Blocked] = []
     stopped = _stopped(seen, settings, frozenset(held))
     for key, plan in seen.plans.items():
-        waits = [each for each in plan.writes if isinstance(each, Delete)] if key in stopped else []
-        writes += [each for each in plan.writes if not (waits and isinstance(each, Delete))]
+        waits = [each for each in plan.writes if _is_braked(each)] if key in stopped else []
+        writes += [each for each in plan.writes if not (waits and _is_braked(each))]
         blocked += [*_faults(key, plan), *plan.blocked]
         blocked += [Blocked(key, each.ref, "held", f"{len(waits)} {HELD}") for each in waits]
         writes += _report(seen, key, plan)
     return Outcome(tuple(writes), tuple(blocked))
+
+
+def _is_braked(write: Write) -> bool:
+    """True for a removal that counts: what an earlier source of the name has left is the garbage collector's first."""
+    return isinstance(write, Delete) and not write.late
 
 
 def _report(seen: Picture, key: Key, plan: Plan) -> list[Write]:
@@ -70,14 +75,14 @@ def _stopped(seen: Picture, settings: Settings, held: frozenset[str]) -> set[Key
     brake = brake_of(settings)
     if brake is None:
         return set()
-    has = {key: sum(1 for _ in seen.shot.cache.copies_of(key)) for key in seen.plans}
+    has = {key: seen.shot.cache.count(key) for key in seen.plans}
     left: Counter[str] = Counter()
     for key, count in has.items():
         left[key.source.namespace] += count
     gone: Counter[str] = Counter()
     stopped: set[Key] = set()
     for key, plan in seen.plans.items():
-        asked, home = sum(isinstance(each, Delete) for each in plan.writes), key.source.namespace
+        asked, home = sum(map(_is_braked, plan.writes)), key.source.namespace
         if not asked:
             continue
         burst = must_hold(brake, gone[home], asked, left[home])

@@ -7,6 +7,7 @@ from operator import attrgetter
 
 from samara.core.allow import is_paused
 from samara.core.model import NAMESPACE, Key
+from samara.core.want import Definition
 from samara.engine.desk import Desk
 from samara.kube.cache import Change
 
@@ -28,6 +29,8 @@ def told_only(change: Change, desk: Desk) -> list[Key]:
 def concerned(change: Change, desk: Desk) -> Iterator[Key]:
     """The keys that may have to be planned because of a change; a source's own change ends what it waits for."""
     table, cache = desk.table, desk.cache
+    if change.new is None or change.new.deleting:
+        cache.answers.forget(Definition(change.ref.kind))  # perhaps it goes, and this is how we learn of it
     yield from change.rivals
     seen = [obj for obj in (change.old, change.new) if obj is not None]
     for obj in seen:
