@@ -87,6 +87,8 @@ def _all_steps(case: Case, want: Want) -> Iterator[Step]:
         stays.add(copy.ref)
         if not isinstance(outcome, Refusal):
             yield Step(copy.ref, outcome)
+    for ref, reason, message in want.barred:
+        yield Step(ref, Blocked(case.key, ref, reason, message))
     for overlay in want.overlays:
         yield Step(overlay.ref, lay(case, overlay), wanted=False)
     if want.prune:

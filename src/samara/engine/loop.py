@@ -14,7 +14,7 @@ from samara.core.model import NAMESPACE, QUOTA, Key, Kind, Ref
 from samara.core.place import Case
 from samara.core.plan import prepare, steps
 from samara.core.tally import Tally
-from samara.core.want import Read, Want
+from samara.core.want import Want
 from samara.core.write import Blocked, Delete, Look, Plan, Release, Removal, Step
 from samara.engine.desk import Desk
 from samara.engine.read import Reader
@@ -79,6 +79,8 @@ class Engine:
             if change.ref.kind in (NAMESPACE, QUOTA):
                 self.freed(change.ref.namespace or change.ref.name)
             for key in concerned(change, self.desk):
+                if isinstance(echo_of, Delete) and change.new is None and key.source == change.ref:
+                    self._removals.meant(key.source)  # the echo was faster than the answer
                 if echo_of is None or key.whole != echo_of.key:  # the writer itself looks at its answer when it lands
                     self._add(key)
         self._wake.set()
@@ -94,14 +96,15 @@ class Engine:
         if self.leading:
             self.resync()
 
-    def _add(self, key: Key, delay: float = 0.0) -> None:
-        if key.slice is None and not delay:
+    def _add(self, key: Key) -> None:
+        if key.slice is None:
             self._growing.pop(key, None)
-        self.desk.queue.add(key, delay)
+        self._again(key)
 
     def _again(self, key: Key, delay: float = 0.0) -> None:
-        self.desk.queue.add(key, delay)
-        self._wake.set()
+        if key.whole in self.tallies or not self.desk.cache.is_idle(key):
+            self.desk.queue.add(key, delay)
+            self._wake.set()
 
     def _landed(self) -> None:
         """A write has ended. The loop is woken only where that changes something: wakings cost, too."""
@@ -116,9 +119,11 @@ class Engine:
 
     def _answered(self, change: Change | None) -> None:
         """Our own write came back: the next hop of a chain starts from it, without waiting for the echo."""
-        if change is not None and change.new is not None:
-            for key in self.desk.table.sources(change.new, self.desk.cache):
-                self._again(key)
+        obj = None if change is None else change.new or change.old
+        for key in self.desk.table.onward(obj, self.desk.cache) if obj is not None else ():
+            if change is not None and change.new is None and key.source == change.ref:
+                self._removals.meant(key.source)
+            self._again(key)
 
     def resync(self) -> None:
         """Everything is planned again, from the cache."""
@@ -203,7 +208,8 @@ class Engine:
         began = desk.clock()
         prepared = prepare(key, desk.cache, desk.table, desk.rules)
         if isinstance(prepared, Plan):
-            self._read(prepared.reads, key)
+            assert self._group is not None
+            self._reader.start(self._group, prepared.reads, key)
             return  # a kind is not listed yet, and its list queues everything anew; or a read does
         case, want = prepared
         desk.outbox.clear(key)
@@ -217,10 +223,6 @@ class Engine:
             self._step(growth, tally, step)
         self._finish(growth, tally)
         desk.meter.plan_seconds.observe(desk.clock() - began)
-
-    def _read(self, reads: tuple[Read, ...], key: Key) -> None:
-        assert self._group is not None
-        self._reader.start(self._group, reads, key)
 
     async def drain(self, most: float) -> None:
         """Takes no more work and lets running writes end."""
