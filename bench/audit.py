@@ -11,6 +11,8 @@ from typing import NamedTuple
 import msgspec
 
 READS = frozenset({"get", "list", "watch"})
+REVIEWS = "selfsubjectaccessreviews"
+"""A question, though it is asked by a POST."""
 CHUNK = 1 << 20
 """Bytes that are read at a time, so that the reader never keeps its own loop busy for long."""
 
@@ -156,7 +158,7 @@ class Counts(NamedTuple):
 def column(entry: Entry) -> str:
     if entry.resource in ("leases", "events"):
         return entry.resource
-    if not entry.is_write:
+    if not entry.is_write or entry.resource == REVIEWS:
         return "reads"
     if entry.dry:
         return "dry_runs"

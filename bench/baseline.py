@@ -15,6 +15,8 @@ from bench.lab import BARE, Lab, say
 from bench.secrets import content, folder, like_a_copy
 
 CONCURRENCY = (8, 16, 32)
+MOST = 10_000
+"""Writes in one trial: more of them change nothing any more."""
 Place = tuple[str, str]
 """Namespace and name."""
 Pair = tuple[Burst, Burst]
@@ -62,7 +64,11 @@ class Baseline:
     async def again(self, lab: Lab) -> None:
         self.unwatched.append(await self._pair(lab, self.creates, self.updates, watched=False))
         # As many writes as a fan-out has: a short burst is faster than what a server sustains, for whoever sends it.
-        self.rounds.append(await self._pair(lab, self.creates, self.updates, many=len(lab.namespaces)))
+        self.rounds.append(
+            await self._pair(
+                lab, self.creates, self.updates, many=min(MOST, len(lab.namespaces) * lab.options.resources)
+            )
+        )
         say(f"bare client: {_shown(self.rounds[-1:])}; without a watch: {_shown(self.unwatched[-1:])}")
 
     def per_second(self, kind: int, *, watched: bool = True) -> float:

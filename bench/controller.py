@@ -19,6 +19,7 @@ from bench.options import Options
 from samara.devcluster.wire import free_port
 
 POLL = 0.004
+SETTINGS = "settings.yaml"
 GRACE = 20.0
 START = 180.0
 PROBE = 0.01
@@ -39,7 +40,12 @@ class Controller:
     """A running controller."""
 
     def __init__(self, options: Options, kubeconfig: Path, log: Path) -> None:
-        self._fill = {"port": str(free_port()), "kubeconfig": str(kubeconfig), "python": sys.executable}
+        self._fill = {
+            "port": str(free_port()),
+            "kubeconfig": str(kubeconfig),
+            "python": sys.executable,
+            "config": str(log.with_name(SETTINGS)),
+        }
         self._options = options
         self._log = log
         self.longest_answer: float | None = None

@@ -51,19 +51,24 @@ class Burst:
 
 
 class Who(NamedTuple):
-    """Whose writes, of objects with which name."""
+    """Whose writes, of objects with which names."""
 
     user: str
-    name: str
+    names: tuple[str, ...]
     resource: str = "secrets"
 
 
 def fan_out(entries: Sequence[Entry], cause: Who, effect: Who, cpu: Cpu) -> Burst:
-    """From the answer to the one write that causes it to the answer to the last write of a copy."""
-    start = min(written(by(entries, cause.user), cause.name, cause.resource).values())
+    """From the answer to the first write that causes it to the answer to the last write of a copy."""
+    start = min(_times(by(entries, cause.user), cause))
     mine = by(entries, effect.user)
-    copies = written(mine, effect.name)
-    return Burst(len(copies), max(copies.values()) - start, count(mine), cpu.per(len(copies)))
+    ends = _times(mine, effect)
+    return Burst(len(ends), max(ends) - start, count(mine), cpu.per(len(ends)))
+
+
+def _times(entries: Sequence[Entry], who: Who) -> list[float]:
+    """When each object was last written."""
+    return [time for name in who.names for time in written(entries, name, who.resource).values()]
 
 
 def trial(entries: Sequence[Entry], user: str, cpu: Cpu) -> Burst:

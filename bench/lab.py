@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,9 +13,9 @@ from pathlib import Path
 from bench import procfs
 from bench.audit import AuditLog, Entry, Pending, by, written
 from bench.bare import Bare, BareError, bare, encode, spread
-from bench.controller import Controller
+from bench.controller import SETTINGS, Controller
 from bench.figures import Cpu
-from bench.options import Options
+from bench.options import BRANCHES, Options
 from bench.secrets import Source
 from samara import crds
 from samara.devcluster import Devcluster, DevclusterOptions
@@ -34,6 +34,16 @@ WORKERS = 16
 PATIENCE = 120.0
 """Seconds without any progress after which a wait is given up."""
 CONTROLLER_MANAGER_QPS = 5000
+
+
+def role_of(name: str, options: Options) -> dict[str, str]:
+    """The labels of a namespace: Accurate's make a tree, in which n-00004 is the first child of n-00000."""
+    if options.vocabulary != "accurate":
+        return {}
+    if name == options.home:
+        return {"accurate.cybozu.com/type": "root"}
+    above = int(name.removeprefix("n-")) // BRANCHES - 1 if options.deep else -1
+    return {"accurate.cybozu.com/parent": options.home if above < 0 else f"n-{above:05}"}
 
 
 def say(text: str) -> None:
@@ -74,7 +84,8 @@ class Lab:
         await self.make_namespace(name)
 
     async def make_namespace(self, name: str) -> None:
-        await self.admin.send("POST", "/api/v1/namespaces", encode({"metadata": {"name": name}}))
+        labels = role_of(name, self.options)
+        await self.admin.send("POST", "/api/v1/namespaces", encode({"metadata": {"name": name, "labels": labels}}))
 
     async def write(self, source: Source) -> None:
         await self.admin.send(*source.request())
@@ -99,6 +110,10 @@ class Lab:
                 seen, moved = count, time.monotonic()
             if time.monotonic() - moved > PATIENCE:
                 raise BareError(f"waited in vain for {what}")
+
+    async def all_copied(self, sources: Sequence[Source], mark: int) -> None:
+        for source in sources:
+            await self.copied(source, mark)
 
     async def copied(self, source: Source, mark: int, namespaces: set[str] | None = None) -> None:
         """Waits until these namespaces, or all, have had a write of this source's copy since the mark."""
@@ -167,7 +182,8 @@ async def lab(options: Options, namespaces: int) -> AsyncIterator[Lab]:
         async with bare(users[0], ADMIN) as admin, bare(users[1], BARE) as loop:
             made = Lab(options, cluster, log, admin, loop, users[2])
             await made.make_namespace(options.home)
-            if options.vocabulary == "resource-distribution":
+            (cluster.data / SETTINGS).write_text("dialects: {accurate: {watches: [{version: v1, kind: Secret}]}}")
+            if options.vocabulary in ("resource-distribution", "accurate"):
                 cluster.kubectl("apply", "--filename=-", input="---\n".join(map(crds.text, crds.shipped())))
                 cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
             await made.grow(namespaces)

@@ -17,10 +17,13 @@ ASKS: dict[str, dict[str, str]] = {
     "secret-copy": {"secret-copy/namespaces": ""},
     "sync-to": {"openkruise.io/sync-to": "cluster"},
     "resource-distribution": {},
+    "accurate": {"accurate.cybozu.com/propagate": "update"},
 }
 """The annotations that make a Secret a source."""
 SOURCES = 10
 """Of the large run."""
+BRANCHES = 4
+"""Of every namespace of a tree but the leaves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,10 @@ class Options:
     synced_url: str
     metrics_url: str
     out: str
+    resources: int = 1
+    """Sources that are written at once in a turn."""
+    deep: bool = False
+    """The namespaces of Accurate make a tree; else all hang on the root."""
 
     def wants(self, *phases: str) -> bool:
         return any(phase in self.only for phase in phases)
@@ -53,11 +60,12 @@ def parse(arguments: list[str] | None = None) -> Options:
     namespaces = given.namespaces or (FULL if given.full else SMALL)
     chosen = frozenset(given.only.split(",")) if given.only else _usual(given.full or given.copies)
     ours = given.controller == OURS
+    command = f"{OURS} --config {{config}}" if ours and given.vocabulary == "accurate" else given.controller
     return Options(
         given.vocabulary,
         namespaces,
         chosen,
-        given.controller,
+        command,
         given.copies or SOURCES * FULL,
         given.rest,
         given.unrelated,
@@ -72,6 +80,8 @@ def parse(arguments: list[str] | None = None) -> Options:
         given.synced_url if given.synced_url is not None else SYNCED * ours,
         given.metrics_url if given.metrics_url is not None else METRICS * ours,
         given.out,
+        given.resources,
+        given.deep,
     )
 
 
@@ -107,6 +117,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--trial", type=int, default=2000, metavar="N", help="writes in one trial of the bare client")
     add("--fresh", type=int, default=200, metavar="N", help="namespaces made one after another for the latency")
     add("--small", type=int, default=SMALL, metavar="N", help="namespaces of the memory phase")
+    add("--resources", type=int, default=1, metavar="N", help="sources that are written at once in a turn")
+    add("--deep", action="store_true", help=f"accurate: a tree of {BRANCHES} branches each; else all hang on the root")
     add("--out", default="bench/out", metavar="FOLDER", help="where the JSON goes")
     theirs = parser.add_argument_group("another controller")
     add = theirs.add_argument

@@ -39,32 +39,36 @@ async def take_turns(lab: Lab) -> Turns:
     await turns.baseline.choose(lab)
     await turns.baseline.again(lab)
     for number in range(1, lab.options.rounds + 1):
-        await _turn(lab, turns, source_of(lab.options, f"turn-{number}"))
+        names = [f"turn-{number}-{each}" for each in range(lab.options.resources)]
+        await _turn(lab, turns, [source_of(lab.options, name) for name in names])
         await turns.baseline.again(lab)
     return turns
 
 
-async def _turn(lab: Lab, turns: Turns, source: Source) -> None:
+async def _turn(lab: Lab, turns: Turns, sources: list[Source]) -> None:
     mark = lab.log.catch_up()
     async with lab.ready() as controller:
-        turns.fills.append(await fan(lab, controller, source))
+        turns.fills.append(await fan(lab, controller, *sources))
         say(f"fill: {_shown(turns.fills[-1])}")
         if lab.options.wants("change"):
-            turns.changes.append(await fan(lab, controller, source.changed()))
+            turns.changes.append(await fan(lab, controller, *(each.changed() for each in sources)))
             say(f"change: {_shown(turns.changes[-1])}")
     turns.agents = agents(by(lab.log.since(mark), CONTROLLER))
 
 
-async def fan(lab: Lab, controller: Controller, source: Source) -> Burst:
-    """Writes the source, and measures until every namespace has its copy."""
+async def fan(lab: Lab, controller: Controller, *sources: Source) -> Burst:
+    """Writes the sources, and measures until every namespace has its copies."""
     mark, before = lab.log.catch_up(), lab.cpu(controller.cpu())
-    await lab.write(source)
-    await lab.copied(source, mark)
+    for source in sources:
+        await lab.write(source)
+    await lab.all_copied(sources, mark)
     used = lab.cpu(controller.cpu()).since(before)
     await lab.settled()
-    await lab.verify(source)
+    for source in sources:
+        await lab.verify(source)
     controller.check()
-    return fan_out(lab.log.since(mark), Who(ADMIN, source.name, source.resource), Who(CONTROLLER, source.name), used)
+    names = tuple(source.name for source in sources)
+    return fan_out(lab.log.since(mark), Who(ADMIN, names, sources[0].resource), Who(CONTROLLER, names), used)
 
 
 def _shown(burst: Burst) -> str:

@@ -1,6 +1,7 @@
-"""How Hypothesis runs: the same examples every time, without a deadline."""
+"""How Hypothesis runs: the same examples every time, without a deadline; and that Ctrl-C means what it says."""
 
 import os
+import signal
 
 from hypothesis import HealthCheck, Phase, settings
 
@@ -18,3 +19,6 @@ settings.register_profile(
     phases=(Phase.explicit, Phase.generate),
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a script, and so in all we start
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from tests.world import World
 
-from samara.core.model import ANNOTATIONS, LABELS, MANAGER, Content, Key, Object, Owned, Ref, namespace_ref
+from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Content, Key, Object, Owned, Ref, namespace_ref
 from samara.core.travel import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
-from samara.core.want import Adopt, Copy, Reach
+from samara.core.want import Adopt, Copy, Mode, Reach
 from samara.core.write import Apply, Create, Delete, Guard, Recreate, Release, Report, Update, Write
+from samara.dialects.accurate import words as trees
 
 GITOPS = (
     "argocd.argoproj.io/",
@@ -40,6 +41,8 @@ def assert_lawful(world: World, write: Write) -> None:
 def assert_open(world: World, ref: Ref) -> None:
     """Nothing is written where a namespace ends or is paused."""
     namespace = world.get(namespace_ref(ref.namespace or ref.name))
+    if ref.kind == NAMESPACE and namespace is None:
+        return  # a Namespace lies in none
     assert namespace is not None
     assert not namespace.deleting
     assert namespace.annotations.get(PAUSED) != "true"
@@ -54,6 +57,8 @@ def wanted(world: World, write: Write) -> Copy | None:
 def is_welcome(world: World, write: Write, copy: Copy) -> bool:
     """True where the namespace is not closed to this source by consent, ignore or protection."""
     dialect, source = world.table[write.key.dialect], write.key.source
+    if copy.ref.kind == NAMESPACE:
+        return True
     namespace = world.objects[namespace_ref(copy.ref.namespace)]
     accepted = [item.strip() for item in namespace.annotations.get(ACCEPT, "").split(",")]
     names = ("*", source.namespace, f"{source.namespace}:{source.kind.name}/{source.name}")
@@ -64,8 +69,10 @@ def is_welcome(world: World, write: Write, copy: Copy) -> bool:
 
 def may_reach(world: World, write: Write, copy: Copy, protected: tuple[str, ...]) -> bool:
     """Protected namespaces here are whole names or `kube-*`."""
-    name, reach = copy.ref.namespace, world.table[write.key.dialect].reach
+    name, reach = copy.ref.namespace or copy.ref.name, world.table[write.key.dialect].reach
     shut = name in protected or ("kube-*" in protected and name.startswith("kube-"))
+    if copy.ref.kind == NAMESPACE:
+        return not shut
     return not shut or reach is Reach.ANYWHERE or (reach is Reach.NAMED and copy.named)
 
 
@@ -77,12 +84,35 @@ def assert_placed(world: World, write: Create | Update | Recreate) -> None:
     kind = write.copy.content.get("type")
     assert kind is None or kind.raw != b'"kubernetes.io/service-account-token"'
     have = world.objects.get(write.ref)
+    assert_along_the_tree(world, write)
     if isinstance(write, Create):
         assert have is None, "created over something"
         return
+    assert copy.mode is Mode.SYNC, "what is only created is left alone after"
     assert have is write.have
     ours = is_ours(world, write.key, have) or (isinstance(write, Recreate) and may_replace(world, write.key, have))
     assert ours or may_take(world, copy, have), "somebody else's object"
+
+
+def assert_along_the_tree(world: World, write: Create | Update | Recreate) -> None:
+    """What `propagate` copies goes one hop, to a namespace that says so itself, and carries the name of its parent."""
+    if write.key.dialect != trees.NAME:
+        return
+    labels = world.objects[namespace_ref(write.ref.namespace)].labels
+    assert (labels.get(trees.PARENT) or labels.get(trees.TEMPLATE)) == write.key.source.namespace
+    assert write.copy.annotations[trees.FROM] == write.key.source.namespace
+    assert write.copy.annotations[trees.PROPAGATE] == world.objects[write.key.source].annotations[trees.PROPAGATE]
+
+
+def assert_may_end(world: World, write: Delete | Release) -> None:
+    """A Namespace goes because its SubNamespace does, which has our finalizer, and only where nothing hangs on it."""
+    source = world.objects[write.key.source]
+    assert source.deleting
+    assert trees.FINALIZER in source.finalizers
+    assert (source.ref.namespace, source.ref.name) == (write.have.labels[trees.PARENT], write.ref.name)
+    hanging = [ref for ref, obj in world.objects.items() if obj.labels.get(trees.PARENT) == write.ref.name]
+    cascading = world.table["sync-to"].consent  # the two go together in these worlds
+    assert cascading or not [ref for ref in hanging if ref.kind == NAMESPACE]
 
 
 def is_ours(world: World, key: Key, have: Object) -> bool:
@@ -93,7 +123,13 @@ def is_ours(world: World, key: Key, have: Object) -> bool:
         return True
     owner = world.table.owner(have, world)
     referred = owner is not None and world.table[owner.dialect].by_owner
-    return have.made and not referred and RELEASED not in have.annotations
+    made = have.made or is_recorded(world, key, have)
+    return made and not referred and RELEASED not in have.annotations
+
+
+def is_recorded(world: World, key: Key, have: Object) -> bool:
+    dialect = world.table[key.dialect]
+    return any(proof(have, mark, dialect.all_managers) for mark in dialect.marks)
 
 
 def may_replace(world: World, key: Key, have: Object) -> bool:
@@ -148,6 +184,8 @@ def assert_unwanted(world: World, write: Delete | Release) -> None:
     assert_wished(world, write)
     assert isinstance(write, Release) == (ADOPTED in have.annotations), "what was adopted stays"
     assert_nobody_needs(world, write)
+    if write.ref.kind == NAMESPACE:
+        assert_may_end(world, write)
 
 
 def assert_wished(world: World, write: Delete | Release) -> None:
@@ -167,7 +205,7 @@ def is_proven(world: World, write: Delete | Release) -> bool:
     """The record says that we set the mark; where the garbage collector is to take it, its source is not just going."""
     dialect, source = world.table[write.key.dialect], world.get(write.key.source)
     going = dialect.by_owner and source is not None and source.deleting
-    return not going and any(proof(write.have, mark) for mark in dialect.marks)
+    return not going and is_recorded(world, write.key, write.have)
 
 
 def assert_nobody_needs(world: World, write: Delete | Release) -> None:
@@ -179,11 +217,16 @@ def assert_nobody_needs(world: World, write: Delete | Release) -> None:
             assert not any(copy.content == write.have.content for copy in copies), f"the last good copy of {key}"
 
 
-def proof(have: Object, mark: str) -> bool:
-    return Owned(MANAGER, LABELS, mark) in have.ours or Owned(MANAGER, ANNOTATIONS, mark) in have.ours
+def proof(have: Object, mark: str, managers: frozenset[str]) -> bool:
+    words = [Owned(manager, where, mark) for manager in managers for where in (LABELS, ANNOTATIONS)]
+    return any(each in have.ours for each in words)
 
 
 def assert_laid(world: World, write: Apply) -> None:
     have = world.objects[write.ref]
     assert have is write.have
     assert not have.deleting
+    relations = {key: have.labels.get(key) for key in trees.ROLES}
+    after = {**have.labels, **write.overlay.labels}
+    assert {key: after.get(key) for key in trees.ROLES} == relations, "nobody is moved by an overlay"
+    assert not any(key.startswith("samara.dev/") for key in (*write.overlay.labels, *write.overlay.annotations))

@@ -8,7 +8,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
 PAGES = tuple(sorted((*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *EXAMPLES.rglob("*.md"))))
-MANIFESTS = tuple(sorted(EXAMPLES.rglob("*.yaml")))
+SETTINGS = tuple(sorted(EXAMPLES.rglob("settings.yaml")))
+MANIFESTS = tuple(path for path in sorted(EXAMPLES.rglob("*.yaml")) if path not in SETTINGS)
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -43,7 +43,8 @@ def perform(world: World, write: Write) -> bool:
 
 def _create(world: World, copy: Copy) -> bool:
     namespace = world.objects.get(namespace_ref(copy.ref.namespace))
-    if copy.ref in world.objects or namespace is None or namespace.deleting or copy.content is KEEP:
+    lost = copy.ref.kind.namespaced and (namespace is None or namespace.deleting)
+    if copy.ref in world.objects or lost or copy.content is KEEP:
         return False
     owners = () if copy.owner is None else (copy.owner,)
     has = _admitted(world, copy.ref.kind, copy.content)
@@ -75,9 +76,9 @@ def _replace(world: World, write: Update, have: Object) -> bool:
 
 
 def _is_refused(have: Object, sent: Content) -> bool:
-    """A Secret's type never changes, and nothing does once it is immutable."""
+    """A Secret's type and a binding's role never change, and nothing does once it is immutable."""
     if have.ref.kind not in (SECRET, CONFIG_MAP):
-        return False
+        return have.content.get("roleRef") != sent.get("roleRef")
     frozen = have.content.get("immutable") == a_field("immutable", True) and have.content != sent
     return frozen or have.content.get("type") != sent.get("type")
 
@@ -111,4 +112,4 @@ def _apply(world: World, have: Object, overlay: Overlay) -> None:
     )
     keys = [(LABELS, key) for key in overlay.labels] + [(ANNOTATIONS, key) for key in overlay.annotations]
     applied = {Owned(overlay.manager, where, key) for where, key in keys}
-    world.store(replace(now, applied=(now.applied - before) | applied))
+    world.store(replace(now, ours=(now.ours - before) | applied, applied=(now.applied - before) | applied))

@@ -114,4 +114,4 @@ def _woken(world: World, deed: Callable[[World], object]) -> list[Key]:
 
 def _rivals(world: World, ref: Ref) -> list[Key]:
     spots = [world.table[key.dialect].places(ref, world) for key in world.asking() if key.source == ref]
-    return [key for spot in spots if spot is not None for key in world.claims(*spot) if key.source != ref]
+    return [key for spot in spots if spot is not None for key in world.meeting(spot) if key.source != ref]

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 from tests import toys
 from tests.settle import Fate
-from tests.world import World, at, config_map, content, secret
+from tests.world import World, a_field, at, config_map, content, secret
 
 from samara.core.allow import Rules
 from samara.core.model import (
@@ -30,6 +30,7 @@ from samara.core.table import Table
 from samara.core.travel import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
 from samara.core.want import Adopt
 from samara.dialects import resource_distribution, sync_to
+from samara.dialects.accurate import words as trees
 from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
 from samara.dialects.secret_copy import FROM, ORIGIN, TARGETS
 
@@ -55,6 +56,30 @@ SYNC_ASKS: tuple[dict[str, str], ...] = (
     {sync_to.LIST: "a"},
 )
 DISTRIBUTIONS = ("d1", "d2")
+MODES = (trees.CREATE, trees.UPDATE, trees.UPDATE, "sometimes")
+RELATIONS: tuple[dict[str, str], ...] = (
+    {},
+    {trees.TYPE: trees.ROOT},
+    {trees.TYPE: trees.IS_TEMPLATE},
+    *({trees.PARENT: name} for name in (HOME, "a", "a", "b", "c", "", "zz")),
+    *({trees.TEMPLATE: name} for name in (HOME, "a", "b", "")),
+    {trees.TYPE: trees.ROOT, trees.TEMPLATE: "a"},
+    {trees.TYPE: trees.IS_TEMPLATE, trees.TEMPLATE: "b"},
+    {trees.PARENT: "a", trees.TEMPLATE: "b"},
+)
+"""What the labels of a namespace may say: also of itself, of nobody, of one that hangs on it."""
+GROWN: dict[str, tuple[dict[str, str], ...]] = {
+    HOME: ({trees.TYPE: trees.ROOT}, {trees.TYPE: trees.IS_TEMPLATE}),
+    "a": ({trees.PARENT: HOME}, {trees.TYPE: trees.ROOT}),
+    "b": ({trees.PARENT: "a"}, {trees.TEMPLATE: "a"}, {trees.PARENT: HOME}),
+    "c": ({trees.PARENT: "b"}, {trees.PARENT: "a"}, {trees.TEMPLATE: "b"}),
+}
+SPECS: tuple[Json, ...] = (
+    {},
+    {"labels": {"color": "blue", "team": "none", "tree.dev/size": "L"}},
+    {"labels": {trees.PARENT: "c", "samara.dev/paused": "true"}, "annotations": {"story": CANARY}},
+)
+SUB_GUARDS: tuple[tuple[str, ...], ...] = ((), (trees.FINALIZER,), (trees.FINALIZER,), ("somebody/else",))
 
 
 @cache
@@ -76,8 +101,53 @@ def mostly() -> st.SearchStrategy[bool]:
     return st.sampled_from((True, True, True, True, False))
 
 
+def worlds() -> st.SearchStrategy[World]:
+    return st.one_of(mixed(), forests())
+
+
 @st.composite
-def worlds(draw: st.DrawFn) -> World:
+def forests(draw: st.DrawFn) -> World:
+    """Namespace trees in any state, with loops and loose ends, and little beside: so that much happens in them."""
+    world = World(draw(st.sampled_from(list(tables().values()))))
+    for name in (HOME, *OTHERS):
+        related = draw(st.sampled_from((*GROWN[name] * 4, *RELATIONS)))
+        words = _set({"color": draw(st.sampled_from(("", "red", "blue"))), toys.PARENT: draw(rarely("a"))})
+        told = _set({"story": CANARY, PAUSED: draw(rarely()), ACCEPT: "*"})
+        by = draw(st.sampled_from(("", MANAGER, trees.APPLIER)))
+        world.put(namespace_ref(name), by=by, labels=words | related, annotations=told)
+    for namespace in (HOME, *OTHERS):
+        _leaf(draw, world, at(namespace, NAMES[0]))
+    for _ in range(draw(st.sampled_from((0, 1, 2)))):
+        _sub_namespace(draw, world)
+    return world
+
+
+def _leaf(draw: st.DrawFn, world: World, ref: Ref) -> None:
+    what = draw(st.sampled_from(("tree", "copy", "", "tree", "copy", "", "occupant", "sync")))
+    if what == "tree":
+        _tree(draw, world, ref)
+    elif what == "copy":
+        _branch(draw, world, ref)
+    elif what == "occupant":
+        _occupant(draw, world, ref)
+    elif what == "sync":
+        _sync(draw, world, ref)
+
+
+def _branch(draw: st.DrawFn, world: World, ref: Ref) -> None:
+    """A copy of the namespace's own upstream, mostly: as we or the original made it, or forged, or drifted since."""
+    labels = world.objects[namespace_ref(ref.namespace)].labels
+    above = labels.get(trees.PARENT) or labels.get(trees.TEMPLATE) or draw(st.sampled_from(OTHERS))
+    words = {trees.FROM: above, trees.PROPAGATE: draw(st.sampled_from(MODES[:3]))}
+    by = draw(st.sampled_from((MANAGER, MANAGER, trees.APPLIER, "")))
+    world.put(ref, draw(contents()), by, labels={trees.CREATED_BY: trees.NAME}, annotations=words)
+    if draw(rarely()):
+        world.edit(ref, annotations=words | {trees.PROPAGATE: draw(st.sampled_from(MODES))})
+    _mishaps(draw, world, ref)
+
+
+@st.composite
+def mixed(draw: st.DrawFn) -> World:
     """A cluster in the middle of its life: sources, copies right and wrong, other people's objects."""
     world = World(draw(st.sampled_from(list(tables().values()))), meddled=draw(st.sampled_from(("", CANARY))))
     for path in ("p", "q"):
@@ -97,17 +167,43 @@ def worlds(draw: st.DrawFn) -> World:
     return world
 
 
+def _sub_namespace(draw: st.DrawFn, world: World) -> None:
+    holder = draw(st.sampled_from((HOME, *OTHERS)))
+    ref = Ref(trees.SUB_NAMESPACE, holder, draw(st.sampled_from((*OTHERS, "zz", "kube-x"))))
+    if namespace_ref(holder) not in world.objects or ref in world.objects:
+        return
+    guards, spec = draw(st.sampled_from(SUB_GUARDS)), content(spec=draw(st.sampled_from(SPECS)))
+    words = _set({PAUSED: draw(rarely()), "note": CANARY})
+    created = draw(st.sampled_from(("2025", "2026")))
+    world.put(ref, spec, annotations=words, finalizers=guards, created=created, generation=1)
+    if draw(st.booleans()):
+        world.edit(ref, status=a_field("status", {"observedGeneration": 1}))
+    if guards and draw(st.booleans()):
+        world.delete(ref)
+
+
 def _place(draw: st.DrawFn, world: World, ref: Ref) -> None:
     """A source of one dialect or another, or whatever else may be at a place."""
     if namespace_ref(ref.namespace) not in world.objects:
         return
-    what = draw(st.sampled_from(("chain", "sync", "occupant", "occupant", "")))
+    what = draw(st.sampled_from(("chain", "sync", "tree", "occupant", "occupant", "")))
     if what == "chain" and ref.namespace == "a" and ref.kind == SECRET:
         _chain(draw, world, ref)
     elif what == "sync":
         _sync(draw, world, ref)
+    elif what == "tree":
+        _tree(draw, world, ref)
     elif what:
         _occupant(draw, world, ref)
+
+
+def _tree(draw: st.DrawFn, world: World, ref: Ref) -> None:
+    """A source of a tree, which may say of itself that it came from somewhere."""
+    forged = {trees.FROM: draw(st.sampled_from(OTHERS))} if draw(rarely()) else {}
+    words = {trees.PROPAGATE: draw(st.sampled_from(MODES)), "note": CANARY, **_set({PAUSED: draw(rarely())}), **forged}
+    created = draw(st.sampled_from(("2025", "2026")))
+    labels = {"tier": "1", "color": "red", GITOPS: "x"}
+    world.put(ref, draw(contents(ref.kind)), annotations=words, labels=labels, created=created)
 
 
 def _sync(draw: st.DrawFn, world: World, ref: Ref) -> None:
@@ -185,8 +281,9 @@ def _namespaces(draw: st.DrawFn, world: World) -> None:
             toys.TEAM: draw(st.sampled_from(("", "red", "blue"))),
         }
         told = {ACCEPT: draw(st.sampled_from(("", "*", "*", "a", "b, a:Fetch/x"))), IGNORE: draw(rarely())}
-        annotations = {**told, PAUSED: draw(rarely())}
-        world.namespace(name, _set(labels), _set(annotations))
+        annotations = {**told, PAUSED: draw(rarely()), "story": CANARY}
+        related = draw(st.sampled_from(({}, {}, *RELATIONS)))
+        world.namespace(name, _set(labels) | {"color": name} | related, _set(annotations))
         if name != HOME and draw(rarely()):
             world.terminate(name)
 
@@ -232,6 +329,9 @@ def marks_of(ref: Ref) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
         found[f"fetch {namespace}"] = ({}, {toys.FETCHED: namespace})
         told = f"{namespace}-{ref.name}", f"{namespace}/{ref.name}"
         found[f"sync {namespace}"] = ({sync_to.FROM: told[0]}, {sync_to.FROM: told[1]})
+        for mode in (trees.CREATE, trees.UPDATE):
+            words = {trees.FROM: namespace, trees.PROPAGATE: mode}
+            found[f"tree {namespace} {mode}"] = ({trees.CREATED_BY: trees.NAME}, words)
     for name in DISTRIBUTIONS:
         found[name] = ({}, {resource_distribution.FROM: name, resource_distribution.HASHCODE: "0"})
     return found | {"impossible": ({}, {ORIGIN: f"{HOME}/someone"})}
@@ -257,7 +357,7 @@ def _occupant(draw: st.DrawFn, world: World, ref: Ref) -> None:
     frozen = {"immutable": True} if draw(rarely()) else {}
     value, kind = draw(st.sampled_from(VALUES)), draw(st.sampled_from(TYPES[:4]))
     has = config_map(value, **frozen) if ref.kind == CONFIG_MAP else secret(value, kind, **frozen)
-    by = draw(st.sampled_from((MANAGER, MANAGER, "")))
+    by = draw(st.sampled_from((MANAGER, MANAGER, "", *((trees.APPLIER,) if first.startswith("tree") else ()))))
     theirs = {"note": CANARY, **({toys.CHAIN: "yes"} if not by and draw(st.booleans()) else {})}
     owners = owner_of(world, first, stale=bool(draw(rarely())))
     world.put(ref, has, by, labels=labels, annotations=annotations | extra, owners=owners)
@@ -308,13 +408,15 @@ class Deed:
         self.words = draw(st.sampled_from(LISTS))
         self.ask = draw(st.sampled_from(SYNC_ASKS))
         self.spec = draw(specs())
+        self.mode = draw(st.sampled_from(MODES))
+        self.related = draw(st.sampled_from(RELATIONS))
 
     def __call__(self, world: World) -> None:
         there: list[Object] = sorted(world.objects.values(), key=lambda obj: (obj.ref.kind.name, obj.ref.path))
         _DEEDS[self.what](self, world, there[self.pick % len(there)])
 
     def __repr__(self) -> str:
-        return f"<{self.what} {self.pick} {self.words!r} {self.ask} {self.spec.fields[0].raw!r}>"
+        return f"<{self.what} {self.pick} {self.words!r} {self.ask} {self.mode} {self.related} {self.spec.fields[0].raw!r}>"
 
     def delete(self, world: World, obj: Object) -> None:
         if not obj.deleting:
@@ -333,7 +435,23 @@ class Deed:
             world.edit(obj.ref, content=self.spec, generation=obj.generation + 1)
 
     def note(self, world: World, obj: Object) -> None:
-        world.edit(obj.ref, labels={**obj.labels, "team": "green"}, annotations={**obj.annotations, "note": "new"})
+        labels = {**obj.labels, "team": "green", "color": "green"}
+        world.edit(obj.ref, labels=labels, annotations={**obj.annotations, "note": "new"})
+
+    def hang(self, world: World, obj: Object) -> None:
+        """Moves, grafts, cuts; never into a loop, which admission refuses."""
+        if obj.ref.kind == NAMESPACE:
+            kept = {key: value for key, value in obj.labels.items() if key not in trees.ROLES}
+            world.edit(obj.ref, labels=kept | self.related)
+
+    def propagate(self, world: World, obj: Object) -> None:
+        if obj.ref.kind in (SECRET, CONFIG_MAP):
+            world.edit(obj.ref, annotations={**obj.annotations, trees.PROPAGATE: self.mode})
+
+    def sub(self, world: World, obj: Object) -> None:
+        ref = Ref(trees.SUB_NAMESPACE, obj.ref.name, "zz")
+        if obj.ref.kind == NAMESPACE and ref not in world.objects:
+            world.put(ref, content(spec=SPECS[self.pick % 3]), finalizers=(trees.FINALIZER,), generation=1)
 
     def terminate(self, world: World, obj: Object) -> None:
         if obj.ref.kind == NAMESPACE and obj.ref.name != HOME and not obj.deleting:
@@ -366,7 +484,7 @@ _DEEDS = {
     each.__name__: each
     for each in (
         *(Deed.delete, Deed.strip, Deed.edit, Deed.note, Deed.terminate),
-        *(Deed.consent, Deed.namespace, Deed.paste, Deed.asked),
+        *(Deed.consent, Deed.namespace, Deed.paste, Deed.asked, Deed.hang, Deed.propagate, Deed.sub),
     )
 }
 

@@ -92,7 +92,7 @@ def _view(settings: Settings, *objects: Object) -> Cache:
 def test_the_managers_of_an_original_are_known() -> None:
     table = table_of(with_dialect(SecretCopy(managers=("old-copier",))))
 
-    assert table.managers == {"samara", "old-copier"}
+    assert table.managers == {"samara", "old-copier", "accurate-controller"}
 
 
 def test_what_never_travels_is_added_to() -> None:
@@ -106,7 +106,9 @@ def test_what_never_travels_is_added_to() -> None:
 def test_rules_come_from_the_settings() -> None:
     settings = Settings(protected_namespaces=("kube-*",), recreate="refuse")
 
-    assert rules_of(settings, an_access()) == Rules(("kube-*",), False)
+    assert rules_of(settings, an_access()) == Rules(
+        ("kube-*",), False, ("kube-*", "default", "kube-*", "admin", "samara")
+    )
 
 
 def test_in_a_cluster_our_own_namespace_is_protected() -> None:
@@ -130,10 +132,16 @@ def test_the_client_of_copies_writes_only_while_we_lead_and_do_not_just_observe(
 def test_only_the_kinds_of_what_is_served_are_watched() -> None:
     assert [kind.name for kind in table_of(with_dialect(SecretCopy())).kinds] == ["Namespace", "Secret"]
     whole = table_of(with_dialect(SecretCopy()), every_kind=True)
-    assert {kind.name for kind in whole.kinds} == {"Namespace", "Secret", "ConfigMap", "ResourceDistribution"}
+    assert {kind.name for kind in whole.kinds} == {
+        "Namespace",
+        "Secret",
+        "ConfigMap",
+        "ResourceDistribution",
+        "SubNamespace",
+    }
 
 
 def test_a_vocabulary_that_waits_for_its_original_wants_nothing() -> None:
     table = table_of(Settings(), waiting=frozenset({"resource-distribution"}))
     assert table["resource-distribution"].report is None
-    assert {kind.name for kind in table.kinds} == {"Namespace", "Secret", "ConfigMap"}
+    assert {kind.name for kind in table.kinds} == {"Namespace", "Secret", "ConfigMap", "SubNamespace"}

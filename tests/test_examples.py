@@ -13,13 +13,14 @@ import yaml
 from click.testing import CliRunner
 from tests.devcluster.test_lifetime import children_of, none_runs
 from tests.devcluster.waiting import eventually
-from tests.pages import EXAMPLES, MANIFESTS, ROOT, fences
+from tests.pages import EXAMPLES, MANIFESTS, ROOT, SETTINGS, fences
 
 from samara import crds
 from samara.cli.main import samara
 from samara.demo import examples
 from samara.devcluster import Devcluster
 from samara.kube.errors import ConfigError
+from samara.settings import BUILT, load
 
 SHOWN = {str(path.relative_to(ROOT)): path.read_text() for path in MANIFESTS}
 SHOWN |= {str(fence): fence.text for fence in fences() if fence.is_manifest}
@@ -50,10 +51,26 @@ def test_a_shown_manifest_passes_lint(name: str, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
 
 
+def test_the_settings_among_the_examples_are_accepted() -> None:
+    assert [load(str(path)).dialects.keys() for path in SETTINGS] == [BUILT]
+
+
+@pytest.mark.parametrize("path", SETTINGS, ids=lambda path: str(path.parent.name))
+def test_manifests_beside_settings_mean_something_under_them(path: Path) -> None:
+    beside = [str(each) for each in MANIFESTS if each.parent == path.parent]
+    done = CliRunner().invoke(samara, ["lint", "--config", str(path), *beside])
+    assert done.exit_code == 0, done.output
+    assert beside
+
+
 @pytest.mark.cluster
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_server_accepts_a_shown_manifest(name: str, cluster: Devcluster) -> None:
     documents = [document for document in yaml.safe_load_all(SHOWN[name]) if document]
+    there = cluster.kubectl("get", "namespaces", "--output=name").split()
+    for namespace in {str(each["metadata"].get("namespace", "default")) for each in documents}:
+        if f"namespace/{namespace}" not in there:  # as a sub-namespace, which an operator would have made
+            cluster.kubectl("create", "namespace", namespace)
     # Namespaces first, and for real: a dry run in a namespace that does not exist is refused.
     for document in sorted(documents, key=lambda each: str(each["kind"]) != "Namespace"):
         dry = () if document["kind"] == "Namespace" else ("--dry-run=server",)
@@ -74,7 +91,14 @@ def test_the_demo_shows_every_step_and_leaves_nothing(temporary: Path) -> None:
     done = subprocess.run([*SAMARA, "demo"], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     steps = ("10 copies", "equal to its source again", "the new namespace has its copy", "the copy in billing is gone")
-    assert [step for step in steps if step not in done.stdout] == []
+    trees = (
+        "each with its copy",
+        "equal to that in the root",
+        "flows three deep",
+        "never saw the change",
+        "is removed",
+    )
+    assert [step for step in (*steps, *trees) if step not in done.stdout] == []
     assert "\x1b" not in done.stdout
     assert "an-example-not-a-password" not in done.stdout
     assert list(temporary.iterdir()) == []

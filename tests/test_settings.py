@@ -88,6 +88,7 @@ def test_without_a_file_the_defaults_are_those_of_the_specification() -> None:
     assert dict(defaults.dialects) == {
         "secret-copy": SecretCopy("admin", "keep", None, False, ()),
         "resource-distribution": ResourceDistribution((SECRET, CONFIG_MAP), False, ()),
+        "accurate": Accurate(None, {}, False, False, None, False, ("accurate-controller",)),
         "sync-to": SyncTo((SECRET, CONFIG_MAP), None, None, False, ()),
     }
     assert (defaults.tenancy, defaults.conflicts, defaults.recreate) == ("open", "refuse", "allow")
@@ -120,12 +121,6 @@ def test_with_dialects_only_those_named_are_served_in_the_order_of_rank() -> Non
 def test_accurate_counts_the_marks_of_the_original_controller_as_ours() -> None:
     accurate = load(None, EVERY).dialects["accurate"]
     assert accurate == Accurate(config={}, managers=("accurate-controller",))
-
-
-def test_accurate_takes_the_originals_file_in_place_of_its_keys() -> None:
-    text = "dialects: {accurate: {configFile: /etc/accurate/config.yaml}}"
-    accurate = parse(text, "f", EVERY).dialects["accurate"]
-    assert accurate == Accurate(config_file="/etc/accurate/config.yaml")
 
 
 def test_the_brake_can_be_taken_off() -> None:

@@ -11,13 +11,23 @@ from samara.core.table import Table
 from samara.core.tally import Tally
 from samara.core.view import View
 from samara.core.want import KEEP, Adopt, Bare, Copy, Dialect, Overlay, Places, Reach, Want
-from samara.dialects import resource_distribution, secret_copy, sync_to
+from samara.dialects import accurate, resource_distribution, secret_copy, sync_to
+from samara.dialects.accurate import config as accurate_config
 
 PARENT, TEAM = "toys.dev/parent", "team"
 CHAIN, CHAINED, LINK = "toys.dev/chain", "toys.dev/chained-from", "toys.dev/link"
+CHAIN_WORDS = frozenset({CHAINED, LINK}), frozenset({CHAIN})
 FETCH = Kind("toys.dev", "v1", "Fetch", "fetches")
 WIDGET = Kind("toys.dev", "v1", "Widget", "widgets")
 """A kind of which nothing is known beforehand: what the server makes of one is asked."""
+TREE_KEYS = {
+    "labelKeys": ["color", "tree.dev/*"],
+    "annotationKeys": ["story"],
+    "subNamespaceLabelKeys": ["color", "*/*"],
+    "subNamespaceAnnotationKeys": ["story"],
+    "propagateLabelKeyExcludes": ["tier", "accurate.cybozu.com/*"],
+    "propagateAnnotationKeyExcludes": ["accurate.cybozu.com/*"],
+}
 PATH, INTO, FETCHED, GUARD = "toys.dev/path", "toys.dev/into", "toys.dev/fetched-by", "toys.dev/guard"
 
 
@@ -41,16 +51,16 @@ def chain(bare: Bare) -> Dialect:
         have = view.get(source)
         if have is None or have.deleting or not is_source(have, view):
             return Want()
-        labels, marks = bare(LABELS, have.labels) | {LINK: label_token(source.path)}, {CHAINED: source.namespace}
-        below = [Ref(SECRET, ns, source.name) for ns in view.namespaces() if parent_of(ns, view) == source.namespace]
-        return Want(tuple(Copy(ref, have.content, labels, marks, adopt=Adopt.NEVER) for ref in below))
+        words = bare(LABELS, have.labels) | {LINK: label_token(source.path)}, {CHAINED: source.namespace}
+        near = [Ref(SECRET, ns.ref.name, source.name) for ns in view.labelled(PARENT, source.namespace)]
+        return Want(tuple(Copy(ref, have.content, *words, adopt=Adopt.NEVER) for ref in near))
 
     def also(obj: Object, view: View) -> Iterable[Ref]:
-        near = [ref for ref in view.sources("chain") if ref.namespace == obj.labels.get(PARENT)]
-        return near if obj.ref.kind == NAMESPACE else [obj.ref] if CHAINED in obj.annotations else ()
+        marked = [obj.ref] if CHAINED in obj.annotations else ()
+        return view.sources("chain", obj.labels.get(PARENT, "-")) if obj.ref.kind == NAMESPACE else marked
 
-    words = frozenset({CHAINED, LINK}), frozenset({CHAIN})
-    return Dialect("chain", (SECRET,), is_source, by(CHAINED, SECRET), same_name, want, *words, also, rank=2)
+    made = Dialect("chain", (SECRET,), is_source, by(CHAINED, SECRET), below, want, *CHAIN_WORDS, also, rank=2)
+    return replace(made, relations=frozenset({PARENT}), upstream=lambda namespace: namespace.labels.get(PARENT, ""))
 
 
 def inherit() -> Dialect:
@@ -60,11 +70,11 @@ def inherit() -> Dialect:
         return Want(overlays=(Overlay(source, {TEAM: team} if team else {}),))
 
     def below(obj: Object, view: View) -> Iterable[Ref]:
-        near = [ns.ref for ns in view.all(NAMESPACE) if ns.labels.get(PARENT) == obj.ref.name]
-        return near if obj.ref.kind == NAMESPACE else ()
+        return [ns.ref for ns in view.labelled(PARENT, obj.ref.name)] if obj.ref.kind == NAMESPACE else ()
 
     words: frozenset[str] = frozenset()
-    return Dialect("inherit", (NAMESPACE,), any_of(NAMESPACE), nobody, same_name, want, words, words, below, rank=3)
+    made = Dialect("inherit", (NAMESPACE,), any_of(NAMESPACE), nobody, same_name, want, words, words, below, rank=3)
+    return replace(made, whole=True)
 
 
 def fetch() -> Dialect:
@@ -91,6 +101,10 @@ def fetch() -> Dialect:
 
 def same_name(source: Ref, view: View) -> Places:
     return Places(NAMESPACE if source.kind == NAMESPACE else SECRET, source.name)
+
+
+def below(source: Ref, view: View) -> Places:
+    return Places(SECRET, source.name, source.namespace)
 
 
 def any_of(kind: Kind) -> Callable[[Object, View], bool]:
@@ -129,6 +143,8 @@ def whole_table(on_source_gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL, co
 
     first = secret_copy.dialect("admin", on_source_gone, adopt)
     second = resource_distribution.dialect((SECRET, CONFIG_MAP, WIDGET), as_written)
+    terms = accurate.Terms(adopt, cascading=consent, is_reserved=lambda name: name in ("admin", "kube-x"))
+    trees = accurate.dialects(accurate_config.read(TREE_KEYS), (SECRET, CONFIG_MAP), bare, terms)
     last = sync_to.dialect((SECRET, CONFIG_MAP), bare, adopt, consent, carry_labels=not consent)
-    made.append(Table((first, second, fetch(), chain(bare), inherit(), last)))
+    made.append(Table((first, second, fetch(), *trees, replace(chain(bare), rank=3), inherit(), last)))
     return made[0]

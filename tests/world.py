@@ -29,6 +29,8 @@ from samara.core.table import Table
 from samara.core.want import UNREAD, Definition, Places, Read, Rejected, Trial
 
 Words = Mapping[str, str]
+EMPTYING = "emptying"
+"""On a Namespace that ends, while something is left in it."""
 
 
 def a_field(name: str, value: object) -> Field:
@@ -103,15 +105,33 @@ class World:
             self._asking = [key for obj in self.held() for key in self.table.sources(obj, self)]
         return self._asking
 
-    def sources(self, dialect: str) -> list[Ref]:
-        return [key.source for key in self.asking() if key.dialect == dialect]
+    def labelled(self, label: str, value: str) -> list[Object]:
+        return [each for each in self.all(NAMESPACE) if each.labels.get(label) == value]
+
+    def sources(self, dialect: str, namespace: str | None = None) -> list[Ref]:
+        found = [key.source for key in self.asking() if key.dialect == dialect]
+        return [ref for ref in found if namespace in (None, ref.namespace)]
 
     def copies_of(self, key: Key) -> list[Object]:
         near = [obj for obj in self.held() if key.slice in (None, obj.ref.namespace)]
         return [obj for obj in near if self.table.owner(obj, self) == key.whole]
 
-    def claims(self, kind: Kind, name: str) -> list[Key]:
-        return [k for k in self.asking() if self.table[k.dialect].places(k.source, self) == Places(kind, name)]
+    def claims(self, ref: Ref) -> list[Key]:
+        namespace = self.get(namespace_ref(ref.namespace))
+        above = ("",) if namespace is None else ("", *self.table.upstream(namespace))
+        spots = {Places(ref.kind, ref.name, below) for below in above}
+        return [key for key in self.asking() if self.table[key.dialect].places(key.source, self) in spots]
+
+    def is_claimed(self, ref: Ref) -> bool:
+        """True where a source may write this kind and name, in whichever namespace."""
+        spots = (self.table[key.dialect].places(key.source, self) for key in self.asking())
+        return any(spot is not None and spot.spot == (ref.kind, ref.name) for spot in spots)
+
+    def meeting(self, places: Places) -> list[Key]:
+        """The sources that can meet one with these places: not those of another branch."""
+        others = ((key, self.table[key.dialect].places(key.source, self)) for key in self.asking())
+        near = [(key, spot) for key, spot in others if spot is not None and spot.spot == places.spot]
+        return [key for key, spot in near if not (spot.below and places.below) or spot.below == places.below]
 
     def known(self, kind: Kind) -> bool:
         return kind not in self.unlisted
@@ -158,9 +178,13 @@ class World:
         return self.store(replace(after, ours=ours, applied=_kept(have.applied, have, after)))
 
     def delete(self, ref: Ref) -> None:
+        """A Namespace goes once all that is in it is gone."""
+        inside = [each for each, obj in self.objects.items() if ref.kind == NAMESPACE and each.namespace == ref.name]
+        if inside:
+            self.edit(ref, finalizers=(*self.objects[ref].finalizers, EMPTYING))
         self.edit(ref, deleting=True)
-        if ref.kind == NAMESPACE and ref not in self.objects:
-            self.objects = {each: obj for each, obj in self.objects.items() if each.namespace != ref.name}
+        for each in inside:
+            self.delete(each)
 
     def paste(self, ref: Ref, namespace: str) -> Object:
         """`kubectl get -o yaml | kubectl apply -n other`: the marks come along, the server's record does not."""
@@ -184,9 +208,19 @@ class World:
         self._asking = None
         if obj.deleting and not obj.finalizers:
             del self.objects[obj.ref]
+            self._empty(namespace_ref(obj.ref.namespace))
         else:
             self.objects[obj.ref] = obj
         return obj
+
+    def _empty(self, ref: Ref) -> None:
+        have = self.objects.get(ref)
+        if (
+            have is not None
+            and EMPTYING in have.finalizers
+            and all(each.namespace != ref.name for each in self.objects)
+        ):
+            self.edit(ref, finalizers=tuple(each for each in have.finalizers if each != EMPTYING))
 
     # What tests ask.
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from samara import __version__, crds, log
 from samara.core.allow import Rules
-from samara.core.brake import Brake
 from samara.core.model import QUOTA
 from samara.engine.apply import Applier
 from samara.engine.crash import CrashPoints
@@ -40,8 +39,8 @@ from samara.kube.codec import Codec
 from samara.kube.errors import SamaraError
 from samara.kube.watch import Pace, Watch
 from samara.settings import Settings
-from samara.surroundings import Surroundings, look_around
-from samara.vocabularies import CONVERTERS, table_of
+from samara.surroundings import Surroundings, first_look, look_around
+from samara.vocabularies import CONVERTERS, brake_of, reserved, table_of
 from samara.web.health import Health
 from samara.web.metrics import Metrics, Sources
 from samara.web.server import serve
@@ -80,15 +79,15 @@ class LeaseLostError(SamaraError):
 def rules_of(settings: Settings, access: Access) -> Rules:
     """The settings' rules; in a cluster the operator's own namespace is always protected."""
     own = (access.namespace,) if access.in_cluster else ()
-    return Rules((*settings.protected_namespaces, *own), settings.recreate == "allow")
+    names = reserved(settings, access.namespace)
+    return Rules((*settings.protected_namespaces, *own), settings.recreate == "allow", names)
 
 
 def _desk(settings: Settings, access: Access, client: Client, around: Surroundings, observe: bool) -> Desk:
     clock = time.monotonic
-    table = table_of(settings, around.kinds, frozenset(around.originals))
+    table = table_of(settings, around.kinds, frozenset(around.originals), home=access.namespace)
     codec = Codec(table.managers)
     cache = Cache(table, besides=(QUOTA,), built=codec.content)
-    brake = settings.mass_delete
     return Desk(
         client=client,
         codec=codec,
@@ -99,7 +98,7 @@ def _desk(settings: Settings, access: Access, client: Client, around: Surroundin
         outbox=Outbox(clock, max(1, settings.writes.in_flight // 2)),
         window=Window(settings.writes.in_flight, settings.writes.per_second, clock),
         waits=Waits(settings.timers.backoff_most, clock),
-        holds=Holds(Brake(brake.most, brake.percent) if brake else None, brake.hold if brake else 0.0, clock),
+        holds=Holds(brake_of(settings), settings.mass_delete.hold if settings.mass_delete else 0.0, clock),
         applier=Applier(client, codec, cache, table, CrashPoints()),
         news=News(Teller(client, clock, silent=observe), cache),
         meter=Meter(),
@@ -264,7 +263,7 @@ async def run(settings: Settings, options: Options, access: Access) -> None:
         asking = own
         if options.webhook is not None:
             asking = await stack.enter_async_context(Client(access, options.request_seconds, connections=16))
-        around = await look_around(own, settings)
+        around = await first_look(own, settings)
         while not stop.is_set():
             operator = Operator(settings, options, access, (client, own, asking), around)
             await operator.run(stop)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from samara.core.kinds import is_denied
+from samara.core.model import Kind
+from samara.dialects.accurate.config import VERBS, cluster_scoped, lacking
 from samara.engine.lease import LEASE
 from samara.kube.client import Client, collection
-from samara.kube.codec import decode
-from samara.kube.discovery import Found, discover
+from samara.kube.codec import decode, encode
+from samara.kube.discovery import discover
 from samara.kube.errors import ConfigError, Forbidden, NotFound, SamaraError
 from samara.settings import Settings
-from samara.vocabularies import WELL_KNOWN, Kinds, kinds_in
+from samara.vocabularies import WELL_KNOWN, Kinds, kinds_for_all, kinds_in, kinds_of_trees
 
-ORIGINALS = {"resource-distribution": "kruise-manager"}
+ORIGINALS = {"resource-distribution": "kruise-manager", "accurate": "accurate"}
 """By vocabulary: the Lease of the program that served it before."""
+REVIEW = Kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False)
 _USUAL = 15
 
 
@@ -40,16 +45,46 @@ async def look_around(client: Client, settings: Settings) -> Surroundings:
     return Surroundings(found.kinds, found.missing, await _originals(client, settings))
 
 
+async def first_look(client: Client, settings: Settings) -> Surroundings:
+    """The same at the start, where a right that is missing stops it: people shall not find out one by one."""
+    found = await look_around(client, settings)
+    kinds = [found.kinds[name] for name in kinds_of_trees(settings) if name in found.kinds]
+    asked = [(verb, kind) for kind in kinds for verb in VERBS]
+    allowed = await asyncio.gather(*(_may(client, verb, kind) for verb, kind in asked))
+    fault = lacking(pair for pair, may in zip(asked, allowed, strict=True) if not may)
+    if fault is not None:
+        raise ConfigError(fault)
+    return found
+
+
+async def _may(client: Client, verb: str, kind: Kind) -> bool:
+    """What the server says of our own right, in every namespace; no answer is no reason to stop."""
+    attributes = {"group": kind.group, "version": kind.version, "resource": kind.plural, "verb": verb}
+    review = {"apiVersion": REVIEW.api_version, "kind": REVIEW.name, "spec": {"resourceAttributes": attributes}}
+    try:
+        answer = decode(await client.request("POST", collection(REVIEW), encode(review)))
+    except SamaraError:
+        return True
+    return bool(answer.get("status", {}).get("allowed"))
+
+
 async def find_kinds(client: Client, settings: Settings) -> Surroundings:
     """The kinds alone, for those who do not serve."""
     found = await discover(client, kinds_in(settings), WELL_KNOWN)
-    _refuse_denied(found)
+    _refuse_denied([found.kinds[name] for name in kinds_for_all(settings) if name in found.kinds])
+    _refuse_cluster_scoped([found.kinds[name] for name in kinds_of_trees(settings) if name in found.kinds])
     missing = {f"{name.group}/{name.version}/{name.kind}".lstrip("/"): why for name, why in found.missing.items()}
     return Surroundings(found.kinds, missing)
 
 
-def _refuse_denied(found: Found) -> None:
-    denied = [str(kind) for kind in found.kinds.values() if is_denied(kind)]
+def _refuse_cluster_scoped(kinds: Iterable[Kind]) -> None:
+    fault = cluster_scoped(kinds)
+    if fault is not None:
+        raise ConfigError(fault)
+
+
+def _refuse_denied(kinds: Iterable[Kind]) -> None:
+    denied = [str(kind) for kind in kinds if is_denied(kind)]
     if denied:
         raise ConfigError(
             f"dialects: kinds that may be copied were expected, found {', '.join(denied)}: "

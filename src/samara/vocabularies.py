@@ -6,13 +6,15 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from samara.core.brake import Brake
+from samara.core.match import any_glob
 from samara.core.model import CONFIG_MAP, SECRET, Kind
 from samara.core.table import Table
 from samara.core.want import Adopt, Bare, Dialect, Want
-from samara.dialects import resource_distribution, secret_copy, sync_to
-from samara.settings import KindName, ResourceDistribution, SecretCopy, Settings, SyncTo
+from samara.dialects import accurate, resource_distribution, secret_copy, sync_to
+from samara.settings import Accurate, KindName, ResourceDistribution, SecretCopy, Settings, SyncTo, watched_kinds
 
-V = TypeVar("V", SecretCopy, ResourceDistribution, SyncTo)
+V = TypeVar("V", SecretCopy, ResourceDistribution, Accurate, SyncTo)
 Kinds = Mapping[KindName, Kind]
 """The kinds that settings name, as the server knows them."""
 
@@ -21,6 +23,7 @@ WELL_KNOWN: Kinds = {KindName(kind.group, kind.version, kind.name): kind for kin
 
 CONVERTERS: Mapping[str, Callable[[dict[str, Any], str], dict[str, Any]]] = {
     "apps.kruise.io/ResourceDistribution": resource_distribution.convert,
+    "accurate.cybozu.com/SubNamespace": accurate.convert,
 }
 """By group and kind: from one version of a custom resource to another."""
 
@@ -30,11 +33,13 @@ def table_of(
     kinds: Kinds = WELL_KNOWN,
     waiting: frozenset[str] = frozenset(),
     *,
+    home: str = "",
     every_kind: bool = False,
 ) -> Table:
     """Every dialect, always: one that is switched off, or waits, recognises its objects and wants nothing.
 
-    Its kinds are watched only where another one serves them, or where `every_kind` is asked for.
+    Its kinds are watched only where another one serves them, or where `every_kind` is asked for. `home` is the
+    operator's own namespace.
     """
 
     def bare(where: str, words: Mapping[str, str]) -> dict[str, str]:
@@ -47,6 +52,7 @@ def table_of(
     made = [
         _secret_copy(settings),
         _resource_distribution(settings, kinds, as_written),  # whoever wrote a key into one means it
+        *_accurate(settings, kinds, bare, home),
         _sync_to(settings, kinds, bare),
     ]  # in order of rank
     watched = {kind for each in made if every_kind or each.title in on for kind in each.kinds}
@@ -72,13 +78,29 @@ def switched_off(dialect: Dialect, watched: Collection[Kind]) -> Dialect:
         reads=lambda source, view: (),
         report=None,
         admit=None,
+        mutate=None,
     )
+
+
+def brake_of(settings: Settings) -> Brake | None:
+    own = settings.mass_delete
+    return None if own is None else Brake(own.most, own.percent, own.namespaces)
 
 
 def kinds_in(settings: Settings) -> tuple[KindName, ...]:
     """Every kind that the settings name."""
+    return tuple(dict.fromkeys((*kinds_for_all(settings), *kinds_of_trees(settings))))
+
+
+def kinds_for_all(settings: Settings) -> tuple[KindName, ...]:
+    """Those whose objects people may have copied who need no rights elsewhere."""
     own = [each for each in settings.dialects.values() if isinstance(each, SyncTo | ResourceDistribution)]
     return tuple(dict.fromkeys(kind for each in own for kind in each.kinds))
+
+
+def kinds_of_trees(settings: Settings) -> tuple[KindName, ...]:
+    own = settings.dialects.get(accurate.NAME)
+    return watched_kinds(own) if isinstance(own, Accurate) else ()
 
 
 def _secret_copy(settings: Settings) -> Dialect:
@@ -89,6 +111,23 @@ def _secret_copy(settings: Settings) -> Dialect:
 def _resource_distribution(settings: Settings, kinds: Kinds, bare: Bare) -> Dialect:
     own = _own(settings, resource_distribution.NAME, ResourceDistribution)
     return resource_distribution.dialect(_found(own.kinds, kinds), bare, _managers(own))
+
+
+def reserved(settings: Settings, home: str) -> tuple[str, ...]:
+    """The names, as globs, that no namespace of ours may have."""
+    own = _own(settings, secret_copy.NAME, SecretCopy)
+    return tuple(filter(None, (*settings.protected_namespaces, "default", "kube-*", own.home, home)))
+
+
+def _accurate(settings: Settings, kinds: Kinds, bare: Bare, home: str) -> tuple[Dialect, ...]:
+    own, names = _own(settings, accurate.NAME, Accurate), reserved(settings, home)
+    terms = accurate.Terms(
+        _adopt(settings, accurate.NAME),
+        own.allow_cascading_deletion,
+        lambda name: any_glob(names, name),
+        _managers(own),
+    )
+    return accurate.dialects(own.read_config(), _found(watched_kinds(own), kinds), bare, terms)
 
 
 def _sync_to(settings: Settings, kinds: Kinds, bare: Bare) -> Dialect:
@@ -116,5 +155,5 @@ def _adopt(settings: Settings, name: str) -> Adopt:
     return Adopt.ANY if settings.conflicts_of(name) == "overwrite" else Adopt.IDENTICAL
 
 
-def _managers(own: SecretCopy | ResourceDistribution | SyncTo) -> frozenset[str]:
+def _managers(own: SecretCopy | ResourceDistribution | Accurate | SyncTo) -> frozenset[str]:
     return frozenset(own.managers)

@@ -18,11 +18,11 @@ from aiohttp import web
 from tests.kube.scripted import SCRIPT, Answer, Script, Store, access, refuses, says, serving
 from tests.toys import nobody
 
-from samara.admission.configuration import ADMIT, CONVERT
+from samara.admission.configuration import ADMIT, CONVERT, MUTATE
 from samara.admission.gate import Admission
 from samara.admission.parts import Parts, Place, Times
-from samara.core.admit import Request
-from samara.core.model import CONFIG_MAP, SECRET, Kind, Ref, namespace_ref
+from samara.core.admit import Edit, Forbidden, Request
+from samara.core.model import CONFIG_MAP, NAMESPACE, SECRET, Kind, Ref, namespace_ref
 from samara.core.table import Table
 from samara.core.view import View
 from samara.core.want import UNREAD, Dialect, Rejected, Trial, Want
@@ -34,10 +34,13 @@ from samara.kube.codec import Codec
 HOME = "samara"
 PATIENCE = 8.0
 WORD, TWIN, TRY = "toys.dev/word", "toys.dev/twin", "toys.dev/trial"
+ABOVE, ROLE, MARK = "toys.dev/above", "toys.dev/role", "toys.dev/mark"
 THING = Kind("toys.dev", "v1", "Thing", "things")
 CRD_NAME = "things.toys.dev"
+NAMESPACES = "/api/v1/namespaces"
 SECRET_PATH = f"/api/v1/namespaces/{HOME}/secrets/samara-webhook-tls"
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+CHANGING_HOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 CRD_PATH = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD_NAME}"
 Json = dict[str, Any]
 Admit = Callable[[Request, View], tuple[str, ...]]
@@ -77,6 +80,36 @@ def tried(request: Request, view: View) -> tuple[str, ...]:
     if found is UNREAD:
         return ("nobody has tried it",)
     return (f"the server says: {found.message}",) if isinstance(found, Rejected) else ()
+
+
+def childless(request: Request, view: View) -> tuple[str, ...]:
+    """A namespace with others below it is not deleted."""
+    old = request.old if request.operation == "DELETE" else None
+    names = sorted(each.ref.name for each in view.labelled(ABOVE, old.ref.name)) if old is not None else ()
+    return (Forbidden(f"below it are {', '.join(names)}"),) if names else ()
+
+
+def marked(request: Request) -> tuple[Edit, ...]:
+    """Every new thing gets a mark."""
+    new = request.new
+    return (Edit("add", "/metadata/annotations", {**new.annotations, MARK: "1"}),) if new is not None else ()
+
+
+def spaces() -> Dialect:
+    """Judges namespaces by two labels, deletions included, and lets none of them pass unjudged."""
+    made = a_dialect("spaces", childless, NAMESPACE)
+    return replace(
+        made,
+        asking=(),
+        judged=("CREATE", "UPDATE", "DELETE"),
+        scope=frozenset({ABOVE, ROLE}),
+        relations=frozenset({ABOVE}),
+        fails_closed=True,
+    )
+
+
+def marking() -> Dialect:
+    return replace(a_dialect("marking", spelled, THING), mutate=marked)
 
 
 def a_table() -> Table:
@@ -155,9 +188,15 @@ class Cluster(Store):
             return await odd(request)
         if request.query.get("watch"):
             return await self._watched(request)
+        if request.path == NAMESPACES and "labelSelector" in request.query:
+            return await says({"items": self._labelled(*request.query["labelSelector"].split("="))})(request)
         if request.method != "GET" and "dryRun" not in request.query:
             self.writes.append((request.method, request.path))
         return await super().__call__(request)
+
+    def _labelled(self, label: str, value: str) -> list[Json]:
+        near = [obj for path, obj in self.objects.items() if path.rpartition("/")[0] == NAMESPACES]
+        return [obj for obj in near if obj["metadata"].get("labels", {}).get(label) == value]
 
     def _answer(self, method: str, path: str, body: bytes) -> Answer:
         below = [obj for where, obj in self.objects.items() if where.rpartition("/")[0] == path]
@@ -293,6 +332,14 @@ class Running:
     async def admits(self, review: Any) -> tuple[int, Any]:
         status, told = await self.asked(ADMIT, review)
         return status, told["response"] if isinstance(told, dict) else told
+
+    async def mutates(self, review: Any) -> tuple[int, Any]:
+        """Status, and the steps of the patch, or what else was told."""
+        status, told = await self.asked(MUTATE, review)
+        if not isinstance(told, dict):
+            return status, told
+        assert told["response"]["allowed"]
+        return status, json.loads(base64.b64decode(told["response"].get("patch", "bnVsbA==")))
 
     async def converts(self, review: Any) -> tuple[int, Any]:
         status, told = await self.asked(CONVERT, review)

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.admission.parts import THING, TRY, TWIN, WORD, a_dialect, a_table, spelled
+from tests.admission.parts import ABOVE, ROLE, THING, TRY, TWIN, WORD, a_dialect, a_table, marking, spaces, spelled
 
-from samara.admission.configuration import ADMIT, CONVERT, Endpoint, configuration, conversion
-from samara.core.model import NAMESPACE, SECRET
+from samara.admission.configuration import (
+    ADMIT,
+    CONVERT,
+    MUTATE,
+    MUTATING,
+    VALIDATING,
+    Endpoint,
+    configuration,
+    conversion,
+    needed,
+)
+from samara.core.model import NAMESPACE, SECRET, Kind
 from samara.core.table import Table
 from samara.kube.errors import ConfigError
 
@@ -17,8 +28,8 @@ SERVICE = Endpoint("samara")
 URL = Endpoint("samara", "https://127.0.0.1:9443/")
 
 
-def hooks(table: Table | None = None, excepted: tuple[str, ...] = ()) -> dict[str, Any]:
-    made = configuration(table or a_table(), SERVICE.client_config(ADMIT, b"CA"), excepted)
+def hooks(table: Table | None = None, excepted: tuple[str, ...] = (), kind: Kind = VALIDATING) -> dict[str, Any]:
+    made = configuration(table or a_table(), SERVICE.client_config(ADMIT, b"CA"), excepted, kind)
     return {each["name"]: each for each in made["webhooks"]}
 
 
@@ -92,6 +103,45 @@ def test_the_operators_own_namespace_is_left_out() -> None:
 
 def test_a_table_without_guards_asks_for_nothing() -> None:
     assert hooks(Table((a_dialect("silent", None, SECRET),))) == {}
+
+
+def test_a_scope_of_labels_counts_only_as_labels_and_may_fail_closed() -> None:
+    (hook,) = hooks(Table((spaces(),))).values()
+
+    assert hook["failurePolicy"] == "Fail"
+    alive, carries = hook["matchConditions"]
+    assert (alive["name"], carries["name"]) == ("not-deleting", "carries-our-words")
+    assert f"['{ABOVE}', '{ROLE}']" in carries["expression"]
+    assert "annotations" not in carries["expression"]
+    (hook,) = hooks(Table((replace(spaces(), asks=frozenset({WORD})),))).values()
+    assert WORD not in hook["matchConditions"][1]["expression"]
+
+
+def test_the_operations_are_those_that_a_dialect_judges() -> None:
+    (hook,) = hooks(Table((spaces(),))).values()
+    assert hook["rules"][0]["operations"] == ["CREATE", "UPDATE", "DELETE"]
+    both = spaces(), a_dialect("words", spelled, NAMESPACE, asks=frozenset({WORD}))
+    (hook,) = hooks(Table(both)).values()
+    assert hook["rules"][0]["operations"] == ["CREATE", "UPDATE", "DELETE"]
+    assert all(f"'{word}'" in hook["matchConditions"][1]["expression"] for word in (ABOVE, ROLE, WORD))
+
+
+def test_what_is_changed_at_its_creation_has_a_webhook_of_its_own() -> None:
+    table = Table((marking(), a_dialect("words", spelled, SECRET, asks=frozenset({WORD}))))
+    (hook,) = hooks(table, kind=MUTATING).values()
+
+    assert hook["name"] == "things.toys.dev.samara.dev"
+    assert hook["rules"][0]["operations"] == ["CREATE"]
+    assert (hook["failurePolicy"], hook["timeoutSeconds"], hook["reinvocationPolicy"]) == ("Fail", 5, "Never")
+    assert "reinvocationPolicy" not in hooks(table)["things.toys.dev.samara.dev"]
+    assert configuration(table, {}, kind=MUTATING)["kind"] == "MutatingWebhookConfiguration"
+
+
+def test_only_the_configurations_that_have_a_webhook_are_needed() -> None:
+    assert needed(a_table().dialects) == (VALIDATING,)
+    assert needed((marking(),)) == (VALIDATING, MUTATING)
+    assert needed((a_dialect("silent", None, SECRET),)) == ()
+    assert MUTATE == "/mutate"
 
 
 def test_an_endpoint_is_a_service_or_a_url() -> None:

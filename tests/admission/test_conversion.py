@@ -10,6 +10,7 @@ from tests.admission.parts import a_conversion, a_converter, a_thing
 
 from samara.admission.conversion import converted
 from samara.admission.review import MalformedError
+from samara.core.admit import UnconvertibleError
 
 CONVERTERS = {"toys.dev/Thing": a_converter}
 
@@ -68,6 +69,18 @@ def test_a_converter_that_breaks_shows_nothing_of_what_it_was_given() -> None:
 
     assert found["status"] == "Failed"
     assert found["message"] == "Thing cannot be converted from toys.dev/v1 to toys.dev/v2 (ValueError)"
+
+
+def test_a_converter_that_says_why_is_quoted() -> None:
+    def refuses(obj: Any, wanted: str) -> Any:
+        raise UnconvertibleError("the annotation toys.dev/note is odd")
+
+    review = json.dumps(a_conversion("toys.dev/v2", a_thing(name="x"))).encode()
+    found = converted(review, {"toys.dev/Thing": refuses})["response"]["result"]
+
+    assert found["message"] == (
+        "Thing cannot be converted from toys.dev/v1 to toys.dev/v2: the annotation toys.dev/note is odd"
+    )
 
 
 BAD = [b"", b"[]", b"{}", b"\xff", b"[" * 100_000, json.dumps(a_conversion("v2") | {"kind": "Other"}).encode()]

@@ -14,9 +14,11 @@ import aiohttp
 import pytest
 from aiohttp import web
 from tests.admission.parts import (
+    CHANGING_HOOKS,
     CRD_NAME,
     CRD_PATH,
     HOOKS,
+    MARK,
     SECRET_PATH,
     THING,
     Running,
@@ -27,24 +29,27 @@ from tests.admission.parts import (
     a_thing,
     an_object,
     held,
+    marking,
     on_scene,
+    spaces,
 )
 from tests.kube.scripted import hangs, refuses
 
 from samara.admission import server as server_module
 from samara.admission.certificates import Terms, renewed
-from samara.admission.configuration import ADMIT, CONVERT, Endpoint, conversion
+from samara.admission.configuration import ADMIT, CONVERT, MUTATE, Endpoint, conversion
 from samara.admission.gate import Admission
 from samara.admission.parts import Place
 from samara.admission.register import Registrar
 from samara.core.admit import Request
-from samara.core.model import SECRET, Kind
+from samara.core.model import NAMESPACE, SECRET, Kind
 from samara.core.table import Table
 from samara.core.view import View
+from samara.kube.cache import Cache
 from samara.kube.errors import ConfigError
 
 DAY = timedelta(days=1).total_seconds()
-CONFIG = f"{HOOKS}/samara"
+CONFIG, CHANGING = f"{HOOKS}/samara", f"{CHANGING_HOOKS}/samara"
 CANARY = "hunter2-is-the-canary"
 
 
@@ -98,6 +103,33 @@ def test_every_question_is_counted_once_by_kind_and_result(monkeypatch: pytest.M
     on_scene(deed)
 
 
+def test_a_new_object_is_changed_even_before_the_caches_are_filled() -> None:
+    async def deed(scene: Scene) -> None:
+        scene.listed = False
+        running = await scene.server(parts=await scene.parts(Table((marking(), spaces()))))
+        step = {"op": "add", "path": "/metadata/annotations", "value": {"toys.dev/word": "x", MARK: "1"}}
+        assert await running.mutates(a_review(an_object(THING, word="x"), kind=THING)) == (200, [step])
+        assert await running.mutates(a_review(an_object())) == (200, None)
+
+    on_scene(deed)
+
+
+def test_a_fault_that_is_not_the_objects_is_told_as_forbidden() -> None:
+    async def deed(scene: Scene) -> None:
+        running = await scene.server(parts=await scene.parts(Table((spaces(),))))
+        cache = running.parts.view
+        assert isinstance(cache, Cache)
+        for name, labels in (("top", {}), ("below", {"toys.dev/above": "top"})):
+            scene.cluster.write(f"/api/v1/namespaces/{name}", {"metadata": {"name": name, "labels": labels}})
+            stored = json.dumps(scene.cluster.objects[f"/api/v1/namespaces/{name}"]).encode()
+            cache.put(running.parts.codec.object(NAMESPACE, stored))
+        _, told = await running.admits(a_review(None, {"metadata": {"name": "top"}}, kind=NAMESPACE, name="top"))
+        assert (told["status"]["code"], told["status"]["reason"]) == (403, "Forbidden")
+        assert told["status"]["message"] == "below it are below."
+
+    on_scene(deed)
+
+
 def test_no_name_that_a_caller_sends_becomes_a_label() -> None:
     """The port asks nobody who they are: whoever calls it must not make series."""
 
@@ -127,7 +159,7 @@ def test_before_the_caches_are_filled_nobody_is_judged_but_everything_is_convert
     on_scene(deed)
 
 
-@pytest.mark.parametrize("path", [ADMIT, CONVERT])
+@pytest.mark.parametrize("path", [ADMIT, MUTATE, CONVERT])
 @pytest.mark.parametrize("body", [b"", b"{}", b"hunter2", b"\xff", json.dumps({"request": CANARY}).encode()])
 def test_what_is_no_review_is_a_bad_request(path: str, body: bytes, caplog: pytest.LogCaptureFixture) -> None:
     async def deed(scene: Scene) -> None:
@@ -147,6 +179,7 @@ def test_a_body_beyond_all_measure_is_refused(monkeypatch: pytest.MonkeyPatch) -
     async def deed(scene: Scene) -> None:
         running = await scene.server()
         assert (await running.asked(ADMIT, b" " * 1001))[0] == 413
+        assert (await running.asked(MUTATE, b" " * 1001))[0] == 413
         assert (await running.asked(CONVERT, b" " * 1001))[0] == 400
         assert (await running.asked(CONVERT, b" " * 2001))[0] == 413
 
@@ -317,6 +350,45 @@ def test_with_a_url_the_operator_registers_itself_and_leaves_nothing_behind() ->
     on_scene(deed)
 
 
+def test_what_changes_objects_is_registered_beside_and_kept_and_removed_alike() -> None:
+    async def deed(scene: Scene) -> None:
+        running = await scene.server(parts=await scene.parts(Table((marking(),))))
+        await scene.until(lambda: CONFIG in scene.cluster.objects and CHANGING in scene.cluster.objects)
+        bundle = base64.b64encode(running.bundle()).decode()
+        (hook,) = scene.cluster.objects[CHANGING]["webhooks"]
+        assert hook["clientConfig"] == {"url": f"https://127.0.0.1:{running.port}{MUTATE}", "caBundle": bundle}
+        writes = list(scene.cluster.writes)
+        await scene.turns(15)
+        assert scene.cluster.writes == writes
+        scene.cluster.delete(CHANGING)
+        await scene.until(lambda: CHANGING in scene.cluster.objects)
+        await running.admission.close()
+        await scene.turns(10)
+        assert not {CONFIG, CHANGING} & scene.cluster.objects.keys()
+
+    on_scene(deed)
+
+
+def test_where_nothing_is_changed_no_such_configuration_is_even_asked_for() -> None:
+    async def deed(scene: Scene) -> None:
+        running = await scene.server()
+        await scene.until(lambda: CONFIG in scene.cluster.objects)
+        await running.admission.close()
+        assert not [each.path for each in scene.script.seen if each.path.startswith(CHANGING_HOOKS)]
+
+    on_scene(deed)
+
+
+def test_one_kind_of_configuration_that_may_not_be_written_delays_not_the_other() -> None:
+    async def deed(scene: Scene) -> None:
+        scene.cluster.odd["GET", CONFIG] = refuses(403, "Forbidden")
+        await scene.server(parts=await scene.parts(Table((marking(),))))
+        await scene.until(lambda: CHANGING in scene.cluster.objects)
+        assert CONFIG not in scene.cluster.objects
+
+    on_scene(deed)
+
+
 def test_what_somebody_changes_is_put_back_and_what_is_right_is_not_written() -> None:
     async def deed(scene: Scene) -> None:
         a_crd(scene)
@@ -361,11 +433,33 @@ def test_nothing_is_registered_before_the_server_can_be_reached() -> None:
     on_scene(deed)
 
 
-def chart(scene: Scene, name: str, config: dict[str, Any], **more: Any) -> str:
+def chart(scene: Scene, name: str, config: dict[str, Any], where: str = HOOKS, **more: Any) -> str:
     """A configuration as a chart makes it."""
     hooks = [{"name": f"{each}.samara.dev", "clientConfig": dict(config), **more} for each in "ab"]
-    scene.cluster.write(f"{HOOKS}/{name}", {"metadata": {"name": name}, "webhooks": hooks})
-    return f"{HOOKS}/{name}"
+    scene.cluster.write(f"{where}/{name}", {"metadata": {"name": name}, "webhooks": hooks})
+    return f"{where}/{name}"
+
+
+def test_in_a_cluster_the_bundle_is_written_into_both_kinds_of_configuration() -> None:
+    async def deed(scene: Scene) -> None:
+        ours = [
+            chart(scene, "ours", Endpoint("samara").client_config(path, b""), where)
+            for where, path in ((HOOKS, ADMIT), (CHANGING_HOOKS, MUTATE))
+        ]
+        running = await scene.server(in_cluster=True, parts=await scene.parts(Table((marking(),))))
+        bundle = base64.b64encode(running.bundle()).decode()
+
+        def trusted() -> set[str]:
+            hooks = [hook for path in ours for hook in scene.cluster.objects[path]["webhooks"]]
+            return {hook["clientConfig"].get("caBundle") for hook in hooks}
+
+        await scene.until(lambda: trusted() == {bundle})
+        kinds = [scene.cluster.objects[path]["kind"] for path in ours]
+        assert kinds == ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"]
+        await running.admission.close()
+        assert set(ours) <= scene.cluster.objects.keys()
+
+    on_scene(deed)
 
 
 def test_in_a_cluster_only_the_bundle_is_written_and_only_where_it_leads_to_us() -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.admission.parts import THING, WORD, a_review, a_table, an_object
+from tests.admission.parts import THING, WORD, a_review, a_table, an_object, marking
 
-from samara.admission.review import MalformedError, Review, answer, guards_of, read_review
-from samara.core.admit import Request
+from samara.admission.review import MalformedError, Review, answer, guards_of, patch, read_review
+from samara.core.admit import Edit, Forbidden, Request, Undecided
 from samara.core.model import CONFIG_MAP, SECRET, Kind, Ref
+from samara.core.table import Table
 from samara.kube.codec import Codec
 
 GUARDS = guards_of(a_table())
@@ -94,6 +97,12 @@ def test_all_dialects_that_guard_a_kind_judge_it() -> None:
     assert names == {"Secret": ["spelled", "twinned", "tried"], "ConfigMap": ["spelled"], "Thing": ["things"]}
 
 
+def test_who_only_changes_a_kind_guards_it_too() -> None:
+    (guard,) = guards_of(Table((replace(marking(), admit=None),))).values()
+
+    assert (guard.kind, [each.name for each in guard.dialects]) == (THING, ["marking"])
+
+
 @pytest.mark.parametrize("kind", [Kind("", "v1", "Pod", "pods"), Kind("toys.dev", "v9", "Thing", "things")])
 def test_a_kind_that_nobody_guards_is_not_even_decoded(kind: Kind) -> None:
     assert read(a_review({"no": "object"}, kind=kind)) == Review("the-uid", None)
@@ -173,6 +182,34 @@ def test_all_faults_are_in_one_answer_a_sentence_each() -> None:
         "reason": "Invalid",
         "message": "one is wrong. two is wrong.",
     }
+
+
+GRAVITY: list[tuple[tuple[str, ...], tuple[int, str]]] = [
+    (("plain",), (422, "Invalid")),
+    ((Forbidden("no"),), (403, "Forbidden")),
+    ((Undecided("who knows"),), (500, "InternalError")),
+    (("plain", Forbidden("no")), (403, "Forbidden")),
+    ((Forbidden("no"), Undecided("who knows"), "plain"), (500, "InternalError")),
+]
+
+
+@pytest.mark.parametrize(("faults", "told"), GRAVITY)
+def test_the_gravest_fault_gives_the_answer_its_status(faults: tuple[str, ...], told: tuple[int, str]) -> None:
+    status = answer("u", faults)["response"]["status"]
+
+    assert (status["code"], status["reason"]) == told
+    assert status["message"] == ". ".join(faults) + "."
+
+
+def test_edits_become_a_json_patch() -> None:
+    told = patch("u", (Edit("add", "/metadata/finalizers", ["a"]), Edit("remove", "/spec")))["response"]
+
+    assert (told["uid"], told["allowed"], told["patchType"]) == ("u", True, "JSONPatch")
+    assert json.loads(base64.b64decode(told["patch"])) == [
+        {"op": "add", "path": "/metadata/finalizers", "value": ["a"]},
+        {"op": "remove", "path": "/spec"},
+    ]
+    assert patch("u", ())["response"] == {"uid": "u", "allowed": True}
 
 
 def test_every_guarded_kind_has_its_entry() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.admission.parts import Scene, a_dialect, a_review, an_object, forbidden, on_scene
+from tests.admission.parts import ABOVE, NAMESPACES, Scene, a_dialect, a_review, an_object, forbidden, on_scene, spaces
 from tests.engine.parts import a_namespace
 from tests.kube.scripted import refuses, says
 
@@ -21,28 +22,27 @@ from samara.core.want import Rejected, Trial
 from samara.kube.cache import Cache
 from samara.kube.errors import ServerFault
 
-NAMESPACES = "/api/v1/namespaces"
 TRIALS = "/api/v1/namespaces/samara/secrets"
 
 
-async def judged(parts: Parts, sent: Any) -> tuple[str, ...]:
-    review = read_review(json.dumps(a_review(sent)).encode(), guards_of(parts.table), parts.codec)
+async def judged(parts: Parts, sent: Any, **more: Any) -> tuple[str, ...]:
+    review = read_review(json.dumps(a_review(sent, **more)).encode(), guards_of(parts.table), parts.codec)
     assert review.request is not None
     assert review.guard is not None
     judge = Judge(parts.view, parts.client, parts.codec, parts.home)
     return await judge.faults(review.request, review.guard.dialects)
 
 
-def cached(parts: Parts, *names: str) -> Cache:
+def cached(parts: Parts, *names: str, **labels: str) -> Cache:
     cache = parts.view
     assert isinstance(cache, Cache)
     for name in names:
-        cache.put(a_namespace(name))
+        cache.put(replace(a_namespace(name), labels=labels))
     return cache
 
 
-def exists(scene: Scene, name: str) -> None:
-    scene.cluster.write(f"{NAMESPACES}/{name}", {"metadata": {"name": name}})
+def exists(scene: Scene, name: str, **labels: str) -> None:
+    scene.cluster.write(f"{NAMESPACES}/{name}", {"metadata": {"name": name, "labels": labels}})
 
 
 def reads(scene: Scene) -> list[str]:
@@ -132,6 +132,105 @@ def test_what_is_looked_at_only_then_is_read_too_but_not_for_ever() -> None:
             exists(scene, f"n{number}")
         faults = await judged(await scene.parts(Table((a_dialect("endless", endless, SECRET),))), an_object())
         assert faults == (f"n{ROUNDS} is missing",)
+
+    on_scene(deed)
+
+
+# namespaces by their labels
+
+BELOW = {ABOVE: "top"}
+TOP = {"old": {"metadata": {"name": "top"}}, "kind": NAMESPACE, "name": "top"}
+
+
+def test_what_the_cache_still_has_below_and_the_server_has_not_refuses_nobody() -> None:
+    async def deed(scene: Scene) -> None:
+        parts = await scene.parts(Table((spaces(),)))
+        cached(parts, "moved", "gone", **BELOW)
+        exists(scene, "moved", **{ABOVE: "elsewhere"})
+        assert await judged(parts, None, **TOP) == ()
+        (asked,) = scene.script.seen
+        assert (asked.path, asked.query) == (NAMESPACES, {"labelSelector": f"{ABOVE}=top"})
+
+    on_scene(deed)
+
+
+def test_what_the_server_has_below_refuses_with_its_names_and_not_with_the_caches() -> None:
+    async def deed(scene: Scene) -> None:
+        parts = await scene.parts(Table((spaces(),)))
+        cached(parts, "gone", "stays", **BELOW)
+        exists(scene, "stays", **BELOW)
+        exists(scene, "new", **BELOW)
+        assert await judged(parts, None, **TOP) == ("below it are new, stays",)
+        assert reads(scene) == [NAMESPACES]
+
+    on_scene(deed)
+
+
+def test_where_nothing_is_below_nothing_is_asked() -> None:
+    async def deed(scene: Scene) -> None:
+        parts = await scene.parts(Table((spaces(),)))
+        cached(parts, "other", **{ABOVE: "elsewhere"})
+        assert await judged(parts, None, **TOP) == ()
+        assert scene.script.seen == []
+
+    on_scene(deed)
+
+
+def test_without_the_right_to_list_the_cache_has_the_last_word_about_labels() -> None:
+    async def deed(scene: Scene) -> None:
+        parts = await scene.parts(Table((spaces(),)))
+        cached(parts, "below", **BELOW)
+        scene.cluster.broken = forbidden()
+        assert await judged(parts, None, **TOP) == ("below it are below",)
+
+    on_scene(deed)
+
+
+def test_a_server_that_cannot_list_is_no_refusal() -> None:
+    async def deed(scene: Scene) -> None:
+        parts = await scene.parts(Table((spaces(),)))
+        cached(parts, "below", **BELOW)
+        scene.cluster.broken = refuses(500)
+        with pytest.raises(ServerFault):
+            await judged(parts, None, **TOP)
+
+    on_scene(deed)
+
+
+def test_what_was_read_by_name_counts_for_its_label_too() -> None:
+    def crowded(request: Request, view: View) -> tuple[str, ...]:
+        view.get(namespace_ref("moved")), view.get(namespace_ref("new"))
+        return (" ".join(sorted(each.ref.name for each in view.labelled(ABOVE, "top"))),)
+
+    async def deed(scene: Scene) -> None:
+        parts = await scene.parts(Table((replace(spaces(), admit=crowded),)))
+        cached(parts, "moved", "stays", **BELOW)
+        exists(scene, "moved", **{ABOVE: "elsewhere"})
+        exists(scene, "new", **BELOW)
+        scene.cluster.odd["GET", NAMESPACES] = forbidden()
+        assert await judged(parts, None, **TOP) == ("new stays",)
+
+    on_scene(deed)
+
+
+def test_a_value_that_no_label_can_hold_is_not_asked_for() -> None:
+    def odd(request: Request, view: View) -> tuple[str, ...]:
+        return "always", *(each.ref.name for each in view.labelled(ABOVE, "not a value"))
+
+    async def deed(scene: Scene) -> None:
+        parts = await scene.parts(Table((replace(spaces(), admit=odd),)))
+        assert await judged(parts, None, **TOP) == ("always",)
+        assert scene.script.seen == []
+
+    on_scene(deed)
+
+
+def test_a_dialect_is_asked_only_about_the_operations_that_it_judges() -> None:
+    async def deed(scene: Scene) -> None:
+        parts = await scene.parts(Table((replace(spaces(), judged=("CREATE",)),)))
+        cached(parts, "below", **BELOW)
+        exists(scene, "below", **BELOW)
+        assert await judged(parts, None, **TOP) == ()
 
     on_scene(deed)
 

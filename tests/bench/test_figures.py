@@ -23,7 +23,7 @@ def test_a_fan_out_lasts_from_its_cause_to_its_last_copy() -> None:
         Entry("controller", "agent", "get", "secrets", "", "b", "db", 200, 1.2, 9.0),
         wrote("somebody", "c", 1.0, 8.0),
     ]
-    burst = fan_out(entries, Who("bench", "db"), Who("controller", "db"), Cpu(0.004, 0.002, 0.001))
+    burst = fan_out(entries, Who("bench", ("db",)), Who("controller", ("db",)), Cpu(0.004, 0.002, 0.001))
     assert (burst.copies, burst.seconds, burst.per_second) == (2, 2.0, 1.0)
     assert burst.counts == Counts(writes=2, reads=1)
     assert burst.cpu_ms == pytest.approx(Cpu(2.0, 1.0, 0.5))
@@ -32,7 +32,7 @@ def test_a_fan_out_lasts_from_its_cause_to_its_last_copy() -> None:
 
 def test_a_copy_written_twice_is_one_copy_and_two_requests() -> None:
     entries = [wrote("bench", "admin", 0.0, 0.0), wrote("c", "a", 0.0, 1.0), wrote("c", "a", 1.0, 2.0, "update")]
-    burst = fan_out(entries, Who("bench", "db"), Who("c", "db"), Cpu(0, 0, 0))
+    burst = fan_out(entries, Who("bench", ("db",)), Who("c", ("db",)), Cpu(0, 0, 0))
     assert (burst.copies, burst.per_copy(burst.counts.writes), burst.seconds) == (1, 2.0, 2.0)
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from tests.cluster.oracles import Judge
 from tests.cluster.stage import Stage, prepare
+from tests.cluster.trees import SETTLED, Trees, defined
+from tests.cluster.trees import judge as judge_trees
 
 from samara.devcluster import Devcluster, DevclusterOptions
 
@@ -23,6 +25,7 @@ _MEASURED = pytest.StashKey[list[str]]()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "oracle_off(name, reason): this test is not judged by the oracle of this name")
+    config.addinivalue_line("markers", "forest_off(reason): this test leaves trees that cannot be right")
     config.stash[_PREPARED] = set()
     config.stash[_MEASURED] = []
 
@@ -69,6 +72,23 @@ def stage(request: pytest.FixtureRequest, cluster: Devcluster, tmp_path: Path) -
         for operator in made.operators:
             request.node.add_report_section("teardown", f"log of {operator.log_file.name}", operator.tail())
         made.sweep()
+
+
+@pytest.fixture(scope="module")
+def accurate(cluster: Devcluster) -> Iterator[None]:
+    """SubNamespaces are served, and the operator has the rights for trees."""
+    with defined(cluster):
+        yield
+
+
+@pytest.fixture
+def trees(request: pytest.FixtureRequest, accurate: None, stage: Stage) -> Iterator[Trees]:
+    """Namespace trees, judged when the body of the test is done."""
+    stage.expect.quiet = SETTLED
+    made = Trees(stage)
+    yield made
+    if not request.node.stash.get(_FAILED, True):
+        judge_trees(made, whole=request.node.get_closest_marker("forest_off") is None)
 
 
 @pytest.fixture

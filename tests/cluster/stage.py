@@ -27,6 +27,9 @@ SECOND = "samara-2"
 """A second operator may run under a name of its own, so that the audit log tells the two apart."""
 OWN = "default"
 """The operator's own namespace: lease and holds."""
+CONTENTS = ("roles", "rolebindings", "configmaps", "networkpolicies")
+"""What else the tests put into their namespaces, by its place below /registry/."""
+SUB_NAMESPACES = "accurate.cybozu.com/subnamespaces"
 SYSTEM = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 READ_ALL = [{"apiGroups": [""], "resources": ["namespaces", "resourcequotas"], "verbs": ["list", "watch"]}]
 READ_SECRETS = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "watch"]}]
@@ -252,9 +255,9 @@ class Stage:
             self.api.gone(path)
         namespaces = [each["metadata"]["name"] for each in self.api.items("/api/v1/namespaces")]
         ours = [name for name in namespaces if name not in SYSTEM]
-        self.forget(*(f"{plural}/" for plural in ("secrets", "resourcequotas", "events")))
+        self.forget(*(f"{plural}/" for plural in ("secrets", "resourcequotas", "events", SUB_NAMESPACES)))
         self.forget(f"leases/{OWN}/samara", f"configmaps/{OWN}/samara-holds", exact=True)
-        self.forget(*(f"{plural}/{name}/" for name in ours for plural in ("roles", "rolebindings")))
+        self.forget(*(f"{plural}/{name}/" for name in ours for plural in CONTENTS))
         self.forget(*(f"namespaces/{name}" for name in ours), exact=True)
         eventually(lambda: not self._left())
         self.api.close()

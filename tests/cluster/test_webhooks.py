@@ -23,13 +23,14 @@ from samara.admission.configuration import ADMIT, Endpoint, configuration
 from samara.admission.gate import Admission
 from samara.admission.parts import Parts, Place, Times
 from samara.core.admit import Request
-from samara.core.model import CONFIG_MAP, SECRET
+from samara.core.model import CONFIG_MAP, NAMESPACE, SECRET
 from samara.core.table import Table
 from samara.core.view import View
 from samara.core.want import Rejected, Trial
 from samara.devcluster import DevclusterError
 from samara.devcluster.wire import free_port
 from samara.dialects import sync_to
+from samara.dialects.accurate.convert import convert
 from samara.kube.auth import load
 from samara.kube.cache import Cache
 from samara.kube.client import Client
@@ -124,10 +125,23 @@ def rights(stage: Stage) -> None:
 
 
 class Webhooks:
-    """An admission in a thread of its own. Its cache is never filled: it lags as far as a cache can."""
+    """An admission in a thread of its own. Its cache lags as far as a cache can: it holds what it is shown."""
 
-    def __init__(self, stage: Stage, *, port: int | None = None, in_cluster: bool = False, leads: bool = True) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        *,
+        port: int | None = None,
+        in_cluster: bool = False,
+        leads: bool = True,
+        table: Table | None = None,
+        crds: tuple[str, ...] = (CRD_NAME,),
+    ) -> None:
         self.stage = stage
+        self._table = table or a_table()
+        self._crds = crds
+        self._codec = Codec(self._table.managers)
+        self._cache = Cache(self._table, built=self._codec.content)
         self.port = port or free_port()
         self.clock = Clock()
         self._place = Place(f"127.0.0.1:{self.port}", f"https://127.0.0.1:{self.port}", in_cluster)
@@ -143,6 +157,16 @@ class Webhooks:
         eventually(lambda: self.fault or (self.admission is not None and self.admission.waiting is None))
         assert self.fault is None, self.fault
         return self
+
+    def sees(self, *namespaces: str) -> None:
+        """Shows it namespaces as they are now."""
+
+        async def put() -> None:
+            for name in namespaces:
+                found = self.stage.api.get(f"/api/v1/namespaces/{name}")
+                self._cache.put(self._codec.object(NAMESPACE, json.dumps(found).encode()))
+
+        self._in_loop(put())
 
     def close(self) -> None:
         """What a signal does first."""
@@ -160,15 +184,12 @@ class Webhooks:
         asyncio.run_coroutine_threadsafe(deed, self._loop).result(10)
 
     async def _main(self) -> None:
-        table = a_table()
-        codec = Codec(table.managers)
         access = load(str(self.stage.kubeconfig(USER)), None, OWN, None, {}, Path("/"))
         times = Times(now=self.clock, turn=0.05, recheck=0.2)
         async with Client(access, 10.0) as client:
-            cache = Cache(table, built=codec.content)
-            parts = Parts(client, codec, cache, table, OWN, lambda: self._leads, lambda kind: True)
-            converters = {"toys.dev/Thing": a_converter}
-            self.admission = Admission(parts, self._place, converters=converters, crds=(CRD_NAME,), times=times)
+            parts = Parts(client, self._codec, self._cache, self._table, OWN, lambda: self._leads, lambda kind: True)
+            converters = {"toys.dev/Thing": a_converter, "accurate.cybozu.com/SubNamespace": convert}
+            self.admission = Admission(parts, self._place, converters=converters, crds=self._crds, times=times)
             running = asyncio.create_task(self.admission.run())
             ended = asyncio.create_task(self._over.wait())
             await asyncio.wait((running, ended), return_when=asyncio.FIRST_COMPLETED)

@@ -72,7 +72,7 @@ def test_a_slice_sees_one_namespace_and_every_object() -> None:
     assert [each.ref for each in view.copies_of(KEY)] == [at("a", "x")]
     assert view.get(at("b", "x")) is not None
     assert list(view.sources("secret-copy")) == [SOURCE]
-    assert list(view.claims(SOURCE.kind, "x")) == [KEY]
+    assert list(view.claims(at("b", "x"))) == [KEY]
 
 
 def test_a_slice_of_an_absent_namespace_sees_it_only_in_a_list() -> None:

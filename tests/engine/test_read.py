@@ -47,7 +47,8 @@ def asked(*answers: Answer, by: tuple[tuple[Key, Read], ...] = ((a_key(), TRIAL)
             for _ in range(times):
                 async with asyncio.TaskGroup() as group:
                     for key, trial in by:
-                        reader.start(group, (trial,), key)
+                        reader.begin(group)
+                        reader.start((trial,), key)
                     assert reader.reading == len({trial for _, trial in by})
                 assert reader.reading == 0
             told.seen, told.stored = script.seen, desk.codec.content({"spec": STORED["spec"]})
@@ -186,7 +187,9 @@ def test_the_answer_counts_for_a_moment_only(monkeypatch: pytest.MonkeyPatch) ->
         async with serving(definition()) as script, Client(access(script)) as client:
             desk = a_desk(Clock(), client=client)
             async with asyncio.TaskGroup() as group:
-                Reader(desk, lambda key, delay: None).start(group, (STANDS,), a_key())
+                reader = Reader(desk, lambda key, delay: None)
+                reader.begin(group)
+                reader.start((STANDS,), a_key())
             for _ in range(3):
                 await asyncio.sleep(0)  # the loop goes round
             return desk.cache.value(STANDS)

@@ -368,9 +368,9 @@ def test_the_dialects_of_one_vocabulary_are_one_series() -> None:
 
     async def deed(stage: Stage) -> None:
         one = secret_copy.dialect()
-        two = (replace(one, name="tree", vocabulary="both"), replace(one, name="sub", vocabulary="both"))
+        two = (replace(one, name="both:tree"), replace(one, name="both:sub"))
         stage.table = Table(two)
-        stage.tallies = {a_key(dialect="tree"): blocked("a"), a_key(dialect="sub"): blocked("a", "b")}
+        stage.tallies = {a_key(dialect="both:tree"): blocked("a"), a_key(dialect="both:sub"): blocked("a", "b")}
         found = stage.samples()
         assert found["samara_copies", "both", "blocked"] == 3
         assert found["samara_sources", "both"] == 2

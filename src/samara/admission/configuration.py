@@ -1,4 +1,4 @@
-"""Where the API server finds us, and what it asks us about: the webhook configuration, as a pure function of the table.
+"""Where the API server finds us, and what it asks us about: the webhook configurations, made from the table alone.
 
 Every field that the server would fill in is given, so that what is stored can be compared with what is wanted.
 """
@@ -6,11 +6,12 @@ Every field that the server would fill in is given, so that what is stored can b
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
+from samara.core.admit import Operation
 from samara.core.model import Kind
 from samara.core.table import Table
 from samara.core.want import Dialect
@@ -18,19 +19,20 @@ from samara.kube.errors import ConfigError
 
 NAME = "samara"
 LABEL = ("app.kubernetes.io/name", NAME)
-"""In a cluster the chart names the configuration as it likes; this label tells it."""
-ADMIT, CONVERT = "/admit", "/convert"
+"""In a cluster the chart names the configurations as it likes; this label tells them."""
+ADMIT, MUTATE, CONVERT = "/admit", "/mutate", "/convert"
 SERVICE = "samara-webhook"
 PORT = 443
 TIMEOUT = 5
 """Seconds for which the API server waits."""
-CONFIGURATION = Kind(
-    "admissionregistration.k8s.io",
-    "v1",
-    "ValidatingWebhookConfiguration",
-    "validatingwebhookconfigurations",
-    namespaced=False,
+_GROUP, _VERSION = "admissionregistration.k8s.io", "v1"
+VALIDATING = Kind(
+    _GROUP, _VERSION, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", namespaced=False
 )
+MUTATING = Kind(_GROUP, _VERSION, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", namespaced=False)
+PATHS = {VALIDATING: ADMIT, MUTATING: MUTATE}
+"""Where the webhooks of a configuration lead."""
+Guarding = tuple[Kind, Dialect]
 Json = dict[str, Any]
 
 
@@ -83,16 +85,28 @@ def _is_usable(url: str) -> bool:
     return parts.scheme == "https" and bool(parts.hostname) and port != 0 and plain
 
 
-def configuration(table: Table, client_config: Mapping[str, Any], excepted: tuple[str, ...] = ()) -> Json:
+def needed(dialects: Iterable[Dialect]) -> tuple[Kind, ...]:
+    """The kinds of configuration that these dialects have something to put in."""
+    found = tuple(dialects)
+    return tuple(kind for kind in PATHS if any(_is_asked(kind, each) for each in found))
+
+
+def configuration(
+    table: Table, client_config: Mapping[str, Any], excepted: tuple[str, ...] = (), kind: Kind = VALIDATING
+) -> Json:
     """One webhook per guarded kind, and all dialects that guard it answer together."""
-    guarded: dict[tuple[str, str], list[tuple[Kind, Dialect]]] = {}
+    guarded: dict[tuple[str, str], list[Guarding]] = {}
     for dialect in table.dialects:
-        for kind in dialect.guarded if dialect.admit is not None else ():
-            guarded.setdefault((kind.group, kind.plural), []).append((kind, dialect))
-    webhooks = [_webhook(pairs, client_config, excepted) for pairs in guarded.values()]
+        for each in dialect.guarded if _is_asked(kind, dialect) else ():
+            guarded.setdefault((each.group, each.plural), []).append((each, dialect))
+    webhooks = [_webhook(kind, pairs, client_config, excepted) for pairs in guarded.values()]
     meta = {"name": NAME, "labels": dict((LABEL,))}
-    head = {"apiVersion": CONFIGURATION.api_version, "kind": CONFIGURATION.name, "metadata": meta}
+    head = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": meta}
     return {**head, "webhooks": sorted(webhooks, key=lambda each: str(each["name"]))}
+
+
+def _is_asked(kind: Kind, dialect: Dialect) -> bool:
+    return (dialect.mutate if kind == MUTATING else dialect.admit) is not None
 
 
 def conversion(client_config: Mapping[str, Any]) -> Json:
@@ -101,12 +115,14 @@ def conversion(client_config: Mapping[str, Any]) -> Json:
     return {"strategy": "Webhook", "webhook": webhook}
 
 
-def _webhook(pairs: list[tuple[Kind, Dialect]], client_config: Mapping[str, Any], excepted: tuple[str, ...]) -> Json:
+def _webhook(
+    configured: Kind, pairs: list[Guarding], client_config: Mapping[str, Any], excepted: tuple[str, ...]
+) -> Json:
     kind = pairs[0][0]
     rule = {
         "apiGroups": [kind.group],
         "apiVersions": sorted({each.version for each, _ in pairs}),
-        "operations": ["CREATE", "UPDATE"],
+        "operations": ["CREATE"] if configured == MUTATING else _operations(pairs),
         "resources": [kind.plural],
         "scope": "Namespaced" if kind.namespaced else "Cluster",
     }
@@ -114,36 +130,55 @@ def _webhook(pairs: list[tuple[Kind, Dialect]], client_config: Mapping[str, Any]
         "name": ".".join(filter(None, (kind.plural, kind.group, "samara.dev"))),
         "admissionReviewVersions": ["v1"],
         "clientConfig": dict(client_config),
-        "failurePolicy": "Fail" if _is_ours(pairs) else "Ignore",
-        "matchConditions": [_condition(pairs)],
+        "failurePolicy": "Fail" if _is_closed(pairs) else "Ignore",
+        "matchConditions": list(_conditions(pairs)),
         "matchPolicy": "Equivalent",
         "namespaceSelector": _all_but(excepted),
         "objectSelector": {},
+        **({"reinvocationPolicy": "Never"} if configured == MUTATING else {}),
         "rules": [rule],
         "sideEffects": "None",
         "timeoutSeconds": TIMEOUT,
     }
 
 
-def _is_ours(pairs: list[tuple[Kind, Dialect]]) -> bool:
-    """Custom resources of ours are refused where nobody can judge them; other people's objects never are."""
+def _operations(pairs: list[Guarding]) -> list[str]:
+    judged = {operation for _, dialect in pairs for operation in dialect.judged}
+    return [each for each in get_args(Operation) if each in judged]
+
+
+def _is_ours(pairs: list[Guarding]) -> bool:
+    """True for custom resources of ours: every change of one is a word of ours."""
     return any(kind in dialect.asking for kind, dialect in pairs)
 
 
-def _condition(pairs: list[tuple[Kind, Dialect]]) -> Json:
+def _is_closed(pairs: list[Guarding]) -> bool:
+    """Custom resources of ours are refused where nobody can judge them; other people's objects where a dialect says."""
+    return _is_ours(pairs) or any(dialect.fails_closed for _, dialect in pairs)
+
+
+def _conditions(pairs: list[Guarding]) -> Iterator[Json]:
     """A write without a word of ours never depends on us, and neither does the end of an object's life."""
-    if _is_ours(pairs):
-        return {"name": "not-deleting", "expression": "object == null || !has(object.metadata.deletionTimestamp)"}
-    words = sorted({word for _, dialect in pairs for word in dialect.asks})
-    return {"name": "carries-our-words", "expression": _carries(words)}
+    if _is_closed(pairs):
+        alive = "[object, oldObject].all(o, o == null || !has(o.metadata.deletionTimestamp))"
+        yield {"name": "not-deleting", "expression": alive}
+    if not _is_ours(pairs):
+        asks = {word for _, dialect in pairs if not dialect.scope for word in dialect.asks}
+        labels = {word for _, dialect in pairs for word in dialect.scope}
+        yield {"name": "carries-our-words", "expression": _carries(annotations=asks, labels=asks | labels)}
 
 
-def _carries(words: Iterable[str]) -> str:
-    keys = "[" + ", ".join(f"'{word}'" for word in words) + "]"
+def _carries(**words: set[str]) -> str:
     each = " || ".join(
-        f"(has(o.metadata.{where}) && {keys}.exists(k, k in o.metadata.{where}))" for where in ("annotations", "labels")
+        f"(has(o.metadata.{where}) && {_listed(keys)}.exists(k, k in o.metadata.{where}))"
+        for where, keys in words.items()
+        if keys
     )
-    return f"[object, oldObject].exists(o, o != null && ({each}))"
+    return f"[object, oldObject].exists(o, o != null && ({each or 'false'}))"
+
+
+def _listed(keys: set[str]) -> str:
+    return "[" + ", ".join(f"'{key}'" for key in sorted(keys)) + "]"
 
 
 def _all_but(namespaces: tuple[str, ...]) -> Json:

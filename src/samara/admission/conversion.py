@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 
 from samara.admission.review import MalformedError
+from samara.core.admit import UnconvertibleError
 from samara.kube.intake import ODD
 
 API_VERSION, KIND = "apiextensions.k8s.io/v1", "ConversionReview"
 Json = dict[str, Any]
 Converter = Callable[[Json, str], Json]
-"""An object and the wanted apiVersion to the object in that version; raises where it does not know the version."""
+"""An object and the wanted apiVersion to the object in that version; raises where it cannot do that."""
 Converters = Mapping[str, Converter]
 """By `group/Kind`."""
 
@@ -65,6 +66,8 @@ def _one(obj: Json, wanted: str, converters: Converters) -> Json:
         raise _CannotError(f"{kind} of {have} cannot be converted to {wanted}; kinds that can be converted: {known}")
     try:
         made = converters[named](obj, wanted)
+    except UnconvertibleError as fault:
+        raise _CannotError(f"{kind} cannot be converted from {have} to {wanted}: {fault}") from None
     except Exception as fault:  # noqa: BLE001 - whatever it is, its message may hold a value of the object
         raise _CannotError(f"{kind} cannot be converted from {have} to {wanted} ({type(fault).__name__})") from None
     return {**made, "apiVersion": wanted}

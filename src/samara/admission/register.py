@@ -1,7 +1,7 @@
 """Tells the API server where we are: webhook configurations and the conversion of CRDs, written by the leader only.
 
-With a URL the configuration is ours: registered while we run, removed when we stop. In a cluster it is the chart's, and
-we write nothing in it but `caBundle`. In a CRD we write nothing but `spec.conversion`.
+With a URL the configurations are ours: registered while we run, removed when we stop. In a cluster they are the
+chart's, and we write nothing in them but `caBundle`. In a CRD we write nothing but `spec.conversion`.
 """
 
 from __future__ import annotations
@@ -14,18 +14,9 @@ from contextlib import suppress
 from typing import Any
 
 from samara import log
-from samara.admission.configuration import (
-    ADMIT,
-    CONFIGURATION,
-    CONVERT,
-    LABEL,
-    NAME,
-    Endpoint,
-    configuration,
-    conversion,
-)
+from samara.admission.configuration import CONVERT, LABEL, NAME, PATHS, Endpoint, configuration, conversion, needed
 from samara.admission.parts import Parts, Times
-from samara.core.model import Ref
+from samara.core.model import Kind, Ref
 from samara.kube.client import AS_US, address, collection
 from samara.kube.codec import decode, encode
 from samara.kube.definition import CRD
@@ -58,7 +49,8 @@ class Registrar:
         self._crds = crds
         self._bundle = bundle
         self._ours = ours
-        """True where the configuration is registered and removed by us."""
+        """True where the configurations are registered and removed by us."""
+        self._configured = needed(parts.table.dialects)
         self._times = times
         self._done = b""
         """The bundle for which all was right at the last look."""
@@ -86,7 +78,8 @@ class Registrar:
             self._told.clear()
 
     def _parts(self, bundle: bytes) -> Iterator[Coroutine[None, None, None]]:
-        yield self._register(bundle) if self._ours else self._write_bundles(bundle)
+        for kind in self._configured:
+            yield self._register(kind, bundle) if self._ours else self._write_bundles(kind, bundle)
         for name in self._crds:
             yield self._convert(name, bundle)
 
@@ -105,23 +98,23 @@ class Registrar:
 
     # the configurations
 
-    async def _register(self, bundle: bytes) -> None:
-        wanted = configuration(self._table, self._endpoint.client_config(ADMIT, bundle))
-        ref = Ref(CONFIGURATION, "", NAME)
+    async def _register(self, kind: Kind, bundle: bytes) -> None:
+        wanted = configuration(self._table, self._endpoint.client_config(PATHS[kind], bundle), kind=kind)
+        ref = Ref(kind, "", NAME)
         have = await self._get(ref)
         if not wanted["webhooks"] or (have is not None and have.get("webhooks") == wanted["webhooks"]):
             return
-        self._must_not_be_the_charts(f"{CONFIGURATION.name} {NAME}", _clients(have))
+        self._must_not_be_the_charts(f"{kind.name} {NAME}", _clients(have))
         await self._reach(bundle)
         if have is None:
-            await self._send("POST", collection(CONFIGURATION), wanted)
+            await self._send("POST", collection(kind), wanted)
         else:
             await self._send("PUT", address(ref), {**have, "webhooks": wanted["webhooks"]})
-        log.info("webhooks.registered", webhooks=len(wanted["webhooks"]))
+        log.info("webhooks.registered", configuration=kind.name, webhooks=len(wanted["webhooks"]))
 
-    async def _write_bundles(self, bundle: bytes) -> None:
+    async def _write_bundles(self, kind: Kind, bundle: bytes) -> None:
         """The rest of a webhook is the chart's, or whoever's has changed it since."""
-        raw = await self._client.get(collection(CONFIGURATION), {"labelSelector": "=".join(LABEL)})
+        raw = await self._client.get(collection(kind), {"labelSelector": "=".join(LABEL)})
         trusted = base64.b64encode(bundle).decode()
         for config in decode(raw).get("items") or ():
             wrong = [
@@ -130,9 +123,9 @@ class Registrar:
             for each in wrong:
                 each["caBundle"] = trusted
             if wrong:
-                head = {"apiVersion": CONFIGURATION.api_version, "kind": CONFIGURATION.name}
+                head = {"apiVersion": kind.api_version, "kind": kind.name}
                 name = config["metadata"]["name"]
-                await self._send("PUT", address(Ref(CONFIGURATION, "", name)), {**config, **head})
+                await self._send("PUT", address(Ref(kind, "", name)), {**config, **head})
                 log.info("webhooks.bundle-written", configuration=name)
 
     # the CRDs
@@ -187,19 +180,20 @@ class Registrar:
         self._closed = True
         try:
             async with asyncio.timeout(_UNDOING), self._one_at_a_time:
-                await self._tried(self._unregister())
+                for kind in self._configured:
+                    await self._tried(self._unregister(kind))
                 for name in self._crds:
                     await self._tried(self._unconvert(name))
         except TimeoutError:
             log.warning("webhooks.not-removed", fault="timed out")
 
-    async def _unregister(self) -> None:
-        ref = Ref(CONFIGURATION, "", NAME)
+    async def _unregister(self, kind: Kind) -> None:
+        ref = Ref(kind, "", NAME)
         have = await self._get(ref)
         if have is not None and any(map(self._endpoint.is_in, _clients(have))):
             options = {"preconditions": {"uid": have["metadata"]["uid"]}}
             await self._client.request("DELETE", address(ref), encode(options))
-            log.info("webhooks.removed")
+            log.info("webhooks.removed", configuration=kind.name)
 
     async def _get(self, ref: Ref) -> Json | None:
         try:

@@ -1,14 +1,15 @@
-"""AdmissionReview v1 to a `Request` that dialects understand, and their faults back to one answer."""
+"""AdmissionReview v1 to a `Request` that dialects understand, and their faults or edits back to one answer."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import msgspec
 
-from samara.core.admit import Request
+from samara.core.admit import Edit, Forbidden, Operation, Request, Undecided
 from samara.core.model import Kind, Object
 from samara.core.table import Table
 from samara.core.want import Dialect
@@ -16,9 +17,10 @@ from samara.kube.codec import Codec, encode
 from samara.kube.intake import ODD
 
 API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
-Operation = Literal["CREATE", "UPDATE", "DELETE"]
 _OPERATIONS: dict[str, Operation] = {each: each for each in get_args(Operation)}
 _ABSENT = (b"", b"null")
+_STATUS = ((Undecided, 500, "InternalError"), (Forbidden, 403, "Forbidden"), (str, 422, "Invalid"))
+"""Of several faults the gravest gives the answer its status."""
 
 
 class MalformedError(ValueError):
@@ -84,7 +86,7 @@ def guards_of(table: Table) -> Guards:
     """Every kind that is guarded, with all dialects that have something to say about it."""
     found: dict[Kind, list[Dialect]] = {}
     for dialect in table.dialects:
-        for kind in dialect.guarded if dialect.admit is not None else ():
+        for kind in dialect.guarded if dialect.admit is not None or dialect.mutate is not None else ():
             found.setdefault(kind, []).append(dialect)
     return {(kind.group, kind.version, kind.name): Guard(kind, tuple(judges)) for kind, judges in found.items()}
 
@@ -133,9 +135,26 @@ def _object(raw: msgspec.Raw, asked: _Request, kind: Kind, codec: Codec) -> Obje
 
 def answer(uid: str, faults: Iterable[str]) -> dict[str, Any]:
     """Allowed, or refused with all faults in one message, a sentence each."""
-    told = [fault.strip().rstrip(".") for fault in faults]
-    response: dict[str, Any] = {"uid": uid, "allowed": not told}
-    if told:
-        message = ". ".join(told) + "."
-        response["status"] = {"status": "Failure", "code": 422, "reason": "Invalid", "message": message}
-    return {"apiVersion": API_VERSION, "kind": KIND, "response": response}
+    faults = tuple(faults)
+    if not faults:
+        return _response(uid)
+    message = ". ".join(fault.strip().rstrip(".") for fault in faults) + "."
+    code, reason = next(
+        (code, reason) for kind, code, reason in _STATUS if any(isinstance(each, kind) for each in faults)
+    )
+    status = {"status": "Failure", "code": code, "reason": reason, "message": message}
+    return _response(uid, allowed=False, status=status)
+
+
+def patch(uid: str, edits: Iterable[Edit]) -> dict[str, Any]:
+    """Allowed, with what is changed before it is stored."""
+    steps = [
+        {"op": each.op, "path": each.path, **({} if each.op == "remove" else {"value": each.value})} for each in edits
+    ]
+    if not steps:
+        return _response(uid)
+    return _response(uid, patchType="JSONPatch", patch=base64.b64encode(encode(steps)).decode())
+
+
+def _response(uid: str, *, allowed: bool = True, **more: Any) -> dict[str, Any]:
+    return {"apiVersion": API_VERSION, "kind": KIND, "response": {"uid": uid, "allowed": allowed, **more}}

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+
+import msgspec
 
 from samara import log
 from samara.core.admit import Request
-from samara.core.match import Names
+from samara.core.match import Names, is_label_value
 from samara.core.model import NAMESPACE, Content, Key, Kind, Object, Ref
 from samara.core.view import View
 from samara.core.want import UNREAD, Dialect, Read, Trial
-from samara.kube.client import Client, address
+from samara.kube.client import Client, address, collection
 from samara.kube.codec import Codec
 from samara.kube.errors import Forbidden, NotFound
 from samara.kube.trial import tried
 
-ROUNDS = 3
-"""How often a dialect is asked again because it looked at something new."""
+ROUNDS = 8
+"""How often a dialect is asked again because it looked at something new: so far up it follows what the cache lacks."""
+Label = tuple[str, str]
+"""A key and a value."""
 
 
 class Noting:
@@ -31,6 +35,9 @@ class Noting:
         self.read: set[Ref] = set()
         """What the server was asked for, with success or without the right to."""
         self.live: dict[Ref, Object | None] = {}
+        self.labels: set[Label] = set()
+        self.listed: dict[Label, bool] = {}
+        """Labels about which the server was asked: true where all Namespaces that have one are in `live`."""
         self.values: dict[Trial, object] = {}
 
     def get(self, ref: Ref) -> Object | None:
@@ -50,14 +57,22 @@ class Noting:
             return self._view.namespaces(listed)
         return [obj.ref.name for obj in self.all(NAMESPACE)]
 
-    def sources(self, dialect: str) -> Iterable[Ref]:
-        return self._view.sources(dialect)
+    def labelled(self, label: str, value: str) -> Iterable[Object]:
+        self.labels.add((label, value))
+        read = [obj for obj in self.live.values() if obj is not None and obj.ref.kind == NAMESPACE]
+        found = [obj for obj in read if obj.labels.get(label) == value]
+        if self.listed.get((label, value)):
+            return found
+        return [*(obj for obj in self._view.labelled(label, value) if obj.ref not in self.live), *found]
+
+    def sources(self, dialect: str, namespace: str | None = None) -> Iterable[Ref]:
+        return self._view.sources(dialect, namespace)
 
     def copies_of(self, key: Key) -> Iterable[Object]:
         return self._view.copies_of(key)
 
-    def claims(self, kind: Kind, name: str) -> Iterable[Key]:
-        return self._view.claims(kind, name)
+    def claims(self, ref: Ref) -> Iterable[Key]:
+        return self._view.claims(ref)
 
     def known(self, kind: Kind) -> bool:
         return self._view.known(kind)
@@ -79,6 +94,13 @@ class Noting:
         return [trial for trial in self.trials if self.value(trial) is UNREAD]
 
 
+class _List(msgspec.Struct):
+    items: list[msgspec.Raw] | None
+
+
+_items = msgspec.json.Decoder(_List).decode
+
+
 @dataclass(frozen=True, slots=True)
 class Judge:
     """Asks; reads live what an answer rests on; asks again."""
@@ -90,13 +112,13 @@ class Judge:
 
     async def faults(self, request: Request, dialects: Iterable[Dialect]) -> tuple[str, ...]:
         """All faults of all dialects, each once. Raises where the server cannot be asked."""
-        noting, asked = Noting(self.view), tuple(dialects)
+        noting, asked = Noting(self.view), tuple(each for each in dialects if request.operation in each.judged)
         faults = await self._asked(request, asked, noting)
         for _ in range(ROUNDS):
-            refs, trials = noting.refs - noting.read, noting.trials - noting.values.keys()
-            if not faults or not (refs or trials):
+            looks = list(self._looks(noting)) if faults else []
+            if not looks:
                 break
-            await asyncio.gather(*(self._read(ref, noting) for ref in refs), *(self._try(t, noting) for t in trials))
+            await asyncio.gather(*looks)
             faults = await self._asked(request, asked, noting)
         return faults
 
@@ -109,6 +131,25 @@ class Judge:
                 break
             await asyncio.gather(*(self._try(trial, noting) for trial in untried))
         return tuple(dict.fromkeys(found))
+
+    def _looks(self, noting: Noting) -> Iterator[Coroutine[None, None, None]]:
+        """Everything that was looked at and not read yet, also where nothing was found."""
+        yield from [self._read(ref, noting) for ref in noting.refs - noting.read]
+        yield from [self._list(label, noting) for label in noting.labels - noting.listed.keys()]
+        yield from [self._try(trial, noting) for trial in noting.trials - noting.values.keys()]
+
+    async def _list(self, label: Label, noting: Noting) -> None:
+        noting.listed[label] = not is_label_value(label[1])  # of what no label can hold there is none
+        if noting.listed[label]:
+            return
+        try:
+            raw = await self.client.get(collection(NAMESPACE), {"labelSelector": "=".join(label)})
+        except Forbidden:
+            log.debug("admission.not-listed", label=label[0])
+            return
+        found = (self.codec.object(NAMESPACE, each) for each in _items(raw).items or ())
+        noting.live |= {obj.ref: obj for obj in found}
+        noting.listed[label] = True
 
     async def _read(self, ref: Ref, noting: Noting) -> None:
         noting.read.add(ref)

@@ -1,4 +1,4 @@
-"""The webhook server: HTTPS on one port, `/admit` and `/convert`. What it is sent is never logged."""
+"""The webhook server: HTTPS on one port, `/admit`, `/mutate` and `/convert`. What it is sent is never logged."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from aiohttp import web
 
 from samara import log
 from samara.admission.certificates import Material
-from samara.admission.configuration import ADMIT, CONVERT
+from samara.admission.configuration import ADMIT, CONVERT, MUTATE
 from samara.admission.conversion import Converters, converted
 from samara.admission.parts import Parts
-from samara.admission.review import MalformedError, Review, answer, guards_of, read_review
+from samara.admission.review import MalformedError, Review, answer, guards_of, patch, read_review
 from samara.admission.second_look import Judge
 from samara.core.model import NAMESPACE, Kind
 from samara.kube.codec import encode
@@ -70,6 +70,7 @@ class Server:
         await self._loaded.wait()
         app = web.Application(client_max_size=MOST_CONVERSION)
         app.router.add_post(ADMIT, _bounded(self._admit))
+        app.router.add_post(MUTATE, _bounded(self._mutate))
         app.router.add_post(CONVERT, _bounded(self._convert))
         runner = web.AppRunner(app, access_log=None, keepalive_timeout=_KEEP, shutdown_timeout=_ENDING)
         await runner.setup()
@@ -94,15 +95,26 @@ class Server:
             self._meter.admitted(tale.kind, tale.result, monotonic() - began)
 
     async def _answer(self, request: web.Request, tale: _Tale) -> web.StreamResponse:
-        body = await request.read()
-        if len(body) > MOST_REVIEW:
-            raise web.HTTPRequestEntityTooLarge(MOST_REVIEW, len(body))
-        review = read_review(body, self._guards, self._judge.codec)
+        review = await self._review(request)
         if review.guard is not None:
             tale.kind = str(review.guard.kind)
         faults = await self._faults(review)
         tale.result = "refused" if faults else "allowed"
         return _json(answer(review.uid, faults))
+
+    async def _mutate(self, request: web.Request) -> web.StreamResponse:
+        """Needs nothing but the object, so it is answered before any cache is filled."""
+        review = await self._review(request)
+        if review.guard is None or review.request is None:
+            return _json(patch(review.uid, ()))
+        asked = [each.mutate for each in review.guard.dialects if each.mutate is not None]
+        return _json(patch(review.uid, [edit for mutate in asked for edit in mutate(review.request)]))
+
+    async def _review(self, request: web.Request) -> Review:
+        body = await request.read()
+        if len(body) > MOST_REVIEW:
+            raise web.HTTPRequestEntityTooLarge(MOST_REVIEW, len(body))
+        return read_review(body, self._guards, self._judge.codec)
 
     async def _faults(self, review: Review) -> tuple[str, ...]:
         if review.guard is None or review.request is None:

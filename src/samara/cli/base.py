@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -28,18 +28,37 @@ def _remember(context: click.Context, parameter: click.Parameter, wanted: bool) 
         found.wanted = True
 
 
+def debug_flag() -> click.Option:
+    about = "Show the traceback of an unexpected fault."
+    return click.Option(["--debug"], is_flag=True, expose_value=False, callback=_remember, is_eager=True, help=about)
+
+
+def spelled_out(params: Sequence[click.Parameter], args: Sequence[str]) -> list[str]:
+    """The arguments without the `=true` and `=false` that kubectl takes after a flag that has no value."""
+    flags = {flag for each in params if isinstance(each, click.Option) and each.is_flag for flag in each.opts}
+    end = args.index("--") if "--" in args else len(args)
+    kept = []
+    for each in args[:end]:
+        flag, _, value = each.partition("=")
+        if flag not in flags or value not in ("true", "false"):
+            kept.append(each)
+        elif value == "true":
+            kept.append(flag)
+    return [*kept, *args[end:]]
+
+
 class Command(click.Command):
     """A command whose flags can all be given as `SAMARA_<FLAG>`, the same for every command."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        about = "Show the traceback of an unexpected fault."
-        self.params.append(
-            click.Option(["--debug"], is_flag=True, expose_value=False, callback=_remember, is_eager=True, help=about)
-        )
+        self.params.append(debug_flag())
         for parameter in self.params:
             if isinstance(parameter, click.Option):
                 _name_variable(parameter)
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(context, spelled_out(self.params, args))
 
 
 def _name_variable(option: click.Option) -> None:

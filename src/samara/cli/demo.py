@@ -9,6 +9,7 @@ from types import FrameType
 import click
 
 from samara.cli.base import Command
+from samara.demo.accurate import Accurate
 from samara.demo.resource_distribution import ResourceDistribution
 from samara.demo.screen import Screen, spoken
 from samara.demo.secret_copy import SecretCopy
@@ -17,7 +18,7 @@ from samara.demo.steps import Steps, timed
 from samara.demo.sync_to import SyncTo
 from samara.devcluster import DevclusterError, find
 
-WALKS: tuple[type[Steps], ...] = (SecretCopy, SyncTo, ResourceDistribution)
+WALKS: tuple[type[Steps], ...] = (SecretCopy, SyncTo, ResourceDistribution, Accurate)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

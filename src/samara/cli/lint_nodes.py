@@ -48,9 +48,20 @@ class Manifest:
     type: Word | None
     words: tuple[Word, ...]
     root: yaml.MappingNode = field(repr=False)
+    version: Word | None = None
+    """Its `apiVersion` with the line on which it stands."""
+    name: Word | None = None
+    spec: tuple[Word, ...] = ()
+    """What stands in `spec.labels` and `spec.annotations`."""
 
     def annotation(self, key: str) -> Word | None:
-        return next((word for word in self.words if (word.where, word.key) == ("annotation", key)), None)
+        return self._word("annotation", key)
+
+    def label(self, key: str) -> Word | None:
+        return self._word("label", key)
+
+    def _word(self, where: str, key: str) -> Word | None:
+        return next((word for word in self.words if (word.where, word.key) == (where, key)), None)
 
     def finding(self, line: int, key: str, found: str, expected: str) -> Finding:
         return Finding(self.file, line, key, found, expected)
@@ -82,23 +93,29 @@ def _objects(file: str, root: yaml.Node) -> Iterator[Manifest]:
 
 
 def _manifest(file: str, root: yaml.MappingNode) -> Manifest:
-    meta = _child(root, "metadata")
-    types = [word for word in _words("type", root) if word.key == "type"]
+    meta, spec = _child(root, "metadata"), _child(root, "spec")
     return Manifest(
         file,
         root.start_mark.line + 1,
         _scalar(_child(root, "apiVersion")),
         _scalar(_child(root, "kind")),
         _scalar(_child(meta, "namespace")),
-        types[0] if types else None,
+        _field(root, "type"),
         (*_words("label", _child(meta, "labels")), *_words("annotation", _child(meta, "annotations"))),
         root,
+        _field(root, "apiVersion"),
+        _field(meta, "name"),
+        (*_words("label", _child(spec, "labels")), *_words("annotation", _child(spec, "annotations"))),
     )
 
 
 def held_in(manifest: Manifest, root: yaml.MappingNode) -> Manifest:
     """An object inside of another one."""
     return _manifest(manifest.file, root)
+
+
+def _field(node: yaml.Node | None, name: str) -> Word | None:
+    return next((word for word in _words(name, node) if word.key == name), None)
 
 
 def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:

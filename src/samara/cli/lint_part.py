@@ -10,6 +10,7 @@ from samara.core.kinds import NEVER_COPIED_TYPES
 from samara.core.match import Names, shown
 
 FOR_ALL = frozenset({"*", "all", "ALL", "All"})
+NAMESPACE_NAME = "a namespace name: up to 63 lower-case letters, digits and -"
 
 
 class Part(NamedTuple):
@@ -32,7 +33,7 @@ def bad_names(manifest: Manifest, word: Word, names: Names, for_all: str) -> Ite
     """The illegal names of a list; whoever means every namespace is told how that is written."""
     for name in names.illegal:
         every = f"; for every namespace write {for_all}" if name in FOR_ALL else ""
-        expected = f"a namespace name: up to 63 lower-case letters, digits and -{every}"
+        expected = f"{NAMESPACE_NAME}{every}"
         yield manifest.finding(word.line, word.key, shown(name), expected)
 
 
@@ -41,3 +42,9 @@ def bad_type(manifest: Manifest) -> Iterator[Finding]:
     if word is not None and word.value is not None and f'"{word.value}"'.encode() in NEVER_COPIED_TYPES:
         expected = "another type: Secrets of this type are never copied"
         yield manifest.finding(word.line, "type", shown(word.value), expected)
+
+
+def stays_behind(manifest: Manifest, word: Word) -> Finding:
+    article = "an" if word.where[0] == "a" else "a"
+    found, expected = f"{article} {word.where} that does not travel", "to be on the source only; copies lack it"
+    return manifest.finding(word.line, word.key, found, expected)

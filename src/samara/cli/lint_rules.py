@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from samara.cli import lint_resource_distribution, lint_secret_copy, lint_sync_to
+from samara.cli import lint_accurate, lint_resource_distribution, lint_secret_copy, lint_sync_to
 from samara.cli.lint_nodes import Finding, Manifest, Word
-from samara.cli.lint_part import Part
+from samara.cli.lint_part import Part, stays_behind
 from samara.core.match import any_glob, is_label_value
 from samara.core.travel import ACCEPT, ADOPTED, IGNORE, NOT_BY_DEFAULT, PAUSED, RELEASED
 from samara.dialects import sync_to
-from samara.settings import ResourceDistribution, SecretCopy, Settings, SyncTo, Vocabulary
-from samara.vocabularies import table_of
+from samara.settings import Accurate, ResourceDistribution, SecretCopy, Settings, SyncTo, Vocabulary
+from samara.vocabularies import reserved, table_of
 
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -38,6 +38,8 @@ def part_of(own: Vocabulary, settings: Settings) -> Part | None:
         case ResourceDistribution(kinds=kinds):
             table = table_of(settings)
             return lint_resource_distribution.part(kinds, lambda where, words: table.bare(where, words, by_default=()))
+        case Accurate():
+            return lint_accurate.part(own, reserved(settings, ""))
         case _:
             return None
 
@@ -49,7 +51,9 @@ class Lint:
         table = table_of(settings)
         found = [part_of(own, settings) for own in settings.dialects.values()]
         self._parts = [part for part in found if part is not None]
-        self._marks = frozenset().union(*(dialect.marks for dialect in table.dialects)) | NEVER_BY_HAND
+        asks = frozenset().union(*(dialect.asks for dialect in table.dialects))
+        # What one dialect writes as its mark another may let people write: a namespace can name its parent itself.
+        self._marks = frozenset().union(*(dialect.marks for dialect in table.dialects)) - asks | NEVER_BY_HAND
         self._known = table.words | CONTROLS | NEVER_BY_HAND
         self._spoken = sorted(self._known - self._marks)
         self._ours = {_prefix(word) for word in self._known} - SHARED
@@ -103,16 +107,11 @@ class Lint:
     def _stays_behind(self, manifest: Manifest) -> Iterator[Finding]:
         for word in manifest.words:
             if any_glob(self._stays[word.where], word.key):
-                found, expected = f"{_a(word.where)} that does not travel", "to be on the source only; copies lack it"
-                yield manifest.finding(word.line, word.key, found, expected)
+                yield stays_behind(manifest, word)
 
 
 def _prefix(key: str) -> str:
     return key.rpartition("/")[0]
-
-
-def _a(where: str) -> str:
-    return f"{'an' if where[0] == 'a' else 'a'} {where}"
 
 
 def _label_value(manifest: Manifest, word: Word) -> Iterator[Finding]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from samara.cli.base import Debug
-from samara.kube.errors import SamaraError
-from samara.settings import SettingsError
+
+if TYPE_CHECKING:  # faults are rare, and what tells them apart takes longer to import than all the rest
+    from samara.kube.errors import SamaraError
+    from samara.settings import SettingsError
 
 COMMANDS = {
     "run": "the operator: watches, plans, writes, until a signal",
@@ -24,6 +26,7 @@ COMMANDS = {
     "lint": "manifests that cannot mean what they say",
     "rbac": "exactly the rights that the settings need",
     "crds": "the custom resource definitions that the settings need",
+    "tree": "namespace trees and templates, with what flows along them",
     "demo": "a real local control plane, the operator, the examples, and a guided look at the result",
     "version": "version, vocabularies, the server's version",
     "completion": "shell completion for bash, zsh or fish",
@@ -58,6 +61,9 @@ def samara() -> None:
 
 def faults(error: BaseException) -> list[SamaraError | SettingsError] | None:
     """The foreseen faults inside an error, or None where it is not one of those."""
+    from samara.kube.errors import SamaraError
+    from samara.settings import SettingsError
+
     if isinstance(error, SamaraError | SettingsError):
         return [error]
     if isinstance(error, BaseExceptionGroup):
@@ -68,10 +74,15 @@ def faults(error: BaseException) -> list[SamaraError | SettingsError] | None:
 
 
 def main() -> None:
+    run(samara, "samara")
+
+
+def run(program: click.Command, name: str) -> None:
+    """Runs one program to its end, and ends the process."""
     sys.setrecursionlimit(DEEP)
     debug = Debug()
     try:
-        code = samara.main(prog_name="samara", standalone_mode=False, obj=debug)
+        code = program.main(prog_name=name, standalone_mode=False, obj=debug)
         sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Abort as error:
@@ -83,7 +94,7 @@ def main() -> None:
         _hush()
         sys.exit(1)
     except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - the outermost boundary: one line, whatever it was
-        _tell(error, debug)
+        _tell(error, debug, name)
         sys.exit(1)
 
 
@@ -93,11 +104,13 @@ def _hush() -> None:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
-def _tell(error: BaseException, debug: Debug) -> None:
+def _tell(error: BaseException, debug: Debug, name: str) -> None:
     if debug.wanted:
+        import traceback
+
         traceback.print_exception(error)
     for line in _lines(error):
-        click.echo(f"samara: {line}", err=True)
+        click.echo(f"{name}: {line}", err=True)
 
 
 def _lines(error: BaseException) -> list[str]:
@@ -109,6 +122,8 @@ def _lines(error: BaseException) -> list[str]:
 
 
 def _where(error: BaseException) -> str:
+    import traceback
+
     inner = error
     while isinstance(inner, BaseExceptionGroup):
         inner = inner.exceptions[0]

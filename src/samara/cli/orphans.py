@@ -11,7 +11,7 @@ import click
 
 from samara.cli.base import Command, config_flag, output_flag
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
-from samara.cli.outcome import brake_of, place
+from samara.cli.outcome import place
 from samara.cli.output import emit, plural, table
 from samara.cli.session import Picture, Session, picture, session, snapshot, wait_for
 from samara.cli.why_local import marked_origin
@@ -25,6 +25,7 @@ from samara.core.write import Delete, Release
 from samara.engine.apply import Applier, Outcome
 from samara.engine.crash import CrashPoints
 from samara.kube.errors import ConfigError
+from samara.vocabularies import brake_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def orphans(seen: Picture) -> Iterator[Orphan]:
     for ref, have in sorted(seen.shot.marked.items()):
         namespace = cache.get(namespace_ref(ref.namespace))
         goes = have.deleting or namespace is None or namespace.deleting
-        if goes or ref in wanted or any(True for _ in seen.table.sources(have, cache)) or _is_kept(seen, have):
+        if goes or ref in wanted or _is_own_source(seen, have) or _is_kept(seen, have):
             continue
         yield from _of_dialects(seen, have)
 
@@ -92,6 +93,13 @@ def _is_kept(seen: Picture, have: Object) -> bool:
         return False
     dialect = seen.table[owner.dialect]
     return is_marked_by_us(have, dialect) and not dialect.want(owner.source, cache).prune
+
+
+def _is_own_source(seen: Picture, have: Object) -> bool:
+    """True for what asks by itself; a link of a chain asks only because it is a copy."""
+    cache, table = seen.shot.cache, seen.table
+    asking = (table[key.dialect] for key in table.sources(have, cache))
+    return any(dialect.upstream is None or dialect.origin(have, cache) is None for dialect in asking)
 
 
 def _of_dialects(seen: Picture, have: Object) -> Iterator[Orphan]:

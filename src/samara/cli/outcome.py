@@ -10,13 +10,14 @@ from typing import Any
 
 from samara.cli.session import Picture
 from samara.core.allow import Reason
-from samara.core.brake import Brake, must_hold
+from samara.core.brake import must_hold
 from samara.core.model import Key, Ref
 from samara.core.status import status_due
 from samara.core.tally import Tally
 from samara.core.write import Blocked, Delete, Plan, Report, Write
 from samara.engine.apply import verb
 from samara.settings import Settings
+from samara.vocabularies import brake_of
 
 VERBS = ("create", "update", "recreate", "delete", "overlay", "guard", "report")
 HELD = "removals wait: more than the brake lets pass at once (setting massDelete)"
@@ -29,11 +30,6 @@ class Outcome:
 
     writes: tuple[Write, ...]
     blocked: tuple[Blocked, ...]
-
-
-def brake_of(settings: Settings) -> Brake | None:
-    own = settings.mass_delete
-    return None if own is None else Brake(own.most, own.percent)
 
 
 def outcome(seen: Picture, settings: Settings, held: Iterable[str] = ()) -> Outcome:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from samara import crds
-from samara.admission.configuration import CONFIGURATION
+from samara.admission.configuration import needed
 from samara.admission.tls_secret import NAME as CERTIFICATE
 from samara.cli.base import Command, config_flag, output_flag
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
@@ -31,6 +31,8 @@ NAME = "samara"
 DEFAULT_NAMESPACE = "samara"
 WATCH = ("list", "watch")
 READ = ("get", *WATCH)
+MAKE = ("create", "patch", "delete")
+"""Of Namespaces, where a vocabulary makes them: labels and annotations are applied, and nothing is replaced."""
 ALL = ("get", "list", "watch", "create", "update", "patch", "delete")
 EVENT = Kind("", "v1", "Event", "events")
 
@@ -85,12 +87,15 @@ def _binding(kind: str, names: dict[str, str], role: str, subject: dict[str, str
 def cluster_rules(settings: Settings) -> list[Rule]:
     """What is needed in every namespace. Copies go anywhere, and so do the Events about them."""
     enabled = _enabled(settings)
-    watched = [_rule(kind, WATCH) for kind in (NAMESPACE, QUOTA)] if enabled else []
-    events = [_rule(EVENT, ("create", "patch"))] if enabled else []
-    made = dict.fromkeys(kind for dialect in enabled for kind in dialect.kinds if kind not in dialect.asking)
-    written = [_rule(kind, ALL) for kind in made if kind not in (NAMESPACE, QUOTA)]
+    if not enabled:
+        return []
+    asking = {kind for dialect in enabled for kind in dialect.asking}
+    made = dict.fromkeys(kind for dialect in enabled for kind in dialect.kinds if kind not in asking)
+    watched = [_rule(kind, WATCH) for kind in (NAMESPACE, QUOTA)]
+    written = [_rule(kind, MAKE if kind == NAMESPACE else ALL) for kind in made]
     asked = [rule for dialect in enabled for rule in _asked(dialect)]
-    return [*watched, *written, *asked, *_originals(settings), *_definitions(enabled), *_webhooks(enabled), *events]
+    events = _rule(EVENT, ("create", "patch"))
+    return [*watched, *written, *asked, *_originals(settings), *_definitions(enabled), *_webhooks(enabled), events]
 
 
 def _definitions(enabled: tuple[Dialect, ...]) -> list[Rule]:
@@ -104,7 +109,7 @@ def _webhooks(enabled: tuple[Dialect, ...]) -> list[Rule]:
     """The configurations are the chart's; what is written in them is whom to trust."""
     if not any(dialect.admit for dialect in enabled):
         return []
-    return [_rule(CONFIGURATION, ("list", "update")), _rule(NAMESPACE, ("get",))]
+    return [*(_rule(kind, ("list", "update")) for kind in needed(enabled)), _rule(NAMESPACE, ("get",))]
 
 
 def _enabled(settings: Settings) -> tuple[Dialect, ...]:
@@ -112,8 +117,8 @@ def _enabled(settings: Settings) -> tuple[Dialect, ...]:
 
 
 def _asked(dialect: Dialect) -> list[Rule]:
-    """Custom resources are read, and their status is written."""
-    read = [_rule(kind, READ) for kind in dialect.asking]
+    """Custom resources are read, and their status is written; a finalizer of ours is put on and taken off."""
+    read = [_rule(kind, (*READ, "patch") if dialect.mutate else READ) for kind in dialect.asking]
     told = [_rule(kind, ("patch",), subresource="/status") for kind in dialect.asking if dialect.report]
     # Some clusters let nobody name an owner whose finalizers they may not set.
     owning = [_rule(kind, ("update",), subresource="/finalizers") for kind in dialect.asking if dialect.by_owner]

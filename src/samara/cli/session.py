@@ -65,12 +65,12 @@ class Session:
 
     @property
     def table(self) -> Table:
-        return table_of(self.settings, self.kinds)
+        return table_of(self.settings, self.kinds, home=self.home)
 
     @property
     def whole_table(self) -> Table:
         """With every kind that any vocabulary may have left copies of, served or not."""
-        return table_of(self.settings, {**WELL_KNOWN, **self.kinds}, every_kind=True)
+        return table_of(self.settings, {**WELL_KNOWN, **self.kinds}, every_kind=True, home=self.home)
 
     @property
     def rules(self) -> Rules:

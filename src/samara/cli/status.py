@@ -65,7 +65,7 @@ def _source(seen: Picture, key: Key, plan: Plan) -> dict[str, Any]:
 
 def _blocked(counted: Tally) -> list[dict[str, Any]]:
     return [
-        {"reason": reason, "count": len(found), "sample": sorted(ref.namespace for ref in found)[:_SAMPLE]}
+        {"reason": reason, "count": len(found), "sample": sorted(ref.namespace or ref.name for ref in found)[:_SAMPLE]}
         for reason, found in sorted(counted.by_reason().items())
     ]
 

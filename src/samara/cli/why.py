@@ -76,7 +76,7 @@ def _words(kind: Kind) -> set[str]:
 async def _answered(at: Session, seen: Picture, ref: Ref) -> dict[str, Any]:
     cache = seen.shot.cache
     there = await seen.shot.read(ref)
-    keys = [*cache.claims(ref.kind, ref.name)]
+    keys = [*cache.claims(ref)]
     owner = None if there is None else seen.table.owner(there, cache)
     if owner is not None and owner not in keys:
         keys.append(owner)
@@ -106,11 +106,14 @@ def _answer(at: Session, seen: Picture, key: Key, ref: Ref, blocked: Blocked | N
     if source is None:
         return told._replace(rule=f"{_cause(key, source, seen)}; {_fate(write, stop)}")
     named = any(copy.named for copy in _want(at, seen, key, ref).copies if copy.ref == ref)
-    return told._replace(rule=_rule(_cause(key, source, seen), ref, told.wanted, named, _fate(write, stop)))
+    cause = _cause(key, source, seen)
+    if seen.table[key.dialect].upstream is not None:
+        return told._replace(rule=_flow(cause, key, ref, told.wanted, _fate(write, stop)))
+    return told._replace(rule=_rule(cause, ref, told.wanted, named, _fate(write, stop)))
 
 
 def _want(at: Session, seen: Picture, key: Key, ref: Ref) -> Want:
-    prepared = prepare(key.part(ref.namespace), seen.shot.cache, seen.table, at.rules)
+    prepared = prepare(seen.table.cut(key, ref.namespace), seen.shot.cache, seen.table, at.rules)
     return Want() if isinstance(prepared, Plan) else prepared[1]
 
 
@@ -121,7 +124,15 @@ def _cause(key: Key, source: Object | None, seen: Picture) -> str:
     return f"{', '.join(asks)} on {key.source}" if asks else str(key.source)
 
 
+def _flow(cause: str, key: Key, ref: Ref, wanted: bool | None, fate: str) -> str:
+    """Along a tree neither the namespace is named nor are all of them meant."""
+    reaches = "reaches" if wanted else "does not reach"
+    return f"{cause} {reaches} namespace {ref.namespace}: it goes to what hangs on {key.source.namespace}; {fate}"
+
+
 def _rule(cause: str, ref: Ref, wanted: bool | None, named: bool, fate: str) -> str:
+    if not ref.kind.namespaced:
+        return f"{cause} {'asks' if wanted else 'does not ask'} for {ref}; {fate}"
     if not wanted:
         return f"{cause} does not ask for a copy in namespace {ref.namespace}; {fate}"
     how = f"names namespace {ref.namespace}" if named else f"selects namespace {ref.namespace} among all"

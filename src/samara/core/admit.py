@@ -3,19 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from samara.core.model import Object
+
+Operation = Literal["CREATE", "UPDATE", "DELETE"]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """The object before and after; what it has of content, labels and annotations is what the writer sent."""
 
-    operation: Literal["CREATE", "UPDATE", "DELETE"]
+    operation: Operation
     new: Object | None
     """None for a deletion."""
     old: Object | None
     """None for a creation."""
     user: str = ""
     groups: tuple[str, ...] = ()
+
+
+class Forbidden(str):
+    """A fault of the change and not of the object. Told as Forbidden; a plain one is told as Invalid."""
+
+    __slots__ = ()
+
+
+class Undecided(str):
+    """What must be known to judge the change cannot be found out. Told as an internal error."""
+
+    __slots__ = ()
+
+
+class Edit(NamedTuple):
+    """One step of a JSON patch. `add` also replaces what is there."""
+
+    op: Literal["add", "remove"]
+    path: str
+    value: object = None
+
+
+class UnconvertibleError(ValueError):
+    """An object that cannot be brought into another version, in words that hold no value of it."""

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from samara.core import kinds
 from samara.core.match import any_glob
-from samara.core.model import Object, Ref
+from samara.core.model import NAMESPACE, Object, Ref
 from samara.core.travel import ACCEPT, IGNORE, PAUSED
 from samara.core.want import KEEP, Copy, Dialect, Reach
 
@@ -20,6 +20,8 @@ class Rules:
 
     protected: tuple[str, ...] = ()
     recreate: bool = True
+    reserved: tuple[str, ...] = ()
+    """Names, as globs, that no Namespace made by us may have; the protected ones join them."""
 
 
 class Refusal(NamedTuple):
@@ -35,8 +37,10 @@ class Refusal(NamedTuple):
 SPARED = Refusal("refused", "not a target of a selection", spared=True)
 
 
-def allow(copy: Copy, source: Ref, namespace: Object, dialect: Dialect, rules: Rules) -> Refusal | None:
-    """None where the copy may be placed. An error or a doubt means no."""
+def allow(copy: Copy, source: Ref, namespace: Object | None, dialect: Dialect, rules: Rules) -> Refusal | None:
+    """None where the copy may be placed; a Namespace lies in none. An error or a doubt means no."""
+    if namespace is None:
+        return None if copy.content is KEEP else _reserved(copy.ref, rules)
     return (
         _kind_denied(copy, dialect)
         or _protected(copy, dialect, rules)
@@ -45,6 +49,18 @@ def allow(copy: Copy, source: Ref, namespace: Object, dialect: Dialect, rules: R
         or _ignored(copy, namespace)
         or _consent(copy, source, namespace, dialect)
     )
+
+
+def is_reserved(name: str, rules: Rules) -> bool:
+    return any_glob((*rules.protected, *rules.reserved), name)
+
+
+def _reserved(ref: Ref, rules: Rules) -> Refusal | None:
+    if ref.kind != NAMESPACE:
+        return Refusal("refused", f"{ref.kind} is cluster-scoped, and only Namespaces are made there")
+    if is_reserved(ref.name, rules):
+        return Refusal("refused", f"the name {ref.name} is reserved")
+    return None
 
 
 def _kind_denied(copy: Copy, dialect: Dialect) -> Refusal | None:

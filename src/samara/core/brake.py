@@ -16,9 +16,16 @@ class Brake:
 
     most: int = 50
     percent: float = 30.0
+    namespaces: int = 3
+    """More deletions of Namespaces than this within the window wait until somebody says so."""
 
 
 def must_hold(brake: Brake, gone: int, asked: int, has: int) -> bool:
     """True where `asked` more deletes after `gone` recent ones exceed both limits; `has` is what is still there."""
     removed = gone + asked
     return removed > brake.most and removed * 100 > brake.percent * (gone + has)
+
+
+def too_many_namespaces(brake: Brake, gone: int, asked: int) -> bool:
+    """True where `asked` more Namespaces after `gone` recent ones, cluster-wide, are too many."""
+    return gone + asked > brake.namespaces

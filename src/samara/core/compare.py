@@ -45,7 +45,9 @@ def owners_with(copy: Copy, have: Object) -> tuple[Owner, ...]:
 def released(have: Object, dialect: Dialect) -> tuple[dict[str, str], dict[str, str]]:
     """Labels and annotations of an object that is given back to its people."""
     labels = {key: value for key, value in have.labels.items() if key not in dialect.marks}
-    annotations = {key: value for key, value in have.annotations.items() if key not in dialect.marks | {ADOPTED}}
+    asked = {key for key in dialect.asks if have.owns(ANNOTATIONS, key, dialect.all_managers)}
+    gone = dialect.marks | asked | {ADOPTED}
+    annotations = {key: value for key, value in have.annotations.items() if key not in gone}
     return labels, {**annotations, RELEASED: "true"}
 
 

@@ -26,7 +26,10 @@ class Row(NamedTuple):
     A kind without this word is asked about by a trial.
     """
     own: Mapping[str, Callable[[Any], Any]] = MappingProxyType({})
-    """By field: takes out what every object of this kind has of its own, so that it is neither compared nor copied."""
+    """By field: takes out what every object of this kind has of its own, or all of the field by answering None.
+
+    What is taken out is neither compared nor copied.
+    """
 
 
 NEVER_COPIED_TYPES = frozenset(
@@ -143,6 +146,12 @@ def _claim_own(spec: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in spec.items() if key != "volumeName"}
 
 
+def _role_binding_fixed(content: Content) -> tuple[str, ...]:
+    return ("roleRef",)
+
+
+ROLE_BINDING = Kind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
+SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 SERVICE = Kind("", "v1", "Service", "services")
 CLAIM = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 _SERVICE_ADDRESSES = frozenset({"clusterIP", "clusterIPs", "healthCheckNodePort"})
@@ -152,6 +161,8 @@ ROWS: dict[Kind, Row] = {
     CONFIG_MAP: Row(_config_map_fixed, normal=_config_map_normal),
     SERVICE: Row(own={"spec": _service_own}),
     CLAIM: Row(own={"spec": _claim_own}),
+    ROLE_BINDING: Row(_role_binding_fixed),
+    SERVICE_ACCOUNT: Row(own={"secrets": lambda secrets: None}),
 }
 _PLAIN = Row()
 

@@ -58,6 +58,11 @@ def namespace_ref(name: str) -> Ref:
     return Ref(NAMESPACE, "", name)
 
 
+def vocabulary_of(dialect: str) -> str:
+    """What users call it: the first part of a dialect's name."""
+    return dialect.partition(":")[0]
+
+
 class Key(NamedTuple):
     """One source as one dialect sees it, or the part of it that lies in one namespace."""
 
@@ -74,7 +79,7 @@ class Key(NamedTuple):
 
     def __str__(self) -> str:
         kind, namespace, name = self.source
-        return f"{self.dialect}/{kind.name}/{namespace or '-'}/{name}"
+        return f"{vocabulary_of(self.dialect)}/{kind.name}/{namespace or '-'}/{name}"
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)

@@ -36,8 +36,8 @@ def place(case: Case, copy: Copy) -> Write | Look | Blocked | Refusal | None:
     """What one wanted copy needs. A refusal that spares the namespace comes back as it is."""
     if case.source is not None and is_paused(case.source):
         return Blocked(case.key, copy.ref, "held", f"the source is paused ({PAUSED})")
-    namespace = case.view.get(namespace_ref(copy.ref.namespace))
-    if namespace is None or namespace.deleting:
+    namespace = _home(case, copy.ref)
+    if copy.ref.kind.namespaced and (namespace is None or namespace.deleting):
         found = "does not exist yet" if namespace is None else "is being deleted"
         return Blocked(case.key, copy.ref, "no-namespace", f"namespace {copy.ref.namespace} {found}")
     refusal = allow(copy, case.key.source, namespace, case.dialect, case.rules)
@@ -107,7 +107,7 @@ def _takes_over(case: Case, rival: Key) -> bool:
 
 
 def _rivals(case: Case, ref: Ref) -> list[Key]:
-    return [key for key in case.view.claims(ref.kind, ref.name) if key != case.key]
+    return [key for key in case.view.claims(ref) if key != case.key]
 
 
 def _standing(key: Key, view: View, table: Table) -> tuple[int, str, str, str, str]:
@@ -123,13 +123,13 @@ def _wants(case: Case, rival: Key, ref: Ref) -> bool:
 def _wanted(case: Case, rival: Key, ref: Ref) -> list[Copy]:
     """What another source wants at this place and may have there."""
     dialect, view = case.table[rival.dialect], Narrow(case.view, ref.namespace)
-    namespace = view.get(namespace_ref(ref.namespace))
+    namespace = _home(case, ref)
+    if ref.kind.namespaced and namespace is None:
+        return []
     return [
         copy
         for copy in dialect.want(rival.source, view).copies
-        if copy.ref == ref
-        and namespace is not None
-        and allow(copy, rival.source, namespace, dialect, case.rules) is None
+        if copy.ref == ref and allow(copy, rival.source, namespace, dialect, case.rules) is None
     ]
 
 
@@ -154,7 +154,8 @@ def is_ours(case: Case, have: Object) -> bool:
         return is_owned(have, case.source)
     if case.dialect.origin(have, case.view) == case.key.source:
         return True
-    if not have.made or RELEASED in have.annotations or have.labels.get(PART_OF, "").startswith(MANAGER):
+    made = have.made or is_marked_by_us(have, case.dialect)
+    if not made or RELEASED in have.annotations or have.labels.get(PART_OF, "").startswith(MANAGER):
         return False
     owner = case.table.owner(have, case.view)
     return owner is None or not (case.table[owner.dialect].by_owner or _is_kept(case, owner, have))
@@ -163,7 +164,7 @@ def is_ours(case: Case, have: Object) -> bool:
 def _is_kept(case: Case, owner: Key, have: Object) -> bool:
     """True for a copy that outlives its source on purpose: who ranks below that source has no right to it."""
     dialect = case.table[owner.dialect]
-    gone = owner not in case.view.claims(have.ref.kind, have.ref.name)
+    gone = owner not in case.view.claims(have.ref)
     return gone and dialect.rank < case.dialect.rank and not dialect.want(owner.source, case.view).prune
 
 
@@ -225,15 +226,16 @@ def _correct(case: Case, copy: Copy, have: Object, why: str) -> Write | Blocked:
 
 def drop(case: Case, have: Object) -> Write | Blocked | None:
     """What an unwanted copy needs: nothing, if it goes by itself or if the mark on it was not set by us."""
-    namespace = case.view.get(namespace_ref(have.ref.namespace))
-    if have.deleting or namespace is None or namespace.deleting or RELEASED in have.annotations:
+    namespace = _home(case, have.ref)
+    lost = have.ref.kind.namespaced and (namespace is None or namespace.deleting)
+    if have.deleting or lost or RELEASED in have.annotations:
         return None
     if not is_marked_by_us(have, case.dialect):
         return None
     late = case.dialect.by_owner and case.source is not None and not is_owned(have, case.source)
     if late and case.source is not None and have.created > case.source.created:
         return None  # what was made after this source is none of an earlier one: it is we who are behind
-    if is_paused(namespace) or (case.source is not None and is_paused(case.source)):
+    if any(is_paused(each) for each in (namespace, case.source) if each is not None):
         return Blocked(case.key, have.ref, "held", f"its source or its namespace is paused ({PAUSED})")
     if have.made and any(
         _takes_over(case, rival) and _wants(case, rival, have.ref) for rival in _rivals(case, have.ref)
@@ -254,10 +256,10 @@ def lay(case: Case, overlay: Overlay) -> Write | Blocked | None:
     valued = overlay.labels.items() <= have.labels.items() and overlay.annotations.items() <= have.annotations.items()
     if valued and wanted == applied:
         return None
-    if any(is_paused(each) for each in (have, case.source, _home(case, have)) if each is not None):
+    if any(is_paused(each) for each in (have, case.source, _home(case, have.ref)) if each is not None):
         return Blocked(case.key, overlay.ref, "held", f"it, its source or its namespace is paused ({PAUSED})")
     return Apply(case.key, overlay.ref, overlay, have)
 
 
-def _home(case: Case, have: Object) -> Object | None:
-    return case.view.get(namespace_ref(have.ref.namespace)) if have.ref.namespace else None
+def _home(case: Case, ref: Ref) -> Object | None:
+    return case.view.get(namespace_ref(ref.namespace)) if ref.kind.namespaced else None

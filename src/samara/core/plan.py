@@ -47,7 +47,7 @@ def _unless_withdrawn(case: Case, want: Want) -> Plan | tuple[Case, Want]:
     stands = case.view.value(asked)
     if stands is UNREAD:
         return Plan(ready=False, reads=(asked,))
-    return case, want if stands else replace(want, copies=(), overlays=(), prune=False)
+    return case, want if stands else replace(want, copies=(), overlays=(), barred=(), prune=False)
 
 
 def _is_at_stake(case: Case, want: Want) -> bool:
@@ -108,6 +108,8 @@ def _all_steps(case: Case, want: Want) -> Iterator[Step]:
         stays.add(copy.ref)
         if not isinstance(outcome, Refusal):
             yield Step(copy.ref, outcome)
+    for ref, reason, message in want.barred:
+        yield Step(ref, Blocked(case.key, ref, reason, message))
     for overlay in want.overlays:
         yield Step(overlay.ref, lay(case, overlay), wanted=False)
     if want.prune:

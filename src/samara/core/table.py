@@ -57,13 +57,13 @@ class Table:
         return None
 
     def sources(self, obj: Object, view: View) -> Iterator[Key]:
-        """The keys for which this object is a source. A copy is a source only of its own dialect: a chain."""
+        """The keys for which this object is a source. A copy is a source only of its own vocabulary: a chain."""
         owner: Key | None = None
         asked = [dialect for dialect in self.dialects if dialect.is_source(obj, view)]
         if asked:
             owner = self.owner(obj, view)
         for dialect in asked:
-            if owner is None or owner.dialect == dialect.name:
+            if owner is None or self[owner.dialect].title == dialect.title:
                 yield Key(dialect.name, obj.ref)
 
     def keys(self, obj: Object, view: View) -> Iterator[Key]:
@@ -71,14 +71,31 @@ class Table:
         yield from self.sources(obj, view)
         owner = self.owner(obj, view)
         if owner is not None:
-            yield owner.part(obj.ref.namespace)
-        for claim in view.claims(obj.ref.kind, obj.ref.name):
+            yield self.cut(owner, obj.ref.namespace)
+        for claim in view.claims(obj.ref):
             if claim.source != obj.ref:
-                yield claim.part(obj.ref.namespace)
+                yield self.cut(claim, obj.ref.namespace)
+        yield from self._others(obj, view)
+
+    def onward(self, obj: Object, view: View) -> Iterator[Key]:
+        """The keys to plan when a write of ours has made this object: the next hop of a chain."""
+        yield from self.sources(obj, view)
+        yield from self._others(obj, view)
+
+    def _others(self, obj: Object, view: View) -> Iterator[Key]:
         for dialect in self.dialects:
             for source in dialect.also(obj, view):
                 key = Key(dialect.name, source)
-                yield key.part(obj.ref.name) if obj.ref.kind == NAMESPACE else key
+                yield self.cut(key, obj.ref.name) if obj.ref.kind == NAMESPACE else key
+
+    def cut(self, key: Key, namespace: str) -> Key:
+        """The part of a key that lies in one namespace, where its dialect has parts."""
+        return key if self[key.dialect].whole else key.part(namespace)
+
+    def upstream(self, namespace: Object) -> tuple[str, ...]:
+        """The namespaces on which this one hangs, as the dialects see it."""
+        found = (dialect.upstream(namespace) for dialect in self.dialects if dialect.upstream is not None)
+        return tuple(dict.fromkeys(name for name in found if name))
 
     def bare(
         self, where: str, words: Mapping[str, str], by_default: tuple[str, ...] = NOT_BY_DEFAULT

@@ -27,14 +27,17 @@ class View(Protocol):
     def namespaces(self, listed: Names | None = None) -> Iterable[str]:
         """The names of the namespaces in sight: all that exist, or those of a list, existing or not."""
 
-    def sources(self, dialect: str) -> Iterable[Ref]:
-        """Every source of a dialect."""
+    def labelled(self, label: str, value: str) -> Iterable[Object]:
+        """The Namespaces in sight with this value of a label that a dialect has in `relations`."""
+
+    def sources(self, dialect: str, namespace: str | None = None) -> Iterable[Ref]:
+        """Every source of a dialect, or those of one namespace where the dialect has `relations`."""
 
     def copies_of(self, key: Key) -> Iterable[Object]:
         """The held objects whose marks name this key's source, in the key's slice where it has one."""
 
-    def claims(self, kind: Kind, name: str) -> Iterable[Key]:
-        """The sources that may write objects of this kind and name."""
+    def claims(self, ref: Ref) -> Iterable[Key]:
+        """The sources that may write this place."""
 
     def known(self, kind: Kind) -> bool:
         """True once the kind has been listed: before that, absence means nothing."""
@@ -81,14 +84,17 @@ class Narrow:
             return (self._namespace,) if self._namespace in listed.members else ()
         return tuple(each.ref.name for each in self.all(NAMESPACE))
 
-    def sources(self, dialect: str) -> Iterable[Ref]:
-        return self._view.sources(dialect)
+    def labelled(self, label: str, value: str) -> Iterable[Object]:
+        return tuple(each for each in self.all(NAMESPACE) if each.labels.get(label) == value)
+
+    def sources(self, dialect: str, namespace: str | None = None) -> Iterable[Ref]:
+        return self._view.sources(dialect, namespace)
 
     def copies_of(self, key: Key) -> Iterable[Object]:
         return self._view.copies_of(key.part(self._namespace))
 
-    def claims(self, kind: Kind, name: str) -> Iterable[Key]:
-        return self._view.claims(kind, name)
+    def claims(self, ref: Ref) -> Iterable[Key]:
+        return self._view.claims(ref)
 
     def known(self, kind: Kind) -> bool:
         return self._view.known(kind)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from samara.core.model import EMPTY, MANAGER, Content, Kind, Object, Owner, Ref
+from samara.core.model import EMPTY, MANAGER, Content, Kind, Object, Owner, Ref, vocabulary_of
 from samara.core.view import View
 
 if TYPE_CHECKING:
-    from samara.core.admit import Request
+    from samara.core.admit import Edit, Operation, Request
     from samara.core.tally import Tally
 
 
@@ -126,6 +126,8 @@ class Want:
     """The finalizer that must be on the source before anything is written for it."""
     recheck: float | None = None
     faults: tuple[Fault, ...] = ()
+    barred: tuple[Barred, ...] = ()
+    """While there is one, the guard stays on."""
 
 
 NOTHING = Want()
@@ -135,10 +137,24 @@ Bare = Callable[[str, Mapping[str, str]], dict[str, str]]
 
 
 class Places(NamedTuple):
-    """The kind and name that a source may write, in whichever namespaces."""
+    """The kind and name that a source may write, in whichever namespaces or in those that hang on one."""
 
     kind: Kind
     name: str
+    below: str = ""
+    """Only in namespaces whose `Dialect.upstream` is this one; empty: anywhere."""
+
+    @property
+    def spot(self) -> tuple[Kind, str]:
+        return self.kind, self.name
+
+
+class Barred(NamedTuple):
+    """A wanted place where the dialect itself sees that nothing can be done now."""
+
+    ref: Ref
+    reason: Literal["conflict", "refused"]
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +162,7 @@ class Dialect:
     """A vocabulary, or one part of it, as plain functions in a value."""
 
     name: str
+    """The vocabulary's, and after a colon the dialect's own where a vocabulary has several."""
     kinds: tuple[Kind, ...]
     is_source: Callable[[Object, View], bool]
     origin: Callable[[Object, View], Ref | None]
@@ -160,11 +177,17 @@ class Dialect:
     report: Callable[[Object, View, Tally], Mapping[str, object]] | None = None
     """The source's status; conditions come without transition times, which `status.settled` adds."""
     admit: Callable[[Request, View], tuple[str, ...]] | None = None
-    """All faults for which a change of an object of `guarded` is refused."""
+    """All faults for which a change of an object of `guarded` is refused; a plain one says that it is invalid."""
+    mutate: Callable[[Request], tuple[Edit, ...]] | None = None
+    """What is changed in an object of `guarded` when it is created, before it is judged and stored."""
     guarded: tuple[Kind, ...] = ()
+    judged: tuple[Operation, ...] = ("CREATE", "UPDATE")
+    """The operations about which `admit` is asked."""
+    scope: frozenset[str] = frozenset()
+    """The labels of which a change must carry one, before or after, to be judged; none: the words of `asks`."""
+    fails_closed: bool = False
+    """True where a change in this scope is refused while nobody can judge it, as it is for the kinds of `asking`."""
     managers: frozenset[str] = frozenset()
-    vocabulary: str = ""
-    """What users call it, where a vocabulary has more than one dialect."""
     rank: int = 0
     """Where two vocabularies claim a place, the lower rank has it."""
     reach: Reach = Reach.NEVER
@@ -181,12 +204,20 @@ class Dialect:
     """True where an owner reference with the source's uid makes an object ours, and nothing else does."""
     explicit: bool = False
     """True where deleting a source is an explicit act: what it made then goes without a brake."""
+    relations: frozenset[str] = frozenset()
+    """The labels of Namespaces that name other Namespaces: `View.labelled` finds by them."""
+    upstream: Callable[[Object], str] | None = None
+    """The namespace on which a Namespace hangs, or nothing: `Places.below` counts by it."""
+    whole: bool = False
+    """True where a source is never planned in slices: what it wants is one object."""
+    reporter: str = ""
+    """The field manager under which the status is applied; none: it is patched under ours."""
     gone_after: float | None = None
     """How long the copies of a source that vanished are left to the garbage collector; None: as the settings say."""
 
     @property
     def title(self) -> str:
-        return self.vocabulary or self.name
+        return vocabulary_of(self.name)
 
     @property
     def all_managers(self) -> frozenset[str]:

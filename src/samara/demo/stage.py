@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from samara.demo.examples import folder
 from samara.devcluster import Binaries, Devcluster
 from samara.devcluster.process import leashed
 from samara.devcluster.wire import answers, free_port
@@ -19,6 +20,8 @@ from samara.kube.errors import SamaraError
 
 HOME = "samara"
 """The operator's own namespace and its service account in it."""
+SETTINGS = ("accurate", "settings.yaml")
+"""The settings among the examples: one vocabulary can do nothing without any, and the others need none."""
 MOST_STAY = "720h"
 """How long the operator can work before its credentials end: long enough for any demo."""
 READY = 60.0
@@ -36,14 +39,15 @@ class DemoError(SamaraError):
 class Operator:
     """`samara run` as a process of its own, which the kernel ends with us."""
 
-    def __init__(self, kubeconfig: Path, folder: Path, log_to_terminal: bool) -> None:
+    def __init__(self, kubeconfig: Path, settings: Path, data: Path, log_to_terminal: bool) -> None:
         self._address = f"127.0.0.1:{free_port()}"
-        self._log = folder / "samara.log"
-        arguments = ("run", f"--kubeconfig={kubeconfig}", f"--namespace={HOME}", f"--http-address={self._address}")
+        self._log = data / "samara.log"
+        access = (f"--kubeconfig={kubeconfig}", f"--namespace={HOME}")
+        arguments = ("run", *access, f"--config={settings}", f"--http-address={self._address}")
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(  # noqa: S603
                 leashed(*_SAMARA, *arguments),
-                cwd=folder,
+                cwd=data,
                 env=_environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -105,15 +109,23 @@ class Stage:
 
     def start_operator(self, *, log_to_terminal: bool = False) -> None:
         """With the rights that `samara rbac` prints and no others; returns when all that was there is planned."""
-        self.cluster.kubectl("create", "namespace", HOME)
+        vocabulary, file = SETTINGS
+        settings = folder(vocabulary) / file
+        self._tell(settings)
         self.cluster.kubectl("apply", "--filename=-", input=self.samara("crds"))
         self.cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
         self.cluster.kubectl("apply", "--filename=-", input=self.samara("rbac", f"--namespace={HOME}"))
         token = self.cluster.service_account_token(HOME, HOME, MOST_STAY)
         kubeconfig = self.cluster.kubeconfig_with_token(token)
-        self._operator = Operator(kubeconfig, self.cluster.data, log_to_terminal)
+        self._operator = Operator(kubeconfig, settings, self.cluster.data, log_to_terminal)
         self._stack.callback(self._operator.stop)
         self.wait_for("the operator", self._operator.is_ready)
+
+    def _tell(self, settings: Path) -> None:
+        """Puts the settings where every command finds them, as an installation does."""
+        self.cluster.kubectl("create", "namespace", HOME)
+        self.cluster.kubectl("create", "configmap", HOME, f"--namespace={HOME}", f"--from-file=config.yaml={settings}")
+        self.cluster.kubectl("label", "configmap", HOME, f"--namespace={HOME}", "app.kubernetes.io/name=samara")
 
     def check(self) -> None:
         """Raises where something that must run has ended by itself."""

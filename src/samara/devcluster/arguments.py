@@ -19,7 +19,10 @@ CONTROLLERS = (
 
 @dataclass(frozen=True, slots=True)
 class DevclusterOptions:
-    """`audit_secret_bodies` records what was written to Secrets; all other requests are recorded without bodies."""
+    """`audit_secret_bodies` records what was written to Secrets and what came of it, and of other kinds what was sent.
+
+    Without it, and for reads, requests are recorded without bodies.
+    """
 
     audit: bool = True
     audit_secret_bodies: bool = False
@@ -149,13 +152,14 @@ def _audit(files: Files) -> tuple[str, ...]:
 def audit_policy(options: DevclusterOptions) -> dict[str, Any]:
     """Every request is recorded once it was answered, reads included; probes of health are not."""
     secrets = {"level": "RequestResponse", "resources": [{"group": "", "resources": ["secrets"]}]}
+    others = {"level": "Request", "verbs": ["create", "update", "patch", "delete"]}
     return {
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",
         "omitStages": ["RequestReceived"],
         "rules": [
             {"level": "None", "nonResourceURLs": ["/healthz*", "/livez*", "/readyz*"]},
-            *([secrets] if options.audit_secret_bodies else []),
+            *([secrets, others] if options.audit_secret_bodies else []),
             {"level": "Metadata"},
         ],
     }

@@ -113,7 +113,7 @@ class Asked(NamedTuple):
 
 
 def asked_by(obj: Object) -> Asked:
-    if (obj.ref.kind, obj.ref.name) == CLUSTERS_OWN:
+    if (obj.ref.kind, obj.ref.name) == CLUSTERS_OWN.spot:
         told = f"the ConfigMap {obj.ref.name} is the cluster's own in every namespace and is never copied"
         return Asked(NOWHERE, (Fault("Refused", told),))
     return _asked(obj.annotations[ASK], obj.annotations.get(LIST, ""))

@@ -196,12 +196,16 @@ class Applier:
         try:
             raw = await self.client.request("DELETE", address(have.ref), encode(options))
         except NotFound:
-            self.cache.bury(have)
+            self._gone(have)
             return None
         if decode(raw).get("kind") != "Status":  # a finalizer holds it: it is there, and on its way out
             return self._answered(have.ref, raw)
-        self.cache.bury(have)
+        self._gone(have)
         return None
+
+    def _gone(self, have: Object) -> None:
+        """Told also where the watch was first: what hangs on it goes because we meant it."""
+        self.answered(self.cache.bury(have) or Change(have.ref, have, None))
 
     async def _recreate(self, write: Recreate) -> int:
         """The old copy goes only when the server would take the new one; what others wrote on it stays on it."""
@@ -217,24 +221,39 @@ class Applier:
     async def _apply(self, write: Apply) -> int:
         overlay = write.overlay
         meta = {LABELS: overlay.labels, ANNOTATIONS: overlay.annotations, **_version(write.have)}
-        params = {**AS_US, "fieldManager": overlay.manager, "force": "true"}
-        sent = body(write.ref, Content(), meta)
-        raw = await self.client.request("PATCH", address(write.ref), sent, params=params, content_type=APPLY_PATCH)
-        return self._answered(write.ref, raw)
+        return await self._applied(write.ref, body(write.ref, Content(), meta), overlay.manager)
 
-    async def _guard(self, write: Guard) -> int:
-        others = [each for each in write.have.finalizers if each != write.finalizer]
-        finalizers = [*others, write.finalizer] if write.add else others
-        return await self._patch(write.ref, {"metadata": {"finalizers": finalizers, **_version(write.have)}})
-
-    async def _report(self, write: Report) -> int:
-        return await self._patch(write.ref, {"metadata": _version(write.have), "status": write.status}, "status")
-
-    async def _patch(self, ref: Ref, patch: dict[str, Any], subresource: str = "") -> int:
+    async def _applied(self, ref: Ref, sent: bytes, manager: str, subresource: str = "") -> int:
+        params = {**AS_US, "fieldManager": manager, "force": "true"}
         raw = await self.client.request(
-            "PATCH", address(ref, subresource), encode(patch), params=AS_US, content_type=MERGE_PATCH
+            "PATCH", address(ref, subresource), sent, params=params, content_type=APPLY_PATCH
         )
         return self._answered(ref, raw)
+
+    async def _guard(self, write: Guard) -> int | None:
+        others = [each for each in write.have.finalizers if each != write.finalizer]
+        finalizers = [*others, write.finalizer] if write.add else others
+        patch = {"metadata": {"finalizers": finalizers, **_version(write.have)}}
+        if finalizers or not write.have.deleting:
+            return await self._patch(write.ref, patch)
+        await self._patched(write.ref, patch)
+        self.answered(self.cache.bury(write.have))  # the last finalizer held it: it has gone with this request
+        return None
+
+    async def _report(self, write: Report) -> int:
+        reporter = self.table[write.key.dialect].reporter
+        if not reporter:
+            return await self._patch(write.ref, {"metadata": _version(write.have), "status": write.status}, "status")
+        sent = body(write.ref, Content(), _version(write.have), status=write.status)
+        return await self._applied(write.ref, sent, reporter, "status")
+
+    async def _patch(self, ref: Ref, patch: dict[str, Any], subresource: str = "") -> int:
+        return self._answered(ref, await self._patched(ref, patch, subresource))
+
+    async def _patched(self, ref: Ref, patch: dict[str, Any], subresource: str = "") -> bytes:
+        return await self.client.request(
+            "PATCH", address(ref, subresource), encode(patch), params=AS_US, content_type=MERGE_PATCH
+        )
 
 
 def _version(have: Object) -> dict[str, str]:

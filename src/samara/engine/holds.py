@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 
-from samara.core.brake import BURST, WINDOW, Brake, must_hold
-from samara.core.model import Key, Ref
+from samara.core.brake import BURST, WINDOW, Brake, must_hold, too_many_namespaces
+from samara.core.model import NAMESPACE, Key, Ref
 from samara.core.write import Delete
 
 
@@ -35,6 +35,11 @@ def digest_of(refs: Iterable[Ref]) -> str:
     return hashlib.sha256(lines.encode()).hexdigest()[:24]
 
 
+def _namespaces(refs: Iterable[Ref]) -> bool:
+    """True where Namespaces are to go, with all that is in them: never by time alone."""
+    return any(ref.kind == NAMESPACE for ref in refs)
+
+
 class Holds:
     """Decides which deletes of a plan may go now. One per process; the leader keeps it in the cluster too."""
 
@@ -50,6 +55,8 @@ class Holds:
         self._by_source: dict[Key, OrderedDict[Ref, float]] = {}
         """When each copy was last let go, the oldest first: a delete that is planned anew counts once."""
         self._by_namespace: dict[str, OrderedDict[Ref, float]] = {}
+        self._namespaces: OrderedDict[Ref, float] = OrderedDict()
+        """The Namespaces that were let go, whoever wanted them gone."""
 
     def judge(self, key: Key, deletes: Sequence[Delete], has: int, all_has: int) -> Sequence[Delete]:
         """The deletes of a plan that may be sent; `has` counts the source's copies, `all_has` its namespace's."""
@@ -68,6 +75,9 @@ class Holds:
         assert self._brake is not None
         if key in self.held or str(key) in self.remembered:
             return True
+        if _namespaces(refs):
+            recent = self._others(self._namespaces, refs, WINDOW)
+            return too_many_namespaces(self._brake, recent, len(refs))
         gone = self._others(self._by_source.get(key), refs, WINDOW)
         burst = self._others(self._by_namespace.get(key.source.namespace), refs, BURST)
         return must_hold(self._brake, gone, len(refs), has) or must_hold(self._brake, burst, len(refs), all_has)
@@ -84,7 +94,7 @@ class Holds:
         held = self.held.get(key.whole)
         if held is None:
             now = self._clock()
-            held = Hold(str(key), frozenset(), 0, now, now + self._for)
+            held = Hold(str(key), frozenset(), 0, now, inf if _namespaces(refs) else now + self._for)
             self.remembered.discard(str(key))
         both = refs if key.slice is None else held.refs | refs
         self.held[key.whole] = replace(held, refs=both, count=len(both))
@@ -95,6 +105,7 @@ class Holds:
         for times in (
             self._by_source.setdefault(key, OrderedDict()),
             self._by_namespace.setdefault(key.source.namespace, OrderedDict()),
+            *((self._namespaces,) if _namespaces(delete.ref for delete in deletes) else ()),
         ):
             for delete in deletes:
                 times[delete.ref] = now

@@ -14,7 +14,7 @@ from samara.core.model import NAMESPACE, QUOTA, Key, Kind, Ref
 from samara.core.place import Case
 from samara.core.plan import prepare, steps
 from samara.core.tally import Tally
-from samara.core.want import Read, Want
+from samara.core.want import Want
 from samara.core.write import Blocked, Delete, Look, Plan, Release, Removal, Step, Write
 from samara.engine.desk import Desk
 from samara.engine.read import Reader
@@ -62,7 +62,6 @@ class Engine:
         self._reader = Reader(desk, self._again)
         self._reports = Reports(desk, self.tallies, self._growing, self._sender.offer)
         self._sender.touched = self._reports.touched
-        self._group: asyncio.TaskGroup | None = None
         desk.applier.answered = self._answered
         desk.applier.is_new = lambda: not self.synced
 
@@ -100,14 +99,15 @@ class Engine:
         if self.leading:
             self.resync()
 
-    def _add(self, key: Key, delay: float = 0.0) -> None:
-        if key.slice is None and not delay:
+    def _add(self, key: Key) -> None:
+        if key.slice is None:
             self._growing.pop(key, None)
-        self.desk.queue.add(key, delay)
+        self._again(key)
 
     def _again(self, key: Key, delay: float = 0.0) -> None:
-        self.desk.queue.add(key, delay)
-        self._wake.set()
+        if key.whole in self.tallies or not self.desk.cache.is_idle(key):
+            self.desk.queue.add(key, delay)
+            self._wake.set()
 
     def _landed(self) -> None:
         """A write has ended. The loop is woken only where that changes something: wakings cost, too."""
@@ -122,9 +122,11 @@ class Engine:
 
     def _answered(self, change: Change | None) -> None:
         """Our own write came back: the next hop of a chain starts from it, without waiting for the echo."""
-        if change is not None and change.new is not None and not told_only(change, self.desk):
-            for key in self.desk.table.sources(change.new, self.desk.cache):
-                self._again(key)
+        obj = None if change is None or told_only(change, self.desk) else change.new or change.old
+        for key in self.desk.table.onward(obj, self.desk.cache) if obj is not None else ():
+            if change is not None and change.new is None and key.source == change.ref:
+                self._removals.meant(key.source)
+            self._again(key)
 
     def resync(self) -> None:
         """Everything is planned again, from the cache."""
@@ -150,8 +152,8 @@ class Engine:
         self.leading = True
         self.resync()
         async with asyncio.TaskGroup() as group:
-            self._group = group
             self._sender.begin(group)
+            self._reader.begin(group)
             group.create_task(self._reports.run(self._wake.set))
             group.create_task(self._resync_now_and_then())
             while True:
@@ -206,7 +208,7 @@ class Engine:
         desk, began = self.desk, self.desk.clock()
         prepared = prepare(key, desk.cache, desk.table, desk.rules)
         if isinstance(prepared, Plan):
-            self._read(prepared.reads, key)
+            self._reader.start(prepared.reads, key)
             return  # a kind is not listed yet, and its list queues everything anew; or a read does
         case, want = prepared
         desk.outbox.clear(key)
@@ -222,10 +224,6 @@ class Engine:
             self._step(growth, tally, step)
         self._finish(growth, tally)
         desk.meter.plan_seconds.observe(desk.clock() - began)
-
-    def _read(self, reads: tuple[Read, ...], key: Key) -> None:
-        assert self._group is not None
-        self._reader.start(self._group, reads, key)
 
     async def drain(self, most: float) -> None:
         """Takes no more work and lets running writes end."""
@@ -256,7 +254,7 @@ class Engine:
         """The end of a large plan. Namespaces came and went while it was made: what is wanted now stays."""
         prepared = prepare(growth.key, self.desk.cache, self.desk.table, self.desk.rules)
         if isinstance(prepared, Plan):
-            self._read(prepared.reads, growth.key)
+            self._reader.start(prepared.reads, growth.key)
             return
         case, want = prepared
         growth.removals = still_due(case, want, growth.removals)

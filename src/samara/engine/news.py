@@ -30,6 +30,11 @@ _WORDS = {
 }
 
 
+def _where(ref: Ref) -> str:
+    """The namespace in which a place is, or which it is."""
+    return ref.namespace or ref.name
+
+
 class News:
     """Collects what plans and writes have brought, and once a second turns it into Events."""
 
@@ -48,8 +53,13 @@ class News:
 
     def wrote(self, write: Write) -> None:
         words = _WORDS.get(type(write))
-        if words is not None:
-            self._teller.note(self._about(write.key.source), words[0], {write.ref.namespace}, words[1])
+        if words is not None and not self._is_link(write.key):
+            self._teller.note(self._about(write.key.source), words[0], {_where(write.ref)}, words[1])
+
+    def _is_link(self, key: Key) -> bool:
+        """True for a copy that hands on: the first source of a chain has told, and a tree is not to be told of it."""
+        source = self._cache.get(key.source)
+        return source is not None and source.made and self._cache.table[key.dialect].upstream is not None
 
     def put_back(self, write: Write, who: str) -> None:
         """The person who changed a copy finds out, in the namespace where it was changed."""
@@ -80,12 +90,11 @@ class News:
             for reason, found in _problems(tally).items():
                 if reason in _REASONS and _REASONS[reason] not in told:
                     first, missing = next(iter(found.items()))
-                    namespaces = {ref.namespace for ref in found}
-                    self._teller.note(about, _REASONS[reason], namespaces, missing.shown(first))
+                    self._teller.note(about, _REASONS[reason], set(map(_where, found)), missing.shown(first))
         self._due.clear()
         for key, hold in self._held.items():
             text = f"{hold.count} removals are held by the brake; `samara release {hold.key}` lets them go on"
-            self._teller.note(self._about(key.source), "Held", {ref.namespace for ref in hold.refs}, text)
+            self._teller.note(self._about(key.source), "Held", set(map(_where, hold.refs)), text)
         self._held.clear()
 
     def _about(self, source: Ref) -> Object | Ref:

@@ -27,15 +27,20 @@ class Reader:
         self._desk = desk
         self._again = again
         self._asked: dict[Read, set[Key]] = {}
+        self._group: asyncio.TaskGroup | None = None
 
     @property
     def reading(self) -> int:
         return len(self._asked)
 
-    def start(self, group: asyncio.TaskGroup, reads: Iterable[Read], key: Key) -> None:
+    def begin(self, group: asyncio.TaskGroup) -> None:
+        self._group = group
+
+    def start(self, reads: Iterable[Read], key: Key) -> None:
+        assert self._group is not None
         for read in reads:
             if read not in self._asked:
-                group.create_task(self._read(read))
+                self._group.create_task(self._read(read))
             self._asked.setdefault(read, set()).add(key)
 
     async def _read(self, read: Read) -> None:

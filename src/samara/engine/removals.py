@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from samara.core.model import Key, Kind, Object
+from samara.core.model import Key, Kind, Object, Ref
 from samara.core.place import Case, drop, place
 from samara.core.want import Want
 from samara.core.write import Delete, Release, Removal, Spare
@@ -33,6 +33,8 @@ class Removals:
         self._gone_since: dict[Key, float] = {}
         self._left_since: dict[Key, float] = {}
         """When it was first seen that an earlier source of the same name has left copies."""
+        self._meant: set[Ref] = set()
+        """Copies that we deleted ourselves: where one was a source, too, it is not on its way back."""
 
     def allowed(self, key: Key, source: Object | None, removals: Sequence[Removal]) -> list[Removal]:
         """The removals that may go; what is held back is queued again for its time."""
@@ -72,8 +74,9 @@ class Removals:
         """A source that vanished keeps its copies for a moment: it may be on its way back."""
         if (source is not None and not source.deleting) or self._desk.cache.taken(key.source):
             self._gone_since.pop(key.whole, None)  # it is there; it may be no source any more, which is no accident
+            self._meant.discard(key.source)
             return False
-        if not removals:
+        if not removals or key.source in self._meant:
             if key.slice is None:  # a slice without one says nothing of the others
                 self._gone_since.pop(key, None)
             return False
@@ -96,6 +99,10 @@ class Removals:
             self._again(key.whole, left)
         return left > 0
 
+    def meant(self, ref: Ref) -> None:
+        """Says that we have deleted what was here."""
+        self._meant.add(ref)
+
     def doubt(self, kind: Kind) -> None:
         """A kind was listed anew, perhaps after its definition was gone: absence before that proves nothing."""
         for each in (self._gone_since, self._left_since):
@@ -106,6 +113,7 @@ class Removals:
         """Nothing is left of a key: neither its source nor a copy."""
         self._gone_since.pop(key, None)
         self._left_since.pop(key, None)
+        self._meant.discard(key.source)
         self._desk.holds.gone(key)
 
     def _counts(self, key: Key) -> tuple[int, int]:

@@ -39,15 +39,15 @@ def concerned(change: Change, desk: Desk) -> Iterator[Key]:
                 desk.waits.free_source(change.ref)
             yield key
     if not seen:
-        for claim in cache.claims(change.ref.kind, change.ref.name):
-            yield claim.part(change.ref.namespace)
+        for claim in cache.claims(change.ref):
+            yield table.cut(claim, change.ref.namespace)
     if change.ref.kind == NAMESPACE and len({is_paused(obj) for obj in seen}) == 2:
         slices = (key.part(change.ref.name) for key in cache.marked())  # also of sources that do not name it now
         yield from (key for key in slices if any(True for _ in cache.copies_of(key)))
 
 
 def orphans(dialect: str, desk: Desk) -> int:
-    """Marked copies whose source is no source any more."""
+    """Marked copies whose source is no source any more; a Namespace is none: it belongs to those who live in it."""
     sources = set(desk.cache.sources(dialect))
     keys = [key for key in desk.cache.marked() if key.dialect == dialect and key.source not in sources]
-    return sum(1 for key in keys for _ in desk.cache.copies_of(key))
+    return sum(copy.ref.kind.namespaced for key in keys for copy in desk.cache.copies_of(key))

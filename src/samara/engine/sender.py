@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from samara import log
 from samara.core.model import Key, Object, Ref
 from samara.core.tally import Tally
-from samara.core.write import Removal, Report, Write
+from samara.core.write import Guard, Removal, Report, Write
 from samara.engine.apply import Outcome, Result, verb
 from samara.engine.desk import Desk
 from samara.engine.fights import Fights
@@ -152,16 +152,25 @@ class Sender:
                 tally.removals.pop(write.ref, None)
                 if write.ref in tally.exceptions.get(write.ref.namespace, ()):
                     self._again(_slice(write), 0.0)  # wanted and withdrawn: what stands against it is still to be told
-            if not self.desk.cache.count(write.key) and self.desk.cache.get(write.key.source) is None:
-                self._again(write.key, 0.0)  # nothing is left of it: one more plan forgets it
+            if self._is_over(write.key):
+                self._again(write.key, 0.0)  # nothing is left of it: one more plan forgets it, or lets its guard go
         elif tally is not None:
             tally.right_now(write.ref)
+        if isinstance(write, Guard):
+            self._again(write.key, 0.0)  # what may follow waited for it
         self.desk.waits.forget(write.ref)
         who = self.fights.repaired(write)
         if who is not None:
             self.desk.news.put_back(write, who)
         log.debug("wrote", verb=verb(write), to=write.ref, key=write.key)
         self.desk.news.wrote(write)
+
+    def _is_over(self, key: Key) -> bool:
+        """True where the last of a source's copies has gone; one that is on its way out is not waited for."""
+        source = self.desk.cache.get(key.source)
+        if source is None:
+            return not self.desk.cache.count(key)
+        return source.deleting and self.desk.table[key.dialect].whole
 
     def _not_done(self, write: Write, result: Result) -> None:
         delay = self.desk.waits.note(write, result)
@@ -191,5 +200,6 @@ def _note_refused(write: Write, tally: Tally, message: str) -> None:
 
 
 def _slice(write: Write) -> Key:
-    """The part of a key that one write belongs to."""
-    return write.key.part(write.ref.namespace) if write.ref.namespace else write.key
+    """The part of a key that one write belongs to; what is written on the source itself concerns all of it."""
+    own = write.ref == write.key.source
+    return write.key.part(write.ref.namespace) if write.ref.namespace and not own else write.key

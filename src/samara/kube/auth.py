@@ -18,6 +18,8 @@ from samara.kube import tls
 from samara.kube.credentials import Credentials, Fixed, Impersonating, TokenFile, bearer, read_token
 from samara.kube.errors import ConfigError
 from samara.kube.exec_plugin import Exec, ExecCredentials, plugin
+from samara.kube.overrides import NONE, Overrides, choose
+from samara.kube.overrides import user as overridden
 
 __all__ = ["SERVICE_ACCOUNT", "Access", "Credentials", "load"]
 
@@ -55,15 +57,16 @@ def load(  # noqa: PLR0913 - kubectl's flags, and where to look without them
     home: Path,
     *,
     service_account: Path = SERVICE_ACCOUNT,
+    flags: Overrides = NONE,
 ) -> Access:
     """Flag, then KUBECONFIG, then ~/.kube/config, then the pod's service account."""
     files = _files(kubeconfig, env, home)
-    if files:
-        access, user = _from_context(kc.choose(kc.read(files), context), env)
+    if files or (flags.server and not context):
+        access, user = _from_context(choose(kc.read(files) if files else None, context, flags), env)
     elif context:
         raise ConfigError(f"--context {context} needs a kubeconfig and there is none; name one with --kubeconfig")
     else:
-        access, user = _from_pod(env, home, service_account), kc.User()
+        access, user = _from_pod_with(flags, _from_pod(env, home, service_account))
     acting = _impersonated(access, user, as_user)
     return replace(acting, namespace=namespace or access.namespace)
 
@@ -176,6 +179,15 @@ def _from_pod(env: Mapping[str, str], home: Path, directory: Path) -> Access:
         in_cluster=True,
         authority=directory / "ca.crt",
     )
+
+
+def _from_pod_with(flags: Overrides, access: Access) -> tuple[Access, kc.User]:
+    if flags.beside_a_pod:
+        named = ", ".join(flags.beside_a_pod)
+        raise ConfigError(f"{named} needs a kubeconfig or --server, found neither; name one of them")
+    if flags.token:
+        access = replace(access, credentials=Fixed((bearer(flags.token, "--token"),)))
+    return access, overridden(kc.User(), flags)
 
 
 def _namespace(path: Path) -> str:

@@ -13,10 +13,12 @@ from weakref import WeakValueDictionary
 from samara.core.allow import is_paused
 from samara.core.compare import is_marked_by_us
 from samara.core.match import Names
-from samara.core.model import NAMESPACE, Content, Field, Key, Kind, Object, Ref
+from samara.core.model import NAMESPACE, Content, Field, Key, Kind, Object, Ref, namespace_ref
 from samara.core.table import Table
 from samara.core.want import Places, Read
 from samara.kube.answers import Answers, Build
+from samara.kube.claims import Claims, Spot
+from samara.kube.relations import Relations
 from samara.kube.store import Store, trace
 
 T = TypeVar("T")
@@ -56,10 +58,11 @@ class Cache:
         self._contents: WeakValueDictionary[tuple[Field, ...], Content] = WeakValueDictionary()
         self.stores: dict[Kind, Store] = {kind: Store() for kind in (*table.kinds, *besides)}
         self._sources: dict[str, dict[Ref, Places | None]] = {dialect.name: {} for dialect in table.dialects}
-        self._claims: dict[Places, dict[Key, None]] = {}
+        self._claims = Claims()
+        self._relations = Relations(table)
         self._copies: dict[Key, dict[str, tuple[Places, ...]]] = {}
         """By source and namespace: ten thousand namespaces with a copy of the same name share one tuple."""
-        self._sealed: dict[Places, set[Ref]] = {}
+        self._sealed: dict[Spot, set[Ref]] = {}
         self._made: Counter[Key] = Counter()
         self._made_from: Counter[tuple[str, str]] = Counter()
 
@@ -79,8 +82,11 @@ class Cache:
     def namespaces(self, listed: Names | None = None) -> Iterable[str]:
         return listed.legal if listed is not None else [ref.name for ref in self.stores[NAMESPACE].objects]
 
-    def sources(self, dialect: str) -> Iterable[Ref]:
-        return self._sources[dialect]
+    def labelled(self, label: str, value: str) -> Iterable[Object]:
+        return [self.stores[NAMESPACE].objects[ref] for ref in self._relations.labelled(label, value)]
+
+    def sources(self, dialect: str, namespace: str | None = None) -> Iterable[Ref]:
+        return self._sources[dialect] if namespace is None else self._relations.sources(dialect, namespace)
 
     def copies_of(self, key: Key) -> Iterator[Object]:
         spots = self._copies.get(key.whole, {})
@@ -88,8 +94,9 @@ class Cache:
         refs = (Ref(spot.kind, namespace, spot.name) for namespace, several in found for spot in several)
         return (obj for ref in refs if (obj := self.get(ref)) is not None)
 
-    def claims(self, kind: Kind, name: str) -> Iterable[Key]:
-        return tuple(self._claims.get(Places(kind, name), ()))
+    def claims(self, ref: Ref) -> Iterable[Key]:
+        namespace = self.stores[NAMESPACE].objects.get(namespace_ref(ref.namespace))
+        return self._claims.at((ref.kind, ref.name), () if namespace is None else self.table.upstream(namespace))
 
     def known(self, kind: Kind) -> bool:
         """Not while the server does not know the kind any more: its definition may be gone, with all its objects."""
@@ -120,12 +127,18 @@ class Cache:
         """The same for all sources of one namespace together."""
         return self._made_from[dialect, home]
 
+    def is_idle(self, key: Key) -> bool:
+        """True for a source at the end of a chain: it reaches what hangs on its namespace, and nothing does."""
+        places = self._sources[key.dialect].get(key.source)
+        below = places.below if places is not None else ""
+        return bool(below) and not self._relations.hangs_on(below) and key.whole not in self._copies
+
     def matters(self, ref: Ref) -> bool:
         """True where an object at this address must be parsed whatever it says."""
         return (
             ref.kind in self.table.always_read
             or ref in self.stores[ref.kind].objects
-            or Places(ref.kind, ref.name) in self._claims
+            or (ref.kind, ref.name) in self._claims
         )
 
     # changes
@@ -157,7 +170,7 @@ class Cache:
         if keys or owner is not None or obj.ref.kind == NAMESPACE or is_paused(obj):
             self._index(obj, keys, owner)
             return obj
-        spot = Places(obj.ref.kind, obj.ref.name)
+        spot = obj.ref.kind, obj.ref.name
         if spot in self._claims:
             self._sealed.setdefault(spot, set()).add(obj.ref)
             return obj
@@ -228,7 +241,8 @@ class Cache:
             spot = self.table[key.dialect].places(obj.ref, self)
             self._sources[key.dialect][obj.ref] = spot
             if spot is not None:
-                self._claims.setdefault(spot, {})[key] = None
+                self._claims.add(spot, key)
+        self._relations.add(obj, (key.dialect for key in keys))
         if owner is not None:
             spots = self._copies.setdefault(owner, {})
             here = Places(obj.ref.kind, obj.ref.name)
@@ -237,22 +251,25 @@ class Cache:
 
     def _rivals(self, ref: Ref) -> tuple[Key, ...]:
         spots = [sources[ref] for sources in self._sources.values() if ref in sources]
-        return tuple(key for spot in spots if spot is not None for key in self._claims[spot] if key.source != ref)
+        met = (key for spot in spots if spot is not None for key in self._claims.meeting(spot))
+        return tuple(key for key in met if key.source != ref)
 
     def _unindex(self, old: Object | None) -> list[Places]:
         """Takes an object out of all indexes; returns the places that it claimed."""
         if old is None:
             return []
-        given_up = [
-            self._unclaim(spot, Key(dialect, old.ref))
-            for dialect, sources in self._sources.items()
-            if (spot := sources.pop(old.ref, None)) is not None
-        ]
+        was = [dialect for dialect, sources in self._sources.items() if old.ref in sources]
+        self._relations.discard(old, was)
+        spots = [(Key(dialect, old.ref), self._sources[dialect].pop(old.ref)) for dialect in was]
+        given_up = [spot for _, spot in spots if spot is not None]
+        for key, spot in spots:
+            if spot is not None:
+                self._claims.discard(spot, key)
         owner = self.table.owner(old, self)
         if owner is not None and owner in self._copies:
             self._uncopy(owner, old.ref)
             self._count(owner, old, -1)
-        self._sealed.get(Places(old.ref.kind, old.ref.name), set()).discard(old.ref)
+        self._sealed.get((old.ref.kind, old.ref.name), set()).discard(old.ref)
         return given_up
 
     def _count(self, owner: Key, obj: Object, by: int) -> None:
@@ -270,15 +287,9 @@ class Cache:
         if not spots:
             del self._copies[owner]
 
-    def _unclaim(self, spot: Places, key: Key) -> Places:
-        self._claims[spot].pop(key, None)
-        if not self._claims[spot]:
-            del self._claims[spot]
-        return spot
-
     def _unseal(self, given_up: Iterable[Places]) -> None:
         """Foreign objects that were kept for a claim become traces again where nobody claims their place any more."""
-        for spot in given_up:
+        for spot in (places.spot for places in given_up):
             for ref in self._sealed.pop(spot, set()) if spot not in self._claims else ():
                 store = self.stores[ref.kind]
                 if store.objects.pop(ref, None) is not None:

@@ -25,8 +25,8 @@ JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 _MOST_ERROR_BODY = 65_536
+AGENT = f"samara/{__version__}"
 _HEADERS = {
-    "User-Agent": f"samara/{__version__}",
     "Accept": JSON,
     "Accept-Encoding": "identity",  # inflating costs more than decoding the plain bytes
 }
@@ -51,13 +51,14 @@ def address(ref: Ref, subresource: str = "") -> str:
 class Client:
     """A session with one API server."""
 
-    def __init__(self, access: Access, timeout: float = 30.0, connections: int = 64) -> None:
+    def __init__(self, access: Access, timeout: float = 30.0, connections: int = 64, agent: str = AGENT) -> None:
         self.access = access
         self._server = access.server
         self._timeout = aiohttp.ClientTimeout(total=timeout, sock_connect=10)
         self._connections = connections
         self._session: aiohttp.ClientSession | None = None
-        self._wires = Wires(access, _HEADERS.items()) if access.proxy is None else None
+        self._headers = {"User-Agent": agent, **_HEADERS}
+        self._wires = Wires(access, self._headers.items()) if access.proxy is None else None
         self.may_write: Callable[[], bool] = lambda: True
         """Asked directly before a write is sent: a leader whose time is over sends nothing more."""
 
@@ -65,7 +66,7 @@ class Client:
         connector = aiohttp.TCPConnector(limit=self._connections, ssl=self.access.ssl or False, keepalive_timeout=60)
         self._session = aiohttp.ClientSession(
             connector=connector,
-            headers=_HEADERS,
+            headers=self._headers,
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),  # the API server sets none, and looking for them costs every request
         )
@@ -81,10 +82,11 @@ class Client:
         if self._wires is not None:
             self._wires.close()
 
-    async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
-        return await self.request("GET", path, params=params)
+    async def get(self, path: str, params: Mapping[str, str] | None = None, accept: str = "") -> bytes:
+        """What is there; `accept` asks for another form of it, as its metadata alone."""
+        return await self.request("GET", path, params=params, accept=accept)
 
-    async def request(
+    async def request(  # noqa: PLR0913 - the parts of a request
         self,
         method: str,
         path: str,
@@ -93,10 +95,13 @@ class Client:
         params: Mapping[str, str] | None = None,
         content_type: str = JSON,
         timeout: float | None = None,
+        accept: str = "",
     ) -> bytes:
         """The body of a good answer. Nothing is sent twice, except once more after new credentials."""
         limit = self._timeout if timeout is None else aiohttp.ClientTimeout(total=timeout)
         form = [("Content-Type", content_type)] if body is not None else []
+        if accept:
+            form.append(("Accept", accept))
         target = f"{path}?{_encoded(tuple(params.items()))}" if params else path
         try:
             if method != "GET" and self._wires is not None:

@@ -202,8 +202,9 @@ def _of_manager(manager: str, labels: tuple[str, ...], annotations: tuple[str, .
 def _without_own(kind: Kind, fields: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
     """Leaves out what the server gave to this one object, as a Service's address."""
     for name, take_out in row(kind).own.items():
-        if name in fields:
-            fields[name] = msgspec.Raw(encode(take_out(decode(fields[name]))))
+        left = take_out(decode(fields.pop(name))) if name in fields else None
+        if left is not None:
+            fields[name] = msgspec.Raw(encode(left))
     return fields
 
 
@@ -224,7 +225,7 @@ def _owner(each: _OwnerReference) -> Owner:
     return Owner(each.apiVersion, each.kind, each.name, each.uid, each.controller, each.blockOwnerDeletion)
 
 
-def body(ref: Ref, content: Content, metadata: Mapping[str, Any]) -> bytes:
+def body(ref: Ref, content: Content, metadata: Mapping[str, Any], **more: object) -> bytes:
     """One object to send; the raw fields of the content go out as they came in."""
     head: dict[str, Any] = {
         "apiVersion": ref.kind.api_version,
@@ -234,7 +235,7 @@ def body(ref: Ref, content: Content, metadata: Mapping[str, Any]) -> bytes:
     for each in content.fields:
         assert each.raw is not None, "sealed content is for comparison only"
         head[each.name] = msgspec.Raw(each.raw)
-    return encode(head)
+    return encode(head | more)
 
 
 def owner_references(owners: Iterable[Owner]) -> list[dict[str, Any]]:

@@ -120,8 +120,8 @@ def read(files: Sequence[Path]) -> Kubeconfig:
     )
 
 
-def choose(config: Kubeconfig, context: str | None) -> Chosen:
-    """The named context, or the current one, with its cluster and its user."""
+def choose(config: Kubeconfig, context: str | None, cluster: str = "", user: str = "") -> Chosen:
+    """The named context, or the current one, with its cluster and its user, or those that are named instead."""
     name = context or config.current
     where = _join(config.files)
     if not name:
@@ -131,10 +131,10 @@ def choose(config: Kubeconfig, context: str | None) -> Chosen:
         raise ConfigError(f"{where}: there is no context {name!r}; there are: {_names(config.contexts)}")
     entry = config.contexts[name]
     chosen = _convert(entry, _Context)
-    cluster_entry = _pointed(entry, "cluster", chosen.cluster, config.clusters)
-    user_entry = _pointed(entry, "user", chosen.user, config.users)
-    cluster = _strict(cluster_entry, Cluster)
-    return Chosen(name, chosen.namespace, cluster, cluster_entry, _user(user_entry), user_entry)
+    cluster_entry = _pointed(entry, "cluster", cluster or chosen.cluster, config.clusters)
+    user_entry = _pointed(entry, "user", user or chosen.user, config.users)
+    server = _strict(cluster_entry, Cluster)
+    return Chosen(name, chosen.namespace, server, cluster_entry, _user(user_entry), user_entry)
 
 
 def pem(entry: Entry, key: str, data: str, path: str) -> Pem | None:

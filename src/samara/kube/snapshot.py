@@ -58,9 +58,10 @@ class Snapshot:
         raise Unreachable("the cluster changes faster than it can be read; try again")
 
     def keys(self) -> Iterable[Key]:
-        """Every source, and every source that a copy names."""
+        """Every source but the ends of chains, and every source that a copy names."""
         for dialect in self.cache.table.dialects:
-            yield from (Key(dialect.name, source) for source in self.cache.sources(dialect.name))
+            keys = (Key(dialect.name, source) for source in self.cache.sources(dialect.name))
+            yield from (key for key in keys if not self.cache.is_idle(key))
         yield from self.cache.marked()
 
     async def look(self, refs: Iterable[Ref]) -> None:

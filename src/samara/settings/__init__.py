@@ -18,6 +18,7 @@ from samara.settings.model import (
     Timers,
     Vocabulary,
     Writes,
+    watched_kinds,
 )
 from samara.settings.parse import load, parse
 from samara.settings.values import KindName
@@ -44,4 +45,5 @@ __all__ = [
     "help_text",
     "load",
     "parse",
+    "watched_kinds",
 ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
+from samara.dialects.accurate.config import KEYS, Config, read
 from samara.settings.schema import AsGiven, ListOf, Nullable, Record, Vocabularies, setting
 from samara.settings.values import (
     FILE,
@@ -28,18 +29,7 @@ Conflicts = Literal["refuse", "overwrite"]
 CrossNamespace = Literal["allow", "consent"]
 
 # The vocabularies this build serves; a new one is added here when its dialect is in the table.
-BUILT = frozenset({"secret-copy", "resource-distribution", "sync-to"})
-
-ACCURATE_KEYS = (
-    "labelKeys",
-    "annotationKeys",
-    "subNamespaceLabelKeys",
-    "subNamespaceAnnotationKeys",
-    "watches",
-    "propagateLabelKeyExcludes",
-    "propagateAnnotationKeyExcludes",
-    "namingPolicies",
-)
+BUILT = frozenset({"secret-copy", "resource-distribution", "accurate", "sync-to"})
 
 SECRET = KindName("", "v1", "Secret")
 CONFIG_MAP = KindName("", "v1", "ConfigMap")
@@ -73,13 +63,22 @@ class ResourceDistribution:
 class Accurate:
     config_file: str | None = setting(None, Nullable(FILE), "the original's own file, unchanged")
     config: Mapping[str, object] = setting(
-        MappingProxyType({}), AsGiven(ACCURATE_KEYS), "the original's own keys, in place of configFile"
+        MappingProxyType({}), AsGiven(KEYS), "the original's own keys, in place of configFile"
     )
     allow_cascading_deletion: bool = setting(False, FLAG, "a sub-namespace with children may be deleted")
     propagate_generated: bool = setting(False, FLAG, "objects that controllers made are propagated too")
     conflicts: Conflicts | None = setting(None, Nullable(CONFLICTS), INHERITED)
     takeover: bool = setting(False, FLAG, TAKEOVER)
     managers: tuple[str, ...] = setting(("accurate-controller",), ListOf(MANAGER), MANAGERS)
+
+    def read_config(self) -> Config:
+        """What the original's keys say, from here or from its file; settings that were parsed raise nothing."""
+        return read(self.config)
+
+
+def watched_kinds(accurate: Accurate) -> tuple[KindName, ...]:
+    """The kinds that are propagated along the trees."""
+    return tuple(KindName(*each) for each in accurate.read_config().watches)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,14 @@
 """From YAML text to Settings: every fault is collected, and nothing is guessed."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, assert_never
 
+from samara.dialects.accurate.config import ConfigError
+from samara.settings.accurate_file import content_of, read_document
 from samara.settings.durations import format_duration
 from samara.settings.faults import SettingsError, located, mismatch, unknown_key
 from samara.settings.model import BUILT, VOCABULARIES, Accurate, Settings, SyncTo
@@ -40,7 +43,7 @@ def parse(text: str, name: str, built: frozenset[str] = BUILT) -> Settings:
     faults = tuple(_contradictions(settings))
     if faults:
         raise SettingsError(name, faults)
-    return settings
+    return _with_the_originals_file(settings, name)
 
 
 def _content(path: str) -> str:
@@ -157,6 +160,31 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         yield located("dialects.accurate", f"found configFile and {inline}, expected the file or the keys, not both")
     if settings.tenancy == "strict" and settings.conflicts_of("sync-to") == "overwrite":
         yield _overwriting_tenants(settings)
+
+
+def _with_the_originals_file(settings: Settings, name: str) -> Settings:
+    """The settings with what Accurate's configFile says in the place of its keys; both are checked alike."""
+    accurate = settings.dialects.get("accurate")
+    if not isinstance(accurate, Accurate):
+        return settings
+    if accurate.config_file is None:
+        with _told_by(name, "dialects.accurate"):
+            accurate.read_config()
+        return settings
+    with _told_by(name, "dialects.accurate.configFile"):
+        content = content_of(accurate.config_file)
+    with _told_by(accurate.config_file):
+        accurate = replace(accurate, config=MappingProxyType(read_document(content)))
+        accurate.read_config()
+    return replace(settings, dialects=MappingProxyType({**settings.dialects, "accurate": accurate}))
+
+
+@contextmanager
+def _told_by(name: str, path: str = "") -> Iterator[None]:
+    try:
+        yield
+    except ConfigError as error:
+        raise SettingsError(name, [located(path, str(error))]) from error
 
 
 def _overwriting_tenants(settings: Settings) -> str:

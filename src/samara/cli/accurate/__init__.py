@@ -1,0 +1,1 @@
+"""The program `kubectl-accurate`: namespace trees and templates by hand."""

@@ -1,0 +1,141 @@
+"""`sub create`, `delete`, `move`, `graft` and `cut`."""
+
+from __future__ import annotations
+
+import csv
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import click
+
+from samara.cli.accurate import moves
+from samara.cli.accurate.base import Command, note, wait_for
+from samara.cli.accurate.desk import Spec, Sub, opened
+from samara.cli.kubectl_flags import Cluster, kubectl_flags
+from samara.dialects.accurate.words import PARENT
+from samara.kube.errors import SamaraError
+
+
+def _pairs(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    """`a=b,c=d`, as often as it is given; a pair with a comma is put in quotes."""
+    found = {}
+    for pair in (pair for text in given for line in csv.reader([text]) for pair in line):
+        key, equals, value = pair.partition("=")
+        if not (key and equals):
+            raise click.BadParameter(f"expected pairs such as a=b,c=d, found {pair!r}", context, parameter)
+        found[key] = value
+    return found
+
+
+def _pairs_flag(flag: str) -> click.Option:
+    about = f"The {flag.strip('-')} that the namespace is to have, as far as the settings let them through."
+    return click.Option([flag], metavar="KEY=VALUE,...", multiple=True, callback=_pairs, help=about)
+
+
+@click.command("create", cls=Command, params=[_pairs_flag("--labels"), _pairs_flag("--annotations")])
+@click.argument("name")
+@click.argument("ns")
+@kubectl_flags
+def create(cluster: Cluster, name: str, ns: str, labels: dict[str, str], annotations: dict[str, str]) -> None:
+    """Create the sub-namespace NAME under the namespace NS."""
+    wait_for(_create(cluster, name, ns, Spec(labels, annotations)))
+    click.echo(f"SubNamespace {name} is created in {ns}")
+
+
+async def _create(cluster: Cluster, name: str, ns: str, spec: Spec) -> None:
+    async with opened(cluster) as desk:
+        if await desk.find_space(name) is not None:
+            raise SamaraError(f"namespace {name} already exists; to put it under {ns}: `sub graft {name} {ns}`")
+        await desk.create_sub(ns, name, spec)
+
+
+@click.command("delete", cls=Command)
+@click.argument("name")
+@kubectl_flags
+def delete(cluster: Cluster, name: str) -> None:
+    """Delete the sub-namespace NAME, and everything in it."""
+    click.echo(f"deleted SubNamespace {wait_for(_delete(cluster, name))}")
+
+
+async def _delete(cluster: Cluster, name: str) -> Sub:
+    async with opened(cluster) as desk:
+        space = await desk.space(name)
+        parent = space.labels.get(PARENT)
+        if not parent:
+            raise SamaraError(f"{name} is not a sub-namespace: expected the label {PARENT}, found none")
+        found = await desk.sub(parent, name)
+        if found is None:
+            raise SamaraError(f"SubNamespace {parent}/{name} not found; expected the one that {name} was made by")
+        await desk.delete_sub(found)
+        return found
+
+
+@click.command("move", cls=Command)
+@click.argument("ns")
+@click.argument("new_parent")
+@click.option("--leave-original", is_flag=True, help="Keep the SubNamespace in the old parent; it will be in conflict.")
+@kubectl_flags
+def move(cluster: Cluster, ns: str, new_parent: str, leave_original: bool) -> None:
+    """Give the sub-namespace NS another parent. All is checked first; what fails half-way is undone."""
+    done, fault = wait_for(_move(cluster, ns, new_parent, leave_original))
+    for line in done:
+        click.echo(line)
+    if fault is not None:
+        raise fault
+
+
+async def _move(cluster: Cluster, ns: str, parent: str, leave: bool) -> tuple[list[str], SamaraError | None]:
+    async with opened(cluster) as desk:
+        with to_the_end():
+            return await moves.move(desk, ns, parent, leave)
+
+
+@click.command("graft", cls=Command)
+@click.argument("ns")
+@click.argument("parent")
+@kubectl_flags
+def graft(cluster: Cluster, ns: str, parent: str) -> None:
+    """Make the namespace NS a sub-namespace of PARENT. It loses its type and its template."""
+    wait_for(_graft(cluster, ns, parent))
+    click.echo(f"grafted {ns} under {parent}")
+
+
+async def _graft(cluster: Cluster, ns: str, parent: str) -> None:
+    async with opened(cluster) as desk:
+        with to_the_end():
+            await moves.graft(desk, ns, parent)
+
+
+@click.command("cut", cls=Command)
+@click.argument("ns")
+@kubectl_flags
+def cut(cluster: Cluster, ns: str) -> None:
+    """Make the sub-namespace NS a root. Its own sub-namespaces stay below it."""
+    fault = wait_for(_cut(cluster, ns))
+    click.echo(f"cut {ns} as a root namespace")
+    if fault is not None:
+        raise fault
+
+
+async def _cut(cluster: Cluster, ns: str) -> SamaraError | None:
+    async with opened(cluster) as desk:
+        with to_the_end():
+            return await moves.cut(desk, ns)
+
+
+@contextmanager
+def to_the_end() -> Iterator[None]:
+    """The first Ctrl-C only tells that work is being finished; the second counts."""
+    before = signal.getsignal(signal.SIGINT)
+
+    def once(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, before)
+        note("one moment: to stop here would leave a thing half done; Ctrl-C again stops all the same")
+
+    signal.signal(signal.SIGINT, once)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,43 @@
+"""The plugin as people meet it: a process of its own, with its exit code and both of its outputs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.cli.program import TIMEOUT, environment
+
+
+class Told(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def good(self) -> str:
+        """The output of a command that has done what it was asked, and had nothing else to say."""
+        assert (self.code, self.err) == (0, ""), self
+        return self.out
+
+    @property
+    def fault(self) -> str:
+        """The one line of a fault that a person can act on."""
+        assert self.code == 1, self
+        assert self.err.count("\n") == 1, self.err
+        assert self.err.startswith("kubectl-accurate: ")
+        return self.err.removeprefix("kubectl-accurate: ").strip()
+
+
+def accurate(*args: str | Path, env: Mapping[str, str] | None = None) -> Told:
+    done = subprocess.run(
+        [sys.executable, "-m", "samara.cli.accurate.program", *map(str, args)],
+        env=environment(env),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    return Told(done.returncode, done.stdout, done.stderr)

@@ -1,0 +1,146 @@
+"""Commands, aliases, flags at every place, and wrong usage; no cluster is needed to get that far."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.accurate.plugin import accurate
+from tests.cli.program import environment
+from tests.cli.test_main import kubeconfig
+
+from samara import __version__
+from samara.cli.accurate.sub import to_the_end
+from samara.devcluster.wire import free_port
+
+COMMANDS = (
+    ("list",),
+    ("ls", "r"),
+    ("namespace", "describe", "a"),
+    ("ns", "describe", "a"),
+    ("ns", "set-type", "a", "root"),
+    ("template", "list"),
+    ("template", "ls"),
+    ("template", "set", "a", "t"),
+    ("template", "unset", "a"),
+    ("sub", "create", "a", "r"),
+    ("sub", "delete", "a"),
+    ("sub", "move", "a", "s"),
+    ("sub", "graft", "a", "s"),
+    ("sub", "cut", "a"),
+    ("sub", "list"),
+    ("sub", "ls"),
+)
+FLAGS = (
+    "--context=c", "--cluster=c", "--user=u", "--as=eve", "--as-group=g", "--as-group=h", "--as-uid=1",
+    "--as-user-extra=k=v", "--token=t", "--certificate-authority=ca", "--client-certificate=c", "--client-key=k",
+    "--insecure-skip-tls-verify=false", "--tls-server-name=n", "--disable-compression", "--cache-dir=d", "-n", "x",
+    "--request-timeout=3s",
+)  # fmt: skip
+
+
+@pytest.fixture
+def nobody(tmp_path: Path) -> Path:
+    """A kubeconfig of a server that is not there."""
+    return kubeconfig(tmp_path, f"http://127.0.0.1:{free_port()}")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_takes_kubectls_flags_before_between_and_after(command: tuple[str, ...], nobody: Path) -> None:
+    flags = (f"--kubeconfig={nobody}", *FLAGS)
+    for place in range(len(command) + 1):
+        told = accurate(*command[:place], *flags, *command[place:])
+        assert told.fault.startswith("no answer from http://127.0.0.1"), place
+
+
+def test_a_flag_after_the_command_wins_over_the_same_before_it(nobody: Path) -> None:
+    told = accurate("--kubeconfig=/nonexistent/file", "sub", "list", f"--kubeconfig={nobody}")
+    assert told.fault.startswith("no answer")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("nothing",),
+        ("sub", "nothing"),
+        ("list", "a", "b"),
+        ("list", "--nothing"),
+        ("ns", "describe"),
+        ("ns", "set-type", "a"),
+        ("ns", "set-type", "a", "tree"),
+        ("template", "set", "a"),
+        ("sub", "create", "a"),
+        ("sub", "create", "a", "r", "--labels", "novalue"),
+        ("sub", "create", "a", "r", "--annotations", "=value"),
+        ("sub", "move", "a"),
+        ("sub", "list", "--request-timeout=soon"),
+        ("help", "nothing"),
+        ("help", "list", "more"),
+        ("completion", "tcsh"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_exit_2(args: tuple[str, ...]) -> None:
+    told = accurate(*args)
+    assert told.code == 2, told
+    assert "Traceback" not in told.err
+
+
+def test_version_is_told_without_a_cluster_and_without_what_speaks_to_one() -> None:
+    script = (
+        "import sys; sys.argv = ['kubectl-accurate', '--version']\nfrom samara.cli.accurate import program\n"
+        "try:\n    program.main()\nexcept SystemExit as end:\n    code = end.code\n"
+        "slow = sorted({'aiohttp', 'yaml', 'msgspec', 'ssl', 'asyncio', 'rich'} & set(sys.modules))\n"
+        "sys.exit(f'{code} {slow}' if code or slow else 0)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"kubectl-accurate version {__version__}\n"
+
+
+@pytest.mark.parametrize("words", [(), ("sub",), ("sub", "move"), ("ns", "describe")])
+def test_help_is_the_help_of_the_command(words: tuple[str, ...]) -> None:
+    told = accurate("help", *words).good
+    assert told.startswith("Usage: kubectl-accurate")
+    assert told.splitlines()[2:] == accurate(*words, "--help").good.splitlines()[2:]
+
+
+@pytest.mark.parametrize("words", [(), ("sub",), ("ns",), ("template",)])
+def test_a_group_without_a_command_shows_its_help(words: tuple[str, ...]) -> None:
+    assert accurate(*words).good == accurate(*words, "--help").good
+
+
+def test_the_first_interrupt_lets_a_change_of_place_finish(capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with to_the_end():
+        signal.raise_signal(signal.SIGINT)
+        assert "one moment" in capsys.readouterr().err
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) == before
+
+
+def test_help_shows_every_flag_of_kubectl() -> None:
+    told = accurate("--help").good
+    for flag in FLAGS:
+        if flag.startswith("--"):
+            assert flag.partition("=")[0] in told
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_printed_for_the_shell(shell: str) -> None:
+    assert "_KUBECTL_ACCURATE_COMPLETE" in accurate("completion", shell).good
+
+
+def test_the_completion_that_is_printed_completes() -> None:
+    env = {"_KUBECTL_ACCURATE_COMPLETE": "bash_complete", "COMP_WORDS": "kubectl-accurate sub gr", "COMP_CWORD": "2"}
+    assert accurate(env=env).out.split() == ["plain,graft"]
+
+
+def test_no_cluster_at_all_is_one_line_and_exit_1() -> None:
+    assert "expected a cluster to talk to" in accurate("list").fault

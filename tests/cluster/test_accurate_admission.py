@@ -1,0 +1,323 @@
+"""Admission of namespace trees by a running operator on the real server: every rule, in its words, by kubectl."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.cluster.api import ApiFault
+from tests.cluster.operators import Operator
+from tests.cluster.stage import SECOND
+from tests.cluster.trees import (
+    DEFINITION,
+    DEFINITIONS,
+    FINALIZER,
+    GROUP,
+    PARENT,
+    SETTLED,
+    SPACES,
+    TEMPLATE,
+    TYPE,
+    Trees,
+)
+from tests.cluster.waiting import eventually, never
+
+from samara.devcluster import DevclusterError
+from samara.devcluster.wire import free_port
+
+pytestmark = [
+    pytest.mark.oracle_off("O4", reason="it knows the rules of Secret copy only; trees have a judge of theirs"),
+    pytest.mark.usefixtures("unregistered"),
+]
+
+Json = dict[str, Any]
+Labels = dict[str, str | None]
+HOOKS = [
+    f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/samara" for kind in ("validating", "mutating")
+]
+CIRCULAR = "circular reference is not permitted"
+CHILDREN = "child namespaces exist"
+POLICY = {"namingPolicies": [{"root": "^(?P<team>strict)", "match": "^${team}-"}]}
+
+
+@pytest.fixture
+def unregistered(trees: Trees) -> Iterator[None]:
+    """Nothing is left of an operator that was killed."""
+    yield
+    for operator in trees.stage.operators:
+        operator.kill()
+    for path in HOOKS:
+        trees.api.gone(path)
+    conversion = {"spec": {"conversion": {"strategy": "None", "webhook": None}}}
+    trees.api.patch(f"{DEFINITIONS}/{DEFINITION}", conversion)
+
+
+def guard(trees: Trees, *flags: str, in_force: bool = True, **more: Any) -> Operator:
+    """An operator that judges, when the server has begun to ask it."""
+    port = free_port()
+    address = (f"--webhook-address=127.0.0.1:{port}", f"--webhook-url=https://127.0.0.1:{port}")
+    operator = trees.serve(*address, *flags, **more)
+    if in_force:
+        until_in_force(trees)
+    return operator
+
+
+def until_in_force(trees: Trees) -> None:
+    eventually(lambda: CIRCULAR in said(trees, "new", {PARENT: "new"}) and is_converted(trees))
+
+
+def is_converted(trees: Trees) -> bool:
+    try:
+        trees.api.get(trees.path("subnamespaces", "default"))
+    except ApiFault:
+        return False
+    return trees.api.get(f"{DEFINITIONS}/{DEFINITION}")["spec"]["conversion"]["strategy"] == "Webhook"
+
+
+def said(trees: Trees, name: str, labels: Labels) -> str:
+    """What a try to create a namespace is answered, empty where it would be made; nothing is stored."""
+    try:
+        trees.api.create(SPACES, {"metadata": {"name": name, "labels": labels}}, dryRun="All")
+    except ApiFault as fault:
+        return f"{fault.status} {fault}"
+    return ""
+
+
+def refusal(trees: Trees, *args: str, body: Json | None = None) -> str:
+    """What kubectl prints where the server refuses; nothing is stored either way."""
+    try:
+        trees.kubectl(*args, "--dry-run=server", input=None if body is None else json.dumps(body))
+    except DevclusterError as fault:
+        return str(fault)
+    return ""
+
+
+def a_namespace(name: str, **labels: str) -> Json:
+    words = {f"{GROUP}/{key}": value for key, value in labels.items()}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": words}}
+
+
+def a_sub(name: str, holder: str, **spec: Json) -> Json:
+    meta = {"name": name, "namespace": holder}
+    return {"apiVersion": f"{GROUP}/v2", "kind": "SubNamespace", "metadata": meta, "spec": spec}
+
+
+def relabel(trees: Trees, name: str, labels: Labels) -> str:
+    patch = json.dumps({"metadata": {"labels": labels}})
+    return refusal(trees, "patch", "namespace", name, "--type=merge", "-p", patch)
+
+
+def landscape(trees: Trees) -> None:
+    """root ─ web ─ deep, an instance of gold, and a namespace of nobody."""
+    trees.root()
+    trees.hang("web", "root")
+    trees.hang("deep", "web")
+    trees.template("gold")
+    trees.template("idle")
+    trees.space("inst", {TEMPLATE: "gold"})
+    trees.space("plain")
+
+
+# Namespaces
+
+
+def test_a_namespace_is_judged_when_it_is_made(trees: Trees) -> None:
+    landscape(trees)
+    guard(trees)
+    for labels, told in (
+        ({"parent": "new"}, CIRCULAR),
+        ({"parent": "root", "template": "gold"}, "a sub-namespace cannot have a template"),
+        ({"parent": "root", "type": "template"}, "a sub-namespace cannot be a root or a template"),
+        ({"parent": "nowhere"}, "namespace does not exist: nowhere"),
+        ({"parent": "plain"}, "plain is not a valid root namespace"),
+        ({"parent": "gold"}, "gold is not a valid root namespace"),
+        ({"template": "new"}, CIRCULAR),
+        ({"template": "nowhere"}, "namespace does not exist: nowhere"),
+        ({"template": "root"}, "root is not a valid template namespace"),
+        ({"template": "web"}, "web is not a valid template namespace"),
+        ({"parent": ""}, f"{PARENT} is empty: name a namespace or remove the label"),
+        ({"template": ""}, f"{TEMPLATE} is empty: name a namespace or remove the label"),
+    ):
+        found = refusal(trees, "create", "-f", "-", body=a_namespace("new", **labels))
+        assert f'admission webhook "namespaces.samara.dev" denied the request: {told}' in found, labels
+    for labels in ({"parent": "web"}, {"template": "gold"}, {"type": "root", "template": "gold"}, {"type": "odd"}, {}):
+        assert refusal(trees, "create", "-f", "-", body=a_namespace("new", **labels)) == "", labels
+    assert said(trees, "new", {PARENT: "nowhere"}).startswith("403 ")
+
+
+def test_a_namespace_is_judged_when_its_labels_change(trees: Trees) -> None:
+    landscape(trees)
+    trees.space("lost", {PARENT: "nowhere"})
+    guard(trees)
+    under_web = "there are sub-namespaces under web"
+    cases: list[tuple[str, Labels, str]] = [
+        ("web", {PARENT: "deep"}, CIRCULAR),
+        ("root", {PARENT: "deep", TYPE: None}, CIRCULAR),
+        ("web", {PARENT: "nowhere"}, "parent namespace does not exist: nowhere"),
+        ("lost", {"team": "a"}, "parent namespace does not exist: nowhere"),
+        ("root", {TYPE: None}, "there are sub-namespaces under root"),
+        ("root", {TYPE: "template"}, "there are sub-namespaces under root"),
+        ("gold", {TYPE: None}, "there are namespaces referencing gold"),
+        ("web", {PARENT: None}, under_web),
+        ("web", {PARENT: None, TEMPLATE: "gold"}, under_web),
+        ("inst", {TEMPLATE: "web"}, "web is not a valid template namespace"),
+        ("plain", {PARENT: "gold"}, "gold is not a valid root namespace"),
+        ("deep", {TYPE: "root"}, "a sub-namespace cannot be a root or a template"),
+    ]
+    for name, labels, told in cases:
+        assert f"denied the request: {told}" in relabel(trees, name, labels), (name, labels)
+    allowed: list[tuple[str, Labels]] = [
+        ("web", {PARENT: None, TYPE: "root"}),
+        ("deep", {PARENT: None}),
+        ("deep", {PARENT: "root"}),
+        ("idle", {TYPE: "root"}),
+        ("inst", {TEMPLATE: None}),
+        ("lost", {PARENT: "root"}),
+        ("root", {"team": "a"}),
+    ]
+    for name, labels in allowed:
+        assert relabel(trees, name, labels) == "", (name, labels)
+
+
+def test_a_namespace_with_children_or_instances_is_not_deleted(trees: Trees) -> None:
+    landscape(trees)
+    guard(trees)
+    for name in ("root", "web", "gold"):
+        assert f"denied the request: {CHILDREN}" in refusal(trees, "delete", "namespace", name), name
+    for name in ("deep", "inst", "plain", "idle"):
+        assert refusal(trees, "delete", "namespace", name) == "", name
+
+
+def test_with_cascading_allowed_trees_may_go_as_a_whole_and_templates_may_not(trees: Trees) -> None:
+    landscape(trees)
+    trees.ask("web", "root")
+    guard(trees, accurate={"allowCascadingDeletion": True})
+    for name in ("root", "web"):
+        assert refusal(trees, "delete", "namespace", name) == "", name
+    assert refusal(trees, "delete", "subnamespace", "web", "-n", "root") == ""
+    assert CHILDREN in refusal(trees, "delete", "namespace", "gold")
+
+
+# SubNamespaces
+
+
+def test_a_sub_namespace_is_judged_when_it_is_made_and_when_its_spec_changes(trees: Trees) -> None:
+    landscape(trees)
+    trees.root("strict1")
+    trees.space("lost", {PARENT: "nowhere"})
+    trees.ask("sub", "root")
+    guard(trees, accurate=POLICY)
+    trees.until_well("sub", "root")
+    denied = 'admission webhook "subnamespaces.accurate.cybozu.com.samara.dev" denied the request: '
+    named = "target=sub root=strict1 denied policy - root=^(?P<team>strict) match=^${team}-"
+    for holder, name, spec, told in (
+        ("plain", "sub", {}, "namespace plain is neither a root nor a sub namespace"),
+        ("gold", "sub", {}, "namespace gold is neither a root nor a sub namespace"),
+        ("lost", "sub", {}, "namespace nowhere is not found"),
+        ("strict1", "sub", {}, f"namespace strict1 is not match naming policies: namespace - {named}"),
+        ("root", "kube-sub", {}, "namespace kube-sub is reserved: a sub-namespace cannot have this name"),
+        ("web", "default", {}, "namespace default is reserved: a sub-namespace cannot have this name"),
+    ):
+        assert denied + told in refusal(trees, "create", "-f", "-", body=a_sub(name, holder, **spec)), (holder, name)
+    bad: Json = {"labels": {"a b": "c", "d": "e f"}, "annotations": {"g h": "i"}}
+    for found in (
+        refusal(trees, "create", "-f", "-", body=a_sub("new", "root", **bad)),
+        refusal(trees, "apply", "-f", "-", body=a_sub("sub", "root", **bad)),
+    ):
+        for word in ("spec.labels: Invalid value: 'a b'", "'e f'", "spec.annotations: Invalid value: 'g h'"):
+            assert word in found
+    for holder, name in (("root", "new"), ("web", "new"), ("strict1", "strict-new")):
+        assert refusal(trees, "create", "-f", "-", body=a_sub(name, holder, labels={"app": "x"})) == ""
+    assert refusal(trees, "apply", "-f", "-", body=a_sub("sub", "root", labels={"app": "x"})) == ""
+
+
+def test_the_finalizer_is_added_beside_the_users_own_before_the_operator_has_seen_it(trees: Trees) -> None:
+    landscape(trees)
+    guard(trees)
+    made = trees.ask("one", "root", finalizers=["mine.dev/guard"])
+    assert made["metadata"]["finalizers"] == ["mine.dev/guard", FINALIZER]
+    made = trees.ask("two", "root")
+    assert made["metadata"]["finalizers"] == [FINALIZER]
+    trees.until_well("two", "root")
+    trees.edit("root", "two", {"metadata": {"finalizers": None}}, "subnamespaces")
+    never(lambda: "finalizers" in (trees.asked("two", "root") or {})["metadata"], SETTLED)
+
+
+def test_a_sub_namespace_whose_namespace_has_children_is_not_deleted_and_one_in_conflict_is(trees: Trees) -> None:
+    landscape(trees)
+    trees.root("other")
+    for holder in ("root", "other"):
+        trees.ask("web", holder)
+    trees.ask("none", "root")
+    guard(trees)
+    eventually(lambda: trees.reason("web", "other") == "Conflict")
+    trees.until_well("none", "root")
+    assert f"denied the request: {CHILDREN}" in refusal(trees, "delete", "subnamespace", "web", "-n", "root")
+    assert refusal(trees, "delete", "subnamespace", "web", "-n", "other") == ""
+    assert refusal(trees, "delete", "subnamespace", "none", "-n", "root") == ""
+
+
+def test_what_the_operator_itself_does_passes_its_own_admission(trees: Trees) -> None:
+    trees.root(team="a")
+    guard(trees)
+    trees.ask("web", "root", labels={"app": "x"})
+    trees.until_well("web", "root")
+    trees.ask("deep", "web")
+    trees.until_well("deep", "web")
+    trees.put("root", "db")
+    trees.until_copied("db", "root", "web", "deep")
+    trees.kubectl("delete", "subnamespace", "deep", "-n", "web", "--timeout=20s")
+    eventually(lambda: trees.there("deep") is None)
+
+
+# When nobody answers
+
+
+def test_while_nobody_answers_only_what_carries_our_words_waits(trees: Trees) -> None:
+    landscape(trees)
+    guard(trees).kill()
+    assert "failed calling webhook" in said(trees, "new", {TYPE: "root"})
+    assert "failed calling webhook" in relabel(trees, "web", {"team": "a"})
+    assert "failed calling webhook" in refusal(trees, "create", "-f", "-", body=a_sub("sub", "root"))
+    trees.space("other", {"team": "a"})
+    trees.label("other", {"team": "b"})
+    trees.label("plain", {"team": "b"})
+    trees.put("web", "db")
+    trees.kubectl("delete", "namespace", "other", "--wait=false")
+    assert trees.there("other") is None
+
+
+def test_what_it_registers_it_takes_away_when_it_stops_and_then_the_reconciler_alone_loses_nothing(
+    trees: Trees,
+) -> None:
+    landscape(trees)
+    operator = guard(trees)
+    operator.stop()
+    assert [trees.api.find(path) for path in HOOKS] == [None, None]
+    assert trees.api.get(f"{DEFINITIONS}/{DEFINITION}")["spec"]["conversion"] == {"strategy": "None"}
+    eventually(lambda: said(trees, "new", {PARENT: "new"}) == "")
+    trees.ask("web", "root", finalizers=[FINALIZER])
+    trees.api.delete(trees.path("subnamespaces", "root", "web"))
+    trees.serve()
+    assert CHILDREN in trees.stage.until_event("Refused", "root", "web")["message"]
+    never(lambda: trees.there("web") is None, SETTLED)
+
+
+@pytest.mark.parametrize("end", ["stops", "crashes"])
+def test_with_two_replicas_the_other_goes_on_judging_when_the_leader_ends(trees: Trees, end: str) -> None:
+    landscape(trees)
+    first = guard(trees, "--leader-elect")
+    second = guard(trees, "--leader-elect", in_force=False, wait="ready", user=SECOND)
+    assert (first.leads, second.leads) == (True, False)
+    if end == "stops":
+        first.stop()
+    else:
+        first.kill()
+    trees.space("other", {"team": "a"})  # at every moment
+    eventually(lambda: second.leads)
+    until_in_force(trees)
+    assert f"denied the request: {CHILDREN}" in refusal(trees, "delete", "namespace", "root")
+    trees.ask("late", "root")
+    trees.until_well("late", "root")

@@ -1,0 +1,283 @@
+"""The settings of Accurate and what the commands answer for its objects, on the real server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.cluster.oracles import words
+from tests.cluster.stage import Stage, encoded
+from tests.cluster.trees import CONFIG, CREATED_BY, FINALIZER, GROUP, PARENT, TEMPLATE, Trees
+from tests.cluster.waiting import eventually
+
+pytestmark = pytest.mark.oracle_off("O4", reason="it knows the rules of Secret copy only; trees have a judge of theirs")
+
+Json = dict[str, Any]
+CHART = """# as the original's chart renders it
+labelKeys:
+- team
+annotationKeys:
+- note
+watches:
+- group: rbac.authorization.k8s.io
+  version: v1
+  kind: Role
+- group: rbac.authorization.k8s.io
+  version: v1
+  kind: RoleBinding
+- version: v1
+  kind: Secret
+- version: v1
+  kind: ResourceQuota
+propagateLabelKeyExcludes:
+- "*kubernetes.io/*"
+propagateAnnotationKeyExcludes:
+- "*kubernetes.io/*"
+"""
+
+
+def written(stage: Stage, text: str, name: str = "config.yaml") -> Path:
+    file = stage.folder / name
+    file.write_text(text)
+    return file
+
+
+# Settings
+
+
+def test_the_originals_own_file_is_taken_unchanged(trees: Trees, stage: Stage) -> None:
+    trees.root(team="a")
+    trees.hang("web", "root")
+    trees.put("root", "db", labels={"app.kubernetes.io/name": "x", "l": "1"})
+    trees.put("root", "settings", plural="configmaps")
+    trees.not_ours.add(("web", "settings"))  # the file does not watch ConfigMaps
+    stage.operator(config={"dialects": {"accurate": {"configFile": str(written(stage, CHART))}}})
+    trees.until_copied("db", "root", "web")
+    assert words(trees.get("secrets", "web", "db") or {}, "labels") == {"l": "1", CREATED_BY: "accurate"}
+    eventually(lambda: trees.labels("web").get("team") == "a")
+    assert trees.get("configmaps", "web", "settings") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("labelKey: [a]", 'unknown field "labelKey"'),
+        ("labelKeys: ['[']", "invalid configurations: malformed pattern for labelKeys [: syntax error in pattern"),
+        (
+            f"annotationKeys: ['{GROUP}/x']",
+            f"invalid configurations: misconfigured annotationKey: {GROUP}/x is not allowed",
+        ),
+        ("watches: [{version: v1, kind: Node}]", "invalid configurations: /v1, Kind=Node is not namespace-scoped"),
+        (
+            "watches: [{version: v1, kind: Service}, {group: apps, version: v1, kind: Deployment}]",
+            "when validating RBAC to support configuration: [missing permission to get /v1, Resource=services, "
+            "missing permission to list /v1, Resource=services",
+        ),
+    ],
+)
+def test_a_configuration_that_cannot_be_served_stops_the_start_with_the_originals_words(
+    trees: Trees, stage: Stage, text: str, told: str
+) -> None:
+    config = {"dialects": {"accurate": {"configFile": str(written(stage, text))}}}
+    operator = stage.operator(config=config, wait="started")
+    assert operator.wait() == 1
+    (line,) = [line for line in operator.log.splitlines() if told in line]
+    assert "Traceback" not in operator.log
+    if "missing" in told:
+        assert "missing permission to delete apps/v1, Resource=deployments" in line
+        assert "patch" not in line
+
+
+def test_two_kinds_of_one_name_are_told_apart_by_their_group(trees: Trees, stage: Stage) -> None:
+    watches = [*CONFIG["watches"], {"group": "toys.dev", "version": "v1", "kind": "Secret"}]
+    trees.root()
+    trees.hang("web", "root")
+    trees.put("root", "db")
+    operator = trees.serve(accurate={"watches": watches})
+    trees.until_copied("db", "root", "web")
+    assert "toys.dev/v1/Secret" in json.dumps(json.loads(operator.answer("/readyz")[1])["waiting"])
+
+
+# Commands
+
+
+def planted(trees: Trees) -> None:
+    """A tree that no operator has seen."""
+    trees.root(team="a")
+    trees.hang("web", "root")
+    trees.put("root", "db", data=encoded({"k": "hunter2"}))
+
+
+def test_plan_tells_what_would_be_written_and_writes_nothing(trees: Trees, stage: Stage) -> None:
+    planted(trees)
+    trees.ask("new", "root", finalizers=[FINALIZER])
+    told = trees.samara("plan", f"--config={trees.settings()}", "-o", "json")
+    found = {
+        (each["verb"], each["kind"], each["namespace"], each["name"], each["dialect"]) for each in told.json["writes"]
+    }
+    assert found >= {
+        ("create", "v1/Secret", "web", "db", "accurate"),
+        ("overlay", "v1/Namespace", "", "web", "accurate"),
+        ("create", "v1/Namespace", "", "new", "accurate"),
+    }
+    assert told.json["summary"]["delete"] == 0
+    table = trees.samara("plan", f"--config={trees.settings()}", "--diff").out
+    assert "hunter2" not in table
+    assert [each for each in stage.audit.events() if each.ours and each.mutating and not each.dry_run] == []
+
+
+def test_plan_with_a_file_tells_what_it_would_cause(trees: Trees, stage: Stage) -> None:
+    planted(trees)
+    trees.serve()
+    trees.until_copied("db", "root", "web")
+    eventually(lambda: trees.labels("web").get("team") == "a")
+    trees.root("other")
+    meta = {"name": "web", "labels": {PARENT: "other"}}
+    moved = written(stage, json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": meta}), "moved.yaml")
+    mark = stage.audit.mark()
+    told = trees.samara("plan", f"--config={trees.settings()}", "-f", str(moved), "-o", "json")
+    found = [(each["verb"], each["kind"], each["namespace"], each["name"]) for each in told.json["writes"]]
+    assert sorted(found) == [("delete", "v1/Secret", "web", "db"), ("overlay", "v1/Namespace", "", "web")], told.err
+    assert trees.sent(mark) == []
+
+
+def test_why_names_the_source_and_the_rule(trees: Trees) -> None:
+    planted(trees)
+    trees.serve()
+    trees.until_copied("db", "root", "web")
+    told = trees.samara("why", "secret/db", "-n", "web", f"--config={trees.settings()}", "-o", "json").json
+    assert (told["present"], told["wanted"]) == (True, True)
+    answers = {(each["dialect"], each["source"], each["wanted"]) for each in told["answers"]}
+    assert ("accurate", "root/db", True) in answers
+    shown = trees.samara("why", "secret/db", "-n", "web", f"--config={trees.settings()}").out
+    assert f"{GROUP}/propagate on Secret root/db" in shown
+    told = trees.samara("why", "secret/none", "-n", "web", f"--config={trees.settings()}", "-o", "json").json
+    assert (told["present"], told["wanted"], told["answers"]) == (False, False, [])
+
+
+def test_why_answers_for_a_namespace(trees: Trees) -> None:
+    planted(trees)
+    trees.ask("sub", "root")
+    trees.serve()
+    trees.until_well("sub", "root")
+    told = trees.samara("why", "namespace/sub", f"--config={trees.settings()}", "-o", "json").json
+    assert (told["present"], told["wanted"]) == (True, True)
+    assert ("accurate", "root/sub") in {(each["dialect"], each["source"]) for each in told["answers"]}
+
+
+def test_status_counts_each_source_and_says_what_stands_against_it(trees: Trees, stage: Stage) -> None:
+    planted(trees)
+    trees.hang("full", "root")
+    trees.hang("lost", "nowhere")
+    trees.space("taken")
+    trees.ask("taken", "root")
+    trees.ask("default", "root")
+    stage.foreign("full", "db")
+    trees.not_ours.add(("full", "db"))
+    trees.serve()
+    trees.until_copied("db", "root", "web")
+    eventually(lambda: trees.reason("taken", "root") == "Conflict")
+    sources = trees.samara("status", f"--config={trees.settings()}", "-o", "json").json["sources"]
+    by_name = {(each["kind"], each["namespace"], each["name"]): each for each in sources}
+    db = by_name["v1/Secret", "root", "db"]
+    assert (db["dialect"], db["wanted"], db["right"], db["blocked"]) == ("accurate", 2, 1, 1)
+    assert db["reasons"] == [{"reason": "conflict", "count": 1, "sample": ["full"]}]
+    taken = by_name[f"{GROUP}/v2/SubNamespace", "root", "taken"]
+    assert taken["reasons"] == [{"reason": "conflict", "count": 1, "sample": ["taken"]}]
+    refused = by_name[f"{GROUP}/v2/SubNamespace", "root", "default"]
+    assert [each["reason"] for each in refused["reasons"]] == ["refused"]
+    lost = by_name["v1/Namespace", "", "lost"]
+    assert lost["reasons"][0]["sample"] == ["parent namespace does not exist: nowhere"]
+
+
+def test_orphans_lists_left_over_copies_and_removes_those_that_are_ours(trees: Trees, stage: Stage) -> None:
+    planted(trees)
+    trees.put("root", "seed", "create")
+    operator = trees.serve()
+    for name in ("db", "seed"):
+        trees.until_copied(name, "root", "web")
+    operator.stop()
+    trees.api.delete(trees.path("secrets", "root", "db"))
+    settings = f"--config={trees.settings()}"
+    (found,) = trees.samara("orphans", settings, "-o", "json").json["orphans"]
+    assert (found["namespace"], found["name"], found["origin"], found["ours"]) == ("web", "db", "root/db", True)
+    assert trees.samara("orphans", settings, "--delete", "--yes").code == 0
+    trees.until_gone("db", "web")
+    assert trees.get("secrets", "web", "seed") is not None
+
+
+def test_rbac_prints_no_power_over_powers(trees: Trees) -> None:
+    printed = list(yaml.safe_load_all(trees.samara("rbac", f"--config={trees.settings()}").out))
+    rules = [rule for each in printed for rule in each.get("rules", ())]
+    assert not {verb for rule in rules for verb in rule["verbs"]} & {"bind", "escalate", "*", "impersonate"}
+    granted = {(resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
+    assert granted >= {("namespaces", verb) for verb in ("list", "watch", "create", "patch", "delete")}
+    assert granted >= {("subnamespaces", verb) for verb in ("get", "list", "watch", "patch")}
+    assert not granted & {("subnamespaces", verb) for verb in ("create", "update", "delete")}
+    assert ("namespaces", "update") not in granted
+    assert granted >= {("subnamespaces/status", "patch"), ("roles", "create"), ("resourcequotas", "update")}
+
+
+def test_crds_prints_the_definition(trees: Trees) -> None:
+    printed = list(yaml.safe_load_all(trees.samara("crds", f"--config={trees.settings()}").out))
+    assert [each["metadata"]["name"] for each in printed] == [f"subnamespaces.{GROUP}"]
+    trees.kubectl("apply", "--dry-run=server", "-f", "-", input=yaml.safe_dump(printed[0]))
+
+
+def test_lint_finds_what_a_tree_cannot_mean(trees: Trees, stage: Stage) -> None:
+    manifests = f"""
+apiVersion: v1
+kind: Secret
+metadata: {{name: a, namespace: x, annotations: {{{GROUP}/propagate: always}}}}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {{name: a, labels: {{{PARENT}: a, {TEMPLATE}: b}}}}
+"""
+    told = trees.samara(
+        "lint", str(written(stage, manifests, "bad.yaml")), f"--config={trees.settings()}", "-o", "json"
+    )
+    assert told.code == 1
+    assert {each["key"] for each in told.json["findings"]} >= {f"{GROUP}/propagate", PARENT}
+    good = f"""
+apiVersion: v1
+kind: Secret
+metadata: {{name: a, namespace: x, annotations: {{{GROUP}/propagate: update}}}}
+---
+apiVersion: {GROUP}/v2
+kind: SubNamespace
+metadata: {{name: a, namespace: x}}
+spec: {{labels: {{app: web}}}}
+"""
+    assert trees.samara("lint", str(written(stage, good, "good.yaml")), f"--config={trees.settings()}").code == 0
+
+
+def test_tree_draws_what_flows_along_it(trees: Trees) -> None:
+    planted(trees)
+    trees.serve()
+    trees.until_copied("db", "root", "web")
+    drawn = trees.samara("tree", f"--config={trees.settings()}").out
+    assert "root" in drawn
+    assert "web" in drawn
+    assert "db" in drawn
+
+
+def test_metrics_count_the_three_parts_of_the_vocabulary_together(trees: Trees) -> None:
+    planted(trees)
+    trees.ask("sub", "root")
+    operator = trees.serve()
+    trees.until_well("sub", "root")
+    trees.until_copied("db", "root", "web")
+    trees.until_copied("db", "root", "sub")
+
+    def told(name: str) -> float | None:
+        return operator.metrics().get(name)
+
+    # the copies of db in web and sub, and the namespace sub
+    eventually(lambda: told('samara_copies{dialect="accurate",state="right"}') == 3)
+    assert told('samara_copies{dialect="accurate",state="blocked"}') == 0
+    assert told('samara_copies{dialect="accurate",state="pending"}') == 0
+    assert told('samara_orphans{dialect="accurate"}') == 0

@@ -1,0 +1,687 @@
+"""Namespace trees on the real server: what namespaces inherit and what is propagated; each name quotes its rule."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from tests.cluster.audit import Event
+from tests.cluster.oracles import words
+from tests.cluster.stage import OWN, Stage, encoded
+from tests.cluster.trees import (
+    CONFIG,
+    CREATED_BY,
+    DEFINITIONS,
+    FROM,
+    PARENT,
+    PROPAGATE,
+    SETTLED,
+    TEMPLATE,
+    TYPE,
+    Trees,
+    short,
+)
+from tests.cluster.waiting import eventually, never
+
+pytestmark = pytest.mark.oracle_off("O4", reason="it knows the rules of Secret copy only; trees have a judge of theirs")
+
+Json = dict[str, Any]
+SIX = ("root", "s1", "s2", "s3", "s4", "s5")
+BRANCH = {PARENT: "root", CREATED_BY: "accurate"}
+HOP = 0.25
+"""A hop begins when the write before it is answered; this much is the noise of a busy machine."""
+
+
+def rooted(trees: Trees, *names: str) -> None:
+    """A root and a chain of sub-namespaces below it, by their labels alone."""
+    trees.root(names[0])
+    for above, name in pairwise(names):
+        trees.hang(name, above)
+
+
+def in_order(events: list[Event]) -> list[str]:
+    return [short(each) for each in sorted(events, key=lambda each: each.received)]
+
+
+def waits(events: list[Event]) -> list[float]:
+    """How long after each answer the next request came, along a chain."""
+    ordered = sorted(events, key=lambda each: each.received)
+    return [after.received - before.answered for before, after in pairwise(ordered)]
+
+
+# What namespaces inherit
+
+
+def test_labels_and_annotations_whose_keys_are_listed_are_inherited_changed_and_removed_at_every_depth(
+    trees: Trees,
+) -> None:
+    trees.serve()
+    rooted(trees, "root", "mid", "leaf")
+    trees.kubectl("label", "namespace", "root", "team=a", "x.glob/y=1", "other=x")
+    trees.kubectl("annotate", "namespace", "root", "note=hi", "foo=x")
+    wanted = {CREATED_BY: "accurate", "team": "a", "x.glob/y": "1"}
+    for name, parent in (("mid", "root"), ("leaf", "mid")):
+        eventually(lambda each=name, up=parent: trees.labels(each) == {**wanted, PARENT: up})  # type: ignore[misc]
+        eventually(lambda each=name: words(trees.there(each) or {}) == {"note": "hi"})  # type: ignore[misc]
+    trees.kubectl("label", "namespace", "root", "team=b", "x.glob/y-", "--overwrite")
+    eventually(lambda: trees.labels("leaf") == {CREATED_BY: "accurate", PARENT: "mid", "team": "b"})
+    trees.note("root", {"note": None})
+    eventually(lambda: words(trees.there("leaf") or {}) == {})
+
+
+def test_a_key_edited_or_deleted_on_the_child_comes_back_and_a_key_that_is_not_listed_is_never_touched(
+    trees: Trees,
+) -> None:
+    trees.serve()
+    trees.root(team="a")
+    trees.hang("web", "root")
+    eventually(lambda: trees.labels("web") == {**BRANCH, "team": "a"})
+    trees.kubectl("label", "namespace", "web", "team=mine", "other=mine", "--overwrite")
+    eventually(lambda: trees.labels("web") == {**BRANCH, "team": "a", "other": "mine"})
+    trees.kubectl("label", "namespace", "web", "team-")
+    eventually(lambda: trees.labels("web") == {**BRANCH, "team": "a", "other": "mine"})
+
+
+def test_when_the_parent_changes_its_keys_go_and_the_new_ones_come_and_after_a_cut_they_stay(trees: Trees) -> None:
+    trees.serve()
+    trees.space("root", {TYPE: "root", "team": "a", "old.glob/x": "1"})
+    trees.space("other", {TYPE: "root", "team": "b"})
+    trees.hang("web", "root")
+    eventually(lambda: trees.labels("web") == {**BRANCH, "team": "a", "old.glob/x": "1"})
+    trees.label("web", {PARENT: "other"})
+    moved = {CREATED_BY: "accurate", "team": "b"}
+    eventually(lambda: trees.labels("web") == {**moved, PARENT: "other"})
+    mark = trees.stage.audit.mark()
+    trees.label("web", {PARENT: None, TYPE: "root"})
+    trees.label("other", {"team": "c"})
+    never(lambda: trees.sent(mark), SETTLED)
+    assert trees.labels("web") == {**moved, TYPE: "root"}
+
+
+def test_an_instance_inherits_from_its_template_without_being_marked_and_switches_and_keeps_after_the_end(
+    trees: Trees,
+) -> None:
+    trees.serve()
+    trees.template("gold", team="a", **{"old.glob/x": "1"})
+    trees.template("tin", team="b")
+    trees.space("web", {TEMPLATE: "gold"})
+    eventually(lambda: trees.labels("web") == {TEMPLATE: "gold", "team": "a", "old.glob/x": "1"})
+    trees.label("web", {TEMPLATE: "tin"})
+    eventually(lambda: trees.labels("web") == {TEMPLATE: "tin", "team": "b"})
+    trees.label("web", {TEMPLATE: None})
+    mark = trees.stage.audit.mark()
+    trees.label("tin", {"team": "c"})
+    never(lambda: trees.sent(mark), SETTLED)
+    assert trees.labels("web") == {"team": "b"}
+
+
+def test_a_template_of_a_template_and_a_root_that_is_an_instance_pass_on_what_they_get(trees: Trees) -> None:
+    trees.serve()
+    trees.template("base", team="a")
+    trees.space("gold", {TYPE: "template", TEMPLATE: "base", "own.glob/x": "1"})
+    trees.space("root", {TYPE: "root", TEMPLATE: "gold"})
+    trees.hang("web", "root")
+    trees.put("base", "db")
+    eventually(lambda: trees.labels("web") == {**BRANCH, "team": "a", "own.glob/x": "1"})
+    trees.until_copied("db", "base", "gold", "root", "web")
+    trees.label("base", {"team": None})
+    eventually(lambda: trees.labels("web") == {**BRANCH, "own.glob/x": "1"})
+
+
+# One change, six namespaces
+
+
+def test_one_change_of_a_label_costs_one_request_per_namespace_below_and_no_hop_waits_for_more_than_the_one_before(
+    trees: Trees, stage: Stage
+) -> None:
+    trees.serve()
+    rooted(trees, *SIX)
+    trees.hang("aside", "root")
+    for name in (*SIX[1:], "aside"):
+        eventually(lambda each=name: trees.labels(each).get(CREATED_BY))  # type: ignore[misc]
+    mark = stage.audit.mark()
+    trees.label("root", {"team": "a"})
+    eventually(lambda: trees.labels("s5").get("team") == "a")
+    never(lambda: len(trees.sent(mark)) > 6, SETTLED)
+    assert trees.sent(mark) == sorted(f"patch namespaces {name}" for name in (*SIX[1:], "aside"))
+    chain = [each for each in trees.writes(mark) if each.name != "aside"]
+    assert in_order(chain) == [f"patch namespaces {name}" for name in SIX[1:]]
+    assert max(waits(chain)) < HOP
+    mark = stage.audit.mark()
+    trees.label("root", {"other": "x"})
+    trees.label("s5", {"other": "x"})
+    never(lambda: trees.sent(mark), SETTLED)
+
+
+def test_one_change_of_a_secret_costs_one_request_per_copy_and_no_hop_waits_for_more_than_the_one_before(
+    trees: Trees, stage: Stage
+) -> None:
+    rooted(trees, *SIX)
+    trees.put("root", "db")
+    trees.put("root", "still")
+    trees.serve()
+    trees.until_copied("db", *SIX)
+    trees.until_copied("still", *SIX)
+    mark = stage.audit.mark()
+    trees.edit("root", "db", {"data": encoded({"k": "2"})})
+    trees.until_copied("db", *SIX)
+    never(lambda: len(trees.sent(mark)) > 5, SETTLED)
+    assert in_order(trees.writes(mark)) == [f"update secrets {name}/db" for name in SIX[1:]]
+    assert max(waits(trees.writes(mark))) < HOP
+
+
+def test_a_new_secret_goes_down_six_namespaces_by_one_create_each_and_its_end_takes_them_by_one_delete_each(
+    trees: Trees, stage: Stage
+) -> None:
+    rooted(trees, *SIX)
+    trees.serve(massDelete=None)
+    mark = stage.audit.mark()
+    trees.put("root", "db")
+    trees.until_copied("db", *SIX)
+    assert in_order(trees.writes(mark)) == [f"create secrets {name}/db" for name in SIX[1:]]
+    assert max(waits(trees.writes(mark))) < HOP
+    mark = stage.audit.mark()
+    trees.api.delete(trees.path("secrets", "root", "db"))
+    trees.until_gone("db", *SIX)
+    assert in_order(trees.writes(mark)) == [f"delete secrets {name}/db" for name in SIX[1:]]
+    assert max(waits(trees.writes(mark))) < HOP
+
+
+# What is copied
+
+
+def test_a_copy_has_the_content_the_words_that_may_travel_and_says_where_it_is_from(trees: Trees) -> None:
+    trees.serve()
+    rooted(trees, "root", "web", "deep")
+    secret = {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "stringData": {"k": "1"}, "immutable": False}
+    labels = {"l": "1", "app.kubernetes.io/name": "x"}
+    annotations = {PROPAGATE: "update", "a": "1", "x.kubernetes.io/y": "1"}
+    meta = {"name": "db", "namespace": "root", "labels": labels, "annotations": annotations}
+    trees.kubectl("apply", "-f", "-", input=json.dumps({**secret, "metadata": meta}))
+    trees.until_copied("db", "root", "web", "deep")
+    have = trees.get("secrets", "deep", "db") or {}
+    assert (have["data"], have["type"]) == (encoded({"k": "1"}), "Opaque")
+    assert words(have, "labels") == {"l": "1", CREATED_BY: "accurate"}
+    assert words(have) == {PROPAGATE: "update", FROM: "web", "a": "1"}
+    assert not {"ownerReferences", "finalizers"} & have["metadata"].keys()
+
+
+RIGHT = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}
+ROLE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "one"}
+SOMEBODY = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ann"}
+KINDS: list[tuple[str, Json, Json]] = [
+    ("secrets", {"data": encoded({"k": "1"})}, {"data": encoded({"k": "2"})}),
+    ("configmaps", {"data": {"k": "1"}}, {"data": {"k": "2"}}),
+    ("resourcequotas", {"spec": {"hard": {"pods": "1"}}}, {"spec": {"hard": {"pods": "2"}}}),
+    ("roles", {"rules": [RIGHT]}, {"rules": [{**RIGHT, "verbs": ["list"]}]}),
+    ("rolebindings", {"roleRef": ROLE, "subjects": [SOMEBODY]}, {"subjects": [{**SOMEBODY, "name": "bob"}]}),
+    ("networkpolicies", {"spec": {"podSelector": {}}}, {"spec": {"podSelector": {"matchLabels": {"app": "x"}}}}),
+]
+
+
+def test_all_watched_kinds_are_copied_changed_and_removed_along_the_tree(trees: Trees) -> None:
+    rooted(trees, "root", "web", "deep")
+    for plural, body, _ in KINDS:
+        trees.put("root", "one", plural=plural, **body)
+    trees.serve(massDelete=None)
+    for plural, _, change in KINDS:
+        trees.until_copied("one", "root", "web", "deep", plural=plural)
+        trees.edit("root", "one", change, plural)
+    for plural, _, change in KINDS:
+        trees.until_copied("one", "root", "web", "deep", plural=plural)
+        field = next(iter(change))
+        assert (trees.get(plural, "deep", "one") or {})[field] == (trees.get(plural, "root", "one") or {})[field]
+    for plural, *_ in KINDS:
+        trees.api.delete(trees.path(plural, "root", "one"))
+    for plural, *_ in KINDS:
+        trees.until_gone("one", "web", "deep", plural=plural)
+
+
+def test_a_key_removed_from_an_update_source_leaves_every_copy(trees: Trees) -> None:
+    rooted(trees, "root", "web", "deep")
+    trees.put("root", "db", labels={"l": "1"}, data=encoded({"k": "1", "gone": "1"}))
+    trees.serve()
+    trees.until_copied("db", "root", "web", "deep")
+    trees.kubectl("label", "secret", "db", "-n", "root", "l-")
+    trees.edit("root", "db", {"data": {"gone": None}})
+    trees.until_copied("db", "root", "web", "deep")
+    assert trees.data("deep", "db") == {"k": "1"}
+    eventually(lambda: words(trees.get("secrets", "deep", "db") or {}, "labels") == {CREATED_BY: "accurate"})
+
+
+def test_an_immutable_difference_makes_every_copy_anew(trees: Trees, stage: Stage) -> None:
+    rooted(trees, "root", "web", "deep")
+    content = {"data": {"k": "1"}, "immutable": True}
+    trees.put("root", "settings", plural="configmaps", **content)
+    trees.serve()
+    trees.until_copied("settings", "root", "web", "deep", plural="configmaps")
+    mark = stage.audit.mark()
+    trees.api.delete(trees.path("configmaps", "root", "settings"))
+    trees.put("root", "settings", plural="configmaps", **{**content, "data": {"k": "2"}})
+    trees.until_copied("settings", "root", "web", "deep", plural="configmaps")
+    assert (trees.get("configmaps", "deep", "settings") or {})["data"] == {"k": "2"}
+    places = ["web/settings", "deep/settings"]
+    assert in_order(trees.writes(mark)) == [f"{verb} configmaps {at}" for at in places for verb in ("delete", "create")]
+
+
+# Modes and repairs
+
+
+@pytest.mark.parametrize("patch", [{"data": encoded({"k": "x"})}, {"data": encoded({"more": "x"})}])
+def test_an_edited_update_copy_is_put_right_and_nothing_of_the_edit_goes_further_down(
+    trees: Trees, stage: Stage, patch: Json
+) -> None:
+    rooted(trees, "root", "web", "deep")
+    trees.put("root", "db")
+    trees.serve()
+    trees.until_copied("db", "root", "web", "deep")
+    mark = stage.audit.mark()
+    trees.edit("web", "db", patch)
+    eventually(lambda: trees.data("web", "db") == {"k": "1"})
+    never(lambda: len(trees.sent(mark)) > 1, SETTLED)
+    assert trees.sent(mark) == ["update secrets web/db"]
+    assert trees.data("deep", "db") == {"k": "1"}
+
+
+def test_a_deleted_copy_of_either_mode_comes_back_and_what_is_below_it_stays(trees: Trees) -> None:
+    rooted(trees, "root", "web", "deep")
+    trees.put("root", "db")
+    trees.put("root", "seed", "create")
+    trees.serve()
+    for name in ("db", "seed"):
+        trees.until_copied(name, "root", "web", "deep")
+    before = {name: (trees.get("secrets", "deep", name) or {})["metadata"]["uid"] for name in ("db", "seed")}
+    for name in before:
+        trees.kubectl("delete", "secret", name, "-n", "web")
+        trees.until_copied(name, "root", "web", "deep")
+    assert {name: (trees.get("secrets", "deep", name) or {})["metadata"]["uid"] for name in before} == before
+
+
+def test_a_mode_flipped_on_a_copy_is_flipped_back(trees: Trees) -> None:
+    rooted(trees, "root", "web")
+    trees.put("root", "db")
+    trees.serve()
+    trees.until_copied("db", "root", "web")
+    trees.mode("web", "db", "create")
+    eventually(lambda: words(trees.get("secrets", "web", "db") or {})[PROPAGATE] == "update")
+
+
+def test_a_create_copy_is_the_namespaces_own_it_is_not_overwritten_and_stays_when_its_source_goes(
+    trees: Trees,
+) -> None:
+    rooted(trees, "root", "web", "deep")
+    trees.put("root", "seed", "create")
+    trees.hang("early", "root")
+    trees.put("early", "seed", None, data=encoded({"mine": "1"}))
+    trees.serve()
+    trees.until_copied("seed", "root", "web", "deep")
+    trees.edit("web", "seed", {"data": encoded({"k": "mine"})})
+    trees.edit("root", "seed", {"data": encoded({"k": "2"})})
+    mark = trees.stage.audit.mark()
+    trees.api.delete(trees.path("secrets", "root", "seed"))
+    never(lambda: trees.sent(mark), SETTLED)
+    found = [trees.data(name, "seed") for name in ("web", "deep", "early")]
+    assert found == [{"k": "mine"}, {"k": "1"}, {"mine": "1"}]
+
+
+def test_create_to_update_overwrites_the_copies_and_update_to_create_leaves_them_in_the_new_mode(trees: Trees) -> None:
+    rooted(trees, "root", "web", "deep")
+    trees.put("root", "db", "create")
+    trees.serve()
+    trees.until_copied("db", "root", "web", "deep")
+    trees.edit("web", "db", {"data": encoded({"k": "mine"})})
+    trees.mode("root", "db", "update")
+    trees.until_copied("db", "root", "web", "deep")
+    trees.mode("root", "db", "create")
+    modes = lambda: {words(trees.get("secrets", name, "db") or {}).get(PROPAGATE) for name in ("web", "deep")}  # noqa: E731
+    eventually(lambda: modes() == {"create"})
+    trees.api.delete(trees.path("secrets", "root", "db"))
+    never(lambda: not all(trees.get("secrets", name, "db") for name in ("web", "deep")), SETTLED)
+
+
+def test_removing_propagate_takes_update_copies_at_once_and_leaves_create_copies(trees: Trees) -> None:
+    rooted(trees, "root", "web", "deep")
+    trees.put("root", "db")
+    trees.put("root", "seed", "create")
+    trees.serve()
+    for name in ("db", "seed"):
+        trees.until_copied(name, "root", "web", "deep")
+        trees.kubectl("annotate", "secret", name, "-n", "root", f"{PROPAGATE}-")
+    trees.until_gone("db", "web", "deep")
+    assert trees.get("secrets", "root", "db") is not None
+    assert all(trees.get("secrets", name, "seed") for name in ("web", "deep"))
+
+
+def test_an_unknown_mode_is_never_propagated(trees: Trees) -> None:
+    rooted(trees, "root", "web")
+    trees.put("root", "db", "always")
+    trees.put("root", "right")
+    trees.serve()
+    trees.until_copied("right", "root", "web")
+    assert trees.get("secrets", "web", "db") is None
+
+
+# Moves
+
+
+def test_a_moved_sub_tree_gets_the_copies_of_its_new_parent_and_keeps_only_create_copies_of_the_old(
+    trees: Trees,
+) -> None:
+    rooted(trees, "root", "web", "deep")
+    trees.root("other")
+    for home in ("root", "other"):
+        trees.put(home, f"db-{home}")
+        trees.put(home, f"seed-{home}", "create")
+        trees.put(home, "both", data=encoded({"of": home}))
+    trees.serve()
+    trees.until_copied("seed-root", "root", "web", "deep")
+    trees.until_copied("both", "root", "web", "deep")
+    trees.label("web", {PARENT: "other"})
+    for name in ("db-other", "seed-other", "both"):
+        trees.until_copied(name, "other", "web", "deep")
+    trees.until_gone("db-root", "web", "deep")
+    assert trees.data("deep", "both") == {"of": "other"}
+    assert all(trees.get("secrets", name, "seed-root") for name in ("web", "deep"))
+
+
+@pytest.mark.parametrize("labels", [{PARENT: None, TYPE: "root"}, {PARENT: None}])
+def test_a_cut_takes_update_copies_and_leaves_create_copies_which_go_on_below_a_new_root(
+    trees: Trees, labels: dict[str, str | None]
+) -> None:
+    rooted(trees, "root", "web", "deep")
+    trees.put("root", "db")
+    trees.put("root", "seed", "create")
+    trees.serve()
+    for name in ("db", "seed"):
+        trees.until_copied(name, "root", "web", "deep")
+    trees.label("web", labels)
+    trees.until_gone("db", "web", "deep")
+    trees.api.delete(trees.path("secrets", "deep", "seed"))
+    trees.until_copied("seed", "web", "deep")
+
+
+def test_a_template_gives_takes_at_a_switch_and_takes_at_the_end(trees: Trees) -> None:
+    trees.template("gold")
+    trees.template("tin")
+    trees.space("web", {TEMPLATE: "gold"})
+    for home in ("gold", "tin"):
+        trees.put(home, f"db-{home}")
+        trees.put(home, f"seed-{home}", "create")
+    trees.serve()
+    trees.until_copied("db-gold", "gold", "web")
+    trees.until_copied("seed-gold", "gold", "web")
+    trees.label("web", {TEMPLATE: "tin"})
+    trees.until_copied("db-tin", "tin", "web")
+    trees.until_gone("db-gold", "web")
+    trees.label("web", {TEMPLATE: None})
+    trees.until_gone("db-tin", "web")
+    assert all(trees.get("secrets", "web", name) for name in ("seed-gold", "seed-tin"))
+
+
+def test_one_terminating_namespace_delays_none_of_its_siblings(trees: Trees) -> None:
+    trees.root()
+    names = [f"web{number}" for number in range(6)]
+    for name in names:
+        trees.hang(name, "root")
+    trees.api.patch("/api/v1/namespaces/web2", {"metadata": {"finalizers": ["mine.dev/guard"]}})
+    trees.api.delete("/api/v1/namespaces/web2")
+    trees.serve()
+    trees.put("root", "db")
+    for name in names:
+        if name != "web2":
+            trees.until_copied("db", "root", name)
+    trees.api.patch("/api/v1/namespaces/web2", {"metadata": {"finalizers": None}})
+
+
+# Start, restart, downtime
+
+
+def test_a_restart_in_sync_and_a_check_at_rest_write_nothing(trees: Trees, stage: Stage) -> None:
+    trees.grow_ready("root", "web", "deep", resync="1s")
+    trees.label("root", {"team": "a"})
+    for plural, body, _ in KINDS:
+        trees.put("root", "one", plural=plural, **body)
+    trees.put("root", "seed", "create")
+    for plural, *_ in KINDS:
+        trees.until_copied("one", "root", "web", "deep", plural=plural)
+    trees.until_copied("seed", "root", "web", "deep")
+    eventually(lambda: trees.labels("deep").get("team") == "a")
+    mark = stage.audit.mark()
+    never(lambda: trees.sent(mark), 2.0)
+    operator = stage.operators[0]
+    operator.stop()
+    operator.start().synced()
+    never(lambda: trees.sent(mark), SETTLED)
+
+
+def test_what_changed_while_it_was_down_is_made_up_at_the_start(trees: Trees, stage: Stage) -> None:
+    operator = trees.grow_ready("root", "web", "deep", massDelete=None)
+    trees.root("other", team="o")
+    trees.label("root", {"team": "a"})
+    for name in ("changed", "gone", "unasked"):
+        trees.put("root", name)
+        trees.until_copied(name, "root", "web", "deep")
+    eventually(lambda: trees.labels("deep").get("team") == "a")
+    operator.stop()
+    trees.label("root", {"team": None, "new.glob/x": "1"})
+    trees.edit("root", "changed", {"data": encoded({"k": "2"})})
+    trees.edit("deep", "changed", {"data": encoded({"k": "mine"})})
+    trees.api.delete(trees.path("secrets", "root", "gone"))
+    trees.mode("root", "unasked", None)
+    trees.put("root", "fresh")
+    trees.ask("late", "root", labels={"app": "x"})
+    trees.hang("moved", "root")
+    trees.label("moved", {PARENT: "other"})
+    operator.start().synced()
+    for name in ("changed", "fresh"):
+        trees.until_copied(name, "root", "web", "deep")
+    trees.until_gone("gone", "web", "deep")
+    trees.until_gone("unasked", "web", "deep")
+    wanted = {CREATED_BY: "accurate", "new.glob/x": "1"}
+    eventually(lambda: trees.labels("deep") == {**wanted, PARENT: "web"})
+    eventually(lambda: trees.labels("late") == {**wanted, PARENT: "root", "app": "x"})
+    eventually(lambda: trees.labels("moved").get("team") == "o")
+
+
+# Kinds that are not there, rights that are not there
+
+
+def test_a_watched_kind_that_the_server_does_not_know_is_waited_for_told_and_served_when_it_comes(
+    trees: Trees, stage: Stage
+) -> None:
+    toys: Json = {
+        "metadata": {"name": "things.toys.dev"},
+        "spec": {
+            "group": "toys.dev",
+            "scope": "Namespaced",
+            "names": {"kind": "Thing", "plural": "things"},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+                }
+            ],
+        },
+    }
+    allow(stage, "toys.dev", "things")
+    rooted(trees, "root", "web")
+    trees.put("root", "db")
+    watches = [*CONFIG["watches"], {"group": "toys.dev", "version": "v1", "kind": "Thing"}]
+    operator = trees.serve(accurate={"watches": watches})
+    trees.until_copied("db", "root", "web")
+    told = json.loads(operator.answer("/readyz")[1])
+    assert "toys.dev/v1/Thing" in json.dumps(told["waiting"])
+    stage.also_remove(f"{DEFINITIONS}/things.toys.dev")
+    stage.api.create(DEFINITIONS, toys)
+    things = "/apis/toys.dev/v1/namespaces/{}/things"
+    thing = {"apiVersion": "toys.dev/v1", "kind": "Thing", "spec": {"k": "1"}}
+    meta = {"name": "one", "annotations": {PROPAGATE: "update"}}
+
+    def is_made() -> bool:
+        try:
+            stage.api.create(things.format("root"), {**thing, "metadata": meta})
+        except Exception:  # noqa: BLE001 - not served yet
+            return False
+        return True
+
+    eventually(is_made)
+    copy = eventually(lambda: stage.api.find(f"{things.format('web')}/one"), 60.0)
+    assert (copy["spec"], words(copy)[FROM]) == ({"k": "1"}, "root")
+    stage.api.delete(f"{things.format('root')}/one")
+    eventually(lambda: stage.api.find(f"{things.format('web')}/one") is None)
+
+
+def allow(stage: Stage, group: str, plural: str) -> None:
+    """Gives the operator's user the rights on one more kind."""
+    rbac, name = "rbac.authorization.k8s.io", f"more-{plural}"
+    rule = {
+        "apiGroups": [group],
+        "resources": [plural],
+        "verbs": ["get", "list", "watch", "create", "update", "delete"],
+    }
+    root = f"/apis/{rbac}/v1"
+    subject = {"kind": "User", "name": "samara", "apiGroup": rbac}
+    ref = {"kind": "ClusterRole", "name": name, "apiGroup": rbac}
+    stage.api.create(f"{root}/clusterroles", {"metadata": {"name": name}, "rules": [rule]})
+    stage.api.create(f"{root}/clusterrolebindings", {"metadata": {"name": name}, "roleRef": ref, "subjects": [subject]})
+    stage.also_remove(f"{root}/clusterroles/{name}")
+    stage.also_remove(f"{root}/clusterrolebindings/{name}")
+
+
+def test_an_escalation_that_the_server_refuses_is_told_and_all_others_are_served(trees: Trees, stage: Stage) -> None:
+    power = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["delete"]}
+    rooted(trees, "root", "web", "deep")
+    trees.put("root", "mighty", plural="roles", rules=[power])
+    trees.put("root", "mild", plural="roles", rules=[RIGHT])
+    trees.put("root", "db")
+    trees.not_ours.update({("web", "mighty"), ("deep", "mighty")})
+    operator = trees.serve(wait="ready")
+    trees.until_copied("mild", "root", "web", "deep", plural="roles")
+    trees.until_copied("db", "root", "web", "deep")
+    told = stage.until_event("Refused", "root", "mighty")["message"]
+    assert "attempting to grant RBAC permissions not currently held" in told
+    assert trees.get("roles", "web", "mighty") is None
+    assert operator.metrics()['samara_copies{dialect="accurate",state="blocked"}'] == 1
+    trees.edit("root", "mighty", {"rules": [RIGHT]}, "roles")
+    trees.until_copied("mighty", "root", "web", "deep", plural="roles")
+
+
+# What cannot be meant
+
+
+def test_loops_missing_parents_and_empty_labels_are_told_and_harm_nobody(trees: Trees, stage: Stage) -> None:
+    rooted(trees, "root", "web")
+    trees.space("a", {PARENT: "b", "team": "a"})
+    trees.space("b", {PARENT: "c"})
+    trees.space("c", {PARENT: "a"})
+    trees.space("self", {PARENT: "self", "team": "x"})
+    trees.hang("lost", "nowhere")
+    trees.space("empty", {PARENT: "", TEMPLATE: ""})
+    trees.space("lone", {TEMPLATE: "nowhere"})
+    spaces = ("a", "b", "c", "self", "lost", "empty", "lone")
+    for name in spaces:
+        trees.put(name, f"of-{name}")
+    trees.put("root", "right")
+    before = {name: (trees.there(name) or {})["metadata"]["resourceVersion"] for name in spaces}
+    trees.serve()
+    trees.until_copied("right", "root", "web")
+    for name in ("a", "b", "c", "self"):
+        told = stage.until_event("Invalid", OWN, name)["message"]
+        assert "circular reference is not permitted" in told
+    for name in ("lost", "lone"):
+        assert "parent namespace does not exist: nowhere" in stage.until_event("Invalid", OWN, name)["message"]
+    assert {name: (trees.there(name) or {})["metadata"]["resourceVersion"] for name in spaces} == before
+    assert not [each for each in trees.sent() if "/of-" in each]
+    trees.root("nowhere", team="n")
+    eventually(lambda: trees.labels("lost").get("team") == "n")
+    trees.label("c", {PARENT: "root"})
+    trees.until_copied("of-c", "c", "b", "a")
+
+
+def test_a_template_that_is_a_sub_namespace_serves_as_the_original_does(trees: Trees) -> None:
+    rooted(trees, "root", "web")
+    trees.space("inst", {TEMPLATE: "web"})
+    trees.put("root", "db")
+    trees.label("root", {"team": "a"})
+    trees.serve()
+    trees.until_copied("db", "root", "web", "inst")
+    eventually(lambda: trees.labels("inst").get("team") == "a")
+
+
+@pytest.mark.forest_off(reason="forged marks are what is tested")
+def test_a_forged_from_reads_nothing_and_writes_nothing(trees: Trees, stage: Stage) -> None:
+    rooted(trees, "root", "web")
+    trees.put("root", "db", data=encoded({"k": "secret"}))
+    trees.space("stranger")
+    trees.root("tenant")
+    trees.hang("below", "tenant")
+    for home in ("stranger", "tenant", "below"):
+        meta = {"name": "db", "annotations": {FROM: "root", PROPAGATE: "update"}}
+        stage.foreign(home, "db", {"mine": home}, metadata=meta)
+    trees.serve()
+    trees.until_copied("db", "root", "web")
+    trees.edit("root", "db", {"data": encoded({"k": "2"})})
+    trees.until_copied("db", "root", "web")
+    never(lambda: [each for each in trees.sent() if " web/" not in each and " namespaces " not in each], SETTLED)
+    assert [trees.data(home, "db") for home in ("stranger", "tenant")] == [{"mine": "stranger"}, {"mine": "tenant"}]
+    assert trees.data("below", "db") == {"mine": "below"}
+    found = trees.samara("orphans", f"--config={trees.settings()}", "-o", "json").json["orphans"]
+    listed = {(each["namespace"], each["ours"]) for each in found if each["name"] == "db"}
+    assert ("stranger", False) in listed
+
+
+@pytest.mark.parametrize("mode", ["update", "create"])
+def test_somebodys_own_object_of_the_same_name_is_left_alone_and_told_in_update_mode(
+    trees: Trees, stage: Stage, mode: str
+) -> None:
+    rooted(trees, "root", "web", "deep")
+    trees.hang("other", "root")
+    trees.put("root", "db", mode)
+    before = stage.foreign("web", "db")
+    trees.not_ours.update({("web", "db"), ("deep", "db")})
+    trees.serve()
+    trees.until_copied("db", "root", "other")
+    if mode == "update":
+        assert "that is not ours" in stage.until_event("Conflict", "root", "db")["message"]
+    have = trees.get("secrets", "web", "db") or {}
+    assert have["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+    trees.api.delete(trees.path("secrets", "root", "db"))
+    eventually(lambda: (trees.get("secrets", "other", "db") is None) == (mode == "update"))
+    assert trees.data("web", "db") == {"mine": "1"}
+
+
+def test_an_identical_object_is_adopted_and_given_back_and_overwrite_takes_what_is_there(
+    trees: Trees, stage: Stage
+) -> None:
+    rooted(trees, "root", "web")
+    trees.put("root", "same")
+    trees.put("web", "same", None)
+    trees.serve()
+    trees.until_copied("same", "root", "web")
+    trees.api.delete(trees.path("secrets", "root", "same"))
+    eventually(lambda: FROM not in words(trees.get("secrets", "web", "same") or {}))
+    assert trees.data("web", "same") == {"k": "1"}
+    stage.operators[0].stop()
+    stage.foreign("web", "db")
+    trees.put("root", "db")
+    trees.serve(accurate={"conflicts": "overwrite"})
+    trees.until_copied("db", "root", "web")
+
+
+def test_a_child_in_which_the_same_name_is_a_source_of_its_own_keeps_it_when_the_parents_goes(
+    trees: Trees, stage: Stage
+) -> None:
+    rooted(trees, "root", "web", "deep")
+    trees.put("root", "db")
+    trees.put("web", "db", data=encoded({"mine": "1"}))
+    trees.not_ours.add(("web", "db"))
+    trees.serve()
+    trees.until_copied("db", "web", "deep")
+    assert stage.until_event("Conflict", "root", "db")
+    trees.api.delete(trees.path("secrets", "root", "db"))
+    never(lambda: trees.data("web", "db") != {"mine": "1"}, SETTLED)
+    trees.until_copied("db", "web", "deep")

@@ -1,0 +1,321 @@
+"""SubNamespaces on the real server: what they make, what they take away, and what they leave alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.cluster.oracles import words
+from tests.cluster.stage import OWN, Stage
+from tests.cluster.trees import (
+    CREATED_BY,
+    FINALIZER,
+    GROUP,
+    PARENT,
+    SETTLED,
+    SPACES,
+    TYPE,
+    Trees,
+    short,
+)
+from tests.cluster.waiting import eventually, never
+
+pytestmark = pytest.mark.oracle_off("O4", reason="it knows the rules of Secret copy only; trees have a judge of theirs")
+
+Json = dict[str, Any]
+HOLDS = f"/api/v1/namespaces/{OWN}/configmaps/samara-holds"
+THEIRS = "mine.dev/guard"
+
+
+def manifest(name: str, holder: str, **spec: Json) -> str:
+    meta = {"name": name, "namespace": holder}
+    return json.dumps({"apiVersion": f"{GROUP}/v2", "kind": "SubNamespace", "metadata": meta, "spec": spec})
+
+
+def deletions(trees: Trees, mark: int) -> list[str]:
+    """The namespaces that the operator has deleted since."""
+    return [each.name for each in trees.writes(mark) if (each.verb, each.resource) == ("delete", "namespaces")]
+
+
+def let_go(trees: Trees, name: str, holder: str) -> None:
+    trees.api.delete(trees.path("subnamespaces", holder, name))
+
+
+# What it makes
+
+
+def test_a_sub_namespace_makes_its_namespace_and_its_status_is_well_as_kstatus_reads_it(trees: Trees) -> None:
+    trees.root()
+    trees.serve()
+    trees.kubectl("apply", "-f", "-", input=manifest("web", "root"))
+    trees.until_well("web", "root")
+    assert trees.labels("web") == {PARENT: "root", CREATED_BY: "accurate"}
+    asked = trees.asked("web", "root") or {}
+    assert asked["status"] == {"observedGeneration": 1}
+    assert asked["metadata"]["finalizers"] == [FINALIZER]
+    trees.kubectl("wait", "subnamespace/web", "-n", "root", "--for=jsonpath={.status.observedGeneration}=1")
+    head, line = trees.kubectl("get", "subnamespaces", "-n", "root").strip().splitlines()
+    assert (head.split(), line.split()[0]) == (["NAME", "AGE"], "web")
+
+
+def test_kubectl_explains_every_field(trees: Trees) -> None:
+    trees.kubectl("api-resources", f"--api-group={GROUP}")  # what kubectl remembers may be older
+
+    def explained(path: str) -> str:
+        return " ".join(trees.kubectl("explain", path).split())
+
+    assert "makes a namespace of the same name below the namespace that it is in" in explained("subnamespace")
+    assert "They win over inherited ones" in explained("subnamespaces.spec.labels")
+    assert "They win over inherited ones" in explained("subnamespaces.spec.annotations")
+    assert "What became of it" in explained("subnamespaces.status")
+
+
+def test_its_labels_and_annotations_are_laid_on_top_where_the_settings_allow_their_keys(trees: Trees) -> None:
+    trees.space("root", {TYPE: "root", "team": "a"}, {"note": "hi"})
+    trees.serve()
+    spec = {"labels": {"app": "web", "team": "b", "odd": "x"}, "annotations": {"foo": "bar", "odd": "x"}}
+    trees.kubectl("apply", "-f", "-", input=manifest("web", "root", **spec))
+    wanted = {PARENT: "root", CREATED_BY: "accurate", "app": "web", "team": "b"}
+    eventually(lambda: trees.labels("web") == wanted)
+    assert words(trees.there("web") or {}) == {"foo": "bar", "note": "hi"}
+    trees.ask("deep", "web")
+    eventually(lambda: trees.labels("deep") == {PARENT: "web", CREATED_BY: "accurate", "team": "b"})
+    trees.kubectl("apply", "-f", "-", input=manifest("web", "root", labels={"app": "api"}))
+    eventually(lambda: trees.labels("web") == {**wanted, "app": "api", "team": "a"})
+    eventually(lambda: trees.labels("deep")["team"] == "a")
+    assert words(trees.there("web") or {}) == {"note": "hi"}
+    eventually(lambda: trees.status("web", "root") == {"observedGeneration": 2})
+
+
+def test_words_of_ours_and_of_pod_security_match_no_glob_and_only_a_literal_key_lets_the_latter_through(
+    trees: Trees,
+) -> None:
+    level = "pod-security.kubernetes.io/enforce"
+    trees.root()
+    trees.serve(accurate={"subNamespaceLabelKeys": ["*", "*/*", "pod-security.kubernetes.io/warn"]})
+    labels = {"any": "1", TYPE: "root", level: "privileged", "pod-security.kubernetes.io/warn": "baseline"}
+    trees.ask("web", "root", labels=labels)
+    wanted = {PARENT: "root", CREATED_BY: "accurate", "any": "1", "pod-security.kubernetes.io/warn": "baseline"}
+    eventually(lambda: trees.labels("web") == wanted)
+
+
+def test_a_sub_namespace_that_was_deleted_by_hand_is_made_again(trees: Trees) -> None:
+    trees.grow_ready("root", "web")
+    before = (trees.there("web") or {})["metadata"]["uid"]
+    trees.kubectl("delete", "namespace", "web", "--wait=false")
+    eventually(lambda: (trees.there("web") or {"metadata": {"uid": before}})["metadata"]["uid"] != before, 30.0)
+    trees.until_well("web", "root")
+
+
+# Conflicts
+
+
+def test_an_existing_namespace_is_a_conflict_and_never_adopted(trees: Trees) -> None:
+    trees.root()
+    before = trees.space("taken", {"team": "theirs"})
+    trees.serve()
+    trees.ask("taken", "root")
+    eventually(lambda: trees.reason("taken", "root") == "Conflict")
+    status = trees.status("taken", "root")
+    (condition,) = status["conditions"]
+    assert status["observedGeneration"] == condition.pop("observedGeneration") == 1
+    assert condition.pop("lastTransitionTime")
+    message = "Conflicting namespace already exists"
+    assert condition == {"type": "Stalled", "status": "True", "reason": "Conflict", "message": message}
+    now = trees.there("taken") or {}
+    assert now["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+    assert message in trees.stage.until_event("Conflict", "root", "taken")["message"]
+
+
+def test_a_conflict_ends_when_the_namespace_gets_the_parent_and_begins_when_it_loses_it(trees: Trees) -> None:
+    trees.root()
+    trees.space("taken")
+    trees.serve()
+    trees.ask("taken", "root")
+    eventually(lambda: trees.reason("taken", "root") == "Conflict")
+    trees.label("taken", {PARENT: "root"})
+    trees.until_well("taken", "root")
+    trees.label("taken", {PARENT: None, TYPE: "root"})
+    eventually(lambda: trees.reason("taken", "root") == "Conflict")
+
+
+def test_a_conflict_ends_when_the_conflicting_namespace_goes(trees: Trees) -> None:
+    trees.root()
+    trees.space("taken")
+    trees.serve()
+    trees.ask("taken", "root")
+    eventually(lambda: trees.reason("taken", "root") == "Conflict")
+    trees.api.delete(f"{SPACES}/taken")
+    eventually(lambda: trees.labels("taken").get(PARENT) == "root", 30.0)
+    trees.until_well("taken", "root")
+
+
+@pytest.mark.parametrize("name", ["default", "kube-web", "kube-system", "admin"])
+def test_reserved_names_are_refused_with_a_reason_and_nothing_is_made_or_touched(trees: Trees, name: str) -> None:
+    trees.root(team="a")
+    trees.serve()
+    mark = trees.stage.audit.mark()
+    trees.ask(name, "root", labels={"app": "web"})
+    eventually(lambda: trees.reason(name, "root") == "Reserved")
+    let_go(trees, name, "root")
+    eventually(lambda: trees.asked(name, "root") is None)
+    assert [each for each in trees.sent(mark) if " namespaces " in each] == []
+
+
+@pytest.mark.parametrize("held", ["plain", "template"])
+def test_in_a_namespace_that_is_neither_root_nor_sub_nothing_is_made_until_it_is(trees: Trees, held: str) -> None:
+    trees.space("plain", {TYPE: "template"} if held == "template" else {})
+    trees.serve()
+    trees.ask("web", "plain")
+    told = trees.stage.until_event("Refused", "plain", "web")["message"]
+    assert "namespace plain is neither a root nor a sub namespace" in told
+    assert trees.there("web") is None
+    trees.label("plain", {TYPE: "root"})
+    trees.until_well("web", "plain")
+
+
+# Deletion
+
+
+def test_deleting_it_deletes_its_namespace_by_uid_and_version_and_then_lets_it_go(trees: Trees) -> None:
+    trees.grow_ready("root", "web")
+    mark = trees.stage.audit.mark()
+    trees.kubectl("delete", "subnamespace", "web", "-n", "root", "--timeout=20s")
+    eventually(lambda: trees.there("web") is None)
+    order = [short(each) for each in trees.writes(mark)]
+    assert order == ["delete namespaces web", "patch subnamespaces root/web"]
+    eventually(lambda: trees.api.find(f"{SPACES}/web") is None, 30.0)
+
+
+def test_a_namespace_that_does_not_exist_or_is_terminating_lets_it_go_at_once(trees: Trees) -> None:
+    trees.grow_ready("root", "web")
+    operator = trees.stage.operators[0]
+    trees.api.patch(f"{SPACES}/web", {"metadata": {"finalizers": [THEIRS]}})
+    operator.stop()
+    trees.ask("never", "root", finalizers=[FINALIZER])
+    for name in ("web", "never"):
+        let_go(trees, name, "root")
+    trees.api.delete(f"{SPACES}/web")
+    mark = trees.stage.audit.mark()
+    operator.start().synced()
+    eventually(lambda: not trees.api.items(trees.path("subnamespaces", "root")))
+    assert deletions(trees, mark) == []
+    assert trees.api.find(f"{SPACES}/web") is not None
+
+
+@pytest.mark.parametrize("labels", [{PARENT: "other"}, {PARENT: None, TYPE: "root"}, {PARENT: None}])
+def test_a_namespace_that_was_moved_or_cut_is_left_alone(trees: Trees, labels: dict[str, str | None]) -> None:
+    trees.grow_ready("root", "web")
+    trees.root("other")
+    trees.label("web", labels)
+    eventually(lambda: trees.reason("web", "root") == "Conflict")
+    mark = trees.stage.audit.mark()
+    let_go(trees, "web", "root")
+    eventually(lambda: trees.asked("web", "root") is None)
+    assert deletions(trees, mark) == []
+    assert trees.there("web") is not None
+
+
+def test_one_in_conflict_leaves_the_others_namespace_alone(trees: Trees) -> None:
+    trees.root()
+    trees.space("taken")
+    trees.serve()
+    trees.ask("taken", "root")
+    eventually(lambda: trees.reason("taken", "root") == "Conflict")
+    let_go(trees, "taken", "root")
+    eventually(lambda: trees.asked("taken", "root") is None)
+    assert trees.there("taken") is not None
+
+
+def test_without_admission_a_namespace_with_children_stays_until_the_last_child_has_gone(trees: Trees) -> None:
+    trees.grow_ready("root", "web", "deep")
+    let_go(trees, "web", "root")
+    assert "child namespaces exist" in trees.stage.until_event("Refused", "root", "web")["message"]
+    never(lambda: trees.there("web") is None, SETTLED)
+    let_go(trees, "deep", "web")
+    eventually(lambda: trees.there("deep") is None and trees.there("web") is None, 30.0)
+    eventually(lambda: trees.asked("web", "root") is None, 30.0)
+
+
+def test_with_cascading_allowed_the_whole_tree_goes_and_one_without_its_sub_namespace_stays(trees: Trees) -> None:
+    trees.grow_ready("root", "web", "deep", accurate={"allowCascadingDeletion": True})
+    trees.hang("bare", "web")
+    let_go(trees, "web", "root")
+    eventually(lambda: not any(map(trees.there, ("web", "deep"))), 30.0)
+    eventually(lambda: trees.api.find(f"{SPACES}/web") is None, 60.0)
+    assert trees.there("bare") is not None
+    assert "parent namespace does not exist: web" in trees.stage.until_event("Invalid", OWN, "bare")["message"]
+
+
+# Finalizers
+
+
+def test_finalizers_of_others_are_kept(trees: Trees) -> None:
+    trees.root()
+    trees.serve()
+    trees.ask("web", "root", finalizers=[THEIRS])
+    trees.until_well("web", "root")
+    assert (trees.asked("web", "root") or {})["metadata"]["finalizers"] == [THEIRS, FINALIZER]
+    let_go(trees, "web", "root")
+    eventually(lambda: (trees.asked("web", "root") or {})["metadata"]["finalizers"] == [THEIRS])
+    eventually(lambda: trees.there("web") is None)
+
+
+def test_a_removed_finalizer_is_not_put_back_and_then_the_namespace_stays(trees: Trees) -> None:
+    trees.grow_ready("root", "web")
+    operator = trees.stage.operators[0]
+    trees.edit("root", "web", {"metadata": {"finalizers": None}}, "subnamespaces")
+    trees.edit("root", "web", {"spec": {"labels": {"app": "web"}}}, "subnamespaces")
+    eventually(lambda: trees.labels("web").get("app") == "web")
+    operator.stop()
+    operator.start().synced()
+    assert "finalizers" not in (trees.asked("web", "root") or {})["metadata"]
+    mark = trees.stage.audit.mark()
+    let_go(trees, "web", "root")
+    eventually(lambda: "app" not in trees.labels("web"))
+    never(lambda: deletions(trees, mark), SETTLED)
+    assert trees.there("web") is not None
+
+
+def test_under_deletion_with_only_a_foreign_finalizer_nothing_is_deleted(trees: Trees) -> None:
+    trees.grow_ready("root", "web")
+    trees.edit("root", "web", {"metadata": {"finalizers": [THEIRS]}}, "subnamespaces")
+    mark = trees.stage.audit.mark()
+    let_go(trees, "web", "root")
+    never(lambda: trees.sent(mark), SETTLED)
+    assert trees.there("web") is not None
+
+
+# What must not happen at scale
+
+
+def held(stage: Stage) -> dict[str, Json]:
+    found = stage.api.find(HOLDS) or {}
+    return {entry["key"]: entry for entry in map(json.loads, (found.get("data") or {}).values())}
+
+
+def test_the_fourth_namespace_within_ten_minutes_is_held_until_somebody_releases_it(trees: Trees, stage: Stage) -> None:
+    names = [f"web{number}" for number in range(4)]
+    trees.root()
+    for name in names:
+        trees.ask(name, "root")
+    operator = trees.serve(massDelete={"hold": "1s"})
+    for name in names:
+        trees.until_well(name, "root")
+    for name in names[:3]:
+        let_go(trees, name, "root")
+        eventually(lambda each=name: trees.there(each) is None)  # type: ignore[misc]
+    let_go(trees, "web3", "root")
+    (key,) = eventually(lambda: list(held(stage)))
+    assert key == "accurate/SubNamespace/root/web3"
+    assert f"samara release {key}" in stage.until_event("Held", "root", "web3")["message"]
+    never(lambda: trees.there("web3") is None, 1.5)
+    assert FINALIZER in (trees.asked("web3", "root") or {})["metadata"]["finalizers"]
+    operator.stop()
+    operator.start().synced()
+    never(lambda: trees.there("web3") is None, SETTLED)
+    (told,) = trees.samara("status", f"--config={trees.settings()}", "-o", "json").json["held"]
+    assert (told["key"], told["count"]) == (key, 1)
+    assert trees.samara("release", key).code == 0
+    eventually(lambda: trees.there("web3") is None and trees.asked("web3", "root") is None)

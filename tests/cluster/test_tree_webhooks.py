@@ -1,0 +1,276 @@
+"""Webhooks of namespace trees on a real API server: what they refuse, what they add, and what never waits for them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import yaml
+from tests.admission.parts import CHANGING_HOOKS, HOOKS
+from tests.cluster.api import ApiFault
+from tests.cluster.stage import OWN, Stage
+from tests.cluster.test_webhooks import AT_HOME, HOOK_RIGHTS, TLS, USER, Webhooks, refused
+from tests.cluster.waiting import eventually
+
+from samara import crds
+from samara.admission.configuration import ADMIT, MUTATE, MUTATING, Endpoint, configuration
+from samara.core.table import Table
+from samara.devcluster import DevclusterError
+from samara.devcluster.wire import free_port
+from samara.dialects.accurate import Terms, dialects
+from samara.dialects.accurate.config import Config
+from samara.dialects.accurate.words import FINALIZER, PARENT, ROLES, SUB_NAMESPACE, TEMPLATE, TYPE
+
+NAMESPACES = "/api/v1/namespaces"
+CRD_NAME = "subnamespaces.accurate.cybozu.com"
+CRD_PATH = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD_NAME}"
+CONFIG, CHANGING = f"{HOOKS}/samara", f"{CHANGING_HOOKS}/samara"
+Json = dict[str, Any]
+
+pytestmark = pytest.mark.oracle_off("O4", reason="registering is what is tested, and it writes no copy")
+
+
+def a_table() -> Table:
+    terms = Terms(is_reserved=lambda name: name.startswith("kube-"))
+    return Table(dialects(Config(), (), lambda where, words: dict(words), terms))
+
+
+EVERYWHERE = [
+    {
+        "apiGroups": ["admissionregistration.k8s.io"],
+        "resources": ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"],
+        "verbs": HOOK_RIGHTS,
+    },
+    {
+        "apiGroups": ["apiextensions.k8s.io"],
+        "resources": ["customresourcedefinitions"],
+        "resourceNames": [CRD_NAME],
+        "verbs": ["get", "update"],
+    },
+    {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list"]},
+]
+
+
+@pytest.fixture(autouse=True)
+def rights(stage: Stage) -> None:
+    group = "rbac.authorization.k8s.io"
+    root = f"/apis/{group}/v1"
+    subjects = [{"kind": "User", "name": USER, "apiGroup": group}]
+    for kind, where, rules in (("ClusterRole", root, EVERYWHERE), ("Role", f"{root}/namespaces/{OWN}", AT_HOME)):
+        plural = kind.lower()
+        ref = {"kind": kind, "name": USER, "apiGroup": group}
+        stage.api.create(f"{where}/{plural}s", {"metadata": {"name": USER}, "rules": rules})
+        bound = {"metadata": {"name": USER}, "roleRef": ref, "subjects": subjects}
+        stage.api.create(f"{where}/{plural}bindings", bound)
+        stage.also_remove(f"{where}/{plural}s/{USER}")
+        stage.also_remove(f"{where}/{plural}bindings/{USER}")
+
+
+@pytest.fixture
+def crd(stage: Stage) -> Iterator[None]:
+    stage.api.create(CRD_PATH.rpartition("/")[0], yaml.safe_load(crds.text(CRD_NAME)))
+    eventually(lambda: is_served(stage))
+    yield
+    stage.api.patch(CRD_PATH, {"spec": {"conversion": {"strategy": "None", "webhook": None}}})
+    stage.forget("accurate.cybozu.com/subnamespaces/")
+    stage.api.delete(CRD_PATH)
+    eventually(lambda: stage.api.find(CRD_PATH) is None)
+
+
+def is_served(stage: Stage) -> bool:
+    try:
+        stage.api.items("/apis/accurate.cybozu.com/v2/subnamespaces")
+    except ApiFault:
+        return False
+    return True
+
+
+@pytest.fixture
+def hooks(stage: Stage, crd: None) -> Iterator[Webhooks]:
+    """A registered admission, and nothing of it afterwards."""
+    a_namespace(stage, "ready", {TYPE: "root"})
+    running = Webhooks(stage, table=a_table(), crds=(CRD_NAME,))
+    try:
+        running.start()
+        eventually(lambda: is_in_force(stage))
+        yield running
+    finally:
+        running.kill()
+        stage.api.gone(CONFIG)
+        stage.api.gone(CHANGING)
+
+
+def is_in_force(stage: Stage) -> bool:
+    """The server learns of a configuration a moment after it was stored."""
+    if stage.api.find(CONFIG) is None or stage.api.find(CHANGING) is None:
+        return False
+    converted = stage.api.get(CRD_PATH)["spec"]["conversion"]["strategy"] == "Webhook"
+    if not converted or not is_served(stage):  # its storage begins anew after a change of the CRD
+        return False
+    if not refused(stage, lambda: a_namespace(stage, "new", {PARENT: "new"}, dryRun="All")):
+        return False
+    made: list[Json] = []
+    refused(stage, lambda: made.append(stage.api.create(subs("ready"), sub_body("new"), dryRun="All")))
+    return bool(made) and "finalizers" in made[0]["metadata"]
+
+
+def a_namespace(stage: Stage, name: str, labels: Json | None = None, **query: str) -> Json:
+    return stage.api.create(NAMESPACES, {"metadata": {"name": name, "labels": labels or {}}}, **query)
+
+
+def label(stage: Stage, name: str, labels: Json) -> Json:
+    return stage.api.patch(f"{NAMESPACES}/{name}", {"metadata": {"labels": labels}})
+
+
+def subs(namespace: str) -> str:
+    return f"/apis/accurate.cybozu.com/v2/namespaces/{namespace}/subnamespaces"
+
+
+def sub_body(name: str, spec: Json | None = None, **meta: Any) -> Json:
+    head = {"apiVersion": SUB_NAMESPACE.api_version, "kind": SUB_NAMESPACE.name}
+    return {**head, "metadata": {"name": name, **meta}, "spec": spec or {}}
+
+
+def is_ending(stage: Stage, path: str) -> bool:
+    found = stage.api.find(path)
+    return found is None or "deletionTimestamp" in found["metadata"]
+
+
+# what they say
+
+
+def test_namespaces_are_judged_when_made_changed_and_deleted(stage: Stage, hooks: Webhooks) -> None:
+    a_namespace(stage, "top", {TYPE: "root"})
+    a_namespace(stage, "below", {PARENT: "top"})
+    hooks.sees("top", "below")
+    told = refused(stage, lambda: a_namespace(stage, "lost", {PARENT: "nowhere"}))
+    assert told.startswith('403 Forbidden admission webhook "namespaces.samara.dev" denied the request: ')
+    assert "namespace does not exist: nowhere" in told
+    assert "there are sub-namespaces under top" in refused(stage, lambda: label(stage, "top", {TYPE: None}))
+    told = refused(stage, lambda: stage.api.delete(f"{NAMESPACES}/top"))
+    assert told.startswith("403 Forbidden")
+    assert "child namespaces exist" in told
+    assert not is_ending(stage, f"{NAMESPACES}/top")
+    label(stage, "below", {PARENT: None})  # which the cache does not know yet
+    label(stage, "top", {TYPE: None})
+
+
+def test_a_deep_tree_that_no_cache_has_seen_is_read_to_its_top(stage: Stage, hooks: Webhooks) -> None:
+    a_namespace(stage, "n0", {TYPE: "root"})
+    for number in range(1, 7):
+        a_namespace(stage, f"n{number}", {PARENT: f"n{number - 1}"})
+    label(stage, "n6", {"note": "new"})
+    stage.api.create(subs("n6"), sub_body("deep"))
+    assert "circular" in refused(stage, lambda: label(stage, "n1", {PARENT: "n6"}))
+
+
+def test_a_sub_namespace_is_judged_and_gets_the_finalizer_beside_the_users_own(stage: Stage, hooks: Webhooks) -> None:
+    a_namespace(stage, "top", {TYPE: "root"})
+    a_namespace(stage, "plain")
+    made = stage.api.create(subs("top"), sub_body("one"))
+    assert made["metadata"]["finalizers"] == [FINALIZER]
+    made = stage.api.create(subs("top"), sub_body("two", finalizers=["mine.dev/guard"]))
+    assert made["metadata"]["finalizers"] == ["mine.dev/guard", FINALIZER]
+    told = refused(stage, lambda: stage.api.create(subs("plain"), sub_body("three")))
+    assert told.startswith('403 Forbidden admission webhook "subnamespaces.accurate.cybozu.com.samara.dev" denied')
+    assert "namespace plain is neither a root nor a sub namespace" in told
+    assert "reserved" in refused(stage, lambda: stage.api.create(subs("top"), sub_body("kube-three")))
+    bad = {"spec": {"labels": {"a b": "c"}}}
+    assert "spec.labels: Invalid value: 'a b'" in refused(stage, lambda: stage.api.patch(f"{subs('top')}/one", bad))
+    a_namespace(stage, "one", {PARENT: "top"})
+    a_namespace(stage, "child", {PARENT: "one"})
+    hooks.sees("one", "child")
+    assert "child namespaces exist" in refused(stage, lambda: stage.api.delete(f"{subs('top')}/one"))
+
+
+def test_removing_the_finalizer_is_allowed_and_it_is_not_put_back(stage: Stage, hooks: Webhooks) -> None:
+    a_namespace(stage, "top", {TYPE: "root"})
+    stage.api.create(subs("top"), sub_body("one"))
+    changed = stage.api.patch(f"{subs('top')}/one", {"metadata": {"finalizers": None}})
+    assert "finalizers" not in changed["metadata"]
+
+
+def test_kubectl_explains_what_a_sub_namespace_is(stage: Stage, hooks: Webhooks) -> None:
+    told = stage.cluster.kubectl("explain", "subnamespaces.spec.labels")
+    assert "They win over inherited ones" in " ".join(told.split())
+    meta = {"name": "lost", "labels": {PARENT: "nowhere"}}
+    manifest = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+    with pytest.raises(DevclusterError, match="namespace does not exist: nowhere"):
+        stage.cluster.kubectl("apply", "-f", "-", input=manifest)
+
+
+# what never waits for them
+
+
+def test_without_our_labels_no_namespace_waits_for_anybody(stage: Stage, hooks: Webhooks) -> None:
+    hooks.kill()
+    a_namespace(stage, "plain", {"team": "a"})
+    label(stage, "plain", {"team": "b", "app.kubernetes.io/created-by": "accurate"})
+    words = {"annotations": {TYPE: "root", PARENT: "plain"}}
+    stage.api.patch(f"{NAMESPACES}/plain", {"metadata": words})  # an annotation is no label
+    stage.api.delete(f"{NAMESPACES}/plain")
+    assert is_ending(stage, f"{NAMESPACES}/plain")
+
+
+@pytest.mark.parametrize("word", ROLES)
+def test_what_carries_gains_or_loses_a_label_of_ours_waits(stage: Stage, hooks: Webhooks, word: str) -> None:
+    stage.namespace("plain")
+    value = {TYPE: "root", TEMPLATE: "t", PARENT: "p"}[word]
+    a_namespace(stage, "t", {TYPE: "template"})
+    a_namespace(stage, "p", {TYPE: "root"})
+    a_namespace(stage, "worded", {word: value})
+    hooks.kill()
+    deeds: list[Callable[[], Any]] = [
+        lambda: a_namespace(stage, "new", {word: value}),
+        lambda: label(stage, "plain", {word: value}),
+        lambda: label(stage, "worded", {"team": "a"}),
+        lambda: label(stage, "worded", {word: None}),
+        lambda: stage.api.delete(f"{NAMESPACES}/worded"),
+    ]
+    for deed in deeds:
+        assert 'failed calling webhook "namespaces.samara.dev"' in refused(stage, deed)
+
+
+def test_what_ends_does_not_wait_for_anybody(stage: Stage, hooks: Webhooks) -> None:
+    a_namespace(stage, "top", {TYPE: "root"})
+    stage.api.create(subs("top"), sub_body("one"))
+    stage.api.delete(f"{subs('top')}/one")
+    stage.api.patch(f"{NAMESPACES}/top", {"metadata": {"finalizers": ["mine.dev/guard"]}})
+    stage.api.delete(f"{NAMESPACES}/top")
+    hooks.kill()
+    stage.api.patch(f"{subs('top')}/one", {"metadata": {"finalizers": []}})
+    assert stage.api.find(f"{subs('top')}/one") is None
+    stage.api.patch(f"{NAMESPACES}/top", {"metadata": {"finalizers": []}})
+    stage.api.delete(f"{NAMESPACES}/top")
+
+
+def test_the_operators_own_namespace_waits_for_nobody(stage: Stage, crd: None) -> None:
+    endpoint = Endpoint(OWN, f"https://127.0.0.1:{free_port()}")
+    stage.namespace("team")
+    for path, where, kind in ((ADMIT, HOOKS, None), (MUTATE, CHANGING_HOOKS, MUTATING)):
+        chosen = {} if kind is None else {"kind": kind}
+        stage.api.create(where, configuration(a_table(), endpoint.client_config(path, b""), ("own",), **chosen))
+        stage.also_remove(f"{where}/samara")
+    eventually(lambda: "failed calling" in refused(stage, lambda: label(stage, "team", {TYPE: "root"})))
+    a_namespace(stage, "own", {TYPE: "root"})
+    label(stage, "own", {TYPE: None})
+    label(stage, "own", {TYPE: "root"})
+    stage.api.delete(f"{NAMESPACES}/own")
+    assert is_ending(stage, f"{NAMESPACES}/own")
+
+
+# registration
+
+
+def test_both_configurations_and_the_conversion_are_kept_and_removed_together(stage: Stage, hooks: Webhooks) -> None:
+    before = {path: stage.api.get(path)["metadata"]["resourceVersion"] for path in (CONFIG, CHANGING, TLS)}
+    looked = len(stage.audit.events())
+    eventually(lambda: len(stage.audit.events()) > looked + 12)
+    assert {path: stage.api.get(path)["metadata"]["resourceVersion"] for path in before} == before
+    eventually(lambda: stage.api.get(CRD_PATH)["spec"]["conversion"]["strategy"] == "Webhook")
+    hooks.close()
+    assert stage.api.find(CONFIG) is None
+    assert stage.api.find(CHANGING) is None
+    assert stage.api.get(CRD_PATH)["spec"]["conversion"] == {"strategy": "None"}

@@ -1,0 +1,520 @@
+"""SubNamespaces make namespaces and take them away, rule by rule; the numbers are those of the specification."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+from tests.dialects.accurate.forest import (
+    RULES,
+    a_sub,
+    a_world,
+    blocked,
+    hang,
+    labels,
+    namespace,
+    root,
+    settled,
+    source,
+    sub,
+)
+from tests.engine.parts import Clock
+from tests.server import perform
+from tests.settle import follow, plan_of, settle
+from tests.world import World, a_field, at
+
+from samara.core.allow import Rules
+from samara.core.brake import WINDOW, Brake
+from samara.core.model import NAMESPACE, Key, Object, Ref, namespace_ref
+from samara.core.status import status_due, status_of
+from samara.core.tally import Tally
+from samara.core.travel import PAUSED
+from samara.core.write import Create, Delete, Guard, Report, Write
+from samara.dialects.accurate.sub import SUB
+from samara.dialects.accurate.words import APPLIER, CREATED_BY, FINALIZER, PARENT, SUB_NAMESPACE, TYPE
+from samara.engine.holds import Holds
+
+OTHER = "somebody/else"
+NEVER = "Conflicting namespace already exists"
+
+
+def at_sub(name: str = "a", holder: str = "r") -> Ref:
+    return Ref(SUB_NAMESPACE, holder, name)
+
+
+def key(name: str = "a", holder: str = "r") -> Key:
+    return Key(SUB, at_sub(name, holder))
+
+
+def made(guard: bool = True, **terms: bool) -> World:
+    """A root with one sub-namespace, settled."""
+    world = a_world(**terms)
+    root(world)
+    a_sub(world, "a", "r", guard)
+    settled(world)
+    return world
+
+
+def condition(world: World, ref: Ref) -> dict[str, object] | None:
+    """The one condition, or none."""
+    found = status_of(world.objects[ref]).get("conditions") or []
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
+def deletions(writes: list[Write]) -> list[str]:
+    return [write.ref.name for write in writes if isinstance(write, Delete) and write.ref.kind == NAMESPACE]
+
+
+def deed(world: World, act: object) -> None:
+    assert callable(act)
+    follow(world, RULES, act)
+    assert settled(world) == [], "events alone must have led to all of it"
+
+
+def test_2_3_success_is_the_generation_and_no_condition() -> None:
+    assert status_of(made().objects[at_sub()]) == {"observedGeneration": 1}
+
+
+def test_2_3_a_conflict_is_one_condition() -> None:
+    world = a_world()
+    root(world), world.namespace("a"), a_sub(world, "a", "r")
+    settled(world)
+    assert status_of(world.objects[at_sub()])["observedGeneration"] == 1
+    assert condition(world, at_sub()) == {
+        "type": "Stalled",
+        "status": "True",
+        "reason": "Conflict",
+        "message": NEVER,
+        "observedGeneration": 1,
+    }
+
+
+def test_2_3_a_condition_goes_when_its_cause_is_gone() -> None:
+    world = a_world()
+    root(world), world.namespace("a"), a_sub(world, "a", "r")
+    settled(world)
+    deed(world, lambda world: hang(world, "a", parent="r"))
+    assert status_of(world.objects[at_sub()]) == {"observedGeneration": 1}
+
+
+def test_2_3_the_time_of_a_condition_is_kept_while_its_status_is() -> None:
+    world = a_world()
+    root(world), world.namespace("a"), a_sub(world, "a", "r")
+    dialect, have = world.table[SUB], world.objects[at_sub()]
+    first = status_due(dialect, have, world, Tally(), "then")
+    have = world.edit(have.ref, status=a_field("status", first), generation=2)
+    second = status_due(dialect, have, world, Tally(), "now")
+    assert second is not None
+    (found,) = second["conditions"]  # type: ignore[misc,attr-defined]
+    assert (found["lastTransitionTime"], found["observedGeneration"]) == ("then", 2)
+    have = world.edit(have.ref, status=a_field("status", second))
+    assert status_due(dialect, have, world, Tally(), "later") is None
+
+
+def test_2_3_an_applied_status_loses_the_condition_that_is_not_said_again() -> None:
+    world = made()
+    dialect, have = world.table[SUB], world.objects[at_sub()]
+    stale = {"observedGeneration": 1, "conditions": [{"type": "Stalled", "status": "True"}]}
+    have = world.edit(have.ref, status=a_field("status", stale))
+    assert status_due(dialect, have, world, Tally(), "now") == {"observedGeneration": 1}
+    assert dialect.reporter == APPLIER
+
+
+def test_2_3_a_namespace_that_cannot_be_made_leaves_the_status_alone() -> None:
+    world = a_world()
+    world.namespace("plain"), a_sub(world, "a", "plain")
+    assert settled(world) == []
+    assert world.objects[at_sub("a", "plain")].status is None
+
+
+def test_2_4_a_missing_namespace_is_made_with_two_labels() -> None:
+    world = a_world()
+    root(world, "r", {"team": "red"}), a_sub(world, "a", "r", labels={"size": "L"})
+    (write,) = plan_of(key(), world, RULES).writes
+    assert isinstance(write, Create)
+    perform(world, write)
+    assert labels(world, "a") == {CREATED_BY: "accurate", PARENT: "r"}
+    settled(world)
+    assert labels(world, "a") == {CREATED_BY: "accurate", PARENT: "r", "team": "red", "size": "L"}
+
+
+def test_2_4_a_namespace_below_the_holder_is_healthy_even_while_it_ends() -> None:
+    world = a_world()
+    root(world), sub(world, "a", "r"), a_sub(world, "a", "r")
+    world.terminate("a")
+    settled(world)
+    assert status_of(world.objects[at_sub()]) == {"observedGeneration": 1}
+
+
+@pytest.mark.parametrize("roles", [{}, {"parent": "q"}, {"type": "root"}, {"template": "q"}])
+def test_2_4_any_other_namespace_is_a_conflict_and_never_adopted(roles: dict[str, str]) -> None:
+    world = a_world()
+    root(world), root(world, "q"), world.namespace("a"), hang(world, "a", **roles)
+    a_sub(world, "a", "r")
+    before = namespace(world, "a").labels.get(PARENT)
+    settled(world)
+    assert namespace(world, "a").labels.get(PARENT) == before
+    assert [(each.reason, each.message) for each in blocked(world, key())] == [("conflict", NEVER)]
+
+
+@pytest.mark.parametrize("roles", [{}, {"type": "template"}, {"template": "r"}, {"parent": ""}])
+def test_2_4_nothing_is_made_where_the_holder_is_neither_root_nor_sub(roles: dict[str, str]) -> None:
+    world = a_world()
+    root(world), world.namespace("h"), hang(world, "h", **roles), a_sub(world, "a", "h")
+    settled(world)
+    assert namespace_ref("a") not in world.objects
+    (found,) = blocked(world, key("a", "h"))
+    assert found.message == "namespace h is neither a root nor a sub namespace"
+
+
+def test_2_4_a_holder_that_becomes_a_root_gets_its_sub_namespaces() -> None:
+    world = a_world()
+    world.namespace("h"), a_sub(world, "a", "h")
+    settled(world)
+    deed(world, lambda world: hang(world, "h", type="root"))
+    assert labels(world, "a")[PARENT] == "h"
+
+
+def test_2_4_nothing_is_made_below_a_namespace_that_ends() -> None:
+    world = a_world()
+    root(world), a_sub(world, "a", "r")
+    world.terminate("r")
+    settled(world)
+    assert namespace_ref("a") not in world.objects
+
+
+def test_2_4_a_sub_namespace_deleted_by_hand_is_made_again() -> None:
+    world = made()
+    before = namespace(world, "a").uid
+    deed(world, lambda world: world.delete(namespace_ref("a")))
+    assert namespace(world, "a").uid != before
+
+
+def test_2_4_a_conflict_is_looked_at_again_when_the_other_namespace_goes() -> None:
+    world = a_world()
+    root(world), world.namespace("a"), a_sub(world, "a", "r")
+    settled(world)
+    deed(world, lambda world: world.delete(namespace_ref("a")))
+    assert labels(world, "a")[PARENT] == "r"
+    assert condition(world, at_sub()) is None
+
+
+def test_2_4_a_move_makes_the_old_object_a_conflict_and_the_new_one_healthy() -> None:
+    world = made()
+    root(world, "q"), a_sub(world, "a", "q")
+    settled(world)
+    assert condition(world, at_sub("a", "q")) is not None
+    deed(world, lambda world: hang(world, "a", parent="q"))
+    assert condition(world, at_sub("a", "q")) is None
+    assert condition(world, at_sub()) is not None
+
+
+@pytest.mark.parametrize("first", ["q", "r"])
+def test_2_4_of_two_sub_namespaces_of_one_name_the_elder_has_it(first: str) -> None:
+    world = a_world()
+    root(world), root(world, "q")
+    for holder in "qr":
+        ref = a_sub(world, "a", holder).ref
+        world.objects[ref] = a_dated(world.objects[ref], "2025" if holder == first else "2026")
+    settle(world, RULES, order=lambda keys: keys[::-1])
+    assert labels(world, "a")[PARENT] == first
+    assert condition(world, at_sub("a", first)) is None
+    assert condition(world, at_sub("a", "q" if first == "r" else "r")) is not None
+
+
+def a_dated(have: Object, created: str) -> Object:
+    return Object(have.ref, have.uid, have.version, created=created, generation=1, finalizers=have.finalizers)
+
+
+def test_2_6_the_finalizer_goes_where_there_is_no_namespace() -> None:
+    world = a_world()
+    world.namespace("plain"), a_sub(world, "a", "plain")
+    world.delete(at_sub("a", "plain"))
+    writes = settled(world)
+    assert [type(write) for write in writes] == [Guard]
+    assert at_sub("a", "plain") not in world.objects
+
+
+def test_2_6_a_namespace_that_ends_already_is_left_to_end() -> None:
+    world = made()
+    world.terminate("a")
+    world.delete(at_sub())
+    assert [type(write) for write in settled(world)] == [Guard]
+    assert at_sub() not in world.objects
+
+
+@pytest.mark.parametrize("roles", [{"parent": "q"}, {"type": "root"}, {}])
+def test_2_6_a_namespace_that_was_moved_or_cut_is_left_alone(roles: dict[str, str]) -> None:
+    world = made()
+    root(world, "q"), hang(world, "a", **roles)
+    settled(world)
+    deed(world, lambda world: world.delete(at_sub()))
+    assert namespace_ref("a") in world.objects
+    assert at_sub() not in world.objects
+
+
+def test_2_6_a_conflicting_namespace_is_left_alone() -> None:
+    world = a_world()
+    root(world), world.namespace("a"), a_sub(world, "a", "r")
+    settled(world)
+    deed(world, lambda world: world.delete(at_sub()))
+    assert namespace_ref("a") in world.objects
+
+
+def test_2_6_the_namespace_below_goes_and_then_the_finalizer() -> None:
+    world = made()
+    world.delete(at_sub())
+    assert [type(write) for write in settled(world)] == [Delete, Guard]
+    assert namespace_ref("a") not in world.objects
+    assert at_sub() not in world.objects
+
+
+def test_2_6_the_finalizer_does_not_wait_for_the_end_of_the_namespace() -> None:
+    world = made()
+    world.edit(namespace_ref("a"), finalizers=("kubernetes",))
+    deed(world, lambda world: world.delete(at_sub()))
+    assert namespace(world, "a").deleting
+    assert at_sub() not in world.objects
+
+
+def test_2_6_a_namespace_that_was_grafted_by_its_label_goes_too() -> None:
+    world = a_world()
+    root(world), sub(world, "a", "r"), a_sub(world, "a", "r")
+    settled(world)
+    deed(world, lambda world: world.delete(at_sub()))
+    assert namespace_ref("a") not in world.objects
+
+
+def test_2_6_what_the_original_made_goes_with_its_object() -> None:
+    world = a_world()
+    root(world), a_sub(world, "a", "r")
+    world.put(namespace_ref("a"), by=APPLIER, labels={PARENT: "r", CREATED_BY: "accurate"})
+    settled(world)
+    deed(world, lambda world: world.delete(at_sub()))
+    assert namespace_ref("a") not in world.objects
+
+
+def test_2_6_finalizers_of_others_are_kept() -> None:
+    world = made()
+    world.edit(at_sub(), finalizers=(OTHER, FINALIZER))
+    deed(world, lambda world: world.delete(at_sub()))
+    assert world.objects[at_sub()].finalizers == (OTHER,)
+
+
+def test_2_6_without_the_finalizer_the_object_disappears_and_the_namespace_stays() -> None:
+    world = made()
+    world.edit(at_sub(), finalizers=())
+    deed(world, lambda world: world.delete(at_sub()))
+    assert labels(world, "a")[PARENT] == "r"
+
+
+def test_2_6_with_cascading_all_that_has_an_object_goes_down_to_the_end() -> None:
+    world = made(cascading=True)
+    a_sub(world, "b", "a")
+    settled(world)
+    a_sub(world, "c", "b"), sub(world, "loose", "b")
+    settled(world)
+    deed(world, lambda world: world.delete(at_sub()))
+    assert {ref.name for ref in world.objects if ref.kind == NAMESPACE} == {"r", "loose"}
+    assert labels(world, "loose")[PARENT] == "b"
+
+
+@pytest.mark.parametrize("cascading", [False, True])
+def test_row_9_and_20_a_namespace_with_children_goes_only_with_cascading(cascading: bool) -> None:
+    world = made(cascading=cascading)
+    sub(world, "b", "a")
+    settled(world)
+    world.delete(at_sub())
+    settled(world)
+    assert (namespace_ref("a") in world.objects) is not cascading
+    if not cascading:
+        assert world.objects[at_sub()].finalizers == (FINALIZER,)
+        assert [(each.reason, each.message) for each in blocked(world, key())] == [
+            ("refused", "child namespaces exist")
+        ]
+
+
+@pytest.mark.parametrize("leaves", [{"parent": "r"}, {"type": "root"}])
+def test_row_20_when_the_last_child_leaves_the_deletion_goes_on(leaves: dict[str, str]) -> None:
+    world = made()
+    sub(world, "b", "a")
+    world.delete(at_sub())
+    settled(world)
+    deed(world, lambda world: hang(world, "b", **leaves))
+    assert namespace_ref("a") not in world.objects
+
+
+def test_row_20_when_the_last_child_is_deleted_the_deletion_goes_on() -> None:
+    world = made()
+    sub(world, "b", "a")
+    world.delete(at_sub())
+    settled(world)
+    deed(world, lambda world: world.delete(namespace_ref("b")))
+    assert namespace_ref("a") not in world.objects
+
+
+def test_row_10_a_delete_decided_on_a_stale_read_is_not_made() -> None:
+    world = made()
+    root(world, "q")
+    world.delete(at_sub())
+    (write,) = plan_of(key(), world, RULES).writes
+    assert isinstance(write, Delete)
+    hang(world, "a", parent="q")
+    assert not perform(world, write)
+    settled(world)
+    assert namespace_ref("a") in world.objects
+
+
+def test_row_18_the_finalizer_is_added_first_while_nothing_was_observed() -> None:
+    world = a_world()
+    root(world), a_sub(world, "a", "r", guard=False)
+    first, second, *_ = settled(world)
+    assert isinstance(first, Guard)
+    assert first.add
+    assert isinstance(second, Create)
+    assert world.objects[at_sub()].finalizers == (FINALIZER,)
+
+
+def test_row_18_once_seen_a_removed_finalizer_is_not_put_back() -> None:
+    world = made()
+    world.edit(at_sub(), finalizers=(OTHER,))
+    assert settled(world) == []
+    assert world.objects[at_sub()].finalizers == (OTHER,)
+
+
+def test_row_18_the_finalizers_of_users_stay_when_ours_is_added() -> None:
+    world = a_world()
+    root(world), a_sub(world, "a", "r", guard=False)
+    world.edit(at_sub(), finalizers=(OTHER,))
+    settled(world)
+    assert set(world.objects[at_sub()].finalizers) == {OTHER, FINALIZER}
+
+
+def test_row_24_under_deletion_without_our_finalizer_nothing_is_deleted_and_none_added() -> None:
+    world = made()
+    world.edit(at_sub(), finalizers=(OTHER,))
+    world.delete(at_sub())
+    assert settled(world) == []
+    assert namespace_ref("a") in world.objects
+
+
+def test_row_25_objects_that_vanish_with_their_definition_take_no_namespace_along() -> None:
+    world = made()
+    a_sub(world, "b", "a")
+    settled(world)
+    world.objects = {ref: obj for ref, obj in world.objects.items() if ref.kind != SUB_NAMESPACE}
+    assert settled(world) == []
+    world.unlisted.add(SUB_NAMESPACE)
+    assert settled(world) == []
+
+
+def test_row_25_more_than_three_namespaces_in_ten_minutes_are_held_until_somebody_says_so() -> None:
+    world, clock = a_world(), Clock()
+    root(world)
+    for name in "abcde":
+        a_sub(world, name, "r")
+    settled(world)
+    holds, sent = Holds(Brake(), 600.0, clock), list[str]()
+    for name in "abcde":
+        world.delete(at_sub(name))
+        deletes = [each for each in plan_of(key(name), world, RULES).writes if isinstance(each, Delete)]
+        sent += [each.ref.name for each in holds.judge(key(name), deletes, 1, 5)]
+    assert sent == ["a", "b", "c"]
+    assert {hold.until for hold in holds.held.values()} == {inf}
+    clock.now += 10 * WINDOW
+    assert holds.due() == []
+    held = [each for each in plan_of(key("d"), world, RULES).writes if isinstance(each, Delete)]
+    assert holds.judge(key("d"), held, 1, 5) == ()
+    holds.free(key("d"))
+    assert list(holds.judge(key("d"), held, 1, 5)) == held
+
+
+def test_row_25_three_more_may_go_when_the_window_has_passed() -> None:
+    world, clock = a_world(), Clock()
+    root(world)
+    for name in "abcd":
+        a_sub(world, name, "r")
+    settled(world)
+    holds = Holds(Brake(), 600.0, clock)
+    for name in "abcd":
+        clock.now += WINDOW / 2
+        world.delete(at_sub(name))
+        deletes = [each for each in plan_of(key(name), world, RULES).writes if isinstance(each, Delete)]
+        assert list(holds.judge(key(name), deletes, 1, 4)) == deletes
+
+
+@pytest.mark.parametrize("name", ["default", "kube-system", "operator"])
+def test_row_26_a_reserved_name_is_refused_and_said_in_the_status(name: str) -> None:
+    world = a_world()
+    root(world), a_sub(world, name, "r")
+    settled(world)
+    assert namespace_ref(name) not in world.objects
+    found = condition(world, at_sub(name))
+    assert found is not None
+    assert (found["type"], found["status"], found["reason"]) == ("Stalled", "True", "Reserved")
+    assert [each.reason for each in blocked(world, key(name))] == ["refused"]
+
+
+def test_row_26_a_reserved_namespace_that_exists_is_neither_adopted_nor_touched() -> None:
+    world = a_world()
+    root(world), a_sub(world, "operator", "r")
+    theirs = world.namespace("operator")
+    settled(world)
+    assert namespace(world, "operator") is theirs
+    found = condition(world, at_sub("operator"))
+    assert found is not None
+    assert found["reason"] == "Reserved"
+    deed(world, lambda world: world.delete(at_sub("operator")))
+    assert namespace(world, "operator") is theirs
+
+
+def test_row_26_the_rules_reserve_names_too() -> None:
+    world = a_world()
+    root(world), a_sub(world, "a", "r"), a_sub(world, "team-x", "r")
+    settle(world, Rules(protected=("team-*",), reserved=("a",)))
+    assert {ref.name for ref in world.objects if ref.kind == NAMESPACE} == {"r"}
+
+
+def test_row_26_a_name_that_was_reserved_later_leaves_its_namespace_healthy() -> None:
+    world = made()
+    rules = Rules(reserved=("a",))
+    assert settle(world, rules) == []
+    assert plan_of(key(), world, rules).blocked == ()
+
+
+def test_a_paused_object_does_nothing() -> None:
+    world = a_world()
+    root(world), a_sub(world, "a", "r")
+    world.edit(at_sub(), annotations={PAUSED: "true"})
+    settled(world)
+    assert namespace_ref("a") not in world.objects
+    world = made()
+    world.edit(at_sub(), annotations={PAUSED: "true"})
+    world.delete(at_sub())
+    settled(world)
+    assert namespace_ref("a") in world.objects
+    assert at_sub() in world.objects
+
+
+def test_a_new_sub_namespace_gets_words_and_objects_at_once() -> None:
+    world = a_world()
+    root(world, "r", {"team": "red"})
+    source(world, at("r", "x"), "update")
+    settled(world)
+    deed(world, lambda world: a_sub(world, "a", "r"))
+    assert labels(world, "a")["team"] == "red"
+    assert at("a", "x") in world.objects
+
+
+def test_a_report_is_written_only_where_it_changes() -> None:
+    world = made()
+    world.edit(at_sub(), generation=2)
+    assert [type(write) for write in settled(world)] == [Report]
+    assert settled(world) == []
+
+
+def test_a_type_label_on_a_new_sub_namespace_is_never_made() -> None:
+    world = made()
+    assert TYPE not in labels(world, "a")
+    assert deletions(settled(world)) == []
