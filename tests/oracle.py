@@ -138,7 +138,7 @@ def may_replace(world: World, key: Key, have: Object) -> bool:
     if holder is None or holder == key or ADOPTED in have.annotations or RELEASED in have.annotations:
         return False
     mine, theirs = world.table[key.dialect], world.table[holder.dialect]
-    if not (mine.by_owner or theirs.by_owner) or not any(proof(have, mark) for mark in theirs.marks):
+    if not (mine.by_owner or theirs.by_owner) or not any(proof(have, mark, theirs.all_managers) for mark in theirs.marks):
         return False
     source = world.get(holder.source)
     if source is None:
@@ -154,7 +154,7 @@ def is_kept(world: World, key: Key, have: Object) -> bool:
         return False
     theirs = world.table[holder.dialect]
     stays = not theirs.want(holder.source, world).prune and theirs.rank <= world.table[key.dialect].rank
-    return stays and any(proof(have, mark) for mark in theirs.marks)
+    return stays and any(proof(have, mark, theirs.all_managers) for mark in theirs.marks)
 
 
 def names(have: Object, source: Object) -> bool:
