@@ -70,7 +70,15 @@ class Definition(NamedTuple):
     kind: Kind
 
 
-Read = str | Trial | Definition
+class Word(NamedTuple):
+    """A question to the server: what does an annotation of an object's owner say? Nothing is the empty text."""
+
+    owner: Owner
+    namespace: str
+    annotation: str
+
+
+Read = str | Trial | Definition | Word
 """What a plan needs from outside the cache: a path in a secret manager, or the server's answer to a question."""
 
 

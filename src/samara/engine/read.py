@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable
 
 from samara import log
 from samara.core.model import Key
-from samara.core.want import Definition, Read, Rejected, Trial
+from samara.core.want import Definition, Read, Rejected, Trial, Word
 from samara.engine.desk import Desk
 from samara.kube.definition import stands
 from samara.kube.errors import SamaraError
 from samara.kube.intake import ODD
+from samara.kube.owner_word import word_of
 from samara.kube.trial import tried
 
 _AFTER_FAILURE = 5.0
@@ -66,11 +67,19 @@ class Reader:
     async def _answer(self, read: Read) -> object:
         if isinstance(read, Definition):
             return await stands(self._desk.client, read)
+        if isinstance(read, Word):
+            return await word_of(self._desk.client, read)
         assert isinstance(read, Trial), "no vocabulary of this build reads from a secret manager"
         return await tried(self._desk.client, self._desk.codec, self._desk.home, read)
 
 
 def _what(read: Read) -> str:
-    if isinstance(read, str):
-        return read
-    return f"the definition of {read.kind}" if isinstance(read, Definition) else f"a trial of {read.kind}"
+    match read:
+        case str():
+            return read
+        case Definition(kind=kind):
+            return f"the definition of {kind}"
+        case Word(owner=owner, namespace=namespace):
+            return f"{owner.kind} {namespace}/{owner.name}"
+        case Trial(kind=kind):
+            return f"a trial of {kind}"

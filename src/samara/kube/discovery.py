@@ -53,6 +53,12 @@ async def discover(client: Client, names: Iterable[KindName], known: Mapping[Kin
     return found
 
 
+async def kinds_of(client: Client, api_version: str) -> dict[str, Kind]:
+    """The kinds of one version of an API, by name."""
+    group, _, version = api_version.rpartition("/")
+    return await _served(client, group, version)
+
+
 async def _served(client: Client, group: str, version: str) -> dict[str, Kind]:
     listed = _resources(await client.get(_path(group, version))).resources or ()
     plain = [each for each in listed if "/" not in each.name]

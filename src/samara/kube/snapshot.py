@@ -12,7 +12,7 @@ from samara.core.allow import Rules
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
 from samara.core.plan import plan
 from samara.core.table import Table
-from samara.core.want import Definition, Read, Trial
+from samara.core.want import Definition, Read, Trial, Word
 from samara.core.write import Plan
 from samara.kube.cache import Cache
 from samara.kube.client import Client, address
@@ -20,6 +20,7 @@ from samara.kube.codec import Codec
 from samara.kube.definition import stands
 from samara.kube.errors import Forbidden, Gone, NotFound, Unreachable
 from samara.kube.intake import Intake, pages
+from samara.kube.owner_word import word_of
 from samara.kube.store import trace
 from samara.kube.trial import tried
 
@@ -83,6 +84,8 @@ class Snapshot:
                 self.cache.answers.keep(read, await tried(self.client, self.codec, self.home, read))
             elif isinstance(read, Definition):
                 self.cache.answers.keep(read, await self._stands(read))
+            elif isinstance(read, Word):
+                self.cache.answers.keep(read, await word_of(self.client, read))
 
     async def _stands(self, asked: Definition) -> bool:
         """Whoever may list the objects and not read their definition is told what follows where it stands."""
