@@ -27,7 +27,7 @@ from samara.core.tally import Tally
 from samara.core.travel import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
 from samara.core.want import KEEP, Adopt, Mode
 from samara.core.write import Create, Delete, Guard, Plan, Recreate, Release, Update, Write
-from samara.dialects import sync_to
+from samara.dialects import resource_distribution, sync_to
 from samara.dialects.accurate.words import PROPAGATE, SUB_NAMESPACE
 from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
 from samara.dialects.secret_copy import TARGETS
@@ -100,13 +100,29 @@ def test_a_copy_gives_way_only_to_one_that_will_come(paused: str, resource: dict
     assert bool(world.objects[at("b", "x")].owners) == gives_way
 
 
+def test_overwrite_does_not_take_what_goes_by_its_owner_reference() -> None:
+    world = World(toys.whole_table(adopt=Adopt.ANY))
+    for name in ("admin", "a", "b"):
+        world.namespace(name)
+    gone = strategies.owner_of(world, "d1", "samara", stale=True)
+    words = {resource_distribution.FROM: "d1"}
+    world.put(at("b", "x"), secret("two"), "samara", annotations=words, owners=gone)
+    world.put(at("a", "x"), secret(), annotations={sync_to.ASK: "namespaces", sync_to.LIST: "b"})
+    blocked = plan_of(Key("sync-to", at("a", "x")), world, Rules()).blocked
+    assert [each.reason for each in blocked] == ["conflict"]
+    settle(world, check=assert_lawful)
+    assert world.objects[at("b", "x")].content == secret()
+
+
 @given(strategies.worlds(), strategies.rules())
 def test_every_world_settles_by_lawful_writes_and_is_then_silent(world: World, rules: Rules) -> None:
     settle(world, rules, check=assert_lawful)
     assert is_silent(world, rules)
 
 
-@given(strategies.worlds(), strategies.rules(), st.sampled_from((NAMESPACE, SECRET, CONFIG_MAP, toys.FETCH, SUB_NAMESPACE)))
+@given(
+    strategies.worlds(), strategies.rules(), st.sampled_from((NAMESPACE, SECRET, CONFIG_MAP, toys.FETCH, SUB_NAMESPACE))
+)
 def test_a_kind_that_has_not_been_listed_stops_those_who_use_it_and_no_other(
     world: World, rules: Rules, kind: Kind
 ) -> None:
@@ -251,7 +267,19 @@ def test_a_conflict_has_a_cause_that_can_be_seen(world: World, rules: Rules) -> 
         for ref in [blocked.ref for blocked in planned.blocked if blocked.reason == "conflict"]:
             have = world.objects.get(ref)
             rivals = [other for other in plans if other != key and _stands(plans[other], ref, rules)]
-            assert rivals or (have is not None and (have.deleting or not is_ours(world, key, have)))
+            assert rivals or (
+                have is not None and (have.deleting or not is_ours(world, key, have) or _outlives(have, world))
+            )
+
+
+def _outlives(have: Object, world: World) -> bool:
+    """True for a copy whose source is gone and which stays on purpose."""
+    owner = world.table.owner(have, world)
+    return owner is not None and owner not in world.asking() and not _prunes(owner, world)
+
+
+def _prunes(key: Key, world: World) -> bool:
+    return world.table[key.dialect].want(key.source, world).prune
 
 
 def _stands(planned: Plan, ref: Ref, rules: Rules) -> bool:
@@ -294,7 +322,7 @@ def test_every_copy_that_is_wanted_and_not_blocked_is_exact(world: World, rules:
         blocked = {each.ref for each in plan_of(key, world, rules).blocked}
         planned = set(plan_of(key, world, rules).wanted)
         for copy in world.table[key.dialect].want(key.source, world).copies:
-            if copy.ref in planned - blocked and not _is_left(copy.ref, key, world):
+            if copy.ref in planned - blocked and copy.content is not KEEP and copy.mode is Mode.SYNC:
                 have = world.objects[copy.ref]
                 assert copy.owner is None or copy.owner in have.owners
                 assert have.content == copy.content or world.stands_for(copy.ref.kind, copy.content, have.content)
@@ -307,8 +335,9 @@ def test_no_good_copy_is_deleted_while_its_source_wants_it_there(world: World, r
     settle_reads(world, rules)
     plans = {key: plan_of(key, world, rules) for key in every_key(world)}
     gone = {write.ref for each in plans.values() for write in each.writes if isinstance(write, Delete | Release)}
-    for each in plans.values():
-        undecided = {outcome.ref for outcome in (*each.writes, *each.blocked)}
+    for key, each in plans.items():
+        seeds = {copy.ref for copy in world.table[key.dialect].want(key.source, world).copies if copy.mode is Mode.SEED}
+        undecided = {outcome.ref for outcome in (*each.writes, *each.blocked)} | seeds
         good = {ref for ref in each.wanted if ref not in undecided and ref in world.objects}
         assert not gone & good
 

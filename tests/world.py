@@ -208,7 +208,11 @@ class World:
 
     def _empty(self, ref: Ref) -> None:
         have = self.objects.get(ref)
-        if have is not None and EMPTYING in have.finalizers and all(each.namespace != ref.name for each in self.objects):
+        if (
+            have is not None
+            and EMPTYING in have.finalizers
+            and all(each.namespace != ref.name for each in self.objects)
+        ):
             self.edit(ref, finalizers=tuple(each for each in have.finalizers if each != EMPTYING))
 
     # What tests ask.

@@ -159,9 +159,13 @@ def _is_kept(case: Case, owner: Key, have: Object) -> bool:
 
 def _meet(case: Case, copy: Copy, have: Object) -> Write | Blocked:
     """An object that is not ours: adopted, taken over or left alone. What is itself a source stays its people's."""
-    if case.table.owner(have, case.view) is None and any(case.table.sources(have, case.view)):
+    owner = case.table.owner(have, case.view)
+    if owner is None and any(case.table.sources(have, case.view)):
         return Blocked(case.key, copy.ref, "conflict", "the object of this name there is itself a source")
-    if copy.adopt is Adopt.ANY:
+    referred = (
+        owner is not None and case.table[owner.dialect].by_owner
+    )  # it goes by its owner reference, whoever writes
+    if copy.adopt is Adopt.ANY and not referred:
         return _correct(case, copy, have, "somebody else's object, taken over as the settings say")
     if copy.adopt is Adopt.IDENTICAL and copy.content == have.content and _is_free(have):
         return Update(case.key, copy.ref, adopting(copy), have, "an identical object is there: adopted")

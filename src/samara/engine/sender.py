@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from samara import log
 from samara.core.model import Key, Object, Ref
 from samara.core.tally import Tally
-from samara.core.write import Guard, Removal, Report, Write
+from samara.core.write import Apply, Guard, Removal, Report, Write
 from samara.engine.apply import Outcome, Result, verb
 from samara.engine.desk import Desk
 from samara.engine.fights import Fights
@@ -188,6 +188,9 @@ class Sender:
             return
         if isinstance(write, Removal):
             tally.stays(write.ref, "refused", result.message)
+            return
+        if isinstance(write, Apply | Guard):
+            self.desk.news.refused(write, result.message)
             return
         tally.blocked_now(write.ref, "refused", result.message)
         self.desk.news.due(write.key, tally)
