@@ -117,6 +117,8 @@ def assert_may_end(world: World, write: Delete | Release) -> None:
 
 def is_ours(world: World, key: Key, have: Object) -> bool:
     """By an owner reference, by a mark, or because we made it and no owner reference says for whom."""
+    if have.ref.kind == NAMESPACE:
+        return have.labels.get(trees.PARENT) == key.source.namespace
     if world.table[key.dialect].by_owner:
         return names(have, world.objects[key.source])
     if world.table[key.dialect].origin(have, world) == key.source:
@@ -138,7 +140,9 @@ def may_replace(world: World, key: Key, have: Object) -> bool:
     if holder is None or holder == key or ADOPTED in have.annotations or RELEASED in have.annotations:
         return False
     mine, theirs = world.table[key.dialect], world.table[holder.dialect]
-    if not (mine.by_owner or theirs.by_owner) or not any(proof(have, mark, theirs.all_managers) for mark in theirs.marks):
+    if not (mine.by_owner or theirs.by_owner) or not any(
+        proof(have, mark, theirs.all_managers) for mark in theirs.marks
+    ):
         return False
     source = world.get(holder.source)
     if source is None:
@@ -214,7 +218,9 @@ def assert_nobody_needs(world: World, write: Delete | Release) -> None:
         dialect = world.table[key.dialect]
         if key != write.key and dialect.origin(write.have, world) == key.source:
             copies = [copy for copy in dialect.want(key.source, world).copies if copy.ref == write.ref]
-            assert not any(copy.content == write.have.content for copy in copies), f"the last good copy of {key}"
+            assert not any(copy.content == write.have.content for copy in copies), (
+                f"the last good copy of {key} goes by {write.key}"
+            )
 
 
 def proof(have: Object, mark: str, managers: frozenset[str]) -> bool:

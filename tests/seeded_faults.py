@@ -1,4 +1,4 @@
-"""Breaks the core, and a little of the engine, in many small ways, one at a time; shows that the suite notices each.
+"""Breaks core, trees and some of the engine in many small ways, one at a time; shows that the suite notices each.
 
 python -m tests.seeded_faults             every fault against the whole suite of its layer
 python -m tests.seeded_faults --contract  against the properties alone
@@ -52,8 +52,8 @@ FAULTS = (
     Fault(
         "writes into terminating namespaces",
         "place",
-        "if namespace is None or namespace.deleting:\n",
-        "if namespace is None:\n",
+        "namespaced and (namespace is None or namespace.deleting):\n        found",
+        "namespaced and namespace is None:\n        found",
     ),
     Fault("no rival check", "place", "    if rival is not None:\n", "    if False:\n"),
     Fault(
@@ -76,14 +76,14 @@ FAULTS = (
     Fault(
         "a stripped mark frees a copy",
         "place",
-        "if not have.made or RELEASED in have.annotations or",
+        "if not made or RELEASED in have.annotations or",
         "if True or",
     ),
     Fault(
         "forgets released at wanted places",
         "place",
-        "if not have.made or RELEASED in have.annotations or",
-        "if not have.made or",
+        "if not made or RELEASED in have.annotations or",
+        "if not made or",
     ),
     Fault(
         "takes what was kept on purpose", "place", "return gone and dialect.rank <", "return False and dialect.rank <"
@@ -99,16 +99,24 @@ FAULTS = (
     Fault("updates a fixed field", "place", "if not kinds.must_recreate(", "if True or not kinds.must_recreate("),
     Fault("recreates where refused", "place", "if case.rules.recreate:", "if True:"),
     Fault("any mark is ours where unwanted", "place", "if not is_marked_by_us(have, case.dialect):", "if False:"),
-    Fault("deletes in a paused namespace", "place", "if is_paused(namespace) or (", "if ("),
-    Fault("deletes what was adopted", "place", "    if ADOPTED in have.annotations:\n", "    if False:\n"),
     Fault(
-        "deletes released copies", "place", "namespace.deleting or RELEASED in have.annotations:", "namespace.deleting:"
+        "deletes in a paused namespace",
+        "place",
+        "for each in (namespace, case.source) if",
+        "for each in (case.source,) if",
     ),
+    Fault("deletes what was adopted", "place", "    if ADOPTED in have.annotations:\n", "    if False:\n"),
+    Fault("deletes released copies", "place", "lost or RELEASED in have.annotations:", "lost:"),
     Fault("deletes what another source wants", "place", "    if have.made and any(\n", "    if False and any(\n"),
     Fault(
         "never takes overlay keys back", "place", "if valued and wanted == applied:", "if valued and wanted <= applied:"
     ),
-    Fault("lays overlays on what is paused", "place", "if any(is_paused(each) for", "if any(False for"),
+    Fault(
+        "lays overlays on what is paused",
+        "place",
+        "if any(is_paused(each) for each in (have,",
+        "if any(False for each in (have,",
+    ),
     Fault("prunes where it must not", "plan", "    if want.prune:\n", "    if True:\n"),
     Fault(
         "writes before the guard is there",
@@ -231,6 +239,167 @@ FAULTS = (
     Fault("tries what others wrote", "engine/apply", "if have.editor or not have.made or content", "if content"),
     Fault("tries what is known", "engine/apply", " or content in self._as_sent:", ":"),
     Fault("keeps a label that admission saw", "engine/apply", "return words and tried", "return tried"),
+    Fault(
+        "takes over what goes by its owner",
+        "place",
+        "if copy.adopt is Adopt.ANY and not referred:",
+        "if copy.adopt is Adopt.ANY:",
+    ),
+    Fault(
+        "what was adopted goes on asking",
+        "compare",
+        "gone = dialect.marks | asked | {ADOPTED}",
+        "gone = dialect.marks | {ADOPTED}",
+    ),
+    Fault("makes reserved namespaces", "allow", "    if is_reserved(ref.name, rules):\n", "    if False:\n"),
+    Fault(
+        "a healthy reserved namespace is refused",
+        "allow",
+        "return None if copy.content is KEEP else _reserved(copy.ref, rules)",
+        "return _reserved(copy.ref, rules)",
+    ),
+    Fault(
+        "what is barred is forgotten",
+        "plan",
+        "yield Step(ref, Blocked(case.key, ref, reason, message))",
+        "yield Step(ref, None)",
+    ),
+    Fault(
+        "a loop elsewhere is cut to one namespace",
+        "table",
+        "return place is None or not place.below or place.below in self.upstream(obj)",
+        "return True",
+    ),
+    Fault("what is whole is cut", "table", "return key if self[key.dialect].whole else", "return"),
+    Fault("a copy of its own vocabulary is no source", "table", ".title == dialect.title:", " is None:"),
+    Fault("namespaces go without end", "brake", "return gone + asked > brake.namespaces", "return False"),
+    Fault("an applied status keeps old conditions", "status", "    if dialect.reporter:  #", "    if False:  #"),
+    Fault(
+        "a sub-namespace hangs on a template",
+        "dialects/accurate/words",
+        "yield from (each for each in instances_of(name, view) if not parent_of(each))",
+        "yield from instances_of(name, view)",
+    ),
+    Fault(
+        "a loop goes on for ever one way",
+        "dialects/accurate/words",
+        "return len(set(names)) < len(names)",
+        "return False",
+    ),
+    Fault(
+        "a loop that opens wakes the next only",
+        "dialects/accurate/words",
+        "while near and is_in_loop(namespace, view):",
+        "while False:",
+    ),
+    Fault(
+        "what was inherited goes after a cut",
+        "dialects/accurate/tree",
+        "return Want()  # what was inherited stays",
+        "return Want(overlays=(Overlay(source, manager=APPLIER),))  # what was inherited stays",
+    ),
+    Fault(
+        "the parent comes before the object",
+        "dialects/accurate/tree",
+        'labels |= config.sub_label_keys.admitted(_texts(spec.get("labels")))',
+        'labels = config.sub_label_keys.admitted(_texts(spec.get("labels"))) | labels',
+    ),
+    Fault(
+        "any key of a SubNamespace is taken",
+        "dialects/accurate/tree",
+        'config.sub_label_keys.admitted(_texts(spec.get("labels")))',
+        '_texts(spec.get("labels"))',
+    ),
+    Fault(
+        "created copies are kept equal",
+        "dialects/accurate/propagate",
+        "return Mode.SYNC if is_stale or kept_for == source.ref else Mode.SEED",
+        "return Mode.SYNC",
+    ),
+    Fault(
+        "a stale copy of a former parent stays",
+        "dialects/accurate/propagate",
+        "return Mode.SYNC if is_stale or kept_for == source.ref else Mode.SEED",
+        "return Mode.SYNC if kept_for == source.ref else Mode.SEED",
+    ),
+    Fault(
+        "drift flows down",
+        "dialects/accurate/propagate",
+        "content = KEEP if _is_astray(have, view) else have.content",
+        "content = have.content",
+    ),
+    Fault(
+        "a deleted copy takes the next with it",
+        "dialects/accurate/propagate",
+        "return Want(prune=not _comes_back(source, view))",
+        "return Want()",
+    ),
+    Fault(
+        "two deleted copies take the next with them",
+        "dialects/accurate/propagate",
+        "return _comes_back(above, view)",
+        "return False",
+    ),
+    Fault(
+        "what waited for a copy is forgotten",
+        "dialects/accurate/propagate",
+        "for each in below if any(downstream_of(each, view))]",
+        "for each in below if False]",
+    ),
+    Fault(
+        "in a loop things are deleted",
+        "dialects/accurate/propagate",
+        "            return Want(prune=False)\n        if have is None or",
+        "            return Want()\n        if have is None or",
+    ),
+    Fault(
+        "created copies go with their source",
+        "dialects/accurate/propagate",
+        " if above and obj.annotations.get(PROPAGATE) == UPDATE else None",
+        " if above else None",
+    ),
+    Fault(
+        "excluded keys end the chain",
+        "dialects/accurate/propagate",
+        "annotations |= {FROM: source.ref.namespace, PROPAGATE: source.annotations[PROPAGATE]}",
+        "annotations |= {FROM: source.ref.namespace}",
+    ),
+    Fault(
+        "a vanished SubNamespace takes its namespace along",
+        "dialects/accurate/sub",
+        "return Want(prune=False)  # a sub-namespace without",
+        "return Want()  # a sub-namespace without",
+    ),
+    Fault(
+        "children go with their parent",
+        "dialects/accurate/sub",
+        "if ours and not cascading and any(",
+        "if False and any(",
+    ),
+    Fault(
+        "a removed finalizer comes back",
+        "dialects/accurate/sub",
+        "if _is_new(obj) or FINALIZER in",
+        "if True or FINALIZER in",
+    ),
+    Fault(
+        "a status comes before the finalizer",
+        "dialects/accurate/sub",
+        "if _is_new(obj) and FINALIZER not in obj.finalizers:",
+        "if False:",
+    ),
+    Fault(
+        "any namespace may hold SubNamespaces",
+        "dialects/accurate/sub",
+        "if holder is None or holder.deleting or not (is_root(holder) or parent_of(holder)):",
+        "if holder is None:",
+    ),
+    Fault(
+        "a holder that becomes a root is not noticed",
+        "dialects/accurate/sub",
+        "return (*view.sources(SUB, obj.ref.name), *(",
+        "return (*(), *(",
+    ),
     Fault("a failing server has answered", "engine/read", "failed = _AFTER_FAILURE", "failed = 0.0"),
 )
 
@@ -252,7 +421,7 @@ def judge(fault: Fault, suite: tuple[str, ...]) -> Verdict:
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="samara-fault-") as name:
         folder, log = seeded(fault, Path(name)), Path(name) / "log"
-        child = FORK.Process(target=_run, args=(folder, log, ENGINE if "/" in fault.file else suite))
+        child = FORK.Process(target=_run, args=(folder, log, ENGINE if fault.file.startswith("engine/") else suite))
         child.start()
         child.join()
         found = re.search(r"^FAILED \S+::(\S+)", log.read_text(), re.MULTILINE)

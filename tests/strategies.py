@@ -42,6 +42,8 @@ VALUES = ("one", CANARY)
 TYPES = ("Opaque", "Opaque", "Opaque", "kubernetes.io/tls", "kubernetes.io/service-account-token")
 SOMEBODY = Owner("apps/v1", "Deployment", "somebody", "u-somebody", controller=True)
 FINALIZERS: tuple[tuple[str, ...], ...] = ((), (toys.GUARD,), (toys.GUARD, "somebody/else"), ("somebody/else",))
+ZONE = "zone"
+"""By which distributions select. Nothing lays it over a namespace, so the selection is the same in any order."""
 GITOPS = "argocd.argoproj.io/instance"
 Json = dict[str, Any]
 SYNC_ASKS: tuple[dict[str, str], ...] = (
@@ -110,20 +112,26 @@ def forests(draw: st.DrawFn) -> World:
     """Namespace trees in any state, with loops and loose ends, and little beside: so that much happens in them."""
     world = World(draw(st.sampled_from(list(tables().values()))))
     for name in (HOME, *OTHERS):
-        related = draw(st.sampled_from((*GROWN[name] * 4, *RELATIONS)))
-        words = _set({"color": draw(st.sampled_from(("", "red", "blue"))), toys.PARENT: draw(rarely("a"))})
+        related = draw(st.sampled_from((*GROWN[name] * 12, *RELATIONS)))
+        words = _set(
+            {
+                "color": draw(st.sampled_from(("", "red", "blue"))),
+                toys.PARENT: draw(rarely("a")) if name in "bc" else "",
+            }
+        )
         told = _set({"story": CANARY, PAUSED: draw(rarely()), ACCEPT: "*"})
         by = draw(st.sampled_from(("", MANAGER, trees.APPLIER)))
         world.put(namespace_ref(name), by=by, labels=words | related, annotations=told)
-    for namespace in (HOME, *OTHERS):
-        _leaf(draw, world, at(namespace, NAMES[0]))
+    _tree(draw, world, at(draw(st.sampled_from((HOME, "a"))), NAMES[0]))
+    for ref in [each for each in (at(name, NAMES[0]) for name in (HOME, *OTHERS)) if each not in world.objects]:
+        _leaf(draw, world, ref)
     for _ in range(draw(st.sampled_from((0, 1, 2)))):
         _sub_namespace(draw, world)
     return world
 
 
 def _leaf(draw: st.DrawFn, world: World, ref: Ref) -> None:
-    what = draw(st.sampled_from(("tree", "copy", "", "tree", "copy", "", "occupant", "sync")))
+    what = draw(st.sampled_from(("", "copy", "", "copy", "tree", "occupant", "sync")))
     if what == "tree":
         _tree(draw, world, ref)
     elif what == "copy":
@@ -178,7 +186,8 @@ def _sub_namespace(draw: st.DrawFn, world: World) -> None:
     world.put(ref, spec, annotations=words, finalizers=guards, created=created, generation=1)
     if draw(st.booleans()):
         world.edit(ref, status=a_field("status", {"observedGeneration": 1}))
-    if guards and draw(st.booleans()):
+    goes = draw(st.booleans())
+    if goes and guards:
         world.delete(ref)
 
 
@@ -262,9 +271,9 @@ def targets() -> st.SearchStrategy[Json]:
         {"allNamespaces": True},
         {"includedNamespaces": _listed("a", "zz")},
         {"includedNamespaces": _listed("b", "kube-x", "Bad_Name")},
-        {"namespaceLabelSelector": {"matchLabels": {toys.TEAM: "red"}}},
-        {"namespaceLabelSelector": {"matchExpressions": [{"key": toys.TEAM, "operator": "NotIn", "values": ["red"]}]}},
-        {"namespaceLabelSelector": {"matchExpressions": [{"key": toys.TEAM, "operator": "Perhaps"}]}},
+        {"namespaceLabelSelector": {"matchLabels": {ZONE: "red"}}},
+        {"namespaceLabelSelector": {"matchExpressions": [{"key": ZONE, "operator": "NotIn", "values": ["red"]}]}},
+        {"namespaceLabelSelector": {"matchExpressions": [{"key": ZONE, "operator": "Perhaps"}]}},
         {},
     ]
     minus: list[Json] = [{}, {}, {"excludedNamespaces": _listed("b")}, {"excludedNamespaces": _listed("a", "c")}]
@@ -276,10 +285,8 @@ def _namespaces(draw: st.DrawFn, world: World) -> None:
     for name in (*OTHERS, HOME):
         if name != HOME and draw(rarely()):
             continue
-        labels = {
-            toys.PARENT: draw(st.sampled_from(parents[name])),
-            toys.TEAM: draw(st.sampled_from(("", "red", "blue"))),
-        }
+        team = draw(st.sampled_from(("", "red", "blue")))
+        labels = {toys.PARENT: draw(st.sampled_from(parents[name])), toys.TEAM: team, ZONE: team}
         told = {ACCEPT: draw(st.sampled_from(("", "*", "*", "a", "b, a:Fetch/x"))), IGNORE: draw(rarely())}
         annotations = {**told, PAUSED: draw(rarely()), "story": CANARY}
         related = draw(st.sampled_from(({}, {}, *RELATIONS)))
@@ -350,7 +357,9 @@ def owner_of(world: World, name: str, stale: bool) -> tuple[Owner, ...]:
 def _occupant(draw: st.DrawFn, world: World, ref: Ref) -> None:
     """Whatever is at a place: nothing, a copy in any state, a forgery, somebody's own object."""
     marks = marks_of(ref)
-    first, second = draw(st.sampled_from(sorted(marks))), draw(st.sampled_from(("", "", "", *sorted(marks))))
+    first = draw(st.sampled_from(sorted(marks)))
+    others = [] if first.startswith("tree") else [each for each in sorted(marks) if not each.startswith("tree")]
+    second = draw(st.sampled_from(("", "", "", *others)))
     labels, annotations = (marks[first][each] | marks[second][each] for each in (0, 1))
     extra = _set({ADOPTED: draw(rarely()), RELEASED: draw(rarely())})
     foreign = _set({"team": draw(rarely("red")), GITOPS: draw(rarely("app"))})
@@ -416,7 +425,8 @@ class Deed:
         _DEEDS[self.what](self, world, there[self.pick % len(there)])
 
     def __repr__(self) -> str:
-        return f"<{self.what} {self.pick} {self.words!r} {self.ask} {self.mode} {self.related} {self.spec.fields[0].raw!r}>"
+        words = f"{self.words!r} {self.ask} {self.mode} {self.related}"
+        return f"<{self.what} {self.pick} {words} {self.spec.fields[0].raw!r}>"
 
     def delete(self, world: World, obj: Object) -> None:
         if not obj.deleting:
@@ -435,11 +445,11 @@ class Deed:
             world.edit(obj.ref, content=self.spec, generation=obj.generation + 1)
 
     def note(self, world: World, obj: Object) -> None:
-        labels = {**obj.labels, "team": "green", "color": "green"}
+        labels = {**obj.labels, "team": "green", "color": "green", ZONE: "green"}
         world.edit(obj.ref, labels=labels, annotations={**obj.annotations, "note": "new"})
 
     def hang(self, world: World, obj: Object) -> None:
-        """Moves, grafts, cuts; never into a loop, which admission refuses."""
+        """Moves, grafts, cuts, and even into a loop."""
         if obj.ref.kind == NAMESPACE:
             kept = {key: value for key, value in obj.labels.items() if key not in trees.ROLES}
             world.edit(obj.ref, labels=kept | self.related)

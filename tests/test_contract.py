@@ -27,7 +27,7 @@ from samara.core.tally import Tally
 from samara.core.travel import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
 from samara.core.want import KEEP, Adopt, Mode
 from samara.core.write import Create, Delete, Guard, Plan, Recreate, Release, Update, Write
-from samara.dialects import sync_to
+from samara.dialects import resource_distribution, sync_to
 from samara.dialects.accurate.words import PROPAGATE, SUB_NAMESPACE
 from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
 from samara.dialects.secret_copy import TARGETS
@@ -98,6 +98,20 @@ def test_a_copy_gives_way_only_to_one_that_will_come(paused: str, resource: dict
     world.put(Ref(RESOURCE_DISTRIBUTION, "", "d"), content(spec=spec), annotations={PAUSED: paused})
     settle(world, check=assert_lawful)
     assert bool(world.objects[at("b", "x")].owners) == gives_way
+
+
+def test_overwrite_does_not_take_what_goes_by_its_owner_reference() -> None:
+    world = World(toys.whole_table(adopt=Adopt.ANY))
+    for name in ("admin", "a", "b"):
+        world.namespace(name)
+    gone = strategies.owner_of(world, "d1", stale=True)
+    words = {resource_distribution.FROM: "d1"}
+    world.put(at("b", "x"), secret("two"), "samara", annotations=words, owners=gone)
+    world.put(at("a", "x"), secret(), annotations={sync_to.ASK: "namespaces", sync_to.LIST: "b"})
+    blocked = plan_of(Key("sync-to", at("a", "x")), world, Rules()).blocked
+    assert [each.reason for each in blocked] == ["conflict"]
+    settle(world, check=assert_lawful)
+    assert world.objects[at("b", "x")].content == secret()
 
 
 @given(strategies.worlds(), strategies.rules())
@@ -257,7 +271,17 @@ def test_a_conflict_has_a_cause_that_can_be_seen(world: World, rules: Rules) -> 
 def _is_anothers(world: World, key: Key, have: Object) -> bool:
     if have.ref.kind == NAMESPACE:  # it hangs where it hangs, whoever made it
         return world.table[key.dialect].origin(have, world) != key.source
-    return not is_ours(world, key, have) or is_kept(world, key, have)
+    return not is_ours(world, key, have) or is_kept(world, key, have) or _outlives(have, world)
+
+
+def _outlives(have: Object, world: World) -> bool:
+    """True for a copy whose source is gone and which stays on purpose."""
+    owner = world.table.owner(have, world)
+    return owner is not None and owner not in world.asking() and not _prunes(owner, world)
+
+
+def _prunes(key: Key, world: World) -> bool:
+    return world.table[key.dialect].want(key.source, world).prune
 
 
 def _stands(planned: Plan, ref: Ref, rules: Rules) -> bool:
@@ -304,7 +328,7 @@ def test_every_copy_that_is_wanted_and_not_blocked_is_exact(world: World, rules:
         blocked = {each.ref for each in plan_of(key, world, rules).blocked}
         planned = set(plan_of(key, world, rules).wanted)
         for copy in world.table[key.dialect].want(key.source, world).copies:
-            if copy.ref in planned - blocked and not _is_left(copy.ref, key, world):
+            if copy.ref in planned - blocked and copy.content is not KEEP and copy.mode is Mode.SYNC:
                 have = world.objects[copy.ref]
                 assert copy.owner is None or copy.owner in have.owners
                 assert have.content == copy.content or world.stands_for(copy.ref.kind, copy.content, have.content)
@@ -317,8 +341,9 @@ def test_no_good_copy_is_deleted_while_its_source_wants_it_there(world: World, r
     settle_reads(world, rules)
     plans = {key: plan_of(key, world, rules) for key in every_key(world)}
     gone = {write.ref for each in plans.values() for write in each.writes if isinstance(write, Delete | Release)}
-    for each in plans.values():
-        undecided = {outcome.ref for outcome in (*each.writes, *each.blocked)}
+    for key, each in plans.items():
+        seeds = {copy.ref for copy in world.table[key.dialect].want(key.source, world).copies if copy.mode is Mode.SEED}
+        undecided = {outcome.ref for outcome in (*each.writes, *each.blocked)} | seeds
         good = {ref for ref in each.wanted if ref not in undecided and ref in world.objects}
         assert not gone & good
 

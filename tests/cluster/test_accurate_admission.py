@@ -73,7 +73,8 @@ def is_converted(trees: Trees) -> bool:
         trees.api.get(trees.path("subnamespaces", "default"))
     except ApiFault:
         return False
-    return trees.api.get(f"{DEFINITIONS}/{DEFINITION}")["spec"]["conversion"]["strategy"] == "Webhook"
+    strategy: str = trees.api.get(f"{DEFINITIONS}/{DEFINITION}")["spec"]["conversion"]["strategy"]
+    return strategy == "Webhook"
 
 
 def said(trees: Trees, name: str, labels: Labels) -> str:
@@ -212,15 +213,15 @@ def test_a_sub_namespace_is_judged_when_it_is_made_and_when_its_spec_changes(tre
     trees.until_well("sub", "root")
     denied = 'admission webhook "subnamespaces.accurate.cybozu.com.samara.dev" denied the request: '
     named = "target=sub root=strict1 denied policy - root=^(?P<team>strict) match=^${team}-"
-    for holder, name, spec, told in (
-        ("plain", "sub", {}, "namespace plain is neither a root nor a sub namespace"),
-        ("gold", "sub", {}, "namespace gold is neither a root nor a sub namespace"),
-        ("lost", "sub", {}, "namespace nowhere is not found"),
-        ("strict1", "sub", {}, f"namespace strict1 is not match naming policies: namespace - {named}"),
-        ("root", "kube-sub", {}, "namespace kube-sub is reserved: a sub-namespace cannot have this name"),
-        ("web", "default", {}, "namespace default is reserved: a sub-namespace cannot have this name"),
+    for holder, name, told in (
+        ("plain", "sub", "namespace plain is neither a root nor a sub namespace"),
+        ("gold", "sub", "namespace gold is neither a root nor a sub namespace"),
+        ("lost", "sub", "namespace nowhere is not found"),
+        ("strict1", "sub", f"namespace strict1 is not match naming policies: namespace - {named}"),
+        ("root", "kube-sub", "namespace kube-sub is reserved: a sub-namespace cannot have this name"),
+        ("web", "default", "namespace default is reserved: a sub-namespace cannot have this name"),
     ):
-        assert denied + told in refusal(trees, "create", "-f", "-", body=a_sub(name, holder, **spec)), (holder, name)
+        assert denied + told in refusal(trees, "create", "-f", "-", body=a_sub(name, holder)), (holder, name)
     bad: Json = {"labels": {"a b": "c", "d": "e f"}, "annotations": {"g h": "i"}}
     for found in (
         refusal(trees, "create", "-f", "-", body=a_sub("new", "root", **bad)),

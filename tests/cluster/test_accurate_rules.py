@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from tests.cluster.api import ApiFault
 from tests.cluster.audit import Event
 from tests.cluster.oracles import words
 from tests.cluster.stage import OWN, Stage, encoded
@@ -39,6 +40,10 @@ def rooted(trees: Trees, *names: str) -> None:
     trees.root(names[0])
     for above, name in pairwise(names):
         trees.hang(name, above)
+
+
+def modes(trees: Trees, name: str, *namespaces: str) -> set[str | None]:
+    return {words(trees.get("secrets", each, name) or {"metadata": {}}).get(PROPAGATE) for each in namespaces}
 
 
 def in_order(events: list[Event]) -> list[str]:
@@ -251,19 +256,31 @@ def test_a_key_removed_from_an_update_source_leaves_every_copy(trees: Trees) -> 
     eventually(lambda: words(trees.get("secrets", "deep", "db") or {}, "labels") == {CREATED_BY: "accurate"})
 
 
-def test_an_immutable_difference_makes_every_copy_anew(trees: Trees, stage: Stage) -> None:
+CREDENTIALS = {"username": "u", "password": "p"}
+FIXED: list[tuple[str, Json, Json]] = [
+    ("configmaps", {"data": {"k": "1"}, "immutable": True}, {"data": {"k": "2"}, "immutable": True}),
+    ("secrets", {"stringData": CREDENTIALS}, {"stringData": CREDENTIALS, "type": "kubernetes.io/basic-auth"}),
+    ("rolebindings", {"roleRef": ROLE}, {"roleRef": {**ROLE, "name": "two"}}),
+]
+
+
+@pytest.mark.parametrize(("plural", "before", "after"), FIXED)
+def test_an_immutable_difference_makes_every_copy_anew(
+    trees: Trees, stage: Stage, plural: str, before: Json, after: Json
+) -> None:
     rooted(trees, "root", "web", "deep")
-    content = {"data": {"k": "1"}, "immutable": True}
-    trees.put("root", "settings", plural="configmaps", **content)
+    for name in ("one", "two"):
+        trees.put("root", name, plural="roles", rules=[RIGHT])
+    trees.put("root", "it", plural=plural, **before)
     trees.serve()
-    trees.until_copied("settings", "root", "web", "deep", plural="configmaps")
+    trees.until_copied("it", "root", "web", "deep", plural=plural)
+    trees.until_copied("two", "root", "web", "deep", plural="roles")
     mark = stage.audit.mark()
-    trees.api.delete(trees.path("configmaps", "root", "settings"))
-    trees.put("root", "settings", plural="configmaps", **{**content, "data": {"k": "2"}})
-    trees.until_copied("settings", "root", "web", "deep", plural="configmaps")
-    assert (trees.get("configmaps", "deep", "settings") or {})["data"] == {"k": "2"}
-    places = ["web/settings", "deep/settings"]
-    assert in_order(trees.writes(mark)) == [f"{verb} configmaps {at}" for at in places for verb in ("delete", "create")]
+    trees.api.delete(trees.path(plural, "root", "it"))
+    trees.put("root", "it", plural=plural, **after)
+    trees.until_copied("it", "root", "web", "deep", plural=plural)
+    wanted = [f"{verb} {plural} {at}/it" for at in ("web", "deep") for verb in ("delete", "create")]
+    assert in_order(trees.writes(mark)) == wanted
 
 
 # Modes and repairs
@@ -335,8 +352,7 @@ def test_create_to_update_overwrites_the_copies_and_update_to_create_leaves_them
     trees.mode("root", "db", "update")
     trees.until_copied("db", "root", "web", "deep")
     trees.mode("root", "db", "create")
-    modes = lambda: {words(trees.get("secrets", name, "db") or {}).get(PROPAGATE) for name in ("web", "deep")}  # noqa: E731
-    eventually(lambda: modes() == {"create"})
+    eventually(lambda: modes(trees, "db", "web", "deep") == {"create"})
     trees.api.delete(trees.path("secrets", "root", "db"))
     never(lambda: not all(trees.get("secrets", name, "db") for name in ("web", "deep")), SETTLED)
 
@@ -435,6 +451,25 @@ def test_one_terminating_namespace_delays_none_of_its_siblings(trees: Trees) -> 
     trees.api.patch("/api/v1/namespaces/web2", {"metadata": {"finalizers": None}})
 
 
+def test_the_brake_holds_the_copies_of_a_source_that_vanished_and_those_below_them(trees: Trees, stage: Stage) -> None:
+    names = [f"web{number}" for number in range(8)]
+    trees.root()
+    for name in names:
+        trees.hang(name, "root")
+        trees.hang(f"{name}-deep", name)
+    trees.put("root", "db")
+    trees.serve()
+    for name in names:
+        trees.until_copied("db", "root", name, f"{name}-deep")
+    mark = stage.audit.mark()
+    trees.api.delete(trees.path("secrets", "root", "db"))
+    assert "samara release accurate/Secret/root/db" in stage.until_event("Held", OWN, "root")["message"]
+    assert [each for each in trees.sent(mark) if "samara-holds" not in each] == []
+    trees.put("root", "db", data=encoded({"k": "2"}))
+    for name in names:
+        trees.until_copied("db", "root", name, f"{name}-deep")
+
+
 # Start, restart, downtime
 
 
@@ -524,12 +559,12 @@ def test_a_watched_kind_that_the_server_does_not_know_is_waited_for_told_and_ser
     def is_made() -> bool:
         try:
             stage.api.create(things.format("root"), {**thing, "metadata": meta})
-        except Exception:  # noqa: BLE001 - not served yet
+        except ApiFault:  # not served yet
             return False
         return True
 
     eventually(is_made)
-    copy = eventually(lambda: stage.api.find(f"{things.format('web')}/one"), 60.0)
+    copy = eventually(lambda: stage.api.find(f"{things.format('web')}/one"), 60.0) or {}
     assert (copy["spec"], words(copy)[FROM]) == ({"k": "1"}, "root")
     stage.api.delete(f"{things.format('root')}/one")
     eventually(lambda: stage.api.find(f"{things.format('web')}/one") is None)

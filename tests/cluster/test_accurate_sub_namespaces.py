@@ -100,12 +100,28 @@ def test_words_of_ours_and_of_pod_security_match_no_glob_and_only_a_literal_key_
     eventually(lambda: trees.labels("web") == wanted)
 
 
-def test_a_sub_namespace_that_was_deleted_by_hand_is_made_again(trees: Trees) -> None:
-    trees.grow_ready("root", "web")
-    before = (trees.there("web") or {})["metadata"]["uid"]
-    trees.kubectl("delete", "namespace", "web", "--wait=false")
-    eventually(lambda: (trees.there("web") or {"metadata": {"uid": before}})["metadata"]["uid"] != before, 30.0)
-    trees.until_well("web", "root")
+def test_what_the_server_does_not_take_is_told_harms_nobody_and_is_tried_again_when_it_changes(
+    trees: Trees,
+) -> None:
+    trees.root()
+    trees.serve(timers={"backoffMost": "15m"})
+    trees.ask("a.b", "root")
+    trees.ask("odd", "root", labels={"app": "a b"})
+    trees.ask("web", "root", labels={"app": "x"})
+    trees.api.create(
+        trees.path("subnamespaces", "root"),
+        {"apiVersion": f"{GROUP}/v2", "kind": "SubNamespace", "metadata": {"name": "bare"}},
+    )
+    eventually(lambda: trees.labels("web").get("app") == "x")
+    trees.until_well("bare", "root")
+    assert "a.b" in trees.stage.until_event("Refused", "root", "a.b")["message"]
+    assert "a valid label must be" in trees.stage.until_event("Refused", OWN, "odd")["message"]
+    assert trees.status("a.b", "root") == {}
+    eventually(lambda: trees.sent().count("patch namespaces odd") == 3)
+    trees.edit("root", "odd", {"spec": {"labels": {"app": "fine"}}}, "subnamespaces")
+    eventually(lambda: trees.labels("odd").get("app") == "fine", 2.0)  # by itself it would wait longer
+    let_go(trees, "a.b", "root")
+    eventually(lambda: trees.asked("a.b", "root") is None)
 
 
 # Conflicts
@@ -140,15 +156,19 @@ def test_a_conflict_ends_when_the_namespace_gets_the_parent_and_begins_when_it_l
     eventually(lambda: trees.reason("taken", "root") == "Conflict")
 
 
-def test_a_conflict_ends_when_the_conflicting_namespace_goes(trees: Trees) -> None:
-    trees.root()
+def test_a_sub_namespace_deleted_by_hand_is_made_again_and_a_conflict_ends_when_the_other_namespace_goes(
+    trees: Trees,
+) -> None:
+    trees.grow_ready("root", "web")
     trees.space("taken")
-    trees.serve()
     trees.ask("taken", "root")
     eventually(lambda: trees.reason("taken", "root") == "Conflict")
-    trees.api.delete(f"{SPACES}/taken")
+    before = (trees.there("web") or {})["metadata"]["uid"]
+    trees.kubectl("delete", "namespace", "web", "taken", "--wait=false")
+    eventually(lambda: (trees.there("web") or {"metadata": {"uid": before}})["metadata"]["uid"] != before, 30.0)
     eventually(lambda: trees.labels("taken").get(PARENT) == "root", 30.0)
-    trees.until_well("taken", "root")
+    for name in ("web", "taken"):
+        trees.until_well(name, "root")
 
 
 @pytest.mark.parametrize("name", ["default", "kube-web", "kube-system", "admin"])
@@ -183,9 +203,9 @@ def test_deleting_it_deletes_its_namespace_by_uid_and_version_and_then_lets_it_g
     mark = trees.stage.audit.mark()
     trees.kubectl("delete", "subnamespace", "web", "-n", "root", "--timeout=20s")
     eventually(lambda: trees.there("web") is None)
-    order = [short(each) for each in trees.writes(mark)]
-    assert order == ["delete namespaces web", "patch subnamespaces root/web"]
-    eventually(lambda: trees.api.find(f"{SPACES}/web") is None, 30.0)
+    deleted, released = trees.writes(mark)
+    assert [short(deleted), short(released)] == ["delete namespaces web", "patch subnamespaces root/web"]
+    assert released.received - deleted.answered < 1.0  # it does not wait for the end of the namespace
 
 
 def test_a_namespace_that_does_not_exist_or_is_terminating_lets_it_go_at_once(trees: Trees) -> None:

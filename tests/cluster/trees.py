@@ -39,7 +39,7 @@ ORIGINAL = "accurate-controller"
 SPACES = "/api/v1/namespaces"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 APPLY = "application/apply-patch+yaml"
-SETTLED = 0.7
+SETTLED = 0.5
 APIS = {
     "secrets": "/api/v1",
     "configmaps": "/api/v1",

@@ -18,6 +18,7 @@ from tests.engine.parts import (
     a_namespace,
     a_source,
     a_table,
+    an_object,
     create,
     numbered,
 )
@@ -25,11 +26,15 @@ from tests.kube.scripted import access, refuses, serving
 from tests.world import at, secret
 
 from samara.core.brake import Brake
-from samara.core.model import QUOTA, Object, Ref, namespace_ref
+from samara.core.model import MANAGER, QUOTA, SECRET, Object, Owned, Ref, namespace_ref
 from samara.core.table import Table
 from samara.core.travel import ACCEPT, PAUSED
+from samara.core.want import Adopt
 from samara.core.write import Create, Delete, Write
 from samara.dialects import secret_copy
+from samara.dialects.accurate import propagate
+from samara.dialects.accurate.config import Config
+from samara.dialects.accurate.words import FROM, PARENT, PROPAGATE, UPDATE
 from samara.engine.apply import Outcome, Result
 from samara.engine.desk import Desk
 from samara.engine.holds import Holds
@@ -313,3 +318,32 @@ def test_the_table_of_these_tests_has_right_copies() -> None:
 
     assert sent(engine.desk) == []
     assert engine.tallies[a_key()].right == 1
+
+
+# chains
+
+
+def test_the_end_of_a_copy_that_we_deleted_goes_on_at_once_also_where_its_echo_is_faster_than_the_answer() -> None:
+    table = Table((propagate.dialect(Config(), (SECRET,), lambda where, words: dict(words), Adopt.IDENTICAL),))
+    ours = frozenset({Owned(MANAGER, "annotations", FROM)})
+    first, second = (
+        an_object(
+            at(name, "db"), ours=ours, made=True, annotations={FROM: above, PROPAGATE: UPDATE}, content=secret("one")
+        )
+        for name, above in (("mid", "top"), ("leaf", "mid"))
+    )
+    spaces = [
+        a_namespace("top"),
+        a_namespace("mid", labels={PARENT: "top"}),
+        a_namespace("leaf", labels={PARENT: "mid"}),
+    ]
+    engine = an_engine(*spaces, first, second, table=table, clock=(clock := Clock()))
+    engine._plan(a_key(namespace="top", dialect="accurate"))
+    clock.now += 3.0
+    engine._plan(a_key(namespace="top", dialect="accurate"))
+    assert isinstance(engine.desk.outbox.take(), Delete)
+    echo = engine.desk.cache.drop(first.ref)
+    assert echo is not None
+    engine.changed([echo])
+    engine._turn()
+    assert deleted(engine) == ["leaf"]

@@ -200,7 +200,8 @@ def _meet(case: Case, copy: Copy, have: Object) -> Write | Blocked:
         return Blocked(case.key, copy.ref, "conflict", "the object of this name there is itself a source")
     if holder is not None and not _takes_over(case, holder) and _is_made_for(case, holder, have):
         return Blocked(case.key, copy.ref, "conflict", f"the object there was made for {holder}")
-    if copy.adopt is Adopt.ANY:
+    referred = holder is not None and case.table[holder.dialect].by_owner  # it goes by that, whoever writes it
+    if copy.adopt is Adopt.ANY and not referred:
         return _correct(case, copy, have, "somebody else's object, taken over as the settings say")
     if copy.adopt is Adopt.IDENTICAL and copy.content == have.content and _is_free(have):
         return Update(case.key, copy.ref, adopting(copy), have, "an identical object is there: adopted")

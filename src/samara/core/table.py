@@ -86,7 +86,14 @@ class Table:
         for dialect in self.dialects:
             for source in dialect.also(obj, view):
                 key = Key(dialect.name, source)
-                yield self.cut(key, obj.ref.name) if obj.ref.kind == NAMESPACE else key
+                yield self.cut(key, obj.ref.name) if self._reaches(key, obj, view) else key
+
+    def _reaches(self, key: Key, obj: Object, view: View) -> bool:
+        """True for a Namespace in which the key may write; what concerns it of another lies elsewhere."""
+        if obj.ref.kind != NAMESPACE:
+            return False
+        place = self[key.dialect].places(key.source, view)
+        return place is None or not place.below or place.below in self.upstream(obj)
 
     def cut(self, key: Key, namespace: str) -> Key:
         """The part of a key that lies in one namespace, where its dialect has parts."""

@@ -61,6 +61,10 @@ class News:
         source = self._cache.get(key.source)
         return source is not None and source.made and self._cache.table[key.dialect].upstream is not None
 
+    def refused(self, write: Write, message: str) -> None:
+        """No tally counts what is written on an object that is no copy: its refusal is told as it comes."""
+        self._teller.note(self._about(write.key.source), "Refused", {_where(write.ref)}, message)
+
     def put_back(self, write: Write, who: str) -> None:
         """The person who changed a copy finds out, in the namespace where it was changed."""
         by = f" after {who} changed it" if who else ""

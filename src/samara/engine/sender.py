@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from samara import log
 from samara.core.model import Key, Object, Ref
 from samara.core.tally import Tally
-from samara.core.write import Guard, Removal, Report, Write
+from samara.core.write import Apply, Guard, Removal, Report, Write
 from samara.engine.apply import Outcome, Result, verb
 from samara.engine.desk import Desk
 from samara.engine.fights import Fights
@@ -187,7 +187,9 @@ class Sender:
         tell = log.debug if wait.faults > TOLD_FROM else log.warning  # what is tried twice a minute is told of once
         tell("write.refused", verb=verb(write), to=write.ref, key=write.key, fault=wait.message)
         tally = self._tallies.get(write.key)
-        if tally is not None:
+        if isinstance(write, Apply | Guard):
+            self.desk.news.refused(write, wait.message)
+        elif tally is not None:
             _note_refused(write, tally, wait.message)
             self.desk.news.due(write.key, tally)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from tests.settle import every_key, plan_of, settle
@@ -69,16 +70,16 @@ def instance(world: World, name: str, of: str, words: Mapping[str, str] | None =
 def chain(world: World, *names: str) -> None:
     """A root, and below it each the parent of the next."""
     root(world, names[0])
-    for above, name in zip(names, names[1:], strict=False):
+    for above, name in pairwise(names):
         sub(world, name, above)
 
 
-def hang(world: World, name: str, **roles: str) -> None:
+def hang(world: World, name: str, **roles: str) -> Object:
     """Gives a namespace the relations that are told, and no other: an empty one is none."""
     words = {"parent": PARENT, "template": TEMPLATE, "type": TYPE}
     have = world.objects[namespace_ref(name)]
     kept = {key: value for key, value in have.labels.items() if key not in words.values()}
-    world.edit(have.ref, labels=kept | {words[role]: value for role, value in roles.items()})
+    return world.edit(have.ref, labels=kept | {words[role]: value for role, value in roles.items()})
 
 
 def relabel(world: World, name: str, **labels: str | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.dialects.accurate.forest import (
@@ -161,6 +162,28 @@ def test_4_2_what_goes_in_a_loop_takes_nothing_with_it() -> None:
     assert settled(world) == []
     source(world, at("a", "x"), "never")
     assert settled(world) == []
+
+
+def test_4_2_a_loop_that_is_broken_lets_things_travel_again() -> None:
+    world = a_world()
+    sub(world, "a", "c"), sub(world, "b", "a"), sub(world, "c", "b")
+    source(world, at("b", "x"), "update"), source(world, at("a", "y"), "update")
+    assert settled(world) == []
+    deed(world, lambda world: hang(world, "a", type="root"))
+    assert values(world) == {"b": "one", "c": "one"}
+    assert values(world, "y") == {"a": "one", "b": "one", "c": "one"}
+
+
+def test_4_2_what_was_asked_for_within_a_loop_is_done_when_it_is_broken() -> None:
+    """Words are right already, so that nothing but the broken loop itself wakes the source."""
+    world = a_world()
+    chain(world, "a", "b", "c")
+    settled(world)
+    hang(world, "a", parent="c")
+    source(world, at("b", "x"), "update")
+    assert settled(world) == []
+    deed(world, lambda world: hang(world, "a", type="root"))
+    assert values(world) == {"b": "one", "c": "one"}
 
 
 @pytest.mark.parametrize(("mode", "stays"), [("create", True), ("update", False)])
@@ -336,7 +359,7 @@ def test_5_3_labels_and_annotations_that_others_add_are_tolerated_and_flow_down(
     assert [x(world, name).labels.get("mine") for name in "rab"] == [None, "1", "1"]
 
 
-DRIFTS: dict[str, dict[str, object]] = {
+DRIFTS: dict[str, dict[str, Any]] = {
     "content": {"content": secret("drift")},
     "label": {"labels": {CREATED_BY: "me", "tier": "9"}},
     "labels gone": {"labels": {}},
@@ -354,7 +377,7 @@ DRIFTS: dict[str, dict[str, object]] = {
 @pytest.mark.parametrize("drift", DRIFTS.values(), ids=DRIFTS)
 @pytest.mark.parametrize("backwards", [False, True])
 def test_5_3_drift_in_the_middle_of_a_chain_is_put_right_and_never_flows_down(
-    drift: dict[str, object], backwards: bool
+    drift: dict[str, Any], backwards: bool
 ) -> None:
     world = a_world()
     chain(world, "r", "a", "b", "c")
@@ -370,7 +393,7 @@ def test_5_3_drift_in_the_middle_of_a_chain_is_put_right_and_never_flows_down(
 
 
 @pytest.mark.parametrize("drift", DRIFTS.values(), ids=DRIFTS)
-def test_5_3_events_alone_put_drift_right(drift: dict[str, object]) -> None:
+def test_5_3_events_alone_put_drift_right(drift: dict[str, Any]) -> None:
     world = a_world()
     chain(world, "r", "a", "b", "c")
     source(world, TOP, "update", note="n")

@@ -241,6 +241,16 @@ def test_4_what_hangs_on_a_loop_waits_with_it_and_settles_when_it_is_broken() ->
     assert team(world, "a", "b", "c") == ["a", "a", "a"]
 
 
+def test_4_a_loop_that_is_broken_wakes_all_that_hung_on_it() -> None:
+    world = a_world()
+    for name, above in (("a", "b"), ("b", "c"), ("c", "a"), ("d", "c")):
+        sub(world, name, above, {"team": name})
+    assert settled(world) == []
+    follow(world, Rules(), lambda world: world.delete(namespace_ref("a")))
+    assert team(world, "b", "c", "d") == ["c", "c", "c"]
+    assert settled(world) == []
+
+
 def test_4_1_what_the_lists_match_is_inherited_and_nothing_else() -> None:
     world = a_world()
     root(world, "r", {"team": "red", "foo.glob/a": "1", "other": "x"}, annotations={"note": "n", "secret": "s"})
@@ -316,7 +326,7 @@ def test_4_1_and_row_6_what_was_inherited_stays_after_a_cut(role: str, becomes: 
     world.namespace("a")
     hang(world, "a", **{role: "r"})
     settled(world)
-    hang(world, "a", **becomes)
+    follow(world, Rules(), lambda world: hang(world, "a", **becomes))
     assert settled(world) == []
     assert team(world, "a") == ["red"]
     assert namespace(world, "a").annotations == {"note": "n"}

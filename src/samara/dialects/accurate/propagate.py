@@ -22,6 +22,7 @@ from samara.dialects.accurate.words import (
     PROPAGATE_GENERATED,
     TEMPLATE,
     UPDATE,
+    concerned_by,
     downstream_of,
     is_in_loop,
     upstream_of,
@@ -100,9 +101,11 @@ def dialect(
         return (have.made or FROM in have.annotations) and RELEASED not in have.annotations
 
     def also(obj: Object, view: View) -> Iterable[Ref]:
-        """The sources of a Namespace's upstream; for an object, what is passed on of its copies."""
+        """The sources of a Namespace's upstream, and of a loop that it closes or opens; what is passed on of a copy."""
         if obj.ref.kind == NAMESPACE:
-            return view.sources(PROPAGATION, upstream_of(obj)) if upstream_of(obj) else ()
+            looped = [obj, *concerned_by(obj, view)] if is_in_loop(obj, view) else []
+            homes = dict.fromkeys((upstream_of(obj), *(each.ref.name for each in looped)))
+            return [source for home in homes if home for source in view.sources(PROPAGATION, home)]
         if obj.ref.kind not in served or obj.annotations.keys().isdisjoint((PROPAGATE, FROM)):
             return ()
         below = [each.ref.name for each in downstream_of(obj.ref.namespace, view)]

@@ -42,8 +42,7 @@ def dialect(cascading: bool, is_reserved: Callable[[str], bool], managers: froze
         if obj.deleting:
             return _ending(source, there, view)
         asked = replace(_living(source, there, view), prune=False)
-        seen = "observedGeneration" in status_of(obj) and FINALIZER not in obj.finalizers
-        return asked if seen else replace(asked, guard=FINALIZER)
+        return replace(asked, guard=FINALIZER) if _is_new(obj) or FINALIZER in obj.finalizers else asked
 
     def _living(source: Ref, there: Object | None, view: View) -> Want:
         ref = namespace_ref(source.name)
@@ -80,6 +79,8 @@ def dialect(cascading: bool, is_reserved: Callable[[str], bool], managers: froze
         there = view.get(namespace_ref(obj.ref.name))
         if obj.deleting or (there is None and not is_reserved(obj.ref.name)):
             return {}  # nothing has come of it yet
+        if _is_new(obj) and FINALIZER not in obj.finalizers:
+            return {}  # once a status is there the finalizer is not added any more
         if there is not None and parent_of(there) == obj.ref.namespace:
             return {"observedGeneration": obj.generation}
         if is_reserved(obj.ref.name):
@@ -106,6 +107,10 @@ def dialect(cascading: bool, is_reserved: Callable[[str], bool], managers: froze
         whole=True,
         gone_after=0.0,
     )
+
+
+def _is_new(obj: Object) -> bool:
+    return "observedGeneration" not in status_of(obj)
 
 
 def _reserved(name: str) -> str:

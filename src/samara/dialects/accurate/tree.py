@@ -16,7 +16,7 @@ from samara.dialects.accurate.words import (
     PARENT,
     ROLES,
     SUB_NAMESPACE,
-    downstream_of,
+    concerned_by,
     is_in_loop,
     lineage,
     parent_of,
@@ -56,7 +56,7 @@ def dialect(config: Config, managers: frozenset[str]) -> Dialect:
     def also(obj: Object, view: View) -> Iterable[Ref]:
         if obj.ref.kind == SUB_NAMESPACE:
             return (namespace_ref(obj.ref.name),)
-        return tuple(each.ref for each in downstream_of(obj.ref.name, view)) if obj.ref.kind == NAMESPACE else ()
+        return tuple(each.ref for each in concerned_by(obj, view)) if obj.ref.kind == NAMESPACE else ()
 
     return Dialect(
         TREE,

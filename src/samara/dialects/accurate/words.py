@@ -86,3 +86,15 @@ def is_in_loop(namespace: Object, view: View) -> bool:
     """True where going upwards from a namespace never ends."""
     names = [namespace.ref.name, *lineage(namespace, view)]
     return len(set(names)) < len(names)
+
+
+def concerned_by(namespace: Object, view: View) -> Iterator[Object]:
+    """The namespaces in sight whose place changes with this one's: the next below, and all where a loop is or was."""
+    near = tuple(downstream_of(namespace.ref.name, view))
+    seen = {each.ref for each in near}
+    yield from near
+    while near and is_in_loop(namespace, view):
+        below = (each for above in near for each in downstream_of(above.ref.name, view))
+        near = tuple({each.ref: each for each in below if each.ref not in seen}.values())
+        seen.update(each.ref for each in near)
+        yield from near
