@@ -126,6 +126,7 @@ def _accurate(settings: Settings, kinds: Kinds, bare: Bare, home: str) -> tuple[
         own.allow_cascading_deletion,
         lambda name: any_glob(names, name),
         _managers(own),
+        own.propagate_generated,
     )
     return accurate.dialects(own.read_config(), _found(watched_kinds(own), kinds), bare, terms)
 

@@ -27,6 +27,8 @@ class Terms:
     cascading: bool = False
     is_reserved: Callable[[str], bool] = lambda name: False
     managers: frozenset[str] = frozenset({APPLIER})
+    generated: bool = False
+    """True where what a controller made counts as its owner says."""
 
 
 def dialects(config: Config, kinds: tuple[Kind, ...], bare: Bare, terms: Terms) -> tuple[Dialect, ...]:
@@ -54,7 +56,8 @@ def dialects(config: Config, kinds: tuple[Kind, ...], bare: Bare, terms: Terms) 
         scope=frozenset(ROLES),
         fails_closed=True,
     )
-    return subs, trees, propagate.dialect(config, kinds, bare, terms.adopt, terms.managers)
+    objects = propagate.dialect(config, kinds, bare, terms.adopt, terms.managers, generated=terms.generated)
+    return subs, trees, objects
 
 
 def _denied(config: Config) -> Callable[[str, str], tuple[str, str] | None]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from samara.core.compare import is_right
 from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Kind, Object, Ref, namespace_ref
 from samara.core.travel import RELEASED
 from samara.core.view import View
-from samara.core.want import KEEP, Adopt, Bare, Copy, Dialect, Mode, Places, Reach, Want
+from samara.core.want import KEEP, Adopt, Bare, Copy, Dialect, Fault, Mode, Places, Reach, Rejected, Want, Word
 from samara.dialects.accurate.config import Config
 from samara.dialects.accurate.words import (
     CREATE,
@@ -30,15 +30,25 @@ from samara.dialects.accurate.words import (
 
 PROPAGATION = NAME
 MODES = (CREATE, UPDATE)
+CONTROLLED = '"controller":true'
+"""No key, but what makes an object worth parsing that a controller has made."""
 
 
 def dialect(
-    config: Config, kinds: tuple[Kind, ...], bare: Bare, adopt: Adopt, managers: frozenset[str] = frozenset()
+    config: Config,
+    kinds: tuple[Kind, ...],
+    bare: Bare,
+    adopt: Adopt,
+    managers: frozenset[str] = frozenset(),
+    *,
+    generated: bool = False,
 ) -> Dialect:
     served = frozenset(kinds)
 
     def is_source(obj: Object, view: View) -> bool:
-        return obj.ref.kind in served and obj.annotations.get(PROPAGATE) in MODES
+        """With `generated` also what a controller has made, whose owner has still to be asked."""
+        asks = obj.annotations.get(PROPAGATE) in MODES or (generated and _asked_of_owner(obj) is not None)
+        return obj.ref.kind in served and asks
 
     def origin(obj: Object, view: View) -> Ref | None:
         """A copy that is only created is its namespace's own from then on, whatever `from` says."""
@@ -53,19 +63,36 @@ def dialect(
             return Want(prune=not _comes_back(source, view))
         if namespace is None:
             return Want(prune=False)
-        content = KEEP if _is_astray(have, view) else have.content
+        said = _said(have, view)
+        if isinstance(said, Rejected):
+            return Want(prune=False, faults=(Fault("Refused", f"what its owner says cannot be read: {said.message}"),))
+        if said not in MODES:
+            return Want(prune=not _comes_back(source, view))
         below = (Ref(source.kind, each.ref.name, source.name) for each in downstream_of(source.namespace, view))
-        return Want(tuple(replace(_copy(have, ref, view), content=content) for ref in below))
+        copies = _copies(have, below, view)
+        return Want(tuple(replace(each, content=KEEP) for each in copies) if _is_astray(have, view) else tuple(copies))
 
-    def _copy(source: Object, ref: Ref, view: View) -> Copy:
+    def _copies(source: Object, places: Iterable[Ref], view: View) -> Iterator[Copy]:
+        """What one source says is the same everywhere, and is made once for five thousand namespaces."""
         labels = config.label_excludes.without(bare(LABELS, source.labels)) | {CREATED_BY: NAME}
         annotations = config.annotation_excludes.without(bare(ANNOTATIONS, source.annotations))
-        annotations |= {FROM: source.ref.namespace, PROPAGATE: source.annotations[PROPAGATE]}
-        return Copy(ref, source.content, labels, annotations, _mode(source, ref, view), adopt, named=True)
+        annotations |= {FROM: source.ref.namespace, PROPAGATE: str(_said(source, view))}
+        for ref in places:
+            yield Copy(ref, source.content, labels, annotations, _mode(source, ref, view), adopt, named=True)
+
+    def _said(obj: Object, view: View) -> object:
+        """The mode of a source: its own word, or else its owner's where that counts."""
+        asked = _asked_of_owner(obj) if generated else None
+        return obj.annotations.get(PROPAGATE) if asked is None else view.value(asked)
+
+    def reads(source: Ref, view: View) -> tuple[Word, ...]:
+        have = view.get(source)
+        asked = _asked_of_owner(have) if generated and have is not None and not have.deleting else None
+        return (asked,) if asked is not None else ()
 
     def _mode(source: Object, ref: Ref, view: View) -> Mode:
         """A copy that was kept equal and is now only created is written once more, and then left alone."""
-        if source.annotations[PROPAGATE] == UPDATE:
+        if _said(source, view) == UPDATE:
             return Mode.SYNC
         there = view.get(ref)
         kept_for = origin(there, view) if there is not None else None
@@ -86,15 +113,15 @@ def dialect(
         found = view.get(above)
         if found is None or found.deleting or not is_source(found, view):
             return _comes_back(above, view)
-        return have is None or have.deleting or found.annotations[PROPAGATE] == UPDATE
+        return have is None or have.deleting or _said(found, view) == UPDATE
 
     def _is_astray(have: Object, view: View) -> bool:
         """True for a copy that is not as its own source is: it is put right first, and passed on then."""
         above = _above(have.ref, view)
         found = view.get(above) if above is not None and _is_copy(have) else None
-        if found is None or found.deleting or found.annotations.get(PROPAGATE) != UPDATE:
+        if found is None or found.deleting or _said(found, view) != UPDATE:
             return False
-        return not is_right(_copy(found, have.ref, view), have, made, view)
+        return not all(is_right(copy, have, made, view) for copy in _copies(found, (have.ref,), view))
 
     def _is_copy(have: Object) -> bool:
         """True where a source above may write over an object: we made it, or it says that it is a copy."""
@@ -119,8 +146,9 @@ def dialect(
         lambda source, view: Places(source.kind, source.name, source.namespace),
         want,
         marks=frozenset({FROM}),
-        asks=frozenset({PROPAGATE, PROPAGATE_GENERATED, GENERATED}),
+        asks=frozenset({PROPAGATE, PROPAGATE_GENERATED, GENERATED, *((CONTROLLED,) if generated else ())}),
         also=also,
+        reads=reads,
         managers=managers,
         rank=2,
         reach=Reach.NAMED,
@@ -129,3 +157,11 @@ def dialect(
         upstream=upstream_of,
     )
     return made
+
+
+def _asked_of_owner(obj: Object) -> Word | None:
+    """The question for an object that says nothing itself; one that was asked in vain before says so."""
+    if PROPAGATE in obj.annotations or FROM in obj.annotations or obj.annotations.get(GENERATED) == "false":
+        return None
+    owner = next((each for each in obj.owners if each.controller), None)
+    return Word(owner, obj.ref.namespace, PROPAGATE_GENERATED) if owner is not None else None
