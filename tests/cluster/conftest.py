@@ -50,7 +50,7 @@ def pytest_runtest_makereport(
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Devcluster]:
     """One control plane for the session: starting it takes longer than sweeping it."""
-    with Devcluster(DevclusterOptions(audit_secret_bodies=True)) as running:
+    with Devcluster(DevclusterOptions(audit_secret_bodies=True, audit_bodies=True)) as running:
         yield running
 
 

@@ -19,13 +19,14 @@ CONTROLLERS = (
 
 @dataclass(frozen=True, slots=True)
 class DevclusterOptions:
-    """`audit_secret_bodies` records what was written to Secrets and what came of it, and of other kinds what was sent.
+    """`audit_secret_bodies` records what was sent to Secrets and what came of it; `audit_bodies` what was sent to all.
 
-    Without it, and for reads, requests are recorded without bodies.
+    Without them requests are recorded without bodies, as reads always are.
     """
 
     audit: bool = True
     audit_secret_bodies: bool = False
+    audit_bodies: bool = False
     controllers: bool = True
     apiserver_args: tuple[str, ...] = ()
     etcd_args: tuple[str, ...] = ()
@@ -159,7 +160,8 @@ def audit_policy(options: DevclusterOptions) -> dict[str, Any]:
         "omitStages": ["RequestReceived"],
         "rules": [
             {"level": "None", "nonResourceURLs": ["/healthz*", "/livez*", "/readyz*"]},
-            *([secrets, others] if options.audit_secret_bodies else []),
+            *([secrets] if options.audit_secret_bodies else []),
+            *([others] if options.audit_bodies else []),
             {"level": "Metadata"},
         ],
     }
