@@ -16,6 +16,7 @@ from tests.cluster.trees import (
     CREATED_BY,
     DEFINITIONS,
     FROM,
+    GROUP,
     PARENT,
     PROPAGATE,
     SETTLED,
@@ -720,3 +721,37 @@ def test_a_child_in_which_the_same_name_is_a_source_of_its_own_keeps_it_when_the
     trees.api.delete(trees.path("secrets", "root", "db"))
     never(lambda: trees.data("web", "db") != {"mine": "1"}, SETTLED)
     trees.until_copied("db", "web", "deep")
+
+
+def generated(trees: Trees, stage: Stage, name: str, says: str, **annotations: str) -> None:
+    """A Secret that a controller has made for a ConfigMap that says something, or nothing."""
+    noted = {"metadata": {"annotations": {f"{GROUP}/propagate-generated": says}}} if says else {}
+    owner = trees.put("root", name, None, "configmaps")
+    trees.edit("root", name, noted, "configmaps")
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": owner["metadata"]["uid"]}
+    meta = {"name": name, "ownerReferences": [{**reference, "controller": True}], "annotations": annotations}
+    stage.api.create(trees.path("secrets", "root"), {"metadata": meta, "data": encoded({"key": "one"})})
+
+
+@pytest.mark.forest_off(reason="what is passed on because of its owner does not say so itself")
+def test_row_27_with_the_gate_open_what_a_controller_made_counts_as_its_owner_says(trees: Trees, stage: Stage) -> None:
+    """Nothing is written on it, and generated=false is honoured where it is found."""
+    rooted(trees, "root", "s1")
+    generated(trees, stage, "asks", "update")
+    generated(trees, stage, "silent", "")
+    generated(trees, stage, "denied", "update", **{f"{GROUP}/generated": "false"})
+    before = trees.get("secrets", "root", "asks")
+    trees.serve(accurate={"propagateGenerated": True})
+    trees.until_copied("asks", "root", "s1")
+    assert trees.get("secrets", "root", "asks") == before
+    trees.edit("root", "asks", {"data": encoded({"key": "two"})})
+    eventually(lambda: trees.data("s1", "asks") == {"key": "two"})
+    assert trees.get("secrets", "s1", "silent") is None
+    assert trees.get("secrets", "s1", "denied") is None
+
+
+def test_row_27_with_the_gate_closed_an_owner_says_nothing(trees: Trees, stage: Stage) -> None:
+    rooted(trees, "root", "s1")
+    generated(trees, stage, "asks", "update")
+    trees.serve()
+    never(lambda: trees.get("secrets", "s1", "asks") is not None, SETTLED)

@@ -10,6 +10,8 @@ from tests.cluster.oracles import words
 from tests.cluster.stage import OWN, Stage
 from tests.cluster.trees import (
     CREATED_BY,
+    DEFINITION,
+    DEFINITIONS,
     FINALIZER,
     GROUP,
     PARENT,
@@ -17,6 +19,7 @@ from tests.cluster.trees import (
     SPACES,
     TYPE,
     Trees,
+    define,
     short,
 )
 from tests.cluster.waiting import eventually, never
@@ -339,3 +342,27 @@ def test_the_fourth_namespace_within_ten_minutes_is_held_until_somebody_releases
     assert (told["key"], told["count"]) == (key, 1)
     assert trees.samara("release", key).code == 0
     eventually(lambda: trees.there("web3") is None and trees.asked("web3", "root") is None)
+
+
+def test_when_the_definition_is_deleted_no_namespace_goes_and_all_is_well_when_it_is_back(
+    trees: Trees, stage: Stage
+) -> None:
+    names = [f"web{number}" for number in range(2)]
+    trees.root()
+    for name in names:
+        trees.ask(name, "root")
+    trees.serve()
+    for name in names:
+        trees.until_well(name, "root")
+    mark = stage.audit.mark()
+    stage.api.delete(f"{DEFINITIONS}/{DEFINITION}")
+    try:
+        eventually(lambda: stage.api.find(f"{DEFINITIONS}/{DEFINITION}") is None, 30.0)
+        never(lambda: deletions(trees, mark), SETTLED)
+    finally:
+        eventually(lambda: stage.api.find(f"{DEFINITIONS}/{DEFINITION}") is None, 30.0)
+        define(stage.cluster, stage.api)
+    for name in names:
+        assert trees.there(name) is not None
+        trees.ask(name, "root")
+        trees.until_well(name, "root")

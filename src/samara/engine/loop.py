@@ -85,6 +85,8 @@ class Engine:
         if change.ref.kind in (NAMESPACE, QUOTA):
             self.freed(change.ref.namespace or change.ref.name)
         for key in concerned(change, self.desk):
+            if isinstance(echo_of, Delete) and change.new is None and key.source == change.ref:
+                self._removals.meant(key.source)  # the echo was faster than the answer
             if echo_of is None or key.whole != echo_of.key:  # the writer itself looks at its answer when it lands
                 self._add(key)
 
