@@ -13,6 +13,9 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell scripts/pythons | sed -n '1s/^[^ ]* //p')
 # More arguments for pytest: make test PYTEST="-k brake".
 PYTEST ?=
+# Two at a time, each with a control plane of its own: a cluster test waits more than it works. WORKERS=0: one by one.
+WORKERS ?= 2
+PARALLEL := -n $(WORKERS) --dist loadfile
 
 PIP := -m pip --disable-pip-version-check --quiet
 # $(call install,<folder>): the pinned requirements and this checkout.
@@ -37,7 +40,7 @@ run: $(INSTALLED) ## cluster, operator and example stay up until Ctrl-C; prints 
 	@$(BIN)/samara demo --keep
 
 test: announce static control-plane ## all of it: format, lint, types, layers, unit, property and cluster tests
-	@$(BIN)/python -m pytest $(PYTEST)
+	@$(BIN)/python -m pytest $(PARALLEL) $(PYTEST)
 
 # Fewer examples per property, and no seeded faults, which run the pure suite once each: those are for `make test`.
 check: static ## the part without a cluster, in under a minute
@@ -59,7 +62,7 @@ matrix: control-plane ## the test suite on every installed Python of 3.11, 3.12 
 		if [ ! $$venv/.installed -nt requirements/dev.txt ] || [ ! $$venv/.installed -nt pyproject.toml ]; then \
 			$(call install,$$venv); \
 		fi; \
-		$$venv/bin/python -m pytest $(PYTEST) < /dev/null; \
+		$$venv/bin/python -m pytest $(PARALLEL) $(PYTEST) < /dev/null; \
 	done
 
 bench: $(INSTALLED) control-plane ## speed and memory against a bare client on the same server; one table and JSON

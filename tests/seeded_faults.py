@@ -200,9 +200,7 @@ FAULTS = (
     ),
     Fault("a definition takes all with it", "plan", "want if stands else replace(", "want if True else replace("),
     Fault("nobody asks for the definition", "plan", "    if stands is UNREAD:\n", "    if False:\n"),
-    Fault(
-        "a definition that goes is held", "plan", "overlays=(), prune=False)", "overlays=(), prune=False, guard=None)"
-    ),
+    Fault("a definition that goes is held", "plan", "barred=(), prune=False)", "barred=(), prune=False, guard=None)"),
     Fault(
         "what should go late goes at once",
         "engine/removals",
@@ -325,8 +323,8 @@ FAULTS = (
     Fault(
         "drift flows down",
         "dialects/accurate/propagate",
-        "content = KEEP if _is_astray(have, view) else have.content",
-        "content = have.content",
+        "if _is_astray(have, view) else tuple(copies)",
+        "if False else tuple(copies)",
     ),
     Fault(
         "a deleted copy takes the next with it",
@@ -349,8 +347,8 @@ FAULTS = (
     Fault(
         "in a loop things are deleted",
         "dialects/accurate/propagate",
-        "            return Want(prune=False)\n        if have is None or",
-        "            return Want()\n        if have is None or",
+        "            return Want(prune=False)\n        said =",
+        "            return Want()\n        said =",
     ),
     Fault(
         "created copies go with their source",
@@ -359,9 +357,15 @@ FAULTS = (
         " if above else None",
     ),
     Fault(
+        "a left-over copy hands on",
+        "dialects/accurate/propagate",
+        "if namespace is None or _is_left_over(have, namespace):",
+        "if namespace is None:",
+    ),
+    Fault(
         "excluded keys end the chain",
         "dialects/accurate/propagate",
-        "annotations |= {FROM: source.ref.namespace, PROPAGATE: source.annotations[PROPAGATE]}",
+        "annotations |= {FROM: source.ref.namespace, PROPAGATE: str(_said(source, view))}",
         "annotations |= {FROM: source.ref.namespace}",
     ),
     Fault(

@@ -21,7 +21,7 @@ from tests.world import World, at, content, secret
 import samara.core
 from samara.core.allow import Rules, is_paused
 from samara.core.brake import Brake
-from samara.core.model import CONFIG_MAP, NAMESPACE, SECRET, Content, Key, Kind, Object, Ref
+from samara.core.model import CONFIG_MAP, NAMESPACE, SECRET, Content, Key, Kind, Object, Ref, namespace_ref
 from samara.core.plan import plan, prepare, steps
 from samara.core.tally import Tally
 from samara.core.travel import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
@@ -100,6 +100,17 @@ def test_a_copy_gives_way_only_to_one_that_will_come(paused: str, resource: dict
     assert bool(world.objects[at("b", "x")].owners) == gives_way
 
 
+def test_overwrite_does_not_take_what_somebody_else_gave_to_a_distribution() -> None:
+    world = World(toys.whole_table(adopt=Adopt.ANY))
+    for name in ("admin", "a", "b"):
+        world.namespace(name)
+    given = world.put(at("b", "x"), secret("two"), owners=strategies.owner_of(world, "d1", stale=True))
+    world.put(at("a", "x"), secret(), annotations={sync_to.ASK: "namespaces", sync_to.LIST: "b"})
+    world.look([given.ref])
+    settle(world, check=assert_lawful)
+    assert world.objects[at("b", "x")] is given
+
+
 def test_overwrite_does_not_take_what_goes_by_its_owner_reference() -> None:
     world = World(toys.whole_table(adopt=Adopt.ANY))
     for name in ("admin", "a", "b"):
@@ -155,7 +166,7 @@ def test_what_is_not_ours_and_not_wanted_is_the_same_object_after(world: World, 
     touched = {write.ref for write in settle(world, rules)}
     asked = _asked(before) | _asked(world)
     for ref, obj in before.objects.items():
-        if ref.kind in MADE and ref not in asked and not _is_proven(obj, before):
+        if ref.kind in MADE and ref not in asked and not _is_proven(obj, before) and _has_home(ref, world):
             assert world.objects.get(ref) is obj
             assert ref not in touched
 
@@ -164,6 +175,12 @@ def _asked(world: World, besides: Key | None = None) -> set[Ref]:
     """Every place that any source wants, allowed or not."""
     wants = [world.table[key.dialect].want(key.source, world) for key in world.asking() if key != besides]
     return {copy.ref for want in wants for copy in want.copies}
+
+
+def _has_home(ref: Ref, world: World) -> bool:
+    """False where the Namespace goes, and takes all that is in it along."""
+    namespace = world.objects.get(namespace_ref(ref.namespace))
+    return namespace is not None and not namespace.deleting
 
 
 def _is_proven(obj: Object, world: World) -> bool:

@@ -685,6 +685,16 @@ def test_row_7_a_refused_sibling_does_not_stop_the_others() -> None:
     assert values(world)["b"] == "one"
 
 
+def test_row_21_a_left_over_hands_nothing_on_while_it_waits_to_go() -> None:
+    """The namespace was cut off, and another hangs on it: what flows there must not depend on who is planned first."""
+    world = a_world()
+    root(world), sub(world, "a", "r")
+    left = a_copy(world, TOP, of="elsewhere", mode="update")
+    assert plan_of(key("r"), world, RULES).writes == ()
+    world.edit(left.ref, annotations={**left.annotations, FROM: ""})
+    assert [write.ref for write in plan_of(key("r"), world, RULES).writes] == [at("a", "x")]
+
+
 @pytest.mark.parametrize(("by", "stays"), [("accurate-controller", False), ("samara", False), ("kubectl", True)])
 def test_row_21_left_overs_go_only_where_the_record_says_that_we_or_the_original_made_them(
     by: str, stays: bool

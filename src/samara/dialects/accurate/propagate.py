@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from samara.core.compare import is_right
+from samara.core.compare import is_marked_by_us, is_right
 from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Kind, Object, Ref, namespace_ref
 from samara.core.travel import RELEASED
 from samara.core.view import View
@@ -59,15 +59,13 @@ def dialect(
         have, namespace = view.get(source), view.get(namespace_ref(source.namespace))
         if namespace is not None and is_in_loop(namespace, view):
             return Want(prune=False)
-        if have is None or have.deleting or not is_source(have, view):
-            return Want(prune=not _comes_back(source, view))
-        if namespace is None:
-            return Want(prune=False)
-        said = _said(have, view)
+        said = None if have is None or have.deleting else _said(have, view)
         if isinstance(said, Rejected):
             return Want(prune=False, faults=(Fault("Refused", f"what its owner says cannot be read: {said.message}"),))
-        if said not in MODES:
+        if have is None or said not in MODES:
             return Want(prune=not _comes_back(source, view))
+        if namespace is None or _is_left_over(have, namespace):
+            return Want(prune=False)
         below = (Ref(source.kind, each.ref.name, source.name) for each in downstream_of(source.namespace, view))
         copies = _copies(have, below, view)
         return Want(tuple(replace(each, content=KEEP) for each in copies) if _is_astray(have, view) else tuple(copies))
@@ -122,6 +120,12 @@ def dialect(
         if found is None or found.deleting or _said(found, view) != UPDATE:
             return False
         return not all(is_right(copy, have, made, view) for copy in _copies(found, (have.ref,), view))
+
+    def _is_left_over(have: Object, namespace: Object) -> bool:
+        """True for a copy of ours whose namespace hangs elsewhere now: it is about to go, and hands nothing on."""
+        stale = have.annotations.get(FROM, "") not in ("", upstream_of(namespace))
+        kept_equal = have.annotations.get(PROPAGATE) == UPDATE
+        return stale and kept_equal and RELEASED not in have.annotations and is_marked_by_us(have, made)
 
     def _is_copy(have: Object) -> bool:
         """True where a source above may write over an object: we made it, or it says that it is a copy."""
