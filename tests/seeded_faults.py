@@ -102,8 +102,8 @@ FAULTS = (
     Fault(
         "deletes in a paused namespace",
         "place",
-        "for each in (namespace, case.source) if",
-        "for each in (case.source,) if",
+        "held_by = (namespace, case.source,",
+        "held_by = (None, case.source,",
     ),
     Fault("deletes what was adopted", "place", "    if ADOPTED in have.annotations:\n", "    if False:\n"),
     Fault("deletes released copies", "place", "lost or RELEASED in have.annotations:", "lost:"),
@@ -353,8 +353,8 @@ FAULTS = (
     Fault(
         "created copies go with their source",
         "dialects/accurate/propagate",
-        " if above and obj.annotations.get(PROPAGATE) == UPDATE else None",
-        " if above else None",
+        "kept_equal = obj.annotations.get(PROPAGATE) == UPDATE and above",
+        "kept_equal = above",
     ),
     Fault(
         "a left-over copy hands on",

@@ -46,9 +46,11 @@ def test_a_live_lease_of_the_original_makes_the_vocabulary_wait() -> None:
         says(lease(age=120)),
         says(lease(age=3, holder="")),
         says(lease(age=3, renewTime="soon")),
+        says(lease(age=3, renewTime="9999-12-31T23:59:59.000000Z")),
+        says(lease(age=-3600)),
         refuses(403, "Forbidden"),
     ],
-    ids=["none", "old", "released", "odd", "unreadable"],
+    ids=["none", "old", "released", "odd", "beyond all time", "from tomorrow", "unreadable"],
 )
 def test_without_a_live_lease_it_is_served(answer: Answer) -> None:
     told, _ = around(DISTRIBUTE, answer)

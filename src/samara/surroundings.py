@@ -23,6 +23,8 @@ ORIGINALS = {"resource-distribution": "kruise-manager", "accurate": "accurate"}
 """By vocabulary: the Lease of the program that served it before."""
 REVIEW = Kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False)
 _USUAL = 15
+_ASKEW = timedelta(minutes=1)
+"""So far the clocks of a cluster may differ: whoever was renewed later than that will be, is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,8 @@ def _is_live(spec: dict[str, Any]) -> bool:
     try:
         renewed = datetime.fromisoformat(str(spec["renewTime"]))
         lasts = timedelta(seconds=int(spec.get("leaseDurationSeconds") or _USUAL))
-    except (KeyError, ValueError):
+        now, ends = datetime.now(UTC), renewed + 2 * lasts
+        ahead = renewed - now > _ASKEW
+    except (KeyError, ValueError, OverflowError, TypeError):
         return False
-    return bool(spec.get("holderIdentity")) and renewed + 2 * lasts > datetime.now(UTC)
+    return bool(spec.get("holderIdentity")) and ends > now and not ahead

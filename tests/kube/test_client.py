@@ -101,6 +101,19 @@ def test_every_request_says_who_we_are_and_wants_plain_bytes() -> None:
     with_server(deed, OK)
 
 
+@pytest.mark.parametrize("name", ["x HTTP/1.1\r\nHost: k\r\n\r\nPOST /api", "a b", "ä", "a\nb"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_what_is_no_address_is_not_sent(method: str, name: str) -> None:
+    """A name may come from an annotation that anybody wrote: it must not become a second request."""
+
+    async def deed(client: Client, script: Script) -> None:
+        with pytest.raises(errors.ConfigError, match="no address has"):
+            await client.request(method, f"/api/v1/namespaces/{name}/events", b"{}")
+        assert script.seen == []
+
+    with_server(deed)
+
+
 def test_the_body_goes_out_as_it_is() -> None:
     async def deed(client: Client, script: Script) -> None:
         sent = b'{"data":{"k":"' + b"x" * (2**20 - 100) + b'"}}'

@@ -236,7 +236,8 @@ def drop(case: Case, have: Object) -> Write | Blocked | None:
     late = case.dialect.by_owner and case.source is not None and not is_owned(have, case.source)
     if late and case.source is not None and have.created > case.source.created:
         return None  # what was made after this source is none of an earlier one: it is we who are behind
-    if any(is_paused(each) for each in (namespace, case.source) if each is not None):
+    held_by = (namespace, case.source, None if have.ref.kind.namespaced else have)
+    if any(is_paused(each) for each in held_by if each is not None):
         return Blocked(case.key, have.ref, "held", f"its source or its namespace is paused ({PAUSED})")
     if have.made and any(
         _takes_over(case, rival) and _wants(case, rival, have.ref) for rival in _rivals(case, have.ref)

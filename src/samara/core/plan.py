@@ -26,6 +26,7 @@ def plan(key: Key, view: View, table: Table, rules: Rules) -> Plan:
 def prepare(key: Key, view: View, table: Table, rules: Rules) -> Plan | tuple[Case, Want]:
     """What the dialect wants, or the plan that says why it cannot be asked yet."""
     dialect = table[key.dialect]
+    key = key.whole if dialect.whole else key
     if not all(view.known(kind) for kind in _needed(key, dialect, view)):
         return Plan(ready=False)
     missing = tuple(path for path in dialect.reads(key.source, view) if view.value(path) is UNREAD)

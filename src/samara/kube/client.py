@@ -18,7 +18,7 @@ from samara import __version__
 from samara.core.model import MANAGER, Kind, Ref
 from samara.kube.auth import Access
 from samara.kube.credentials import Headers
-from samara.kube.errors import ApiError, Unauthorized, Unreachable, from_status
+from samara.kube.errors import ApiError, ConfigError, Unauthorized, Unreachable, from_status
 from samara.kube.wire import Wires
 
 JSON = "application/json"
@@ -103,6 +103,8 @@ class Client:
         if accept:
             form.append(("Accept", accept))
         target = f"{path}?{_encoded(tuple(params.items()))}" if params else path
+        if not target.isascii() or not target.isprintable() or " " in target:
+            raise ConfigError("an address of the API server was expected, found characters that no address has")
         try:
             if method != "GET" and self._wires is not None:
                 seconds = limit.total or 0.0

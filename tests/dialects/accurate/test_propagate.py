@@ -685,6 +685,16 @@ def test_row_7_a_refused_sibling_does_not_stop_the_others() -> None:
     assert values(world)["b"] == "one"
 
 
+@pytest.mark.parametrize("told", ["a", "x y", "ä", "x HTTP/1.1\r\n", "../r", "A", "r/secrets"])
+def test_row_1_a_from_that_cannot_be_the_name_of_another_namespace_is_no_mark(told: str) -> None:
+    world = a_world()
+    root(world), sub(world, "a", "r")
+    forged = a_copy(world, at("a", "x"), of=told, mode="update")
+    assert world.table.owner(forged, world) is None
+    settled(world)
+    assert values(world) == {"a": "one"}
+
+
 def test_row_21_a_left_over_hands_nothing_on_while_it_waits_to_go() -> None:
     """The namespace was cut off, and another hangs on it: what flows there must not depend on who is planned first."""
     world = a_world()

@@ -321,6 +321,46 @@ def test_2_6_with_cascading_all_that_has_an_object_goes_down_to_the_end() -> Non
 
 
 @pytest.mark.parametrize("cascading", [False, True])
+def test_row_20_who_deletes_the_parent_takes_those_below_along_only_with_cascading(cascading: bool) -> None:
+    world = made(cascading=cascading)
+    settled(world)
+    world.terminate("r")
+    world.delete(at_sub())
+    settled(world)
+    assert (namespace_ref("a") in world.objects) is not cascading
+    assert at_sub() not in world.objects, "nothing holds the parent up"
+
+
+def test_row_20_a_slice_sees_the_children_too() -> None:
+    world = made()
+    sub(world, "b", "a")
+    settled(world)
+    world.delete(at_sub())
+    assert plan_of(key().part(""), world, RULES).writes == ()
+
+
+def test_row_26_a_reserved_namespace_does_not_go_with_a_sub_namespace() -> None:
+    """An administrator may hang the operator's own namespace into a tree."""
+    world = a_world()
+    root(world), sub(world, "operator", "r"), a_sub(world, "operator", "r")
+    settled(world)
+    world.delete(at_sub("operator"))
+    settled(world)
+    assert namespace_ref("operator") in world.objects
+    assert at_sub("operator") not in world.objects
+
+
+def test_a_paused_namespace_is_not_deleted() -> None:
+    world = made()
+    settled(world)
+    world.edit(namespace_ref("a"), annotations={PAUSED: "true"})
+    world.delete(at_sub())
+    settled(world)
+    assert namespace_ref("a") in world.objects
+    assert world.objects[at_sub()].finalizers == (FINALIZER,)
+
+
+@pytest.mark.parametrize("cascading", [False, True])
 def test_row_9_and_20_a_namespace_with_children_goes_only_with_cascading(cascading: bool) -> None:
     world = made(cascading=cascading)
     sub(world, "b", "a")

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from samara.core.compare import is_marked_by_us, is_right
+from samara.core.match import is_namespace_name
 from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Kind, Object, Ref, namespace_ref
 from samara.core.travel import RELEASED
 from samara.core.view import View
-from samara.core.want import KEEP, Adopt, Bare, Copy, Dialect, Fault, Mode, Places, Reach, Rejected, Want, Word
+from samara.core.want import KEEP, UNREAD, Adopt, Bare, Copy, Dialect, Fault, Mode, Places, Reach, Rejected, Want, Word
 from samara.dialects.accurate.config import Config
 from samara.dialects.accurate.words import (
     CREATE,
@@ -51,9 +52,13 @@ def dialect(
         return obj.ref.kind in served and asks
 
     def origin(obj: Object, view: View) -> Ref | None:
-        """A copy that is only created is its namespace's own from then on, whatever `from` says."""
-        above = obj.annotations.get(FROM) if obj.ref.kind in served else None
-        return Ref(obj.ref.kind, above, obj.ref.name) if above and obj.annotations.get(PROPAGATE) == UPDATE else None
+        """A copy that is only created is its namespace's own from then on, whatever `from` says.
+
+        Anybody can write `from`: what cannot be the name of another namespace is no mark.
+        """
+        above = obj.annotations.get(FROM, "") if obj.ref.kind in served else ""
+        kept_equal = obj.annotations.get(PROPAGATE) == UPDATE and above != obj.ref.namespace
+        return Ref(obj.ref.kind, above, obj.ref.name) if kept_equal and is_namespace_name(above) else None
 
     def want(source: Ref, view: View) -> Want:
         have, namespace = view.get(source), view.get(namespace_ref(source.namespace))
@@ -109,9 +114,12 @@ def dialect(
         if above is None or (have is not None and not have.deleting and not _is_copy(have)):
             return False
         found = view.get(above)
-        if found is None or found.deleting or not is_source(found, view):
+        said = None if found is None or found.deleting else _said(found, view)
+        if said is UNREAD or isinstance(said, Rejected):
+            return True  # what is not known takes nothing away
+        if said not in MODES:
             return _comes_back(above, view)
-        return have is None or have.deleting or _said(found, view) == UPDATE
+        return have is None or have.deleting or said == UPDATE
 
     def _is_astray(have: Object, view: View) -> bool:
         """True for a copy that is not as its own source is: it is put right first, and passed on then."""

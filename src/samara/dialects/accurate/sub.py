@@ -60,7 +60,14 @@ def dialect(cascading: bool, is_reserved: Callable[[str], bool], managers: froze
         return Want((Copy(ref, Content(), labels, adopt=Adopt.NEVER, named=True),))
 
     def _ending(source: Ref, there: Object | None, view: View) -> Want:
-        """The namespace goes if it hangs where the SubNamespace is, and nothing hangs on it."""
+        """The namespace goes if it hangs where the SubNamespace is, and nothing hangs on it.
+
+        Who deletes a namespace has not asked for those below it, unless that is allowed: then the SubNamespaces in it
+        just end. What has a reserved name was not made here, and is not deleted here.
+        """
+        holder = view.get(namespace_ref(source.namespace))
+        if is_reserved(source.name) or (not cascading and (holder is None or holder.deleting)):
+            return Want(prune=False, guard=FINALIZER)
         ours = there is not None and not there.deleting and parent_of(there) == source.namespace
         if ours and not cascading and any(True for _ in children_of(source.name, view)):
             barred = Barred(namespace_ref(source.name), "refused", "child namespaces exist")
