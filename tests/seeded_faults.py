@@ -268,7 +268,7 @@ FAULTS = (
         "return place is None or not place.below or place.below in self.upstream(obj)",
         "return True",
     ),
-    Fault("what is whole is cut", "table", "return key if self[key.dialect].whole else", "return"),
+    Fault("what is whole is cut", "plan", "key = key.whole if dialect.whole else key", "key = key"),
     Fault("a copy of its own vocabulary is no source", "table", ".title == dialect.title:", " is None:"),
     Fault("namespaces go without end", "brake", "return gone + asked > brake.namespaces", "return False"),
     Fault("an applied status keeps old conditions", "status", "    if dialect.reporter:  #", "    if False:  #"),
