@@ -78,7 +78,34 @@ class Word(NamedTuple):
     annotation: str
 
 
-Read = str | Trial | Definition | Word
+class SecretPath(NamedTuple):
+    """A question to the secret manager: what is at this path? The answer is a `Reading`, made anew now and then."""
+
+    path: str
+    every: float
+    """In seconds. Where several ask for one path, it is read as often as the most impatient of them says."""
+
+
+class Unreadable(NamedTuple):
+    """Why a path could not be read the last time, as a condition says it. It never holds a value."""
+
+    reason: Literal["TokenError", "ConnectionError", "FetchError"]
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is known of a path: its last good value, and what was wrong the last time, if anything was."""
+
+    value: bytes | None = field(default=None, repr=False)
+    read_at: str = ""
+    """When the value was last seen to be so, in UTC, as conditions have their times."""
+    fault: Unreadable | None = None
+    absent: bool = False
+    """True where the manager has said twice, a refresh apart, that there is nothing at this path."""
+
+
+Read = str | SecretPath | Trial | Definition | Word
 """What a plan needs from outside the cache: a path in a secret manager, or the server's answer to a question."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from samara import log
 from samara.core.model import Key
-from samara.core.want import Definition, Read, Rejected, Trial, Word
+from samara.core.want import Definition, Read, Rejected, SecretPath, Trial, Word
 from samara.engine.desk import Desk
 from samara.kube.definition import stands
 from samara.kube.errors import SamaraError
@@ -75,8 +75,8 @@ class Reader:
 
 def _what(read: Read) -> str:
     match read:
-        case str():
-            return read
+        case str() | SecretPath():
+            return "a path of the secret manager"
         case Definition(kind=kind):
             return f"the definition of {kind}"
         case Word(owner=owner, namespace=namespace):

@@ -1,0 +1,1 @@
+"""Secret managers: one file each, one async method."""
