@@ -37,8 +37,9 @@ from samara.dialects.accurate.config import Config
 from samara.dialects.accurate.words import FROM, PARENT, PROPAGATE, UPDATE
 from samara.engine.apply import Outcome, Result
 from samara.engine.desk import Desk
+from samara.engine.growth import CHUNK
 from samara.engine.holds import Holds
-from samara.engine.loop import CHUNK, Engine
+from samara.engine.loop import Engine
 from samara.kube.cache import Change
 from samara.kube.client import Client
 

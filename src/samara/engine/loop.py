@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Callable
 
 from samara import log
 from samara.core.model import NAMESPACE, QUOTA, Key, Kind, Ref
-from samara.core.place import Case
 from samara.core.plan import prepare, steps
 from samara.core.tally import Tally
-from samara.core.want import Want
-from samara.core.write import Blocked, Delete, Look, Plan, Release, Removal, Step, Write
+from samara.core.write import Blocked, Delete, Look, Plan, Release, Step, Write
 from samara.engine.desk import Desk
+from samara.engine.growth import AHEAD, CHUNK, Growth
 from samara.engine.read import Reader
 from samara.engine.removals import Removals, still_due
 from samara.engine.report import Reports
@@ -26,21 +23,6 @@ from samara.kube.cache import Change
 
 TURN = 0.005
 """How long planning may keep the loop to itself, in seconds."""
-CHUNK = 250
-"""Steps of a large plan that are taken at a time."""
-AHEAD = 2000
-"""A large plan goes on only while fewer writes than this wait for it."""
-
-
-@dataclass(slots=True)
-class Growth:
-    """A plan that is being made."""
-
-    key: Key
-    case: Case
-    want: Want
-    steps: Iterator[Step]
-    removals: list[Removal]
 
 
 class Engine:
@@ -243,10 +225,10 @@ class Engine:
         if key is None:
             return False
         growth = self._growing.pop(key)  # and back at the end, so that the next one has its turn
-        tally, taken = self.tallies[key], 0
-        for taken, step in enumerate(islice(growth.steps, CHUNK), 1):  # noqa: B007 - it is how many there were
+        tally, taken = self.tallies[key], growth.take()
+        for step in taken:
             self._step(growth, tally, step)
-        if taken == CHUNK:
+        if len(taken) == CHUNK:
             self._growing[key] = growth
         else:
             self._ripe(growth, tally)
