@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from samara.core.model import Key
@@ -26,7 +26,14 @@ class Growth:
     want: Want
     steps: Iterator[Step]
     removals: list[Removal]
+    overtaken: set[str] = field(default_factory=set)
+    """Namespaces that were planned as slices meanwhile: newer than what is wanted here."""
 
     def take(self) -> list[Step]:
         """The next steps; fewer than a chunk where these are the last."""
         return list(islice(self.steps, CHUNK))
+
+    def given_up(self, now: Want) -> set[str]:
+        """The namespaces with a place that was wanted when this plan began and is not at its end."""
+        places = {copy.ref for copy in self.want.copies}.difference(copy.ref for copy in now.copies)
+        return {ref.namespace for ref in places}

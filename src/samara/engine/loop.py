@@ -203,6 +203,8 @@ class Engine:
             return
         if key.slice is None:
             self._growing.pop(key, None)
+        elif key.whole in self._growing:
+            self._growing[key.whole].overtaken.add(key.slice)
         tally.begin(key.slice)
         for step in growth.steps:
             self._step(growth, tally, step)
@@ -227,7 +229,10 @@ class Engine:
         growth = self._growing.pop(key)  # and back at the end, so that the next one has its turn
         tally, taken = self.tallies[key], growth.take()
         for step in taken:
-            self._step(growth, tally, step)
+            if step.ref.namespace not in growth.overtaken:
+                self._step(growth, tally, step)
+            elif isinstance(step.outcome, Delete | Release):  # judged anew at the end, and braked as a whole
+                growth.removals.append(step.outcome)
         if len(taken) == CHUNK:
             self._growing[key] = growth
         else:
@@ -241,6 +246,8 @@ class Engine:
             self._reader.start(prepared.reads, growth.key)
             return
         case, want = prepared
+        for namespace in growth.given_up(want):
+            self._again(growth.key.part(namespace))
         growth.removals = still_due(case, want, growth.removals)
         tally.keep({copy.ref.namespace for copy in want.copies})
         self._finish(growth, tally)
