@@ -189,7 +189,9 @@ class Cluster(Store):
         if request.query.get("watch"):
             return await self._watched(request)
         if request.path == NAMESPACES and "labelSelector" in request.query:
-            return await says({"items": self._labelled(*request.query["labelSelector"].split("="))})(request)
+            found = self._labelled(*request.query["labelSelector"].split("="))
+            most = int(request.query.get("limit", len(found)))
+            return await says({"items": found[:most]})(request)
         if request.method != "GET" and "dryRun" not in request.query:
             self.writes.append((request.method, request.path))
         return await super().__call__(request)
