@@ -39,7 +39,7 @@ class Noting:
         self.live: dict[Ref, Object | None] = {}
         self.labels: set[Label] = set()
         self.listed: dict[Label, bool] = {}
-        """Labels about which the server was asked: true where Namespaces that have one are in `live`, if there are any."""
+        """Labels about which the server was asked: true where some that have one are in `live`, if there are any."""
         self.values: dict[Trial, object] = {}
 
     def get(self, ref: Ref) -> Object | None:
