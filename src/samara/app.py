@@ -242,7 +242,7 @@ class Operator:
                 group.create_task(self._keep(self._lease))
             if not self._options.observe:
                 await self._book.load()
-                group.create_task(self._book.run(self._engine.answered))
+                group.create_task(self._book.run(self._engine.answered, self._engine.written))
             group.create_task(self._engine.run())
             group.create_task(self._desk.news.run())
 

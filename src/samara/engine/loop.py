@@ -129,6 +129,10 @@ class Engine:
         self._add(key)
         self._wake.set()
 
+    def written(self, key: Key) -> None:
+        """What is to be deleted for this key is written down, and may be sent."""
+        self._add(key)
+
     # the loop
 
     async def run(self) -> None:
@@ -275,7 +279,7 @@ class Engine:
         key, case = growth.key, growth.case
         if key.slice is None and case.source is not None:
             tally.counted = case.source.uid, case.source.generation
-        for removal in self._removals.allowed(key, case.source, growth.removals):
+        for removal in self._removals.allowed(key, case.source, growth.removals, growth.want.guard):
             self._sender.offer(removal, tally, key.slice is not None)
         hold = self.desk.holds.held.get(key.whole)
         tally.hold(hold.refs if hold is not None else frozenset())
