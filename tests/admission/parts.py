@@ -360,6 +360,7 @@ async def _scene() -> AsyncIterator[Scene]:
         try:
             yield scene
         finally:
+            script.over.set()  # what hangs is answered: else a registration would keep its lock until its time is over
             for made in scene.made:
                 await stack.enter_async_context(quiet(made))
             for task in scene.tasks:
