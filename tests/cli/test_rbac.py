@@ -15,6 +15,7 @@ from tests.cluster.waiting import eventually
 from samara.cli.rbac import cluster_rules, objects, own_rules
 from samara.core.model import SECRET
 from samara.devcluster import DevclusterError
+from samara.dialects.accurate.config import VERBS
 from samara.settings import Settings, parse
 
 Grant = tuple[str, str, str, str]
@@ -80,6 +81,11 @@ def test_distributions_are_read_and_reported_on_and_never_changed() -> None:
     original = {("coordination.k8s.io", "leases", "list", "")}
     assert rules("{resource-distribution: {}}") == RULE_12 | more | crd | WEBHOOKS | original
     assert rules("{resource-distribution: {takeover: true}}") == RULE_12 | more | crd | WEBHOOKS
+
+
+def test_the_start_asks_for_just_the_rights_on_watched_kinds_that_are_printed() -> None:
+    printed = rules("{accurate: {watches: [{version: v1, kind: LimitRange}]}}")
+    assert {verb for _, resource, verb, _ in printed if resource == "limitranges"} == set(VERBS)
 
 
 def test_a_vocabulary_that_is_off_needs_nothing() -> None:

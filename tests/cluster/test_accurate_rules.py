@@ -608,7 +608,7 @@ def allow(stage: Stage, group: str, plural: str) -> None:
     rule = {
         "apiGroups": [group],
         "resources": [plural],
-        "verbs": ["get", "list", "watch", "create", "update", "delete"],
+        "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
     }
     root = f"/apis/{rbac}/v1"
     subject = {"kind": "User", "name": "samara", "apiGroup": rbac}
