@@ -125,6 +125,7 @@ class Operator:
         self._settings = settings
         self._options = options
         self.around = around or Surroundings()
+        self._waiting = self.around.waiting
         self._changed = asyncio.Event()
         self._lease = self._leased(settings, access, own) if options.leader_elect else None
         self._desk = _desk(settings, access, client, self.around, options.observe)
@@ -199,7 +200,8 @@ class Operator:
             await asyncio.sleep(wait)
             wait = min(2 * wait, LOOK_MOST)
             now = await look_around(self._own, self._settings)
-            if now != self.around:
+            self._waiting.update(now.waiting)
+            if not now.is_as(self.around):
                 log.info("surroundings.changed", waiting=",".join(now.waiting))
                 self.around = now
                 self._changed.set()
@@ -210,7 +212,7 @@ class Operator:
         admission = self._admission
         unanswered = (lambda: admission.waiting) if admission is not None else (lambda: None)
         converted = {kind for each in self._desk.table.dialects for kind in each.asking} if admission else set()
-        return Health(self._watches, self._engine, leases, self.around.waiting, unanswered, frozenset(converted))
+        return Health(self._watches, self._engine, leases, self._waiting, unanswered, frozenset(converted))
 
     def _metrics(self) -> Metrics:
         engine, desk = self._engine, self._desk
@@ -240,7 +242,7 @@ class Operator:
                 group.create_task(self._keep(self._lease))
             if not self._options.observe:
                 await self._book.load()
-                group.create_task(self._book.run(self._engine.answered))
+                group.create_task(self._book.run(self._engine.answered, self._engine.written))
             group.create_task(self._engine.run())
             group.create_task(self._desk.news.run())
 

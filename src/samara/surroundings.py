@@ -29,7 +29,7 @@ _ASKEW = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Compared as a whole: where it differs from before, the operator begins anew."""
+    """Where it is not the same as before, the operator begins anew."""
 
     kinds: Kinds = field(default_factory=lambda: WELL_KNOWN)
     missing: dict[str, str] = field(default_factory=dict)
@@ -40,6 +40,11 @@ class Surroundings:
     @property
     def waiting(self) -> dict[str, str]:
         return {**self.missing, **self.originals}
+
+    def is_as(self, other: Surroundings) -> bool:
+        """True where the same is served and waited for; why it is waited for may be said in other words."""
+        mine, theirs = ((each.kinds, each.missing.keys(), each.originals.keys()) for each in (self, other))
+        return mine == theirs
 
 
 async def look_around(client: Client, settings: Settings) -> Surroundings:

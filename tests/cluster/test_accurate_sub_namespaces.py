@@ -27,6 +27,7 @@ from tests.cluster.waiting import eventually, never
 pytestmark = pytest.mark.oracle_off("O4", reason="it knows the rules of Secret copy only; trees have a judge of theirs")
 
 Json = dict[str, Any]
+ENDED = "namespaces"
 HOLDS = f"/api/v1/namespaces/{OWN}/configmaps/samara-holds"
 THEIRS = "mine.dev/guard"
 
@@ -314,8 +315,8 @@ def test_under_deletion_with_only_a_foreign_finalizer_nothing_is_deleted(trees: 
 
 
 def held(stage: Stage) -> dict[str, Json]:
-    found = stage.api.find(HOLDS) or {}
-    return {entry["key"]: entry for entry in map(json.loads, (found.get("data") or {}).values())}
+    found = (stage.api.find(HOLDS) or {}).get("data") or {}
+    return {entry["key"]: entry for name, entry in ((each, json.loads(found[each])) for each in found) if name != ENDED}
 
 
 def test_the_fourth_namespace_within_ten_minutes_is_held_until_somebody_releases_it(trees: Trees, stage: Stage) -> None:
@@ -342,6 +343,46 @@ def test_the_fourth_namespace_within_ten_minutes_is_held_until_somebody_releases
     assert (told["key"], told["count"]) == (key, 1)
     assert trees.samara("release", key).code == 0
     eventually(lambda: trees.there("web3") is None and trees.asked("web3", "root") is None)
+
+
+def test_namespaces_that_were_deleted_before_a_restart_count_after_it(trees: Trees, stage: Stage) -> None:
+    names = [f"web{number}" for number in range(4)]
+    trees.root()
+    for name in names:
+        trees.ask(name, "root")
+    operator = trees.serve()
+    for name in names:
+        trees.until_well(name, "root")
+    for name in names[:3]:
+        let_go(trees, name, "root")
+        eventually(lambda each=name: trees.there(each) is None)  # type: ignore[misc]
+    operator.kill()
+    operator.start().synced()
+    let_go(trees, "web3", "root")
+    eventually(lambda: list(held(stage)) == ["accurate/SubNamespace/root/web3"])
+    never(lambda: trees.there("web3") is None, SETTLED)
+
+
+def test_a_discarded_deletion_keeps_the_namespace_in_its_tree_for_a_new_sub_namespace(
+    trees: Trees, stage: Stage
+) -> None:
+    trees.root()
+    trees.ask("web", "root")
+    operator = trees.serve(massDelete={"namespaces": 0})
+    trees.until_well("web", "root")
+    let_go(trees, "web", "root")
+    (key,) = eventually(lambda: list(held(stage)))
+    before = (trees.there("web") or {})["metadata"]
+    assert trees.samara("release", key, "--discard").code == 0
+    eventually(lambda: trees.asked("web", "root") is None)
+    after = (trees.there("web") or {})["metadata"]
+    assert (after["labels"], after.get("annotations")) == (before["labels"], before.get("annotations"))
+    operator.stop()
+    trees.serve()
+    trees.ask("web", "root")
+    trees.until_well("web", "root")
+    let_go(trees, "web", "root")
+    eventually(lambda: trees.there("web") is None and trees.asked("web", "root") is None)
 
 
 def test_when_the_definition_is_deleted_no_namespace_goes_and_all_is_well_when_it_is_back(

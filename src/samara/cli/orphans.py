@@ -138,9 +138,10 @@ def _is_paused(seen: Picture, ref: Ref) -> bool:
 
 
 def _braked(at: Session, seen: Picture, ours: list[Orphan]) -> tuple[list[Orphan], list[Orphan]]:
-    """Those that may go, and those of origins with too many at once."""
+    """Those that may go, and those of origins with too many at once; marks that are not ours never count."""
     brake = brake_of(at.settings)
-    copies = Counter(each.group for have in seen.shot.marked.values() for each in _of_dialects(seen, have))
+    marked = (each for have in seen.shot.marked.values() for each in _of_dialects(seen, have))
+    copies = Counter(each.group for each in marked if each.ours)
     groups: dict[tuple[str, str], list[Orphan]] = defaultdict(list)
     for each in ours:
         groups[each.group].append(each)

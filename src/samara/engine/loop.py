@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Callable
 
 from samara import log
 from samara.core.model import NAMESPACE, QUOTA, Key, Kind, Ref
-from samara.core.place import Case
 from samara.core.plan import prepare, steps
 from samara.core.tally import Tally
-from samara.core.want import Want
-from samara.core.write import Blocked, Delete, Look, Plan, Release, Removal, Step, Write
+from samara.core.write import Blocked, Delete, Look, Plan, Release, Step, Write
 from samara.engine.desk import Desk
+from samara.engine.growth import AHEAD, CHUNK, Growth
 from samara.engine.read import Reader
 from samara.engine.removals import Removals, still_due
 from samara.engine.report import Reports
@@ -26,21 +23,6 @@ from samara.kube.cache import Change
 
 TURN = 0.005
 """How long planning may keep the loop to itself, in seconds."""
-CHUNK = 250
-"""Steps of a large plan that are taken at a time."""
-AHEAD = 2000
-"""A large plan goes on only while fewer writes than this wait for it."""
-
-
-@dataclass(slots=True)
-class Growth:
-    """A plan that is being made."""
-
-    key: Key
-    case: Case
-    want: Want
-    steps: Iterator[Step]
-    removals: list[Removal]
 
 
 class Engine:
@@ -147,6 +129,10 @@ class Engine:
         self._add(key)
         self._wake.set()
 
+    def written(self, key: Key) -> None:
+        """What is to be deleted for this key is written down, and may be sent."""
+        self._add(key)
+
     # the loop
 
     async def run(self) -> None:
@@ -221,6 +207,8 @@ class Engine:
             return
         if key.slice is None:
             self._growing.pop(key, None)
+        elif key.whole in self._growing:
+            self._growing[key.whole].overtaken.add(key.slice)
         tally.begin(key.slice)
         for step in growth.steps:
             self._step(growth, tally, step)
@@ -243,10 +231,13 @@ class Engine:
         if key is None:
             return False
         growth = self._growing.pop(key)  # and back at the end, so that the next one has its turn
-        tally, taken = self.tallies[key], 0
-        for taken, step in enumerate(islice(growth.steps, CHUNK), 1):  # noqa: B007 - it is how many there were
-            self._step(growth, tally, step)
-        if taken == CHUNK:
+        tally, taken = self.tallies[key], growth.take()
+        for step in taken:
+            if step.ref.namespace not in growth.overtaken:
+                self._step(growth, tally, step)
+            elif isinstance(step.outcome, Delete | Release):  # judged anew at the end, and braked as a whole
+                growth.removals.append(step.outcome)
+        if len(taken) == CHUNK:
             self._growing[key] = growth
         else:
             self._ripe(growth, tally)
@@ -259,6 +250,8 @@ class Engine:
             self._reader.start(prepared.reads, growth.key)
             return
         case, want = prepared
+        for namespace in growth.given_up(want):
+            self._again(growth.key.part(namespace))
         growth.removals = still_due(case, want, growth.removals)
         tally.keep({copy.ref.namespace for copy in want.copies})
         self._finish(growth, tally)
@@ -286,7 +279,7 @@ class Engine:
         key, case = growth.key, growth.case
         if key.slice is None and case.source is not None:
             tally.counted = case.source.uid, case.source.generation
-        for removal in self._removals.allowed(key, case.source, growth.removals):
+        for removal in self._removals.allowed(key, case.source, growth.removals, growth.want.guard):
             self._sender.offer(removal, tally, key.slice is not None)
         hold = self.desk.holds.held.get(key.whole)
         tally.hold(hold.refs if hold is not None else frozenset())

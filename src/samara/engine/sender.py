@@ -74,6 +74,8 @@ class Sender:
             return
         fought = self.fights.judge(write)
         if fought is not None:
+            if isinstance(write, Apply):
+                self.desk.news.obstructed(write, "Fought", fought.message)
             tally.blocked_now(write.ref, "fought", fought.message)
             self._again(_slice(write), fought.again_in)
             return
@@ -188,7 +190,7 @@ class Sender:
         tell("write.refused", verb=verb(write), to=write.ref, key=write.key, fault=wait.message)
         tally = self._tallies.get(write.key)
         if isinstance(write, Apply | Guard):
-            self.desk.news.refused(write, wait.message)
+            self.desk.news.obstructed(write, "Refused", wait.message)
         elif tally is not None:
             _note_refused(write, tally, wait.message)
             self.desk.news.due(write.key, tally)

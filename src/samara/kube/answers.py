@@ -23,8 +23,10 @@ Name = str | SecretPath | Definition | Word | tuple[Kind, bytes]
 class Answers:
     """A part of the cache; each memory is bounded, and what was forgotten is asked for again."""
 
-    def __init__(self, built: Build | None) -> None:
+    def __init__(self, built: Build | None, askers: Callable[[], int] = lambda: 0) -> None:
         self._built = built
+        self._askers = askers
+        """How many there are who may ask: were fewer answers kept, each of them would ask again and again."""
         self._key = secrets.token_bytes(32)
         self._names: WeakKeyDictionary[Trial, Name] = WeakKeyDictionary()
         """Of trials that somebody holds: ten thousand slices must not digest the same megabyte ten thousand times."""
@@ -53,8 +55,11 @@ class Answers:
         self.forget(read)
         self._values[self._name(read)] = answer
         self._bytes += _size(answer)
-        while len(self._values) > 1 and (len(self._values) > _REMEMBERED or self._bytes > _MOST_BYTES):
+        while len(self._values) > 1 and (len(self._values) > self._most() or self._bytes > _MOST_BYTES):
             self._drop(next(iter(self._values)))
+
+    def _most(self) -> int:
+        return _REMEMBERED + self._askers()
 
     def forget(self, read: Read) -> None:
         self._drop(self._name(read))
