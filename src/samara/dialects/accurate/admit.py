@@ -66,7 +66,7 @@ def admit_sub_namespace(request: Request, view: View, rules: AdmitRules) -> tupl
         return () if old is None or old.deleting else _first(_let_go(old, view, rules))
     if new.deleting or (old is not None and _spec(old) == _spec(new)):
         return ()  # who only labels it, or lets it go, is not told about its spec
-    return _first(_held(new, view)) or tuple(_worded(new)) or _first(_named(new, view, rules))
+    return _first(_held(new, view)) or tuple(_worded(new)) or _first(_rooted(old, new, view, rules))
 
 
 def add_finalizer(request: Request) -> tuple[Edit, ...]:
@@ -203,12 +203,17 @@ def _worded(new: Object) -> Told:
         yield Forbidden(f"spec.annotations: Too long: at most {MOST_ANNOTATIONS} bytes were expected, found {size}")
 
 
-def _named(new: Object, view: View, rules: AdmitRules) -> Told:
-    name, home = new.ref.name, new.ref.namespace
-    root = _root_above(home, view)
+def _rooted(old: Object | None, new: Object, view: View, rules: AdmitRules) -> Told:
+    """A name is chosen once: what was accepted before is not refused for it when its spec changes."""
+    root = _root_above(new.ref.namespace, view)
     if isinstance(root, Forbidden):
         yield root
-        return
+    elif old is None:
+        yield from _named(new, root, rules)
+
+
+def _named(new: Object, root: str, rules: AdmitRules) -> Told:
+    name, home = new.ref.name, new.ref.namespace
     try:
         policy = rules.denied(name, root)
     except ValueError as fault:
