@@ -33,7 +33,8 @@ pytestmark = pytest.mark.oracle_off("O4", reason="it knows the rules of Secret c
 
 Json = dict[str, Any]
 PAUSED = "samara.dev/paused"
-ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 NO = "not on a Sunday"
 VERBS = ("get", "list", "watch", "create", "update", "delete")
 
@@ -247,21 +248,20 @@ def test_1_3_inherited_keys_are_applied_under_the_originals_field_manager(trees:
 def refusing(trees: Trees, operation: str, name: str, probe: Callable[[], object]) -> Iterator[None]:
     """Somebody's admission that does not have it; the probe tells when it is in force."""
     where = {"apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": ["namespaces"]}
+    judged = "oldObject" if operation == "DELETE" else "object"
     spec = {
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": [where]},
-        "validations": [{"expression": f"request.name != '{name}'", "message": NO}],
+        "validations": [{"expression": f"{judged}.metadata.name != '{name}'", "message": NO}],
     }
-    paths = [f"{ADMISSION}/validatingadmissionpolic{end}/refusing" for end in ("ybindings", "ies")]
-    for path in paths:
-        trees.stage.also_remove(path)
-    trees.api.create(paths[1].rpartition("/")[0], {"metadata": {"name": "refusing"}, "spec": spec})
     binding = {"policyName": "refusing", "validationActions": ["Deny"]}
-    trees.api.create(paths[0].rpartition("/")[0], {"metadata": {"name": "refusing"}, "spec": binding})
+    for path, body in ((POLICIES, spec), (BINDINGS, binding)):
+        trees.stage.also_remove(f"{path}/refusing")
+        trees.api.create(path, {"metadata": {"name": "refusing"}, "spec": body})
     eventually(lambda: is_refused(probe))
     yield
-    for path in paths:
-        trees.api.gone(path)
+    for path in (BINDINGS, POLICIES):
+        trees.api.gone(f"{path}/refusing")
     eventually(lambda: not is_refused(probe))
 
 
