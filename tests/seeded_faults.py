@@ -323,19 +323,19 @@ FAULTS = (
     Fault(
         "drift flows down",
         "dialects/accurate/propagate",
-        "if _is_astray(have, view) else tuple(copies)",
-        "if False else tuple(copies)",
+        "if self._is_astray(have, view) else copies",
+        "if False else copies",
     ),
     Fault(
         "a deleted copy takes the next with it",
         "dialects/accurate/propagate",
-        "return Want(prune=not _comes_back(source, view))",
+        "return Want(prune=not self._comes_back(source, view))",
         "return Want()",
     ),
     Fault(
         "two deleted copies take the next with them",
         "dialects/accurate/propagate",
-        "return _comes_back(above, view)",
+        "return self._comes_back(above, view)",
         "return False",
     ),
     Fault(
@@ -347,8 +347,8 @@ FAULTS = (
     Fault(
         "in a loop things are deleted",
         "dialects/accurate/propagate",
-        "            return Want(prune=False)\n        said =",
-        "            return Want()\n        said =",
+        "return Want(prune=False)  # what is being deleted",
+        "return Want()  # what is being deleted",
     ),
     Fault(
         "created copies go with their source",
@@ -359,13 +359,13 @@ FAULTS = (
     Fault(
         "a left-over copy hands on",
         "dialects/accurate/propagate",
-        "if namespace is None or _is_left_over(have, namespace):",
+        "if namespace is None or self._is_left_over(have, namespace):",
         "if namespace is None:",
     ),
     Fault(
         "excluded keys end the chain",
         "dialects/accurate/propagate",
-        "annotations |= {FROM: source.ref.namespace, PROPAGATE: str(_said(source, view))}",
+        "annotations |= {FROM: source.ref.namespace, PROPAGATE: str(self._said(source, view))}",
         "annotations |= {FROM: source.ref.namespace}",
     ),
     Fault(
@@ -377,8 +377,8 @@ FAULTS = (
     Fault(
         "children go with their parent",
         "dialects/accurate/sub",
-        "if ours and not cascading and any(",
-        "if False and any(",
+        "if not self.cascading and has_children(source.name, view):",
+        "if False:",
     ),
     Fault(
         "a removed finalizer comes back",
@@ -404,6 +404,31 @@ FAULTS = (
         "return (*view.sources(SUB, obj.ref.name), *(",
         "return (*(), *(",
     ),
+    Fault(
+        "one that waits does not say so",
+        "dialects/accurate/sub",
+        "if FINALIZER in obj.finalizers and there is not None and",
+        "if False and there is not None and",
+    ),
+    Fault(
+        "conditions of others are a reason to write",
+        "status",
+        'if each.get("type") in dialect.conditions]',
+        "if each]",
+    ),
+    Fault(
+        "a source that ends takes its copies along",
+        "dialects/accurate/propagate",
+        "if (have is not None and have.deleting) or (",
+        "if (",
+    ),
+    Fault(
+        "a namespace is its own child",
+        "dialects/accurate/words",
+        "return any(each.ref.name != name for each in children_of(name, view))",
+        "return any(True for each in children_of(name, view))",
+    ),
+    Fault("a name is judged again", "dialects/accurate/admit", "    elif old is None:\n", "    else:\n"),
     Fault("a failing server has answered", "engine/read", "failed = _AFTER_FAILURE", "failed = 0.0"),
 )
 

@@ -114,9 +114,10 @@ def _resource_distribution(settings: Settings, kinds: Kinds, bare: Bare) -> Dial
 
 
 def reserved(settings: Settings, home: str) -> tuple[str, ...]:
-    """The names, as globs, that no namespace of ours may have."""
-    own = _own(settings, secret_copy.NAME, SecretCopy)
-    return tuple(filter(None, (*settings.protected_namespaces, "default", "kube-*", own.home, home)))
+    """The names, as globs, that no namespace of ours may have; where Secret copy is off it has no home."""
+    copying = settings.dialects.get(secret_copy.NAME)
+    homes = (home, copying.home if isinstance(copying, SecretCopy) else "")
+    return tuple(filter(None, (*settings.protected_namespaces, "default", "kube-*", *homes)))
 
 
 def _accurate(settings: Settings, kinds: Kinds, bare: Bare, home: str) -> tuple[Dialect, ...]:

@@ -71,7 +71,9 @@ def test_an_update_replaces_exactly_on_the_condition_of_its_version() -> None:
     assert seen.json["data"] == {"key": "new"}
 
 
-ACCOUNTS = Table((propagate.dialect(Config(), (SERVICE_ACCOUNT,), lambda where, words: dict(words), Adopt.NEVER),))
+ACCOUNTS = Table(
+    (propagate.Propagation(Config(), (SERVICE_ACCOUNT,), lambda where, words: dict(words), Adopt.NEVER).dialect,)
+)
 
 
 def an_account(**fields: Any) -> dict[str, Any]:

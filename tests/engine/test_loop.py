@@ -168,7 +168,7 @@ def test_the_figures_of_a_large_source_do_not_dip_while_it_is_planned_again() ->
     assert engine.tallies[a_key()].right == MANY - CHUNK
 
 
-TREES = Table((propagate.dialect(Config(), (SECRET,), lambda where, words: dict(words), Adopt.IDENTICAL),))
+TREES = Table((propagate.Propagation(Config(), (SECRET,), lambda where, words: dict(words), Adopt.IDENTICAL).dialect,))
 IN_TREE = a_key(namespace="top", dialect="accurate")
 
 

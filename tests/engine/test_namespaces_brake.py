@@ -26,7 +26,7 @@ from samara.engine.holds import Holds
 from samara.engine.loop import Engine
 from samara.kube.client import Client
 
-TABLE = Table((sub.dialect(cascading=False, is_reserved=lambda name: False, managers=frozenset({APPLIER})),))
+TABLE = Table((sub.SubNamespaces(cascading=False, is_reserved=lambda name: False).dialect(frozenset({APPLIER})),))
 TOP = a_namespace("top", labels={TYPE: ROOT})
 
 

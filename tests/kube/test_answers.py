@@ -96,7 +96,9 @@ def test_those_who_ask_in_turn_find_their_answers_however_many_they_are(askers: 
 
 
 def test_every_source_is_one_who_asks() -> None:
-    dialect = propagate.dialect(Config(), (SECRET,), lambda where, words: dict(words), Adopt.NEVER, generated=True)
+    dialect = propagate.Propagation(
+        Config(), (SECRET,), lambda where, words: dict(words), Adopt.NEVER, generated=True
+    ).dialect
     cache = Cache(Table((dialect,)))
     for store in cache.stores.values():
         store.listed = True
