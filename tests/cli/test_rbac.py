@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.cli.conftest import Shell
-from tests.cli.program import samara
+from tests.cli.program import samara, samara_inside
 from tests.cluster.stage import Stage
 from tests.cluster.waiting import eventually
 
@@ -93,12 +93,12 @@ def test_a_vocabulary_that_is_off_needs_nothing() -> None:
 
 
 def test_there_is_no_star_anywhere() -> None:
-    assert "*" not in samara("rbac").out
+    assert "*" not in samara_inside("rbac").out
 
 
 def test_yaml_and_json_print_the_same_objects_for_the_namespace_asked_for() -> None:
-    printed = list(yaml.safe_load_all(samara("rbac", "-n", "ops").out))
-    assert printed == samara("rbac", "-n", "ops", "-o", "json").json["items"] == objects(Settings(), "ops")
+    printed = list(yaml.safe_load_all(samara_inside("rbac", "-n", "ops").out))
+    assert printed == samara_inside("rbac", "-n", "ops", "-o", "json").json["items"] == objects(Settings(), "ops")
     assert [each["kind"] for each in printed] == [
         "ServiceAccount",
         "ClusterRole",
