@@ -27,7 +27,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SUITE = ("tests/core", "tests/dialects", "tests/test_contract.py")
 FORK = get_context("fork")
 CONTRACT = ("tests/test_contract.py",)
-ENGINE = (*(f"tests/engine/test_{each}.py" for each in ("apply", "read", "holds_and_removals")), *CONTRACT)
+_PARTS = ("apply", "read", "holds_and_removals", "loop", "refusals", "namespaces_brake")
+ENGINE = (*(f"tests/engine/test_{each}.py" for each in _PARTS), *CONTRACT)
 
 
 class Fault(NamedTuple):
@@ -429,6 +430,22 @@ FAULTS = (
         "return any(True for each in children_of(name, view))",
     ),
     Fault("a name is judged again", "dialects/accurate/admit", "    elif old is None:\n", "    else:\n"),
+    Fault(
+        "a large plan knows better than a slice",
+        "engine/loop",
+        "if step.ref.namespace not in growth.overtaken:",
+        "if True:",
+    ),
+    Fault(
+        "what is on the way is forgotten",
+        "engine/outbox",
+        "if write.key == key.whole and key.slice in (None, _lot(ref)):",
+        "if False:",
+    ),
+    Fault("nobody fights over labels", "engine/fights", "return any(was.get(key)", "return False and any(was.get(key)"),
+    Fault("a restart forgets namespaces", "engine/holds", "or self.write_down is None or", "or True or"),
+    Fault("a namespace is kept for ever", "engine/removals", "if isinstance(removal, Spare) and", "if False and"),
+    Fault("takes what the cluster gave", "engine/apply", "if row(have.ref.kind).kept:", "if False:"),
     Fault("a failing server has answered", "engine/read", "failed = _AFTER_FAILURE", "failed = 0.0"),
 )
 

@@ -69,8 +69,8 @@ def inside(
     program: Callable[[], None], *args: str | Path, stdin: str = "", env: Mapping[str, str] | None = None
 ) -> tuple[int, str, str]:
     """Runs a program in this process, with arguments, variables and streams of its own."""
-    source, out, err = (io.TextIOWrapper(io.BytesIO(each), "utf-8") for each in (stdin.encode(), b"", b""))
-    streams = {"stdin": source, "stdout": out, "stderr": err}
+    source, out, err = (io.BytesIO(each) for each in (stdin.encode(), b"", b""))
+    streams: dict[str, Any] = {"stdin": _text(source), "stdout": _text(out), "stderr": _text(err)}
     code, limit = 0, sys.getrecursionlimit()
     with (
         patch.dict(os.environ, environment(env), clear=True),
@@ -82,6 +82,8 @@ def inside(
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
         finally:
             sys.setrecursionlimit(limit)
-    for each in (out, err):
-        each.flush()
-    return code, *(each.buffer.getvalue().decode() for each in (out, err))  # type: ignore[attr-defined]
+    return code, out.getvalue().decode(), err.getvalue().decode()
+
+
+def _text(stream: io.BytesIO) -> io.TextIOWrapper:
+    return io.TextIOWrapper(stream, "utf-8", write_through=True)

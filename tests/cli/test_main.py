@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -11,7 +12,6 @@ from pathlib import Path
 import click
 import pytest
 from tests.cli.program import environment, samara, samara_inside
-from tests.cluster.waiting import eventually
 
 from samara.cli.main import COMMANDS
 from samara.cli.main import samara as program
@@ -144,7 +144,8 @@ def test_an_interrupt_causes_no_noise(tmp_path: Path) -> None:
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
     )  # fmt: skip
     with pipe.open("wb"):  # returns when the program has opened it to read, and waits for us to write
-        eventually(lambda: _interrupted(process), every=1.0)
+        while not _interrupted(process):
+            pass
     _, told = process.communicate(timeout=20)
     assert process.returncode == 130
     assert told.strip() == b""
@@ -152,8 +153,9 @@ def test_an_interrupt_causes_no_noise(tmp_path: Path) -> None:
 
 def _interrupted(process: subprocess.Popen[bytes]) -> bool:
     """A signal between the opening and the reading of a file wakes nobody: people press Ctrl-C again."""
-    if process.poll() is None:
-        process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=10)
     return process.poll() is not None
 
 

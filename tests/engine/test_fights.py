@@ -12,6 +12,7 @@ from samara.core.model import Key, Object, Owned, namespace_ref
 from samara.core.view import View
 from samara.core.want import Copy, Overlay
 from samara.core.write import Apply, Delete, Update, Write
+from samara.engine import fights as fights_module
 from samara.engine.fights import Fights
 from samara.kube.cache import Cache, Change
 
@@ -251,18 +252,26 @@ class Counted(Fights):
         super()._forget()
 
 
+@pytest.fixture
+def a_thousand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many are remembered without a look whether they are still of interest."""
+    monkeypatch.setattr(fights_module, "_REMEMBERED", 1000)
+
+
+@pytest.mark.usefixtures("a_thousand")
 def test_many_disturbances_at_once_are_looked_through_seldom() -> None:
     fights = Counted(Clock())
-    for number in range(45_000):
+    for number in range(4500):
         disturb(fights, name=f"n{number}")
 
     assert fights.forgot == 3
-    assert len(fights._disturbed) == 45_000
+    assert len(fights._disturbed) == 4500
 
 
+@pytest.mark.usefixtures("a_thousand")
 def test_disturbances_that_are_ten_minutes_old_are_forgotten() -> None:
     fights = Fights(clock := Clock())
-    for number in range(10_000):
+    for number in range(1000):
         disturb(fights, name=f"n{number}")
     clock.now += 601.0
     disturb(fights, name="new")
