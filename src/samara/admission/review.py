@@ -148,7 +148,7 @@ def answer(uid: str, faults: Iterable[str]) -> dict[str, Any]:
 def _told(faults: tuple[str, ...]) -> str:
     """One fault as it is, since people and scripts know the text; of several each is a sentence."""
     if len(faults) == 1:
-        return faults[0]
+        return str(faults[0])  # no more of its class: it is about to be encoded
     return ". ".join(fault.strip().rstrip(".") for fault in faults) + "."
 
 

@@ -790,11 +790,13 @@ def test_what_an_owner_controls_can_be_a_source() -> None:
 # What an owner says
 
 
-def made_by(owner: Owner = OWN, says: object = "update", gate: bool = True, **annotations: str) -> World:
+def made_by(
+    owner: Owner = OWN, says: object = "update", gate: bool = True, annotations: dict[str, str] | None = None
+) -> World:
     """A root with one sub-namespace, and a Secret that a controller has made."""
     world = a_world(generated=gate)
     chain(world, "r", "a")
-    world.put(TOP, secret(), annotations=annotations, owners=(owner,))
+    world.put(TOP, secret(), annotations=annotations or {}, owners=(owner,))
     world.look([TOP])
     world.outside[Word(owner, "r", PROPAGATE_GENERATED)] = says
     return world
@@ -833,20 +835,20 @@ def test_5_6_an_owner_that_says_nothing_of_meaning_makes_no_source(says: str) ->
     ids=["gate closed", "no controller", "said to be none", "says something itself", "a copy"],
 )
 def test_5_6_and_row_27_such_an_owner_is_not_asked(owner: Owner, gate: bool, annotations: dict[str, str]) -> None:
-    world = made_by(owner, gate=gate, **annotations)
+    world = made_by(owner, gate=gate, annotations=annotations)
     assert world.table[PROPAGATION].reads(TOP, world) == ()
     settled(world)
     assert values(world) == {"r": "one"}
 
 
 def test_5_6_the_own_word_of_an_object_comes_before_its_owners() -> None:
-    world = made_by(says="update", **{PROPAGATE: "create"})
+    world = made_by(annotations={PROPAGATE: "create"})
     settled(world)
     assert x(world, "a").annotations[PROPAGATE] == "create"
 
 
 def test_5_6_a_mark_that_says_anything_but_false_hinders_nothing() -> None:
-    world = made_by(**{GENERATED: "true"})
+    world = made_by(annotations={GENERATED: "true"})
     settled(world)
     assert values(world) == {"r": "one", "a": "one"}
 
