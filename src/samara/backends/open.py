@@ -43,9 +43,17 @@ def _kube(given: Given) -> Store:
     return open_kube(given.url, given.read_secret, given.own)
 
 
+def _vault(given: Given) -> Store:
+    from samara.backends.vault import open_vault
+
+    return open_vault(given.url, given.config)
+
+
 WAYS: Mapping[str, Way] = {
     "file": Way(_file),
     "kube": Way(_kube),
+    "vault+https": Way(_vault),
+    "vault+http": Way(_vault),  # knows this machine only, whatever the administrator says
 }
 
 
