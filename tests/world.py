@@ -133,7 +133,9 @@ class World:
         """The sources that can meet one with these places: not those of another branch."""
         others = ((key, self.table[key.dialect].places(key.source, self)) for key in self.asking())
         near = [(key, spot) for key, spot in others if spot is not None and spot.spot == places.spot]
-        return [key for key, spot in near if _may_meet(spot.below, places.below) and _may_meet(spot.within, places.within)]
+        return [
+            key for key, spot in near if _may_meet(spot.below, places.below) and _may_meet(spot.within, places.within)
+        ]
 
     def known(self, kind: Kind) -> bool:
         return kind not in self.unlisted

@@ -58,7 +58,9 @@ def holds(world: World, where: str, value: bytes | None, **more: Any) -> None:
     world.values.clear()
 
 
-def ask(world: World, spec: object, ref: Ref = SOURCE, finalizers: tuple[str, ...] = (FINALIZER,), **more: Any) -> Object:
+def ask(
+    world: World, spec: object, ref: Ref = SOURCE, finalizers: tuple[str, ...] = (FINALIZER,), **more: Any
+) -> Object:
     has = Content() if spec is None else content(spec=spec)
     if ref in world.objects:
         return world.edit(ref, content=has, generation=world.objects[ref].generation + 1)
@@ -570,7 +572,9 @@ def test_forged_labels_make_no_source_of_what_another_has_copied() -> None:
     world.put(at("default", "db"), secret(), annotations={sync_to.ASK: "namespaces", sync_to.LIST: "other"})
     settle(world, RULES)
     copy = world.objects[at("other", "db")]
-    forged = world.edit(copy.ref, labels={**copy.labels, **OWNED}, annotations={**copy.annotations, sync_to.ASK: "cluster"})
+    forged = world.edit(
+        copy.ref, labels={**copy.labels, **OWNED}, annotations={**copy.annotations, sync_to.ASK: "cluster"}
+    )
     assert list(world.table.sources(forged, world)) == []
 
 

@@ -129,7 +129,9 @@ def _type(found: object, faults: _Faults) -> str:
 
 def _items(found: object, faults: _Faults) -> tuple[Item, ...]:
     if not isinstance(found, list) or not 0 < len(found) <= MOST:
-        told = f"a list of {len(found)}" if isinstance(found, list) else "nothing" if found is None else "something else"
+        told = (
+            f"a list of {len(found)}" if isinstance(found, list) else "nothing" if found is None else "something else"
+        )
         faults.add(f"spec.data: a list of 1 to {MOST} items was expected, found {told}")
         return ()
     items = tuple(_item(each, f"spec.data[{number}]", faults) for number, each in enumerate(found))

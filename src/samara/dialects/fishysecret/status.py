@@ -23,7 +23,7 @@ _WORDS = {
     "held": ("Held", "it goes on when the hold ends"),
     "fought": ("Fought", "find out who else writes this Secret"),
 }
-_TIME = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})Z")
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 _EARLY = 0.9
 """A refresh may come a tenth of its interval early, and times are cut to seconds."""
 
@@ -71,7 +71,7 @@ def status(obj: Object, told: Told, synced: str) -> Mapping[str, object]:
 def synced_at(obj: Object, told: Told, landed: str, read_at: str, interval: float | None) -> str:
     """When the Secret was last known to be right. Without an interval only a change is worth a write."""
     before = status_of(obj)
-    stored = str(before.get(SYNCED) or "")
+    stored = _time(before.get(SYNCED))
     if not told.ready:
         return stored
     latest = max(stored, landed)
@@ -85,11 +85,14 @@ def _was_ready(before: Mapping[str, Any]) -> bool:
     return any(each.get("type") == READY and each.get("status") == "True" for each in found)
 
 
+def _time(found: object) -> str:
+    """Nothing in place of a time that nobody but a person can have written so."""
+    return found if isinstance(found, str) and _TIME.fullmatch(found) else ""
+
+
 def _is_over(since: str, now: str, interval: float) -> bool:
-    began, end = _seconds(since), _seconds(now)
-    return began is None or (end is not None and end - began >= _EARLY * interval - 1)
+    return bool(_time(now)) and _seconds(now) - _seconds(since) >= _EARLY * interval - 1
 
 
-def _seconds(time: str) -> int | None:
-    match = _TIME.fullmatch(time)
-    return None if match is None else calendar.timegm(tuple(map(int, match.groups())))
+def _seconds(time: str) -> int:
+    return calendar.timegm(tuple(map(int, re.split("[-T:Z]", time)[:6])))
