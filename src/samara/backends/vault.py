@@ -173,8 +173,9 @@ def _quoted(path: str) -> str:
 
 
 def _compact(raw: bytes) -> bytes:
-    msgspec.json.decode(raw)  # what follows would pass on what is no JSON
-    return msgspec.json.format(raw, indent=-1)
+    compact = msgspec.json.format(raw, indent=-1)
+    compact.decode()  # JSON is UTF-8, which is not checked while it is only passed on
+    return compact
 
 
 class _Entry1(msgspec.Struct):
