@@ -12,7 +12,7 @@ from tests.kube.scripted import Answer, access, refuses, says, serving
 from samara.kube.client import Client
 from samara.kube.errors import ConfigError
 from samara.settings import parse
-from samara.surroundings import Surroundings, look_around
+from samara.surroundings import Surroundings, leases_of_originals, look_around
 
 DISTRIBUTE = "dialects: {resource-distribution: {}}"
 POLICIES = "dialects: {sync-to: {kinds: [v1/Secret, networking.k8s.io/v1/NetworkPolicy]}}"
@@ -84,3 +84,11 @@ def test_a_kind_that_the_server_does_not_have_waits_and_the_others_are_served() 
 def test_a_denied_kind_is_refused_by_name(named: str, resource: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=named):
         around(f"dialects: {{sync-to: {{kinds: [{named}]}}}}", says({"resources": [resource]}))
+
+
+def test_the_leases_of_all_originals_are_looked_for() -> None:
+    assert leases_of_originals(parse("{}", "test")) == {
+        "resource-distribution": "kruise-manager",
+        "accurate": "accurate",
+        "fishysecret": "dd9fe84d.2v.pm",
+    }

@@ -19,7 +19,7 @@ from samara.kube.errors import ConfigError, Forbidden, NotFound, SamaraError
 from samara.settings import Settings
 from samara.vocabularies import WELL_KNOWN, Kinds, kinds_for_all, kinds_in, kinds_of_trees
 
-ORIGINALS = {"resource-distribution": "kruise-manager", "accurate": "accurate"}
+ORIGINALS = {"resource-distribution": "kruise-manager", "accurate": "accurate", "fishysecret": "dd9fe84d.2v.pm"}
 """By vocabulary: the Lease of the program that served it before."""
 REVIEW = Kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False)
 _USUAL = 15
