@@ -160,9 +160,16 @@ def test_a_server_that_does_not_answer_is_given_up_in_time(monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     ("url", "words"),
-    [("vault+http://127.0.0.1:1/kv", "refused"), ("vault+https://vault.invalid/kv", "resolved")],
+    [
+        ("vault+http://127.0.0.1:1/kv", "refused"),
+        ("vault+https://vault.invalid/kv", "resolved"),
+        ("vault+https://1.2.3.4.5/kv", "no address"),
+    ],
 )
-def test_a_server_that_cannot_be_reached_is_an_outage(url: str, words: str) -> None:
+def test_a_server_that_cannot_be_reached_is_an_outage(url: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*asked: object, **more: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "not known")
+
     async def run() -> None:
         store = open_vault(urlsplit(url), {"token": TOKEN.encode()})
         with pytest.raises(Unavailable, match=words) as caught:
@@ -170,6 +177,7 @@ def test_a_server_that_cannot_be_reached_is_an_outage(url: str, words: str) -> N
         assert "canary" not in str(caught.value)
         await store.close()
 
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
     asyncio.run(run())
 
 

@@ -53,7 +53,7 @@ class Wire:
             ) as response:
                 content = await _bounded(response)
                 return Answer(response.status, content, _retry_after(response.headers.get("Retry-After", "")))
-        except (aiohttp.ClientError, OSError) as error:  # a TimeoutError is an OSError
+        except (aiohttp.ClientError, OSError, ValueError) as error:  # a timeout is an OSError, an odd name a ValueError
             _explain(error, self.base)
 
     async def close(self) -> None:
@@ -112,6 +112,8 @@ def _explain(error: Exception, base: str) -> NoReturn:
         case aiohttp.ClientConnectorError():
             code = error.os_error.errno
             why = os.strerror(code).lower() if code and code > 0 else "no connection can be made"
+        case ValueError():
+            why = "that is no address one can connect to"
         case _:
             why = "the connection broke"
     raise Unavailable(f"{base}: {why}") from None

@@ -26,7 +26,7 @@ from samara.backends.base import (
     text_of,
 )
 from samara.backends.http import Answer, Wire, trusting
-from samara.backends.vault_login import AppRole, Given, Kubernetes, Login, Session, Sleep, busy, decoded
+from samara.backends.vault_login import UNREADABLE, AppRole, Given, Kubernetes, Login, Session, Sleep, busy
 from samara.core.match import shown
 from samara.core.paths import MARK, fault_of
 
@@ -62,12 +62,13 @@ class Vault:
         await self.session.close()
 
     def _found(self, answer: Answer, document: str) -> Document:
-        if self.version == "1":
-            return Entry(decoded(answer, _Entry1, self.wire).data)
         try:
+            if self.version == "1":
+                return Entry(msgspec.json.decode(answer.body, type=_Entry1).data)
             data = msgspec.json.decode(answer.body, type=_Entry2).data.data
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            raise Unfit(f"{shown(document)} is no entry of KV version 2; for version 1 add ?kv=1 to the url") from None
+        except UNREADABLE:
+            fault = f"{shown(document)} is no entry of KV version {self.version}; check the mount and ?kv= in the url"
+            raise Unfit(fault) from None
         if data is None:
             raise Absent("the newest version is deleted")
         return Entry(data)
@@ -76,7 +77,7 @@ class Vault:
         """Only a plain not-found is one: a wrong mount, or a wrong version of KV, says nothing of a value."""
         try:
             said = msgspec.json.decode(answer.body, type=_Missing) if answer.body else _Missing(errors=[])
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE:
             said = _Missing()
         deleted = said.data is not None and not said.data.data and said.data.metadata is not None
         if deleted or (said.errors == [] and not said.warnings):
@@ -107,7 +108,7 @@ class Entry:
         raw = bytes(self.fields[field])
         try:
             found = msgspec.json.decode(raw).encode() if raw.lstrip()[:1] == b'"' else _compact(raw)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        except UNREADABLE:
             raise Unfit(f"the field {shown(field)} is not text") from None
         return bounded(found)
 

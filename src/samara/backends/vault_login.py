@@ -22,6 +22,9 @@ LEAST = 1.0
 """Seconds. A life shorter than this is not worth a renewal."""
 DEADLINE = 5.0
 
+UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
+"""How decoding ends where the JSON is none, or not of the expected shape."""
+
 _INVALID = b"invalid token"
 _BUSY = frozenset({HTTPStatus.PRECONDITION_FAILED, HTTPStatus.TOO_MANY_REQUESTS, 472, 473})
 _T = TypeVar("_T")
@@ -61,7 +64,7 @@ class Given:
     async def enter(self, wire: Wire) -> Held:
         answer = await wire.ask("GET", LOOKUP, {TOKEN: self.token})
         if answer.status == HTTPStatus.OK:
-            facts = decoded(answer, _LookedUp, wire).data
+            facts = _decoded(answer, _LookedUp, wire).data
             return Held(self.token, facts.ttl, facts.renewable)
         busy(answer, wire)
         if _INVALID in answer.body or answer.status == HTTPStatus.UNAUTHORIZED:
@@ -165,7 +168,7 @@ class Session:
             async with asyncio.timeout(DEADLINE):
                 answer = await self._wire.ask("POST", RENEWAL, {TOKEN: held.token}, b"{}")
                 busy(answer, self._wire)
-                fresh = decoded(answer, _Entered, self._wire).auth if answer.status == HTTPStatus.OK else None
+                fresh = _decoded(answer, _Entered, self._wire).auth if answer.status == HTTPStatus.OK else None
         except (StoreError, TimeoutError):
             return left
         return fresh.lease_duration if fresh is not None and fresh.lease_duration > left + LEAST else 0.0
@@ -185,10 +188,10 @@ def busy(answer: Answer, wire: Wire) -> None:
         )
 
 
-def decoded(answer: Answer, shape: type[_T], wire: Wire) -> _T:
+def _decoded(answer: Answer, shape: type[_T], wire: Wire) -> _T:
     try:
         return msgspec.json.decode(answer.body, type=shape)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         raise Unavailable(f"{wire.base}: the answer is not one of Vault's: is something in between?") from None
 
 
@@ -200,7 +203,7 @@ async def _enter(wire: Wire, mount: str, proof: dict[str, str]) -> Held:
             f"{wire.base}: the login at auth/{mount} was refused ({answer.status}); "
             "put the right role, or a new secret-id, into the configuration"
         )
-    auth = decoded(answer, _Entered, wire).auth
+    auth = _decoded(answer, _Entered, wire).auth
     return Held(auth.client_token, auth.lease_duration, auth.renewable, proven=True)
 
 
