@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from samara.core.model import Content, Field, Kind
-from samara.core.want import UNREAD, Rejected, Trial
+from samara.core.want import UNREAD, Reading, Rejected, SecretPath, Trial
 from samara.kube import answers
 from samara.kube.answers import Answers
 
@@ -104,3 +104,11 @@ def test_an_answer_that_is_given_anew_counts_once(monkeypatch: pytest.MonkeyPatc
     known.forget(a_trial(b"2"))
     known.keep(a_trial(b"3"), a_content(60))
     assert [known.value(a_trial(body)) is UNREAD for body in (b"1", b"2", b"3")] == [False, True, False]
+
+
+def test_a_path_of_the_secret_manager_is_answered_by_whoever_reads_it_whatever_its_interval() -> None:
+    known = Answers(None)
+    assert known.value(SecretPath("team/db", 300.0)) is UNREAD
+    known.readings = {"team/db": Reading(CANARY, "now")}
+    assert known.value(SecretPath("team/db", 60.0)) == Reading(CANARY, "now")
+    assert known.value(SecretPath("team/other", 60.0)) is UNREAD

@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping
 from samara import log
 from samara.core.model import Key, Object, Ref
 from samara.core.tally import Tally
-from samara.core.write import Apply, Guard, Removal, Report, Write
+from samara.core.write import Apply, Create, Guard, Recreate, Removal, Report, Update, Write
 from samara.engine.apply import Outcome, Result, verb
 from samara.engine.desk import Desk
 from samara.engine.fights import Fights
 from samara.engine.flaps import Flaps
 from samara.engine.look import Looker
+from samara.engine.moment import utc_now
 from samara.engine.retry import TOLD_FROM, Wait
 
 Again = Callable[[Key, float], None]
@@ -147,15 +148,11 @@ class Sender:
     def _done(self, write: Write) -> None:
         tally = self._tallies.get(write.key)
         if isinstance(write, Removal):
-            self.flaps.removed(write.ref)
-            if tally is not None:
-                tally.removals.pop(write.ref, None)
-                if write.ref in tally.exceptions.get(write.ref.namespace, ()):
-                    self._again(_slice(write), 0.0)  # wanted and withdrawn: what stands against it is still to be told
-            if self._is_over(write.key):
-                self._again(write.key, 0.0)  # nothing is left of it: one more plan forgets it, or lets its guard go
+            self._removed(write, tally)
         elif tally is not None:
             tally.right_now(write.ref)
+            if isinstance(write, Create | Update | Recreate):
+                tally.landed = utc_now()
         if isinstance(write, Guard):
             self._again(write.key, 0.0)  # what may follow waited for it
         self.desk.waits.forget(write.ref)
@@ -164,6 +161,15 @@ class Sender:
             self.desk.news.put_back(write, who)
         log.debug("wrote", verb=verb(write), to=write.ref, key=write.key)
         self.desk.news.wrote(write)
+
+    def _removed(self, write: Removal, tally: Tally | None) -> None:
+        self.flaps.removed(write.ref)
+        if tally is not None:
+            tally.removals.pop(write.ref, None)
+            if write.ref in tally.exceptions.get(write.ref.namespace, ()):
+                self._again(_slice(write), 0.0)  # wanted and withdrawn: what stands against it is still to be told
+        if self._is_over(write.key):
+            self._again(write.key, 0.0)  # nothing is left of it: one more plan forgets it, or lets its guard go
 
     def _is_over(self, key: Key) -> bool:
         """True where the last of a source's copies has gone; one that is on its way out is not waited for."""

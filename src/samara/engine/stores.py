@@ -173,6 +173,15 @@ class Stores:
                     async with asyncio.timeout(self._pause()):
                         await self._wake.wait()
 
+    async def read_all(self) -> None:
+        """Reads until something is known of every path that is asked for."""
+        async with asyncio.TaskGroup() as group:
+            self.begin(group)
+            while self.unread:
+                self.pump()
+                if self._flying:
+                    await asyncio.wait(self._flying.values(), return_when=asyncio.FIRST_COMPLETED)
+
     def begin(self, group: asyncio.TaskGroup) -> None:
         self._group = group
 
