@@ -117,7 +117,9 @@ FAULTS = (
         "if any(is_paused(each) for each in (have,",
         "if any(False for each in (have,",
     ),
-    Fault("prunes where it must not", "plan", "    if want.prune:\n", "    if True:\n"),
+    Fault("prunes where it must not", "plan", "    if want.prune and not (", "    if not ("),
+    Fault("what has moved does not wait", "plan", " and not (want.in_turn and busy):", ":"),
+    Fault("what hands on is held back", "table", " if not dialect.hands_on)", ")"),
     Fault(
         "writes before the guard is there",
         "plan",
@@ -403,6 +405,37 @@ FAULTS = (
         "dialects/accurate/sub",
         "return (*view.sources(SUB, obj.ref.name), *(",
         "return (*(), *(",
+    ),
+    Fault(
+        "a vanished FishySecret takes its Secret along",
+        "dialects/fishysecret/__init__",
+        "return Want(prune=False)  # its finalizer",
+        "return Want()  # its finalizer",
+    ),
+    Fault(
+        "what is not known takes the old Secret away",
+        "dialects/fishysecret/__init__",
+        "prune=built is not None,",
+        "prune=True,",
+    ),
+    Fault(
+        "reads before it may write",
+        "dialects/fishysecret/__init__",
+        "or FINALIZER not in obj.finalizers or asked.faults(obj):",
+        "or asked.faults(obj):",
+    ),
+    Fault("one label makes an owner", "dialects/fishysecret/words", " or not token or not", " or not"),
+    Fault(
+        "what is optional is left out at once",
+        "dialects/fishysecret/values",
+        "if not (item.optional and found.absent):",
+        "if not (item.optional and found.fault):",
+    ),
+    Fault(
+        "every read is a sync",
+        "dialects/fishysecret/status",
+        "(interval is not None and _is_over(stored, read_at, interval))",
+        "interval is not None",
     ),
     Fault("a failing server has answered", "engine/read", "failed = _AFTER_FAILURE", "failed = 0.0"),
 )
