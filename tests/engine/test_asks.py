@@ -80,7 +80,7 @@ class Stage:
         async with asyncio.TaskGroup() as group:
             self.stores.begin(group)
             if self.stores._store is None:
-                self.stores.use(self.manager, keep=True)
+                await self.stores.use(self.manager, keep=True)
             for _ in range(5):
                 self.stores.pump()
                 await asyncio.sleep(0)
@@ -111,7 +111,7 @@ def test_what_was_read_is_planned_and_written() -> None:
 def test_a_path_that_cannot_be_read_is_an_answer_too() -> None:
     stage = Stage(a_source("f", "one"))
     stage.plan("f")
-    stage.stores.fail(Unreadable("TokenError", "no"))
+    asyncio.run(stage.stores.fail(Unreadable("TokenError", "no")))
 
     assert stage.queued() == [key("f")]
     stage.plan("f")
@@ -173,7 +173,7 @@ def test_in_sync_means_that_every_path_has_an_answer() -> None:
     stage.plan("f")
     stage.engine._note_sync()
     assert not stage.engine.synced
-    stage.stores.fail(Unreadable("TokenError", "no"))
+    asyncio.run(stage.stores.fail(Unreadable("TokenError", "no")))
     stage.queued()
     stage.engine._note_sync()
     assert stage.engine.synced

@@ -95,7 +95,7 @@ class Stage:
         """A source is planned that needs these paths; the store is there."""
         self.stores.asks(a_key(who), tuple(SecretPath(path, every) for path in paths))
         if opened and self.stores._store is None:
-            self.stores.use(self.manager, keep=True)
+            await self.stores.use(self.manager, keep=True)
         await self.settle()
 
     async def settle(self) -> None:
@@ -335,7 +335,7 @@ def test_five_thousand_who_ask_for_two_hundred_documents_do_not_stop_the_loop() 
         stage.stores.book.touched = lambda key: None
         for number in range(5000):
             stage.stores.asks(a_key(f"f{number}"), (SecretPath(f"d{number % 200}#a", EVERY),))
-        stage.stores.use(stage.manager, keep=True)
+        await stage.stores.use(stage.manager, keep=True)
         await stage.settle()
         longest = 0.0
         stage.clock.now += EVERY
@@ -483,9 +483,9 @@ def test_what_is_absent_stays_so_until_there_is_a_value(later: Exception) -> Non
         stage.manager.documents = {"db": later}
         await stage.after(10)
         assert stage.known("db#a").absent
-        stage.stores.fail(MISSING)
+        await stage.stores.fail(MISSING)
         assert stage.known("db#a").absent
-        stage.stores.use(stage.manager, keep=True)
+        await stage.stores.use(stage.manager, keep=True)
         stage.manager.documents = {}
         await stage.after(10)
         assert stage.known("db#a") == Reading(b"db", "at 1030")
@@ -506,6 +506,15 @@ def test_a_store_out_of_reach_is_left_alone_longer_and_longer(fault: Exception) 
         stage.manager.asked.clear()
         asked = await stage.in_steps(1200)
         assert asked == [1, 3, 7, 15, 31, 63, 127, 255, 511, 811, 1111]
+
+    on_stage(deed)
+
+
+def test_so_is_one_of_which_only_one_document_is_asked_for() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.down = Unavailable("refused")
+        await stage.ask("f", "db")
+        assert await stage.in_steps(1200) == [1, 3, 7, 15, 31, 63, 127, 255, 511, 811, 1111]
 
     on_stage(deed)
 
@@ -558,6 +567,22 @@ def test_values_stay_during_an_outage_and_who_is_due_is_told() -> None:
         stage.manager.down = None
         await stage.in_steps(300)
         assert (stage.fault("db#a"), stage.fault("later#a")) == ("", "")
+
+    on_stage(deed)
+
+
+def test_one_document_that_never_answers_does_not_stop_the_others() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"bad": Unavailable("internal error")}
+        await stage.ask("f", "bad", *(f"d{number}" for number in range(20)))
+        await stage.in_steps(5)
+        assert not any(stage.fault(f"d{number}") for number in range(20))
+        asked = Counter[str]()
+        for _ in range(600):
+            asked.update(await stage.after(1))
+            assert not any(stage.fault(f"d{number}") for number in range(20))
+        assert asked["bad"] < 10  # 1 s, doubling up to its refresh
+        assert all(asked[f"d{number}"] == 2 for number in range(20))
 
     on_stage(deed)
 
@@ -619,14 +644,14 @@ def test_without_a_store_nothing_is_known_and_nobody_asked() -> None:
 def test_why_there_is_no_store_is_told_to_all_and_healed_when_there_is_one() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", "db#a", opened=False)
-        stage.stores.fail(MISSING)
+        await stage.stores.fail(MISSING)
         await stage.ask("g", "db#b", opened=False)
         assert [stage.known(path) for path in ("db#a", "db#b")] == [Reading(fault=MISSING)] * 2
         assert stage.planned == ["f"]
         assert stage.stores.unread == 0
-        stage.stores.fail(MISSING)
+        await stage.stores.fail(MISSING)
         assert stage.planned == ["f"]
-        stage.stores.use(stage.manager, keep=True)
+        await stage.stores.use(stage.manager, keep=True)
         await stage.settle()
         assert [stage.value(path) for path in ("db#a", "db#b")] == [b"db", b"2"]
         assert sorted(stage.planned) == ["f", "f", "g"]
@@ -638,10 +663,10 @@ def test_values_stay_while_there_is_no_store() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", "db#a")
         await stage.stores.let_go()
-        stage.stores.fail(MISSING)
+        await stage.stores.fail(MISSING)
         assert stage.known("db#a") == Reading(b"db", "at 1000", MISSING)
         assert await stage.after(10 * EVERY) == []
-        stage.stores.use(Manager(), keep=True)
+        await stage.stores.use(Manager(), keep=True)
         assert stage.value("db#a") == b"db"
 
     on_stage(deed)
@@ -654,7 +679,7 @@ def test_with_new_credentials_everything_is_read_anew_and_values_stay_meanwhile(
         await stage.stores.let_go()
         assert stage.manager.closed
         new = Manager(gate=asyncio.Event())
-        stage.stores.use(new, keep=True)
+        await stage.stores.use(new, keep=True)
         await stage.settle()
         assert sorted(new.asked) == ["db", "refused"]
         assert stage.value("db#a") == b"db"
@@ -673,7 +698,7 @@ def test_new_credentials_end_the_back_off() -> None:
         await stage.in_steps(100)
         await stage.stores.let_go()
         new = Manager()
-        stage.stores.use(new, keep=True)
+        await stage.stores.use(new, keep=True)
         await stage.settle()
         assert len(new.asked) == 20
         assert not any(stage.fault(f"d{number}") for number in range(20))
@@ -686,7 +711,7 @@ def test_of_another_store_nothing_is_known() -> None:
         await stage.ask("f", "db#a")
         await stage.stores.let_go()
         new = Manager(down=Unavailable("refused"))
-        stage.stores.use(new, keep=False)
+        await stage.stores.use(new, keep=False)
         assert stage.stores.unread == 1
         await stage.settle()
         assert stage.value("db#a") is None
@@ -703,7 +728,7 @@ def test_what_the_old_store_still_says_is_not_heard() -> None:
         await stage.ask("f", "db#a")
         await stage.stores.let_go()
         new = Manager(documents={"db": Fields({"a": b"new"})})
-        stage.stores.use(new, keep=True)
+        await stage.stores.use(new, keep=True)
         stage.manager.gate.set()
         await stage.settle()
         assert stage.value("db#a") == b"new"
@@ -751,7 +776,7 @@ def test_it_runs_by_itself_until_it_is_cancelled() -> None:
         stores = Stores(frozenset({"fetch"}), Meter(), Times(time.monotonic, jitter=lambda: 1.0))
         stores.book.again = lambda key, delay: read.set()
         task = asyncio.create_task(stores.run())
-        stores.use(manager, keep=True)
+        await stores.use(manager, keep=True)
         stores.asks(Key("fetch", a_key().source), (SecretPath("db", 1.0),))
         async with asyncio.timeout(8):
             await read.wait()

@@ -47,6 +47,8 @@ class Provider:
         """True once the server has told whether the Secret is there."""
         self._url: bytes | None = None
         """Of the last store: what was read from another one counts no more."""
+        self._failure = ""
+        self._unread: Unreadable | None = None
         self._news = asyncio.Event()
 
     async def run(self) -> None:
@@ -62,13 +64,16 @@ class Provider:
     def _taken(self, raw: Bytes | None) -> None:
         config = None if raw is None else secret_data(raw)[1]
         if not self._seen or config != self._config:
-            self._seen, self._config = True, config
+            self._seen, self._config, self._unread = True, config, None
             self._news.set()
 
     def _failed(self, fault: Exception) -> None:
-        log.warning("store.config-unread", secret=self._ref.path, fault=_told(fault))
+        if str(fault) != self._failure:
+            log.warning("store.config-unread", secret=self._ref.path, fault=_told(fault))
+        self._failure = str(fault)
         if not self._seen:
-            self._stores.fail(unread(self._ref, fault))
+            self._unread = unread(self._ref, fault)
+            self._news.set()
 
     async def _open(self) -> None:
         wait: float | None = None
@@ -83,13 +88,13 @@ class Provider:
         """Opens the store of the newest configuration; False where there is none to be had."""
         config = self._config
         await self._stores.let_go()
-        store = await self._opener.open(config)
+        store = self._unread or await self._opener.open(config)
         if isinstance(store, Unreadable):
-            log.warning("store.unusable", secret=self._ref.path, reason=store.reason, fault=store.message)
-            self._stores.fail(store)
+            log.warning("store.unusable", reason=store.reason, fault=store.message)
+            await self._stores.fail(store)
             return False
         url = (config or {}).get("url", b"").strip()
-        self._stores.use(store, keep=url == self._url)
+        await self._stores.use(store, keep=url == self._url)
         self._url = url
         log.info("store.opened", store=store.scheme)
         return True
@@ -153,9 +158,9 @@ async def read_once(client: Client, config: Ref, paths: Collection[SecretPath]) 
     stores.asks(Key("", config), paths)
     store = await _glanced(client, config)
     if isinstance(store, Unreadable):
-        stores.fail(store)
+        await stores.fail(store)
         return stores.book.known
-    stores.use(store, keep=True)
+    await stores.use(store, keep=True)
     try:
         await stores.read_all()
     finally:

@@ -38,8 +38,10 @@ class Record:
     """Why the last read brought nothing, where it did."""
     asked_at: float = 0.0
     failures: int = 0
-    answered: bool = False
-    """True once the store has said anything of it."""
+    """How often in a row the store has refused it, or found something missing in it."""
+    outages: int = 0
+    """How often in a row the store did not answer."""
+    tried: bool = False
     not_found: dict[str, float] = field(default_factory=dict)
     """Since when the store has said nothing of a path but that it is not there."""
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
+from math import inf
 
 from samara import log
 from samara.backends.base import Spot, Store, StoreError, Unauthenticated, Unavailable
@@ -15,14 +16,14 @@ from samara.core.want import SecretPath, Unreadable
 from samara.engine.meter import Meter
 from samara.engine.moment import utc_now
 from samara.engine.readings import Outcome, Readings, Record, bounded
-from samara.engine.timetable import Backoff, Timetable
+from samara.engine.timetable import FIRST, Backoff, Timetable
 
 AT_ONCE = 8
 DEADLINE = 5.0
 _RETRY = 10.0
 """How soon a document is asked for again that was refused or not found; twice as long each time, up to its refresh."""
 _CHUNK = 500
-"""Documents that are put off before others have their turn."""
+"""Documents and paths that are gone through before others have their turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class Stores:
         record = self._records.get(spot.document)
         if record is None:
             record = self._records[spot.document] = Record(spot.document)
-            self._timetable.put(record.name, self._times.clock(), known=False)
+            self._timetable.put(record.name, self._times.clock(), tried=False)
         record.fields[path] = spot.field
         self._sooner(record, path)
         outcomes = [each for each in (record.content, record.fault) if each is not None]
@@ -102,16 +103,18 @@ class Stores:
         """A new asker may be more impatient than the others."""
         every = min(self.book.asked[path].values())
         due, wanted = self._timetable.when(record.name), record.asked_at + every * self._times.jitter()
-        if due is not None and record.answered and wanted < due:
-            self._timetable.put(record.name, wanted, known=True)
+        if due is not None and record.tried and wanted < due:
+            self._timetable.put(record.name, wanted, tried=True)
 
     def _leave(self, path: str) -> None:
         """A document that nobody asks for is forgotten."""
         spot = self._spots.pop(path, None)
-        record = self._records[spot.document] if spot is not None else Record("")
-        record.fields.pop(path, None)
+        if spot is None:
+            return
+        record = self._records[spot.document]
+        record.fields.pop(path)
         record.not_found.pop(path, None)
-        if record.fields or spot is None:
+        if record.fields:
             return
         del self._records[record.name]
         self._timetable.drop(record.name)
@@ -134,7 +137,7 @@ class Stores:
                 async with asyncio.timeout(self._times.deadline):
                     await store.close()
 
-    def use(self, store: Store, keep: bool) -> None:
+    async def use(self, store: Store, keep: bool) -> None:
         """Reads everything from this store, as soon as that goes; without `keep` nothing from before counts."""
         if not keep:
             self._records.clear()
@@ -144,19 +147,19 @@ class Stores:
         self._backoff = Backoff(self._times.clock, self._times.jitter)
         self._timetable.clear()
         for record in self._records.values():
-            record.failures = 0
-            self._timetable.put(record.name, self._times.clock(), record.answered)
-        for path in [path for path in self.book.asked if path not in self._spots]:
-            if self._place(path):
-                self.book.tell(path)
+            record.failures = record.outages = 0
+            self._timetable.put(record.name, self._times.clock(), record.tried)
         self._wake.set()
+        async for path in _in_turns(self.book.asked):
+            if path in self.book.asked and path not in self._spots and self._place(path):
+                self.book.tell(path)
 
-    def fail(self, fault: Unreadable) -> None:
+    async def fail(self, fault: Unreadable) -> None:
         """There is no store, and this is why: values stay, and everybody is told."""
         self._fault = fault
         self._timetable.clear()
-        for path in self.book.asked:
-            if self.book.unreadable(path, fault):
+        async for path in _in_turns(self.book.asked):
+            if path in self.book.asked and self.book.unreadable(path, fault):
                 self.book.tell(path)
 
     # when
@@ -215,9 +218,10 @@ class Stores:
             if name is None:
                 return
             record = self._records[name]
-            record.fault = self._outage
-            self.book.hear_all(record, self._outage, store)
-            self._timetable.put(name, self._backoff.until, record.answered)
+            if record.content is None or self._backoff.is_lasting:
+                record.fault = self._outage
+                self.book.hear_all(record, self._outage, store)
+            self._timetable.put(name, self._backoff.until, record.tried)
         self._wake.set()
 
     # one read
@@ -245,30 +249,40 @@ class Stores:
         return outcome
 
     def _landed(self, record: Record, outcome: Outcome, round_: int, store: str) -> None:
-        record.asked_at = self._times.clock()
+        record.tried, record.asked_at = True, self._times.clock()
         record.fault = outcome if isinstance(outcome, StoreError) else None
         if isinstance(outcome, Unavailable | Unauthenticated):
-            self._unreachable(outcome, round_, store)
-            self.book.hear_all(record, outcome, store)
-            self._timetable.put(record.name, self._backoff.until, record.answered)
+            self._unreachable(record, outcome, round_, store)
             return
         self._backoff.good(round_)
-        record.answered = True
+        record.outages = 0
         if not isinstance(outcome, StoreError):
             record.content, record.read_at = outcome, self._times.now()
         elif not record.failures:
             log.warning("store.refused", store=store, document=record.name, fault=bounded(outcome))
         well = self.book.hear_all(record, outcome, store)
         record.failures = 0 if well else record.failures + 1
-        self._timetable.put(record.name, record.asked_at + self._delay(record), known=True)
+        soon = _RETRY * 2.0 ** min(record.failures - 1, 30) if record.failures else inf
+        self._timetable.put(record.name, record.asked_at + self._delay(record, soon), tried=True)
 
-    def _unreachable(self, fault: StoreError, round_: int, store: str) -> None:
+    def _unreachable(self, record: Record, fault: StoreError, round_: int, store: str) -> None:
         self._outage = fault
-        if self._backoff.bad(round_, getattr(fault, "retry_after", None)):
+        record.outages += 1
+        self.book.hear_all(record, fault, store)
+        if self._backoff.bad(round_, getattr(fault, "retry_after", None), again=record.outages > 1):
             again_in = f"{self._backoff.wait():.0f}s"
             log.warning("store.unreachable", store=store, fault=bounded(fault), again_in=again_in)
+        self._put_off(store)  # the others go first: this one may be alone in failing, and must not stop them for ever
+        own = record.asked_at + self._delay(record, FIRST * 2.0 ** min(record.outages - 1, 30))
+        self._timetable.put(record.name, max(own, self._backoff.until), tried=True)
 
-    def _delay(self, record: Record) -> float:
-        every = self.book.every(record)
-        soon = _RETRY * 2.0 ** min(record.failures - 1, 30)
-        return (min(soon, every) if record.failures else every) * self._times.jitter()
+    def _delay(self, record: Record, soon: float) -> float:
+        return min(soon, self.book.every(record)) * self._times.jitter()
+
+
+async def _in_turns(paths: Iterable[str]) -> AsyncIterator[str]:
+    """All of them as they are now; others have their turn in between."""
+    for number, path in enumerate(list(paths), 1):
+        yield path
+        if number % _CHUNK == 0:
+            await asyncio.sleep(0)

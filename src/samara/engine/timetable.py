@@ -13,17 +13,17 @@ LONGEST = 3600.0
 
 
 class Timetable:
-    """Names by when they are due; those that nobody has read yet come before all others."""
+    """Names by when they are due; those that nobody has tried to read yet come before all others."""
 
     def __init__(self) -> None:
         self._when: dict[str, tuple[bool, float]] = {}
         self._heaps: dict[bool, list[tuple[float, int, str]]] = {False: [], True: []}
         self._order = count()
 
-    def put(self, name: str, when: float, known: bool) -> None:
+    def put(self, name: str, when: float, tried: bool) -> None:
         """Sets the time of a name, whatever it was before."""
-        self._when[name] = known, when
-        heapq.heappush(self._heaps[known], (when, next(self._order), name))
+        self._when[name] = tried, when
+        heapq.heappush(self._heaps[tried], (when, next(self._order), name))
 
     def drop(self, name: str) -> None:
         self._when.pop(name, None)
@@ -38,21 +38,21 @@ class Timetable:
 
     def take(self, now: float) -> str | None:
         """The next that is due now, if there is one."""
-        for known in (False, True):
-            when = self._first(known)
+        for tried in (False, True):
+            when = self._first(tried)
             if when is not None and when <= now:
-                name = heapq.heappop(self._heaps[known])[2]
+                name = heapq.heappop(self._heaps[tried])[2]
                 del self._when[name]
                 return name
         return None
 
     def next(self) -> float | None:
         """When the next one is due."""
-        return min((when for known in (False, True) if (when := self._first(known)) is not None), default=None)
+        return min((when for tried in (False, True) if (when := self._first(tried)) is not None), default=None)
 
-    def _first(self, known: bool) -> float | None:
-        heap = self._heaps[known]
-        while heap and self._when.get(heap[0][2]) != (known, heap[0][0]):
+    def _first(self, tried: bool) -> float | None:
+        heap = self._heaps[tried]
+        while heap and self._when.get(heap[0][2]) != (tried, heap[0][0]):
             heapq.heappop(heap)
         return heap[0][0] if heap else None
 
@@ -72,15 +72,23 @@ class Backoff:
     def is_on(self) -> bool:
         return self._failures > 0
 
+    @property
+    def is_lasting(self) -> bool:
+        """True where another document has failed as well: then it is not one document's fault."""
+        return self._failures > 1
+
     def wait(self) -> float:
         return max(0.0, self.until - self._clock())
 
-    def bad(self, round: int, retry_after: float | None) -> bool:
-        """True where it counts: not where another one of the same round has failed before."""
+    def bad(self, round: int, retry_after: float | None, again: bool) -> bool:
+        """True where it counts: not where another one of the same round has failed before.
+
+        The wait grows when one document after the other fails, not when one does so again (`again`) and again.
+        """
         now, counts = self._clock(), round == self.round
         if counts:
-            self.until = now + min(FIRST * 2.0 ** min(self._failures, 30), MOST) * self._jitter()
-            self._failures += 1
+            self._failures = self._failures if again and self._failures else self._failures + 1
+            self.until = now + min(FIRST * 2.0 ** min(self._failures - 1, 30), MOST) * self._jitter()
             self.round += 1
         self.until = max(self.until, now + min(retry_after or 0.0, LONGEST))
         return counts
