@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping
+from importlib import import_module
 from typing import NamedTuple
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
@@ -29,6 +31,8 @@ class Way(NamedTuple):
     """Asks nobody anything; raises `ConfigFault`. It imports what it needs itself: that may not be installed."""
     plain: bool = False
     """True where nothing on the way is encrypted: then it leads to ourselves, or the administrator has said so."""
+    extra: str = ""
+    """The extra of our package that brings what it needs, and the module here that uses it."""
 
 
 def _file(given: Given) -> Store:
@@ -49,7 +53,22 @@ def _vault(given: Given) -> Store:
     return open_vault(given.url, given.config)
 
 
+def _fishykeys(given: Given) -> Store:
+    from samara.backends.fishykeys import open_fishykeys
+
+    return open_fishykeys(given.url, given.config)
+
+
+def _aws(given: Given) -> Store:
+    from samara.backends.aws import open_aws
+
+    return open_aws(given.url, given.config)
+
+
 WAYS: Mapping[str, Way] = {
+    "fishykeys": Way(_fishykeys, plain=True, extra="fishykeys"),
+    "fishykeys+tls": Way(_fishykeys, extra="fishykeys"),
+    "aws-sm": Way(_aws, extra="aws"),
     "file": Way(_file),
     "kube": Way(_kube),
     "vault+https": Way(_vault),
@@ -71,9 +90,12 @@ async def open_store(
     if way.plain:
         refuse_plain_text(url, url.hostname or "")
     try:
+        if way.extra:  # takes up to a second the first time: beside the loop, then
+            await asyncio.to_thread(import_module, f"samara.backends.{way.extra}")
         return way.make(Given(url, config, read_secret, own))
     except ModuleNotFoundError as fault:
-        raise _wrong(f"{url.scheme} needs the package {fault.name}, which is not installed here") from None
+        todo = f": install samara[{way.extra}]" if way.extra else ""
+        raise _wrong(f"{url.scheme} needs the package {fault.name}, which is not installed here{todo}") from None
 
 
 def parsed(text: str) -> SplitResult:
