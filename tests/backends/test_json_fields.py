@@ -8,7 +8,8 @@ from samara.backends.json_fields import Text
 CANARY = "canary-81ce"
 DOCUMENT = (
     b'{"user": "app_user", "db.host": "exact", "db": {"host": "nested", "port": 5432, "tls": {"on": true}},'
-    b' "ratio": 1.10, "big": 12345678901234567890123, "list": [1, "two", {"three" : 3}], "empty": "", "nothing": null,'
+    b' "ratio": 1.10, "big": 12345678901234567890123, "huge": 1e400,'
+    b' "list": [1, "two", {"three" : 3}], "empty": "", "nothing": null,'
     b' "text": "\\u00fc\\n\\"quoted\\"", "object": {"b" : 1, "a": {"c":  "d"}}}'
 )
 
@@ -23,6 +24,7 @@ DOCUMENT = (
         ("db.tls", '{"on":true}'),
         ("ratio", "1.10"),
         ("big", "12345678901234567890123"),
+        ("huge", "1e400"),
         ("list", '[1,"two",{"three":3}]'),
         ("empty", ""),
         ("nothing", "null"),
@@ -64,7 +66,7 @@ def test_a_field_of_what_is_no_object_is_unfit(content: bytes) -> None:
     assert CANARY not in str(caught.value)
 
 
-@pytest.mark.parametrize("value", [rb'"\ud800"', rb'{"a": "\q"}', b"[" * 5000 + b"]" * 5000, b'"\xff"'])
+@pytest.mark.parametrize("value", [rb'"\ud800"', rb'{"a": "\q"}', b"[" * 5000 + b"]" * 5000, b'"\xff"', b'["\xff"]'])
 def test_a_field_that_cannot_be_text_is_unfit(value: bytes) -> None:
     with pytest.raises(Unfit):
         Text(b'{"user": ' + value + b"}").value("user")

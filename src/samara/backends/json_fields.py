@@ -61,5 +61,6 @@ def _entries(content: bytes | msgspec.Raw) -> dict[str, msgspec.Raw] | None:
 
 
 def _compact(raw: bytes) -> bytes:
-    msgspec.json.decode(raw)  # what follows would pass on what is no JSON
-    return msgspec.json.format(raw, indent=-1)
+    compact = msgspec.json.format(raw, indent=-1)
+    compact.decode()  # JSON is UTF-8, which is not checked while it is only passed on
+    return compact

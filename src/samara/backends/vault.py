@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Literal
@@ -20,12 +20,12 @@ from samara.backends.base import (
     Spot,
     Unauthenticated,
     Unfit,
-    bounded,
     is_loopback,
     taken_apart,
     text_of,
 )
 from samara.backends.http import Answer, Wire, trusting
+from samara.backends.json_fields import JsonFields
 from samara.backends.vault_login import UNREADABLE, AppRole, Given, Kubernetes, Login, Session, Sleep, busy
 from samara.core.match import shown
 from samara.core.paths import MARK, fault_of
@@ -64,14 +64,14 @@ class Vault:
     def _found(self, answer: Answer, document: str) -> Document:
         try:
             if self.version == "1":
-                return Entry(msgspec.json.decode(answer.body, type=_Entry1).data)
+                return JsonFields(msgspec.json.decode(answer.body, type=_Entry1).data)
             data = msgspec.json.decode(answer.body, type=_Entry2).data.data
         except UNREADABLE:
             fault = f"{shown(document)} is no entry of KV version {self.version}; check the mount and ?kv= in the url"
             raise Unfit(fault) from None
         if data is None:
             raise Absent("the newest version is deleted")
-        return Entry(data)
+        return JsonFields(data)
 
     def _missing(self, answer: Answer) -> Absent | Unfit:
         """Only a plain not-found is one: a wrong mount, or a wrong version of KV, says nothing of a value."""
@@ -93,24 +93,6 @@ class Vault:
         if status == HTTPStatus.UNAUTHORIZED:
             return Unauthenticated("the credentials were refused (401); something in front of Vault wants others")
         return Unfit(f"Vault refuses to read this path ({status})")
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """The fields of one version of an entry, as the server wrote them."""
-
-    fields: Mapping[str, msgspec.Raw] = field(repr=False)
-
-    def value(self, field: str) -> bytes:
-        """A string is its text; anything else is JSON without spaces, figures as they were written."""
-        if field not in self.fields:
-            raise Absent(f"the entry has no field {shown(field)}")
-        raw = bytes(self.fields[field])
-        try:
-            found = msgspec.json.decode(raw).encode() if raw.lstrip()[:1] == b'"' else _compact(raw)
-        except UNREADABLE:
-            raise Unfit(f"the field {shown(field)} is not text") from None
-        return bounded(found)
 
 
 def open_vault(
@@ -171,12 +153,6 @@ def _login(config: Mapping[str, bytes], pod_token: Path) -> Login:
 
 def _quoted(path: str) -> str:
     return "/".join(quote(segment, safe="") for segment in path.split("/"))
-
-
-def _compact(raw: bytes) -> bytes:
-    compact = msgspec.json.format(raw, indent=-1)
-    compact.decode()  # JSON is UTF-8, which is not checked while it is only passed on
-    return compact
 
 
 class _Entry1(msgspec.Struct):
