@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives import hashes, serialization
 from tests.backends.vault_admin import administering, value
 from tests.backends.vault_server import Said, VaultServer, vault_server
 from tests.kube import pki
@@ -204,7 +204,7 @@ def expired(pair: pki.Pair, issuer: pki.Pair) -> pki.Pair:
     for extension in old.extensions:
         builder = builder.add_extension(extension.value, extension.critical)
     signed = builder.sign(issuer.private, hashes.SHA256())
-    return pki.Pair(signed.public_bytes(pki.serialization.Encoding.PEM), pair.key, pair.private, signed)
+    return pki.Pair(signed.public_bytes(serialization.Encoding.PEM), pair.key, pair.private, signed)
 
 
 def test_only_a_certificate_of_the_given_authority_for_this_host_and_this_day_is_taken() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.backends.vault_admin import Admin, administering, value
@@ -44,7 +45,7 @@ class Stage:
         self.admin, self.server, self.mount, self.policy = admin, server, mount, policy
         self.clock = Clock(server)
 
-    def opened(self, config: dict[str, bytes], **more: object) -> Vault:
+    def opened(self, config: dict[str, bytes], **more: Any) -> Vault:
         return self.admin.opened(self.mount, config, sleep=self.clock.sleep, **more)
 
     def count(self, part: str) -> int:

@@ -134,8 +134,9 @@ ReadSecret = Callable[[str, str], Awaitable[KubeSecret]]
 class Store(Protocol):
     """One connection to one secret manager, reused for every read."""
 
-    scheme: str
-    """What the store is called in metrics: `fishykeys`, `vault`, `aws-sm`, `kube` or `file`."""
+    @property
+    def scheme(self) -> str:
+        """What the store is called in metrics: `fishykeys`, `vault`, `aws-sm`, `kube` or `file`."""
 
     def spot(self, path: str) -> Spot:
         """Takes a legal path apart, without asking anybody; raises `Unfit`."""

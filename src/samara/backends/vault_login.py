@@ -47,8 +47,9 @@ class Held:
 
 
 class Login(Protocol):
-    again: bool
-    """Whether entering again can help where a token is dead."""
+    @property
+    def again(self) -> bool:
+        """Whether entering again can help where a token is dead."""
 
     async def enter(self, wire: Wire) -> Held:
         """Raises `Unauthenticated` or `Unavailable`."""
