@@ -151,6 +151,17 @@ def test_10_11_what_cannot_be_read_makes_no_secret_in_part() -> None:
     assert made(world) is None
 
 
+def test_47_while_a_path_cannot_be_read_its_secret_does_not_get_the_new_values_of_others() -> None:
+    world = a_world()
+    settle(world, RULES)
+    holds(world, USER, b"new")
+    holds(world, PASSWORD, b"click me!", fault=DOWN)
+    assert planned(world).writes == ()
+    assert faults(world) == ["FetchError"]
+    holds(world, PASSWORD, b"also new")
+    assert kinds(planned(world).writes) == [Update]
+
+
 def test_a_secret_that_was_deleted_during_an_outage_comes_back_from_the_last_good_values() -> None:
     world = a_world()
     settle(world, RULES)

@@ -111,7 +111,8 @@ def dialect(terms: Terms | None = None) -> Dialect:
         if faults or spec.suspended or spec.target is None:
             return Want(prune=False, guard=FINALIZER, faults=faults)
         values = asked.values(obj, view)
-        built = content(spec, values, view)
+        stays = bool(values.faults) and _has_its_own(source, spec.target, view)
+        built = None if stays else content(spec, values, view)
         has = KEEP if built is None else built
         copy = Copy(spec.target, has, labels_of(source), annotations_of(source), adopt=Adopt.NEVER, named=True)
         told = (*values.faults, *_no_namespace(spec.target, view))
@@ -162,6 +163,12 @@ def dialect(terms: Terms | None = None) -> Dialect:
         whole=True,
         gone_after=0.0,
     )
+
+
+def _has_its_own(source: Ref, target: Ref, view: View) -> bool:
+    """True where its Secret is there. While a path cannot be read it stays whole: it never gets some new values only."""
+    there = view.get(target)
+    return there is not None and owner_of(there) == source
 
 
 def _no_namespace(target: Ref, view: View) -> Iterable[Fault]:
