@@ -49,6 +49,7 @@ class Provider:
         """Of the last store: what was read from another one counts no more."""
         self._failure = ""
         self._unread: Unreadable | None = None
+        self._trouble: Unreadable | None = None
         self._news = asyncio.Event()
 
     async def run(self) -> None:
@@ -63,14 +64,16 @@ class Provider:
 
     def _taken(self, raw: Bytes | None) -> None:
         config = None if raw is None else secret_data(raw)[1]
+        self._failure = ""
         if not self._seen or config != self._config:
             self._seen, self._config, self._unread = True, config, None
             self._news.set()
 
     def _failed(self, fault: Exception) -> None:
-        if str(fault) != self._failure:
-            log.warning("store.config-unread", secret=self._ref.path, fault=_told(fault))
-        self._failure = str(fault)
+        if _told(fault) == self._failure:
+            return  # it is tried every second, and told once
+        self._failure = _told(fault)
+        log.warning("store.config-unread", secret=self._ref.path, fault=self._failure)
         if not self._seen:
             self._unread = unread(self._ref, fault)
             self._news.set()
@@ -89,12 +92,14 @@ class Provider:
         config = self._config
         await self._stores.let_go()
         store = self._unread or await self._opener.open(config)
+        before, self._trouble = self._trouble, store if isinstance(store, Unreadable) else None
         if isinstance(store, Unreadable):
-            log.warning("store.unusable", reason=store.reason, fault=store.message)
+            if store != before:
+                log.warning("store.unusable", reason=store.reason, fault=store.message)
             await self._stores.fail(store)
             return False
         url = (config or {}).get("url", b"").strip()
-        await self._stores.use(store, keep=url == self._url)
+        await self._stores.use(store, keep=self._url in (None, url))
         self._url = url
         log.info("store.opened", store=store.scheme)
         return True

@@ -272,7 +272,8 @@ class Stores:
         if self._backoff.bad(round_, getattr(fault, "retry_after", None), again=record.outages > 1):
             again_in = f"{self._backoff.wait():.0f}s"
             log.warning("store.unreachable", store=store, fault=bounded(fault), again_in=again_in)
-        self._put_off(store)  # the others go first: this one may be alone in failing, and must not stop them for ever
+        if self._backoff.wait():
+            self._put_off(store)  # the others go first: this one may be alone in failing, and must not stop them
         own = record.asked_at + self._delay(record, FIRST * 2.0 ** min(record.outages - 1, 30))
         self._timetable.put(record.name, max(own, self._backoff.until), tried=True)
 
