@@ -220,7 +220,8 @@ def _fishy(draw: st.DrawFn, world: World, namespace: str) -> None:
     guards, created = draw(st.sampled_from(FISHY_GUARDS)), draw(st.sampled_from(("2025", "2026")))
     words = _set({PAUSED: draw(rarely()), "note": CANARY})
     world.put(ref, draw(fishy_specs()), annotations=words, finalizers=guards, created=created, generation=1)
-    if guards and draw(rarely()):
+    goes = bool(draw(rarely()))
+    if guards and goes:
         world.delete(ref)
 
 

@@ -166,7 +166,7 @@ def dialect(terms: Terms | None = None) -> Dialect:
 
 
 def _has_its_own(source: Ref, target: Ref, view: View) -> bool:
-    """True where its Secret is there. While a path cannot be read it stays whole: it never gets some new values only."""
+    """True where its Secret is there: while a path cannot be read it stays whole, and gets no new values of others."""
     there = view.get(target)
     return there is not None and owner_of(there) == source
 
