@@ -66,7 +66,7 @@ class FishyKeysServer:
         self.stored[path] = Stored(value, frozenset(readers or (USER,)))
 
     def token(self, user: str = USER, lives: float = YEARS) -> str:
-        """What `POST /users/operator-token` gives out, and, with a negative life, one that has expired."""
+        """An operator token and, with a negative life, one that has expired."""
         now = time.time()
         claims = {"iss": "FishyKeys", "sub": f"{user}-operator", "iat": int(now), "exp": int(now + lives)}
         head = _encoded(json.dumps({"alg": "HS256", "typ": "JWT"}).encode())
@@ -85,7 +85,7 @@ class FishyKeysServer:
         rpc = grpc.unary_unary_rpc_method_handler(
             self._answer,
             request_deserializer=OperatorGetSecretValueRequest.FromString,
-            response_serializer=lambda answer: self.garbled.get(answer.path, answer.SerializeToString()),
+            response_serializer=self._sent,
         )
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, {_METHOD: rpc}),))
         address = f"127.0.0.1:{port}"
@@ -126,6 +126,9 @@ class FishyKeysServer:
         if path in self.failing:
             _refuse(call, *self.failing[path])
         return OperatorGetSecretValueResponse(value=found.value, path=path)
+
+    def _sent(self, answer: OperatorGetSecretValueResponse) -> bytes:
+        return self.garbled.get(answer.path) or answer.SerializeToString()
 
     def _caller(self, call: grpc.ServicerContext) -> str:
         given = [str(value) for key, value in call.invocation_metadata() if key == "authorization"]

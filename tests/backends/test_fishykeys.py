@@ -65,17 +65,21 @@ def run(url: str, config: Mapping[str, bytes], deed: Deed) -> object:
         return runner.run(main())
 
 
-def read(address: str, token: str, path: str = PATH, scheme: str = "fishykeys", **config: bytes) -> object:
+def read(address: str, token: str, path: str = PATH) -> object:
+    return read_by("fishykeys", address, path, {"token": token.encode()})
+
+
+def read_by(scheme: str, address: str, path: str, config: Mapping[str, bytes]) -> object:
     async def deed(store: FishyKeys) -> bytes:
         spot = store.spot(path)
         return (await store.read(spot.document)).value(spot.field)
 
-    return run(f"{scheme}://{address}", {"token": token.encode(), **config}, deed)
+    return run(f"{scheme}://{address}", config, deed)
 
 
-def refused(kind: type[StoreError], address: str, token: str, path: str = PATH, **more: bytes) -> str:
+def refused(kind: type[StoreError], address: str, token: str, path: str = PATH) -> str:
     with pytest.raises(kind) as caught:
-        read(address, token, path, **more)  # type: ignore[arg-type] # the scheme is the one option that is no bytes
+        read(address, token, path)
     assert CANARY not in str(caught.value)
     assert caught.value.__context__ is None or caught.value.__suppress_context__
     return str(caught.value)
@@ -286,18 +290,20 @@ def safe(server: FishyKeysServer, authority: pki.Pair) -> str:
     return server.address
 
 
+def read_safely(server: FishyKeysServer, address: str, authority: pki.Pair | None) -> object:
+    trusted = {} if authority is None else {"ca.crt": authority.certificate}
+    return read_by("fishykeys+tls", address, PATH, {"token": server.token().encode(), **trusted})
+
+
 def test_tls_trusts_the_authority_of_the_configuration(server: FishyKeysServer, safe: str, authority: pki.Pair) -> None:
-    config = {"ca.crt": authority.certificate}
-    assert read(safe, server.token(), scheme="fishykeys+tls", **config) == VALUE.encode()
-    local = safe.replace("127.0.0.1", "localhost")
-    assert read(local, server.token(), scheme="fishykeys+tls", **config) == VALUE.encode()
+    assert read_safely(server, safe, authority) == VALUE.encode()
+    assert read_safely(server, safe.replace("127.0.0.1", "localhost"), authority) == VALUE.encode()
 
 
-def test_tls_trusts_no_other_authority_and_no_other_name(server: FishyKeysServer, safe: str) -> None:
-    other = pki.authority("another CA")
-    for config in ({"ca.crt": other.certificate}, {}):
+def test_tls_trusts_no_other_authority(server: FishyKeysServer, safe: str) -> None:
+    for other in (pki.authority("another CA"), None):
         with pytest.raises(Unavailable, match="TLS"):
-            read(safe, server.token(), scheme="fishykeys+tls", **config)
+            read_safely(server, safe, other)
     assert server.asked == []
 
 
@@ -305,7 +311,7 @@ def test_a_certificate_for_another_name_is_not_trusted(server: FishyKeysServer, 
     pair = pki.server(authority, "elsewhere.example")
     address = server.start(credentials=grpc.ssl_server_credentials([(pair.key, pair.certificate)]))
     with pytest.raises(Unavailable):
-        read(address, server.token(), scheme="fishykeys+tls", **{"ca.crt": authority.certificate})
+        read_safely(server, address, authority)
     assert server.asked == []
 
 

@@ -9,6 +9,7 @@ import base64
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import grpc
 import pytest
@@ -37,18 +38,16 @@ class Line:
             request_serializer=OperatorGetSecretValueRequest.SerializeToString,
             response_deserializer=OperatorGetSecretValueResponse.FromString,
         )
+        given = tuple(("authorization", each) for each in tokens)
         answer: OperatorGetSecretValueResponse = call(
-            OperatorGetSecretValueRequest(path=encoded),
-            metadata=[("authorization", each) for each in tokens],
-            timeout=5,
+            OperatorGetSecretValueRequest(path=encoded), metadata=given, timeout=5
         )
         return answer
 
     def code(self, encoded: str, *tokens: str) -> grpc.StatusCode:
         with pytest.raises(grpc.RpcError) as caught:
             self.ask(encoded, *tokens)
-        assert isinstance(caught.value, grpc.Call)
-        return caught.value.code()
+        return cast("grpc.Call", caught.value).code()
 
 
 @pytest.fixture
@@ -143,7 +142,7 @@ def test_a_slow_server_answers_when_its_gate_is_opened(own: Line, server: FishyK
         request_serializer=OperatorGetSecretValueRequest.SerializeToString,
         response_deserializer=OperatorGetSecretValueResponse.FromString,
     )
-    waiting = call.future(OperatorGetSecretValueRequest(path=encoded(PATH)), metadata=[("authorization", own.token)])
+    waiting = call.future(OperatorGetSecretValueRequest(path=encoded(PATH)), metadata=(("authorization", own.token),))
     assert not waiting.done()
     server.gate.set()
     assert waiting.result(5).value == VALUE

@@ -175,7 +175,8 @@ def _keys(config: Mapping[str, bytes]) -> Keys | None:
     for key in _KEYS:
         if key not in given:
             raise ConfigFault("TokenError", f"the configuration has {next(iter(given))}, but no {key}; add it")
-    return Keys(*(given[key] for key in _KEYS), given.get(_SESSION))
+    id_, secret = (given[key] for key in _KEYS)
+    return Keys(id_, secret, given.get(_SESSION))
 
 
 def _content(answer: Mapping[str, object], document: str) -> bytes:
