@@ -153,7 +153,7 @@ class Sender:
             tally.right_now(write.ref)
             if isinstance(write, Create | Update | Recreate):
                 tally.landed = utc_now()
-        if isinstance(write, Guard):
+        if isinstance(write, Guard) or self._lets_others_go(write):
             self._again(write.key, 0.0)  # what may follow waited for it
         self.desk.waits.forget(write.ref)
         who = self.fights.repaired(write)
@@ -161,6 +161,11 @@ class Sender:
             self.desk.news.put_back(write, who)
         log.debug("wrote", verb=verb(write), to=write.ref, key=write.key)
         self.desk.news.wrote(write)
+
+    def _lets_others_go(self, write: Write) -> bool:
+        """True where a source that wants one object has it now and still has another: that one waits for its turn."""
+        placed = isinstance(write, Create | Update | Recreate)
+        return placed and self.desk.table[write.key.dialect].whole and self.desk.cache.count(write.key) > 1
 
     def _removed(self, write: Removal, tally: Tally | None) -> None:
         self.flaps.removed(write.ref)
