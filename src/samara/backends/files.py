@@ -75,8 +75,6 @@ class Files:
         except (OSError, RuntimeError) as error:
             why = getattr(error, "strerror", None) or "not readable"
             raise Unavailable(f"the directory {self.directory} cannot be read ({why}): is it mounted?") from None
-        if _is_closed(root):
-            raise Denied(f"the directory {self.directory} leads to one that is never read")
         if empty:
             raise Unavailable(f"the directory {self.directory} is empty: is it mounted?")
         return root
