@@ -424,7 +424,7 @@ FAULTS = (
         "or FINALIZER not in obj.finalizers or asked.faults(obj):",
         "or asked.faults(obj):",
     ),
-    Fault("one label makes an owner", "dialects/fishysecret/words", " or not token or not", " or not"),
+    Fault("one label makes an owner", "dialects/fishysecret/words", " or not is_namespace_name(namespace):", ":"),
     Fault(
         "what is optional is left out at once",
         "dialects/fishysecret/values",

@@ -293,6 +293,12 @@ def no_values(world: World) -> None:
     holds(world, USER, None, fault=DOWN)
 
 
+def a_foreign_secret_and_no_values(world: World) -> None:
+    a_foreign_secret(world)
+    world.look([at("other", "moved")])
+    no_values(world)
+
+
 def no_namespace(world: World) -> None:
     world.delete(namespace_ref("other"))
 
@@ -301,7 +307,9 @@ def a_pause(world: World) -> None:
     world.edit(namespace_ref("other"), annotations={PAUSED: "true"})
 
 
-@pytest.mark.parametrize("obstacle", [a_foreign_secret, no_values, no_namespace, a_pause])
+@pytest.mark.parametrize(
+    "obstacle", [a_foreign_secret, no_values, a_foreign_secret_and_no_values, no_namespace, a_pause]
+)
 def test_while_the_new_place_is_blocked_the_old_secret_stays(obstacle: Any) -> None:
     world = a_world()
     before = made(world)

@@ -31,7 +31,7 @@ def annotations_of(owner: Ref) -> Mapping[str, str]:
 def owner_of(obj: Object) -> Ref | None:
     """The FishySecret that a Secret's labels name; both are needed, and they must be possible."""
     token, namespace = obj.labels.get(OWNER_NAME, ""), obj.labels.get(OWNER_NAMESPACE, "")
-    if obj.ref.kind != SECRET or not token or not is_namespace_name(namespace):
+    if obj.ref.kind != SECRET or not is_namespace_name(namespace):
         return None
     name = obj.annotations.get(OWNER_NAME, token)
     return Ref(FISHY_SECRET, namespace, name) if is_dns_subdomain(name) and label_token(name) == token else None
