@@ -66,7 +66,9 @@ def test_a_field_of_what_is_no_object_is_unfit(content: bytes) -> None:
     assert CANARY not in str(caught.value)
 
 
-@pytest.mark.parametrize("value", [rb'"\ud800"', rb'{"a": "\q"}', b"[" * 5000 + b"]" * 5000, b'"\xff"', b'["\xff"]'])
+@pytest.mark.parametrize(
+    "value", [rb'"\ud800"', rb'{"a": "\q"}', b"[" * 200_000 + b"]" * 200_000, b'"\xff"', b'["\xff"]']
+)
 def test_a_field_that_cannot_be_text_is_unfit(value: bytes) -> None:
     with pytest.raises(Unfit):
         Text(b'{"user": ' + value + b"}").value("user")
