@@ -11,7 +11,6 @@ import pytest
 from tests.cli.program import samara
 from tests.cluster.api import ApiFault
 from tests.cluster.fishy import (
-    CANARY,
     DEFINITION,
     DEFINITIONS,
     SELDOM,
@@ -23,6 +22,7 @@ from tests.cluster.fishy import (
     manifest,
     undefine,
 )
+from tests.cluster.fishy_folder import CANARY
 from tests.cluster.stage import OWN, Stage
 from tests.cluster.waiting import eventually, never
 
@@ -169,14 +169,11 @@ def test_a_value_of_more_than_a_mebibyte_is_not_taken_and_the_last_good_one_stay
 def test_values_that_are_too_much_together_are_told_and_the_last_good_secret_stays(fishy: Fishy, stage: Stage) -> None:
     fishy.served({"A": "a", "B": "b"})
     before = fishy.version("db")
-    for path in ("a", "b"):
-        fishy.put(path, b"x" * (MIB - 1000))
-    eventually(lambda: fishy.reason("db") not in ("", "SecretSynced"))
-    assert fishy.reason("db") in ("Invalid", "Refused")
+    fishy.put("b", b"x" * MIB)  # as much as one may have, if it is alone
+    assert "1,048,576 bytes together" in fishy.until("db", "Invalid")
     assert fishy.version("db") == before
-    fishy.put("a", "small")
     fishy.put("b", "small")
-    fishy.until_data("db", {"A": "small", "B": "small"})
+    fishy.until_data("db", {"A": f"{CANARY}-a", "B": "small"})
     fishy.until("db")
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from tests.cluster.api import ApiFault
 from tests.cluster.fishy import (
-    CANARY,
     CONFIG,
     FINALIZER,
     OWNER_NAME,
@@ -21,6 +20,7 @@ from tests.cluster.fishy import (
     Fishy,
     marks,
 )
+from tests.cluster.fishy_folder import CANARY
 from tests.cluster.oracles import words
 from tests.cluster.scripted_vault import TOKEN, Vault
 from tests.cluster.stage import OWN, Stage, encoded

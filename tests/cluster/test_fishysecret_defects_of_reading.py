@@ -6,14 +6,8 @@ from typing import Any
 
 import pytest
 from tests.cluster.api import ApiFault, in_parallel
-from tests.cluster.fishy import (
-    CANARY,
-    CONFIG,
-    SELDOM,
-    TARGET,
-    Fishy,
-    Folder,
-)
+from tests.cluster.fishy import CONFIG, SELDOM, TARGET, Fishy
+from tests.cluster.fishy_folder import CANARY, Folder
 from tests.cluster.scripted_vault import TOKEN, Vault
 from tests.cluster.stage import OWN, Stage
 from tests.cluster.waiting import eventually

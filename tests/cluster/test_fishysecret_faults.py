@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from tests.cluster.fishy import (
-    CANARY,
     DEFINITION,
     DEFINITIONS,
     FINALIZER,
@@ -20,6 +19,7 @@ from tests.cluster.fishy import (
     manifest,
     marks,
 )
+from tests.cluster.fishy_folder import CANARY
 from tests.cluster.oracles import words
 from tests.cluster.scripted_vault import TOKEN, Vault
 from tests.cluster.stage import OWN, Stage, decoded, encoded
@@ -189,6 +189,7 @@ def original(fishy: Fishy, name: str, data: dict[str, str]) -> None:
     api.create(fishy.path(), manifest(name, spec, finalizers=(FINALIZER,)))
     meta = {"name": name, "labels": marks(name)}
     api.create(f"/api/v1/namespaces/{TARGET}/secrets", {"metadata": meta, "type": "Opaque", "data": encoded(data)})
+    api.close()
 
 
 @pytest.mark.oracle_off("O4", reason="it knows nothing of objects that the settings say are ours")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.cluster.fishy import CANARY, EVERY, FINALIZER, GROUP, OWNER_NAME, SELDOM, SETTLED, TARGET, TEAM, Fishy, marks
+from tests.cluster.fishy import EVERY, FINALIZER, GROUP, OWNER_NAME, SELDOM, SETTLED, TARGET, TEAM, Fishy, marks
+from tests.cluster.fishy_folder import CANARY
 from tests.cluster.oracles import words
 from tests.cluster.stage import HOME, SECOND, TARGETS, Stage, encoded
 from tests.cluster.waiting import eventually, never

@@ -9,7 +9,8 @@ import yaml
 from tests.cluster.api import ApiFault
 from tests.cluster.audit import Event
 from tests.cluster.faults import answered
-from tests.cluster.fishy import CANARY, FINALIZER, SELDOM, SETTLED, TARGET, TEAM, Fishy, manifest, marks, short
+from tests.cluster.fishy import FINALIZER, SELDOM, SETTLED, TARGET, TEAM, Fishy, manifest, marks, short
+from tests.cluster.fishy_folder import CANARY
 from tests.cluster.oracles import words
 from tests.cluster.proxy import Seen
 from tests.cluster.stage import OWN, Stage, encoded
