@@ -45,6 +45,8 @@ class Manager:
     flying: int = 0
     most: int = 0
     closed: bool = False
+    stubborn: bool = False
+    """True where it answers also when nobody waits any more."""
 
     def spot(self, path: str) -> Spot:
         if path.startswith("odd"):
@@ -59,6 +61,9 @@ class Manager:
         try:
             if self.gate is not None:
                 await self.gate.wait()
+        except asyncio.CancelledError:
+            if not self.stubborn:
+                raise
         finally:
             self.flying -= 1
         found = self.down or self.documents.get(document, Fields({"": b"whole", "a": document.encode(), "b": b"2"}))
@@ -241,10 +246,10 @@ def test_only_so_many_are_read_at_once() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.gate = asyncio.Event()
         await stage.ask("f", *(f"d{number}" for number in range(50)))
-        assert stage.manager.flying == AT_ONCE
+        assert stage.manager.flying == AT_ONCE == 8
         stage.manager.gate.set()
         await stage.settle()
-        assert stage.manager.most == AT_ONCE
+        assert stage.manager.most == 8
         assert len(stage.manager.asked) == 50
         assert stage.stores.unread == 0
 
@@ -282,11 +287,13 @@ def test_a_document_that_nobody_asks_for_is_forgotten() -> None:
     on_stage(deed)
 
 
-def test_one_that_is_forgotten_while_it_is_read_comes_to_nothing() -> None:
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_one_that_is_forgotten_while_it_is_read_comes_to_nothing(stubborn: bool) -> None:
     async def deed(stage: Stage) -> None:
-        stage.manager.gate = asyncio.Event()
+        stage.manager.gate, stage.manager.stubborn = asyncio.Event(), stubborn
         await stage.ask("f", "db")
         await stage.ask("f")
+        assert stage.manager.flying == 0
         stage.manager.gate.set()
         await stage.settle()
         assert stage.stores.book.known == {}
@@ -587,6 +594,20 @@ def test_one_document_that_never_answers_does_not_stop_the_others() -> None:
     on_stage(deed)
 
 
+def test_who_has_a_value_is_not_told_of_what_may_be_one_documents_fault() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.ask("f", "good")
+        await stage.after(EVERY - 0.5)
+        stage.manager.documents = {"bad": Unavailable("internal error")}
+        await stage.ask("g", "bad")
+        assert await stage.after(0.6) == []
+        assert stage.fault("good") == ""
+        await stage.in_steps(2, 0.5)
+        assert stage.known("good") == Reading(b"whole", f"at {1000 + EVERY + 1.6:g}")
+
+    on_stage(deed)
+
+
 def test_the_store_may_say_itself_how_long_it_wants_to_be_left_alone() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.down = Unavailable("slow down", retry_after=120.0)
@@ -691,6 +712,17 @@ def test_with_new_credentials_everything_is_read_anew_and_values_stay_meanwhile(
     on_stage(deed)
 
 
+def test_with_new_credentials_the_waits_begin_anew() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": Denied("not yours")}
+        await stage.ask("f", "db")
+        await stage.in_steps(100)
+        await stage.stores.use(stage.manager, keep=True)
+        assert await stage.in_steps(35) == [1, 11, 31]
+
+    on_stage(deed)
+
+
 def test_new_credentials_end_the_back_off() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.down = Unauthenticated("who are you?")
@@ -721,12 +753,14 @@ def test_of_another_store_nothing_is_known() -> None:
     on_stage(deed)
 
 
-def test_what_the_old_store_still_says_is_not_heard() -> None:
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_what_the_old_store_still_says_is_not_heard(stubborn: bool) -> None:
     async def deed(stage: Stage) -> None:
-        stage.manager.gate = asyncio.Event()
+        stage.manager.gate, stage.manager.stubborn = asyncio.Event(), stubborn
         stage.manager.documents = {"db": Fields({"a": b"old"})}
         await stage.ask("f", "db#a")
         await stage.stores.let_go()
+        assert stage.stores.unread == 1
         new = Manager(documents={"db": Fields({"a": b"new"})})
         await stage.stores.use(new, keep=True)
         stage.manager.gate.set()
@@ -739,11 +773,19 @@ def test_what_the_old_store_still_says_is_not_heard() -> None:
 # what nobody sees
 
 
+class Talkative:
+    def __repr__(self) -> str:
+        return CANARY.decode()
+
+    def value(self, field: str) -> bytes:
+        return CANARY
+
+
 def test_no_value_is_in_a_repr_a_fault_or_a_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
 
     async def deed(stage: Stage) -> None:
-        stage.manager.documents = {"db": Whole(CANARY), "odd": Denied("no"), "bug": KeyError(CANARY)}
+        stage.manager.documents = {"db": Whole(CANARY), "many": Talkative(), "bug": KeyError(CANARY)}
         await stage.ask("f", "db", "many#a", "bug")
         await stage.after(EVERY)
         shown = repr([stage.stores, stage.stores._records, stage.stores.book.known, stage.stores.book])
