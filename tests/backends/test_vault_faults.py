@@ -96,6 +96,7 @@ def test_a_time_to_come_back_is_a_date_too_and_never_absurd() -> None:
         (Said(404, {"errors": []}), Absent),
         (Said(404, b""), Absent),
         (Said(404, {"errors": [CANARY]}), Unfit),
+        (Said(404, {"errors": [], "warnings": [CANARY]}), Unfit),
         (Said(404, b"<html>canary</html>"), Unfit),
         (Said(404, {}), Unfit),
         (Said(404, {"data": {"data": None, "metadata": {"destroyed": True}}}), Absent),
