@@ -123,6 +123,14 @@ def test_every_answer_has_one_meaning(said: Said, kind: type[StoreError]) -> Non
     with_store(deed)
 
 
+def test_an_outage_while_a_refusal_is_looked_into_says_nothing_of_the_path() -> None:
+    async def deed(store: Vault, server: VaultServer) -> None:
+        server.instead.append(Said(403, {"errors": ["permission denied"]}))
+        assert isinstance(await met(store, server, Said(503, b"{}")), Unavailable)
+
+    with_store(deed)
+
+
 def test_figures_stay_as_they_are_written() -> None:
     async def deed(store: Vault, server: VaultServer) -> None:
         for text in (b"1.0", b"12345678901234567890123", b"1e400", b"-0"):
