@@ -49,7 +49,7 @@ class FishySecret(Steps):
         rotated = datetime.now(UTC)
         self._put(PASSWORD, "another-example-not-a-password")
         took = self._until("update", {MADE}, since=rotated)
-        self._screen.took("the Secret has the new password, read once in two seconds", took)
+        self._screen.took("the Secret has the new password; the manager is read every two seconds", took)
 
     def away(self) -> None:
         """The manager goes away, and then the Secret too."""
