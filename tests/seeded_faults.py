@@ -118,7 +118,9 @@ FAULTS = (
         "if any(is_paused(each) for each in (have,",
         "if any(False for each in (have,",
     ),
-    Fault("prunes where it must not", "plan", "    if want.prune:\n", "    if True:\n"),
+    Fault("prunes where it must not", "plan", "    if want.prune and not (", "    if not ("),
+    Fault("what has moved does not wait", "plan", " and not (want.in_turn and busy):", ":"),
+    Fault("what hands on is held back", "table", " if not dialect.hands_on)", ")"),
     Fault(
         "writes before the guard is there",
         "plan",
@@ -446,6 +448,37 @@ FAULTS = (
     Fault("a restart forgets namespaces", "engine/holds", "or self.write_down is None or", "or True or"),
     Fault("a namespace is kept for ever", "engine/removals", "if isinstance(removal, Spare) and", "if False and"),
     Fault("takes what the cluster gave", "engine/apply", "if row(have.ref.kind).kept:", "if False:"),
+    Fault(
+        "a vanished FishySecret takes its Secret along",
+        "dialects/fishysecret/__init__",
+        "return Want(prune=False)  # its finalizer",
+        "return Want()  # its finalizer",
+    ),
+    Fault(
+        "what is not known takes the old Secret away",
+        "dialects/fishysecret/__init__",
+        "prune=built is not None,",
+        "prune=True,",
+    ),
+    Fault(
+        "reads before it may write",
+        "dialects/fishysecret/__init__",
+        "or FINALIZER not in obj.finalizers or asked.faults(obj):",
+        "or asked.faults(obj):",
+    ),
+    Fault("one label makes an owner", "dialects/fishysecret/words", " or not is_namespace_name(namespace):", ":"),
+    Fault(
+        "what is optional is left out at once",
+        "dialects/fishysecret/values",
+        "if not (item.optional and found.absent):",
+        "if not (item.optional and found.fault):",
+    ),
+    Fault(
+        "every read is a sync",
+        "dialects/fishysecret/status",
+        "(interval is not None and _is_over(stored, read_at, interval))",
+        "interval is not None",
+    ),
     Fault("a failing server has answered", "engine/read", "failed = _AFTER_FAILURE", "failed = 0.0"),
 )
 

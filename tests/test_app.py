@@ -20,7 +20,7 @@ from samara.core.write import Create, Plan, Update
 from samara.dialects.secret_copy import TARGETS
 from samara.kube.cache import Cache
 from samara.kube.client import Client
-from samara.settings import NeverCopied, SecretCopy, Settings, parse
+from samara.settings import FishySecret, NeverCopied, SecretCopy, Settings, parse
 from samara.surroundings import look_around
 from samara.vocabularies import table_of
 
@@ -142,13 +142,14 @@ def test_only_the_kinds_of_what_is_served_are_watched() -> None:
         "ConfigMap",
         "ResourceDistribution",
         "SubNamespace",
+        "FishySecret",
     }
 
 
 def test_a_vocabulary_that_waits_for_its_original_wants_nothing() -> None:
     table = table_of(Settings(), waiting=frozenset({"resource-distribution"}))
     assert table["resource-distribution"].report is None
-    assert {kind.name for kind in table.kinds} == {"Namespace", "Secret", "ConfigMap", "SubNamespace"}
+    assert {kind.name for kind in table.kinds} == {"Namespace", "Secret", "ConfigMap", "SubNamespace", "FishySecret"}
 
 
 def test_the_operator_begins_anew_when_what_it_waits_for_has_come_and_not_when_that_is_said_in_other_words(
@@ -169,3 +170,23 @@ def test_the_operator_begins_anew_when_what_it_waits_for_has_come_and_not_when_t
             assert operator.around.waiting == {}
 
     asyncio.run(run())
+
+
+def an_operator(settings: Settings) -> Operator:
+    access = an_access()
+    return Operator(settings, Options(), access, (Client(access), Client(access), Client(access)))
+
+
+def test_a_secret_manager_is_looked_for_only_where_a_vocabulary_reads_one() -> None:
+    assert an_operator(with_dialect(SecretCopy()))._provider is None
+    assert an_operator(with_dialect(SecretCopy()))._desk.stores is None
+
+
+@pytest.mark.parametrize(("said", "namespace"), [(None, "samara"), ("keys", "keys")])
+def test_its_configuration_is_where_the_settings_say_or_at_home(said: str | None, namespace: str) -> None:
+    operator = an_operator(Settings(dialects={"fishysecret": FishySecret(namespace=said)}))
+
+    assert operator._provider is not None
+    assert operator._provider._ref == at(namespace, "fishysecret-config")
+    assert operator._desk.stores is not None
+    assert operator._desk.stores.served == {"fishysecret"}

@@ -12,7 +12,7 @@ from tests.kube.scripted import Answer, access, refuses, says, serving
 from samara.kube.client import Client
 from samara.kube.errors import ConfigError
 from samara.settings import parse
-from samara.surroundings import Surroundings, look_around
+from samara.surroundings import Surroundings, leases_of_originals, look_around
 
 DISTRIBUTE = "dialects: {resource-distribution: {}}"
 POLICIES = "dialects: {sync-to: {kinds: [v1/Secret, networking.k8s.io/v1/NetworkPolicy]}}"
@@ -99,3 +99,11 @@ def test_a_denied_kind_is_refused_by_name(named: str, resource: dict[str, Any]) 
 def test_other_words_for_what_is_missing_are_no_other_surroundings(other: Surroundings, same: bool) -> None:
     now = Surroundings(missing={"v1/Odd": "no such kind"}, originals={"accurate": "original running"})
     assert (now.is_as(other), other.is_as(now)) == (same, same)
+
+
+def test_the_leases_of_all_originals_are_looked_for() -> None:
+    assert leases_of_originals(parse("{}", "test")) == {
+        "resource-distribution": "kruise-manager",
+        "accurate": "accurate",
+        "fishysecret": "dd9fe84d.2v.pm",
+    }

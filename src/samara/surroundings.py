@@ -20,7 +20,7 @@ from samara.kube.rights import may
 from samara.settings import Settings
 from samara.vocabularies import WELL_KNOWN, Kinds, kinds_for_all, kinds_in, kinds_of_trees
 
-ORIGINALS = {"resource-distribution": "kruise-manager", "accurate": "accurate"}
+ORIGINALS = {"resource-distribution": "kruise-manager", "accurate": "accurate", "fishysecret": "dd9fe84d.2v.pm"}
 """By vocabulary: the Lease of the program that served it before."""
 _USUAL = 15
 _ASKEW = timedelta(minutes=1)

@@ -88,6 +88,17 @@ def test_the_start_asks_for_just_the_rights_on_watched_kinds_that_are_printed() 
     assert {verb for _, resource, verb, _ in printed if resource == "limitranges"} == set(VERBS)
 
 
+def test_fishysecrets_are_read_and_reported_on_and_get_a_finalizer() -> None:
+    group, plural = "fishykeys.2v.pm", "fishysecrets"
+    reads = {(group, plural, verb, "") for verb in ("get", "list", "watch", "patch")}
+    told = {(group, f"{plural}/status", "patch", "")}
+    crd = {("apiextensions.k8s.io", "customresourcedefinitions", "get", f"{plural}.{group}")}
+    original = {("coordination.k8s.io", "leases", "list", "")}
+    assert rules("{fishysecret: {}}") == RULE_12 | reads | told | crd | original
+    assert rules("{fishysecret: {takeover: true}}") == RULE_12 | reads | told | crd
+    assert grants(own_rules(parse("dialects: {fishysecret: {}}", "test"))) == OWN
+
+
 def test_a_vocabulary_that_is_off_needs_nothing() -> None:
     assert cluster_rules(Settings(dialects={})) == []
 

@@ -12,7 +12,7 @@ from samara.core.allow import Rules
 from samara.core.model import SECRET, Content, Field, Key, Kind, Owner
 from samara.core.plan import plan
 from samara.core.table import Table
-from samara.core.want import UNREAD, Adopt, Rejected, Trial, Word
+from samara.core.want import UNREAD, Adopt, Reading, Rejected, SecretPath, Trial, Word
 from samara.dialects.accurate import propagate
 from samara.dialects.accurate.config import Config
 from samara.kube import answers
@@ -146,3 +146,11 @@ def test_an_answer_that_is_given_anew_counts_once(monkeypatch: pytest.MonkeyPatc
     known.forget(a_trial(b"2"))
     known.keep(a_trial(b"3"), a_content(60))
     assert [known.value(a_trial(body)) is UNREAD for body in (b"1", b"2", b"3")] == [False, True, False]
+
+
+def test_a_path_of_the_secret_manager_is_answered_by_whoever_reads_it_whatever_its_interval() -> None:
+    known = Answers(None)
+    assert known.value(SecretPath("team/db", 300.0)) is UNREAD
+    known.readings = {"team/db": Reading(CANARY, "now")}
+    assert known.value(SecretPath("team/db", 60.0)) == Reading(CANARY, "now")
+    assert known.value(SecretPath("team/other", 60.0)) is UNREAD

@@ -85,14 +85,15 @@ def orphans(seen: Picture) -> Iterator[Orphan]:
 
 
 def _is_kept(seen: Picture, have: Object) -> bool:
-    """True for a copy whose source is there and lets it stay: what it asks for cannot be read at the moment."""
+    """True for a copy whose source is there and lets it stay, for ever or until what comes in its place is there."""
     cache = seen.shot.cache
     owner = seen.table.owner(have, cache)
     source = cache.get(owner.source) if owner is not None else None
     if owner is None or source is None or owner not in seen.table.sources(source, cache):
         return False
     dialect = seen.table[owner.dialect]
-    return is_marked_by_us(have, dialect) and not dialect.want(owner.source, cache).prune
+    want = dialect.want(owner.source, cache)
+    return is_marked_by_us(have, dialect) and (want.in_turn or not want.prune)
 
 
 def _is_own_source(seen: Picture, have: Object) -> bool:

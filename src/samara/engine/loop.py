@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from samara import log
 from samara.core.model import NAMESPACE, QUOTA, Key, Kind, Ref
-from samara.core.plan import prepare, steps
+from samara.core.plan import steps
 from samara.core.tally import Tally
-from samara.core.write import Blocked, Delete, Look, Plan, Release, Step, Write
+from samara.core.write import Blocked, Delete, Look, Release, Step, Write
 from samara.engine.desk import Desk
 from samara.engine.growth import AHEAD, CHUNK, Growth
 from samara.engine.read import Reader
@@ -44,6 +44,9 @@ class Engine:
         self._reader = Reader(desk, self._again)
         self._reports = Reports(desk, self.tallies, self._growing, self._sender.offer)
         self._sender.touched = self._reports.touched
+        if desk.stores is not None:
+            desk.stores.book.again, desk.stores.book.touched = self._again, self._reports.touched
+            desk.cache.answers.readings = desk.stores.book.known
         desk.applier.answered = self._answered
         desk.applier.is_new = lambda: not self.synced
 
@@ -194,10 +197,8 @@ class Engine:
 
     def _plan(self, key: Key) -> None:
         desk, began = self.desk, self.desk.clock()
-        prepared = prepare(key, desk.cache, desk.table, desk.rules)
-        if isinstance(prepared, Plan):
-            self._reader.start(prepared.reads, key)
-            return  # a kind is not listed yet, and its list queues everything anew; or a read does
+        if (prepared := self._reader.prepared(key)) is None:
+            return
         case, want = prepared
         desk.outbox.clear(key)
         tally = self.tallies.setdefault(key.whole, Tally())
@@ -245,9 +246,7 @@ class Engine:
 
     def _ripe(self, growth: Growth, tally: Tally) -> None:
         """The end of a large plan. Namespaces came and went while it was made: what is wanted now stays."""
-        prepared = prepare(growth.key, self.desk.cache, self.desk.table, self.desk.rules)
-        if isinstance(prepared, Plan):
-            self._reader.start(prepared.reads, growth.key)
+        if (prepared := self._reader.prepared(growth.key)) is None:
             return
         case, want = prepared
         for namespace in growth.given_up(want):

@@ -93,7 +93,7 @@ class News:
                 self._teller.note(about, fault.reason, set(), fault.message)
             told = {fault.reason for fault in faults}  # what is wrong with the source itself explains its places, too
             for reason, found in _problems(tally).items():
-                if reason in _REASONS and _REASONS[reason] not in told:
+                if reason in _REASONS and _REASONS[reason] not in told and not (told and reason == "invalid"):
                     first, missing = next(iter(found.items()))
                     self._teller.note(about, _REASONS[reason], set(map(_where, found)), missing.shown(first))
         self._due.clear()

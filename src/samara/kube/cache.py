@@ -97,7 +97,8 @@ class Cache:
 
     def claims(self, ref: Ref) -> Iterable[Key]:
         namespace = self.stores[NAMESPACE].objects.get(namespace_ref(ref.namespace))
-        return self._claims.at((ref.kind, ref.name), () if namespace is None else self.table.upstream(namespace))
+        above = () if namespace is None else self.table.upstream(namespace)
+        return self._claims.at((ref.kind, ref.name), ref.namespace, above)
 
     def known(self, kind: Kind) -> bool:
         """Not while the server does not know the kind any more: its definition may be gone, with all its objects."""
