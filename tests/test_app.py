@@ -111,7 +111,7 @@ def test_rules_come_from_the_settings() -> None:
     settings = Settings(protected_namespaces=("kube-*",), recreate="refuse")
 
     assert rules_of(settings, an_access()) == Rules(
-        ("kube-*",), False, ("kube-*", "default", "kube-*", "admin", "samara")
+        ("kube-*",), False, ("kube-*", "default", "kube-*", "samara", "admin")
     )
 
 
