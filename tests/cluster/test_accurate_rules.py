@@ -605,7 +605,7 @@ def test_what_the_cluster_gave_to_a_copy_stays_when_the_copy_is_put_right(trees:
 def allow(stage: Stage, group: str, plural: str, *verbs: str) -> None:
     """Gives the operator's user the rights on one more kind: all that it needs, or these."""
     rbac, name = "rbac.authorization.k8s.io", f"more-{plural}"
-    needed = ("get", "list", "watch", "create", "update", "patch", "delete")
+    needed = ("get", "list", "watch", "create", "update", "delete")
     rule = {"apiGroups": [group], "resources": [plural], "verbs": verbs or needed}
     root = f"/apis/{rbac}/v1"
     subject = {"kind": "User", "name": "samara", "apiGroup": rbac}

@@ -230,7 +230,7 @@ def test_a_kind_without_namespaces_is_told_in_the_words_of_the_original() -> Non
 
 
 def test_the_rights_that_are_asked_for_are_those_that_are_used() -> None:
-    assert VERBS == ("get", "list", "watch", "create", "update", "patch", "delete")
+    assert VERBS == ("get", "list", "watch", "create", "update", "delete")
 
 
 def test_one_missing_right_is_told_alone_and_several_in_brackets() -> None:

@@ -15,8 +15,8 @@ from samara.dialects.accurate.globs import Globs, Keys, malformed
 from samara.dialects.accurate.naming import Policies, RegexpError
 from samara.dialects.accurate.words import GROUP, SUB_NAMESPACE
 
-VERBS = ("get", "list", "watch", "create", "update", "patch", "delete")
-"""What must be allowed on every watched kind, in every namespace. What is given back is patched, as it is not ours."""
+VERBS = ("get", "list", "watch", "create", "update", "delete")
+"""What must be allowed on every watched kind, in every namespace."""
 UNREADABLE = "unable to load the configuration file: "
 INVALID = "invalid configurations: "
 
