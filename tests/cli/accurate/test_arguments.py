@@ -75,7 +75,6 @@ def test_a_flag_after_the_command_wins_over_the_same_before_it(nobody: Path) -> 
         ("list", "--nothing"),
         ("ns", "describe"),
         ("ns", "set-type", "a"),
-        ("ns", "set-type", "a", "tree"),
         ("template", "set", "a"),
         ("sub", "create", "a"),
         ("sub", "create", "a", "r", "--labels", "novalue"),
@@ -92,6 +91,11 @@ def test_wrong_usage_is_exit_2(args: tuple[str, ...]) -> None:
     told = accurate(*args)
     assert told.code == 2, told
     assert "Traceback" not in told.err
+
+
+def test_7_a_type_that_there_is_not_is_a_fault_of_one_line_and_no_cluster_is_asked(nobody: Path) -> None:
+    told = accurate("ns", "set-type", "a", "tree", f"--kubeconfig={nobody}")
+    assert told.fault == "invalid type: tree; expected root, template or none"
 
 
 def test_version_is_told_without_a_cluster_and_without_what_speaks_to_one() -> None:
