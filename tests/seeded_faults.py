@@ -377,8 +377,8 @@ FAULTS = (
     Fault(
         "children go with their parent",
         "dialects/accurate/sub",
-        "if ours and not cascading and any(",
-        "if False and any(",
+        "if not self.cascading and has_children(source.name, view):",
+        "if False:",
     ),
     Fault(
         "a removed finalizer comes back",

@@ -148,6 +148,29 @@ def test_an_existing_namespace_is_a_conflict_and_never_adopted(trees: Trees) -> 
     assert message in trees.stage.until_event("Conflict", "root", "taken")["message"]
 
 
+def test_conditions_of_others_stay_and_ours_come_and_go_beside_them(trees: Trees) -> None:
+    trees.grow_ready("root", "web")
+    theirs = {
+        "type": "Audited",
+        "status": "True",
+        "reason": "Seen",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    path = f"{trees.path('subnamespaces', 'root', 'web')}/status"
+    trees.api.patch(path, {"status": {"conditions": [theirs]}})
+    mark = trees.stage.audit.mark()
+    trees.label("web", {PARENT: None, TYPE: "root"})
+    eventually(lambda: trees.reason("web", "root") in ("SeenConflict", "ConflictSeen"))
+    trees.label("web", {PARENT: "root", TYPE: None})
+    eventually(lambda: trees.status("web", "root") == {"observedGeneration": 1, "conditions": [theirs]})
+    reports = [each for each in trees.sent(mark) if "subnamespaces/status" in each]
+    assert len(reports) == 2
+    trees.stage.operators[0].stop()
+    trees.stage.operators[0].start().synced()
+    assert trees.sent(mark).count("patch subnamespaces/status root/web") == 2
+
+
 def test_a_conflict_ends_when_the_namespace_gets_the_parent_and_begins_when_it_loses_it(trees: Trees) -> None:
     trees.root()
     trees.space("taken")
@@ -256,6 +279,7 @@ def test_without_admission_a_namespace_with_children_stays_until_the_last_child_
     trees.grow_ready("root", "web", "deep")
     let_go(trees, "web", "root")
     assert "child namespaces exist" in trees.stage.until_event("Refused", "root", "web")["message"]
+    eventually(lambda: trees.reason("web", "root") == "ChildrenExist")
     never(lambda: trees.there("web") is None, SETTLED)
     let_go(trees, "deep", "web")
     eventually(lambda: trees.there("deep") is None and trees.there("web") is None, 30.0)
@@ -334,6 +358,9 @@ def test_the_fourth_namespace_within_ten_minutes_is_held_until_somebody_releases
     (key,) = eventually(lambda: list(held(stage)))
     assert key == "accurate/SubNamespace/root/web3"
     assert f"samara release {key}" in stage.until_event("Held", "root", "web3")["message"]
+    eventually(lambda: trees.reason("web3", "root") == "Held")
+    (condition,) = trees.status("web3", "root")["conditions"]
+    assert f"`samara release {key}`" in condition["message"]
     never(lambda: trees.there("web3") is None, 1.5)
     assert FINALIZER in (trees.asked("web3", "root") or {})["metadata"]["finalizers"]
     operator.stop()

@@ -247,6 +247,8 @@ class Dialect:
     """True where a source is never planned in slices: what it wants is one object."""
     reporter: str = ""
     """The field manager under which the status is applied; none: it is patched under ours."""
+    conditions: frozenset[str] = frozenset()
+    """The types of the conditions that an applied status may hold; those of other types are other people's."""
     gone_after: float | None = None
     """How long the copies of a source that vanished are left to the garbage collector; None: as the settings say."""
 

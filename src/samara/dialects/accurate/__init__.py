@@ -42,7 +42,7 @@ def dialects(config: Config, kinds: tuple[Kind, ...], bare: Bare, terms: Terms) 
         return admit_sub_namespace(request, view, rules)
 
     subs = replace(
-        sub.dialect(terms.cascading, terms.is_reserved, terms.managers),
+        sub.SubNamespaces(terms.cascading, terms.is_reserved).dialect(terms.managers),
         admit=of_subs,
         mutate=add_finalizer,
         guarded=(SUB_NAMESPACE,),
