@@ -323,19 +323,19 @@ FAULTS = (
     Fault(
         "drift flows down",
         "dialects/accurate/propagate",
-        "if _is_astray(have, view) else tuple(copies)",
-        "if False else tuple(copies)",
+        "if self._is_astray(have, view) else copies",
+        "if False else copies",
     ),
     Fault(
         "a deleted copy takes the next with it",
         "dialects/accurate/propagate",
-        "return Want(prune=not _comes_back(source, view))",
+        "return Want(prune=not self._comes_back(source, view))",
         "return Want()",
     ),
     Fault(
         "two deleted copies take the next with them",
         "dialects/accurate/propagate",
-        "return _comes_back(above, view)",
+        "return self._comes_back(above, view)",
         "return False",
     ),
     Fault(
@@ -359,13 +359,13 @@ FAULTS = (
     Fault(
         "a left-over copy hands on",
         "dialects/accurate/propagate",
-        "if namespace is None or _is_left_over(have, namespace):",
+        "if namespace is None or self._is_left_over(have, namespace):",
         "if namespace is None:",
     ),
     Fault(
         "excluded keys end the chain",
         "dialects/accurate/propagate",
-        "annotations |= {FROM: source.ref.namespace, PROPAGATE: str(_said(source, view))}",
+        "annotations |= {FROM: source.ref.namespace, PROPAGATE: str(self._said(source, view))}",
         "annotations |= {FROM: source.ref.namespace}",
     ),
     Fault(

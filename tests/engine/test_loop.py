@@ -324,7 +324,9 @@ def test_the_table_of_these_tests_has_right_copies() -> None:
 
 
 def test_the_end_of_a_copy_that_we_deleted_goes_on_at_once_also_where_its_echo_is_faster_than_the_answer() -> None:
-    table = Table((propagate.dialect(Config(), (SECRET,), lambda where, words: dict(words), Adopt.IDENTICAL),))
+    table = Table(
+        (propagate.Propagation(Config(), (SECRET,), lambda where, words: dict(words), Adopt.IDENTICAL).dialect,)
+    )
     ours = frozenset({Owned(MANAGER, "annotations", FROM)})
     first, second = (
         an_object(

@@ -130,6 +130,8 @@ class Copy:
     named: bool = False
     """True where the source names this namespace, false where it is one of all or of a selection."""
     owner: Owner | None = None
+    awaits: str = ""
+    """Of a place that is only kept: what has to happen first, told where nothing is there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,8 +56,8 @@ def dialects(config: Config, kinds: tuple[Kind, ...], bare: Bare, terms: Terms) 
         scope=frozenset(ROLES),
         fails_closed=True,
     )
-    objects = propagate.dialect(config, kinds, bare, terms.adopt, terms.managers, generated=terms.generated)
-    return subs, trees, objects
+    objects = propagate.Propagation(config, kinds, bare, terms.adopt, terms.managers, terms.generated)
+    return subs, trees, objects.dialect
 
 
 def _denied(config: Config) -> Callable[[str, str], tuple[str, str] | None]:
