@@ -571,14 +571,11 @@ def test_a_watched_kind_that_the_server_does_not_know_is_waited_for_told_and_ser
     eventually(lambda: stage.api.find(f"{things.format('web')}/one") is None)
 
 
-def allow(stage: Stage, group: str, plural: str) -> None:
-    """Gives the operator's user the rights on one more kind."""
+def allow(stage: Stage, group: str, plural: str, *verbs: str) -> None:
+    """Gives the operator's user the rights on one more kind: all that it needs, or these."""
     rbac, name = "rbac.authorization.k8s.io", f"more-{plural}"
-    rule = {
-        "apiGroups": [group],
-        "resources": [plural],
-        "verbs": ["get", "list", "watch", "create", "update", "delete"],
-    }
+    needed = ("get", "list", "watch", "create", "update", "delete")
+    rule = {"apiGroups": [group], "resources": [plural], "verbs": verbs or needed}
     root = f"/apis/{rbac}/v1"
     subject = {"kind": "User", "name": "samara", "apiGroup": rbac}
     ref = {"kind": "ClusterRole", "name": name, "apiGroup": rbac}
