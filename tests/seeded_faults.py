@@ -347,8 +347,8 @@ FAULTS = (
     Fault(
         "in a loop things are deleted",
         "dialects/accurate/propagate",
-        "            return Want(prune=False)\n        said =",
-        "            return Want()\n        said =",
+        "return Want(prune=False)  # what is being deleted",
+        "return Want()  # what is being deleted",
     ),
     Fault(
         "created copies go with their source",
@@ -404,6 +404,31 @@ FAULTS = (
         "return (*view.sources(SUB, obj.ref.name), *(",
         "return (*(), *(",
     ),
+    Fault(
+        "one that waits does not say so",
+        "dialects/accurate/sub",
+        "if FINALIZER in obj.finalizers and there is not None and",
+        "if False and there is not None and",
+    ),
+    Fault(
+        "conditions of others are a reason to write",
+        "status",
+        'if each.get("type") in dialect.conditions]',
+        "if each]",
+    ),
+    Fault(
+        "a source that ends takes its copies along",
+        "dialects/accurate/propagate",
+        "if (have is not None and have.deleting) or (",
+        "if (",
+    ),
+    Fault(
+        "a namespace is its own child",
+        "dialects/accurate/words",
+        "return any(each.ref.name != name for each in children_of(name, view))",
+        "return any(True for each in children_of(name, view))",
+    ),
+    Fault("a name is judged again", "dialects/accurate/admit", "    elif old is None:\n", "    else:\n"),
     Fault("a failing server has answered", "engine/read", "failed = _AFTER_FAILURE", "failed = 0.0"),
 )
 

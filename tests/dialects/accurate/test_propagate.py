@@ -327,11 +327,24 @@ def test_5_2_a_created_copy_outlives_its_source_and_still_travels() -> None:
     assert values(world) == {"a": "one", "b": "one"}
 
 
-def test_5_2_a_source_that_is_being_deleted_is_as_gone() -> None:
+def test_5_2_for_a_source_that_is_being_deleted_nothing_is_done_until_it_is_gone() -> None:
+    world = grown(names=("r", "a"))
+    world.edit(TOP, finalizers=("somebody/else",), deleting=True, content=secret("two"))
+    sub(world, "b", "r"), sub(world, "c", "a")
+    settled(world)
+    assert values(world) == {"r": "two", "a": "one", "c": "one"}
+    deed(world, lambda world: world.edit(TOP, finalizers=()))
+    assert values(world) == {}
+
+
+def test_5_2_a_copy_deleted_while_its_source_ends_takes_nothing_with_it() -> None:
     world = grown()
     world.edit(TOP, finalizers=("somebody/else",), deleting=True)
+    world.delete(at("a", "x"))
     settled(world)
-    assert values(world) == {"r": "one"}
+    assert values(world) == {"r": "one", "b": "one"}
+    deed(world, lambda world: world.edit(TOP, finalizers=()))
+    assert values(world) == {}
 
 
 def test_5_3_a_changed_value_reaches_every_depth() -> None:

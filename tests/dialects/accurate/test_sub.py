@@ -161,6 +161,9 @@ def test_2_4_a_namespace_below_the_holder_is_healthy_even_while_it_ends() -> Non
     world.terminate("a")
     settled(world)
     assert status_of(world.objects[at_sub()]) == {"observedGeneration": 1}
+    assert blocked(world, key()) == []
+    deed(world, lambda world: world.edit(namespace_ref("a"), finalizers=()))
+    assert not namespace(world, "a").deleting, "it is made again"
 
 
 @pytest.mark.parametrize("roles", [{}, {"parent": "q"}, {"type": "root"}, {"template": "q"}])

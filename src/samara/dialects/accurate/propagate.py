@@ -103,9 +103,9 @@ class Propagation:
 
     def want(self, source: Ref, view: View) -> Want:
         have, namespace = view.get(source), view.get(namespace_ref(source.namespace))
-        if namespace is not None and is_in_loop(namespace, view):
-            return Want(prune=False)
-        said = None if have is None or have.deleting else self._said(have, view)
+        if (have is not None and have.deleting) or (namespace is not None and is_in_loop(namespace, view)):
+            return Want(prune=False)  # what is being deleted is there until it is gone
+        said = None if have is None else self._said(have, view)
         if isinstance(said, Rejected):
             return Want(prune=False, faults=(Fault("Refused", f"what its owner says cannot be read: {said.message}"),))
         if have is None or said not in MODES:
@@ -144,7 +144,7 @@ class Propagation:
         if above is None or (have is not None and not have.deleting and not _is_copy(have)):
             return False
         found = view.get(above)
-        said = None if found is None or found.deleting else self._said(found, view)
+        said = None if found is None else self._said(found, view)
         if said is UNREAD or isinstance(said, Rejected):
             return True  # what is not known takes nothing away
         if said not in MODES:

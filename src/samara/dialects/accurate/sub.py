@@ -73,8 +73,8 @@ class SubNamespaces:
 
     def _living(self, source: Ref, there: Object | None, view: View) -> Want:
         ref = namespace_ref(source.name)
-        if _is_below(there, source):
-            return Want((Copy(ref, KEEP),))
+        if there is not None and _is_below(there, source):
+            return Want(() if there.deleting else (Copy(ref, KEEP),))  # it comes back when it is gone
         if self.is_reserved(source.name):
             return Want(barred=(Barred(ref, "refused", _reserved(source.name)),))
         if there is not None:
