@@ -9,8 +9,8 @@ import pytest
 from tests.cluster.oracles import words
 from tests.cluster.stage import Stage
 from tests.cluster.test_accurate_rules import allow, rooted
-from tests.cluster.trees import FROM, PROPAGATE, Trees
-from tests.cluster.waiting import eventually
+from tests.cluster.trees import FROM, PROPAGATE, SETTLED, Trees
+from tests.cluster.waiting import eventually, never
 
 pytestmark = [
     pytest.mark.oracle_off("O4", reason="it knows the rules of Secret copy only; trees have a judge of theirs"),
@@ -66,6 +66,21 @@ def test_5_1_a_service_account_is_passed_on_with_its_pull_secrets_and_without_it
     assert "secrets" not in copy(trees, "serviceaccounts", "deep")
     trees.api.delete(path("serviceaccounts", "root"))
     eventually(lambda: not any(trees.api.find(path("serviceaccounts", name)) for name in ("web", "deep")))
+
+
+def test_5_1_the_secrets_that_a_copied_service_account_gets_are_its_own(trees: Trees) -> None:
+    """Somebody else fills them in: that is no difference, and they are still there after a change."""
+    put(trees, "serviceaccounts", imagePullSecrets=[{"name": "registry"}])
+    for name in ("web", "deep"):
+        copy(trees, "serviceaccounts", name)
+    own = [{"name": "own"}]
+    mark = trees.stage.audit.mark()
+    trees.api.patch(path("serviceaccounts", "web"), {"secrets": own})
+    never(lambda: trees.sent(mark), SETTLED)
+    trees.api.patch(path("serviceaccounts", "root"), {"imagePullSecrets": [{"name": "mirror"}]})
+    eventually(lambda: copy(trees, "serviceaccounts", "deep")["imagePullSecrets"] == [{"name": "mirror"}])
+    assert copy(trees, "serviceaccounts", "web")["secrets"] == own
+    assert "secrets" not in copy(trees, "serviceaccounts", "deep")
 
 
 @pytest.mark.parametrize("headless", [True, False])
