@@ -137,7 +137,7 @@ async def _restart(lab: Lab, manager: Provider, fishy: Fishy) -> None:
         await lab.until(lambda: len(manager.asked(calls)) >= fishy.paths, "the reads of a restart")
         await lab.settled()
         controller.check()
-        fishy.restart_calls = manager.asked(calls).total()
+        fishy.restart_calls = manager.within(FIRST * INTERVAL, calls)
     fishy.restart = count(by(lab.log.since(mark), CONTROLLER))
     say(f"restart in sync: {fishy.restart_calls} reads, {fishy.restart}")
 

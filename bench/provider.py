@@ -30,9 +30,10 @@ class Provider:
         """How often each document was read since."""
         return Counter(document for _, document in self.calls[mark:])
 
-    def within(self, seconds: float) -> int:
+    def within(self, seconds: float, mark: int = 0) -> int:
         """How many reads there were in this time from the first one on."""
-        return sum(1 for at, _ in self.calls if at - self.calls[0][0] <= seconds)
+        times = [at for at, _ in self.calls[mark:]]
+        return sum(1 for at in times if at - times[0] <= seconds)
 
     def rotate(self, document: str) -> None:
         self.edition[document] = self.edition.get(document, 0) + 1

@@ -212,5 +212,5 @@ def test_bash_takes_the_completion() -> None:
 
 def test_version_needs_no_cluster() -> None:
     found = samara("version", "-o", "json").json
-    assert found["vocabularies"] == ["secret-copy", "resource-distribution", "accurate", "sync-to"]
+    assert found["vocabularies"] == ["secret-copy", "resource-distribution", "accurate", "fishysecret", "sync-to"]
     assert found["server"] is None

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from tests.cli.program import samara
 from tests.cluster.fishy import (
     DEFINITION,
     DEFINITIONS,
@@ -198,6 +199,10 @@ def test_taking_over_from_the_original_writes_no_secret_and_from_then_on_all_wor
     fishy.put("a", f"{CANARY}-a")
     fishy.configure()
     before = fishy.version("db")
+    settings = stage.folder / "settings.yaml"
+    settings.write_text(f"dialects: {{fishysecret: {{managers: [{MANAGER}]}}}}")
+    plan = samara("plan", f"--kubeconfig={stage.cluster.kubeconfig}", f"--config={settings}", "-n", OWN, "-o", "json")
+    assert {verb for verb, count in plan.json["summary"].items() if count} <= {"report"}
     fishy.serve(managers=[MANAGER])
     fishy.until("db")
     assert fishy.version("db") == before
