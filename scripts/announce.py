@@ -38,6 +38,18 @@ def control_plane() -> str:
     )
 
 
+def helm() -> str:
+    if os.environ.get("HELM"):
+        return f"the helm of HELM ({os.environ['HELM']}) is used: nothing to build"
+    bare_binaries()
+    from samara.devcluster.helm_program import cached_helm, helm_version
+
+    found = cached_helm()
+    if found.exists():
+        return f"helm is there, in {found.parent}: nothing to build"
+    return f"helm {helm_version()} from Go modules, into {found.parent}: about 4 minutes on two cores, once per version"
+
+
 def environment() -> str:
     if (ROOT / ".venv" / ".installed").exists():
         return "the virtual environment is there, in .venv"
@@ -45,7 +57,12 @@ def environment() -> str:
 
 
 def main() -> None:
-    lines = ("What this needs, and makes where it is missing:", f"  - {environment()}", f"  - {control_plane()}")
+    lines = (
+        "What this needs, and makes where it is missing:",
+        f"  - {environment()}",
+        f"  - {control_plane()}",
+        f"  - {helm()}",
+    )
     sys.stdout.write("\n".join((*lines, f"Then the checks and all tests: {SUITE}.")) + "\n")
 
 

@@ -86,7 +86,7 @@ def _binding(kind: str, names: dict[str, str], role: str, subject: dict[str, str
 
 def cluster_rules(settings: Settings) -> list[Rule]:
     """What is needed in every namespace. Copies go anywhere, and so do the Events about them."""
-    enabled = _enabled(settings)
+    enabled = chosen(settings)
     if not enabled:
         return []
     asking = {kind for dialect in enabled for kind in dialect.asking}
@@ -112,7 +112,7 @@ def _webhooks(enabled: tuple[Dialect, ...]) -> list[Rule]:
     return [*(_rule(kind, ("list", "update")) for kind in needed(enabled)), _rule(NAMESPACE, ("get",))]
 
 
-def _enabled(settings: Settings) -> tuple[Dialect, ...]:
+def chosen(settings: Settings) -> tuple[Dialect, ...]:
     return served(settings, {name: WELL_KNOWN.get(name) or guess(name) for name in kinds_in(settings)})
 
 
@@ -140,7 +140,7 @@ def own_rules(settings: Settings) -> list[Rule]:
 
 
 def _certificate(settings: Settings) -> list[Rule]:
-    if not any(dialect.admit for dialect in _enabled(settings)):
+    if not any(dialect.admit for dialect in chosen(settings)):
         return []
     return [_rule(SECRET, ("create",)), _rule(SECRET, ("get", "watch", "update", "delete"), (CERTIFICATE,))]
 
