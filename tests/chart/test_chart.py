@@ -77,7 +77,7 @@ def test_the_chart_and_the_manifests_are_the_same_objects(helm: Helm, case: str)
 @pytest.mark.parametrize("size", range(1, len(BUILT) + 1))
 def test_any_choice_of_vocabularies_has_the_rights_of_samara_rbac_and_no_others(helm: Helm, size: int) -> None:
     for names in combinations(sorted(BUILT), size):
-        dialects = {name: {} for name in names}
+        dialects: Json = {name: {} for name in names}
         made = comparable(helm.template({"settings": {"dialects": dialects}}))
         settings = parse(json.dumps({"dialects": dialects}), "test")
         assert made["ClusterRole", "samara"]["rules"] == grants(cluster_rules(settings)), names
@@ -106,7 +106,8 @@ def test_helm_finds_nothing_to_criticise(helm: Helm) -> None:
 
 def test_the_checksum_is_that_of_the_settings_and_changes_with_them(helm: Helm) -> None:
     seen = set()
-    for values in ({}, {"settings": {"tenancy": "open"}}):
+    opened: Json = {"settings": {"tenancy": "open"}}
+    for values in ({}, opened):
         made = {each["kind"]: each for each in helm.template(values) if not is_hook(each)}
         told = made["Deployment"]["spec"]["template"]["metadata"]["annotations"][CHECKSUM]
         assert told == hashlib.sha256(made["ConfigMap"]["data"][FILE].encode()).hexdigest()
@@ -115,7 +116,9 @@ def test_the_checksum_is_that_of_the_settings_and_changes_with_them(helm: Helm) 
 
 
 def test_the_settings_of_the_chart_are_read_by_the_operator(helm: Helm, tmp_path: Path) -> None:
-    values = {"settings": {"massDelete": None, "dialects": {"secret-copy": None, "sync-to": {"kinds": ["v1/Secret"]}}}}
+    values: Json = {
+        "settings": {"massDelete": None, "dialects": {"secret-copy": None, "sync-to": {"kinds": ["v1/Secret"]}}}
+    }
     made = {each["kind"]: each for each in helm.template(values) if not is_hook(each)}
     settings = parse(made["ConfigMap"]["data"][FILE], "the chart")
     assert settings.tenancy == "strict"
@@ -124,7 +127,8 @@ def test_the_settings_of_the_chart_are_read_by_the_operator(helm: Helm, tmp_path
 
 
 def test_nothing_is_guarded_where_nobody_would_answer(helm: Helm) -> None:
-    for values in ({"observe": True}, {"settings": {"dialects": {"secret-copy": {}}}}):
+    alone: Json = {"settings": {"dialects": {"secret-copy": {}}}}
+    for values in ({"observe": True}, alone):
         kinds = [each["kind"] for each in helm.template(values) if not is_hook(each)]
         assert not [kind for kind in kinds if "Webhook" in kind or kind == "Service"]
 
@@ -144,7 +148,7 @@ def test_before_the_end_a_job_runs_samara_uninstall(helm: Helm) -> None:
     assert not [each for each in helm.template({"uninstall": {"hook": False}}) if is_hook(each)]
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[Json, str]] = {
     "an unknown value": ({"replica": 3}, "replica"),
     "an unknown setting": ({"settings": {"tenacy": "open"}}, "tenacy"),
     "an unknown vocabulary": ({"settings": {"dialects": {"secretcopy": {}}}}, "secretcopy"),
