@@ -67,15 +67,24 @@ class Installed:
 def installed(stage: Stage, helm: Helm, settings: Json) -> Iterator[Installed]:
     made = Installed(stage, helm, settings)
     stage.namespace(NAMESPACE)
-    text = yaml.safe_dump_all([each for each in made.objects if not is_hook(each)])
-    stage.cluster.kubectl("apply", "--server-side", "--filename=-", input=text)
-    stage.cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+    definitions = [each for each in made.objects if each["kind"] == "CustomResourceDefinition"]
+    others = [each for each in made.objects if not is_hook(each) and each not in definitions]
+    text = yaml.safe_dump_all(others)
+    stage.cluster.kubectl("apply", "--server-side", "--filename=-", input=yaml.safe_dump_all([*definitions, *others]))
+    established(stage, definitions)
     try:
         made.start()
         yield made
     finally:
         made.pod.kill()
         stage.cluster.kubectl("delete", "--ignore-not-found", "--wait=false", "--filename=-", input=text)
+
+
+def established(stage: Stage, definitions: list[Json]) -> None:
+    """They stay on the server for the tests that follow, as they do in people's clusters."""
+    for each in definitions:
+        name = f"crd/{each['metadata']['name']}"
+        stage.cluster.kubectl("wait", "--for=condition=Established", name, "--timeout=60s")
 
 
 def apply(stage: Stage, folder: str, *names: str) -> None:
@@ -133,7 +142,9 @@ def at_work_for_resource_distribution(stage: Stage) -> None:
     eventually(lambda: data(stage, "shop", "proxy-settings", "configmaps"))
     status = f"{DISTRIBUTIONS}/company-registry"
     eventually(lambda: (stage.api.get(status).get("status") or {}).get("succeeded"))
-    wrong = {"metadata": {"name": "wrong"}, "spec": {"resource": {"kind": "Pod"}, "targets": {}}}
+    resource = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "wrong"}}
+    wrong: Json = {"metadata": {"name": "wrong"}}
+    wrong["spec"] = {"resource": resource, "targets": {"allNamespaces": True}}
     wrong |= {"apiVersion": "apps.kruise.io/v1beta1", "kind": "ResourceDistribution"}
     eventually(lambda: is_refused(lambda: stage.api.create(DISTRIBUTIONS, wrong, dryRun="All"), "samara.dev"))
     eventually(lambda: _converts(stage, "resourcedistributions.apps.kruise.io"))
@@ -231,7 +242,7 @@ def released(stage: Stage, helm: Helm, settings: Json) -> Iterator[Installed]:
     values = f"--values={helm.values(made.values)}"
     done = helm.run("install", "samara", CHART, f"--namespace={NAMESPACE}", "--create-namespace", admin, values)
     assert done.code == 0, done.err
-    stage.cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+    established(stage, [each for each in made.objects if each["kind"] == "CustomResourceDefinition"])
     try:
         made.start()
         yield made
