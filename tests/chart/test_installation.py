@@ -118,6 +118,8 @@ def at_work_for_secret_copy(stage: Stage) -> None:
     eventually(lambda: data(stage, "billing", "orders-database") == source)
     stage.retarget("orders-database", "shop")
     eventually(lambda: data(stage, "billing", "orders-database") is None)
+    for reason in ("Copied", "Updated", "Removed"):
+        stage.until_event(reason)
 
 
 def at_work_for_sync_to(stage: Stage) -> None:
