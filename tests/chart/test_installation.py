@@ -151,7 +151,8 @@ def at_work_for_resource_distribution(stage: Stage) -> None:
     eventually(lambda: is_refused(lambda: stage.api.create(DISTRIBUTIONS, wrong, dryRun="All"), "samara.dev"))
     eventually(lambda: _converts(stage, "resourcedistributions.apps.kruise.io"))
     stage.cluster.kubectl("delete", "resourcedistributions", "--all")
-    eventually(lambda: data(stage, "shop", "company-registry") is None)
+    # The garbage collector looks for new kinds twice a minute.
+    eventually(lambda: data(stage, "shop", "company-registry") is None, 90.0)
 
 
 def at_work_for_accurate(stage: Stage) -> None:
@@ -242,7 +243,9 @@ def released(stage: Stage, helm: Helm, settings: Json) -> Iterator[Installed]:
     made = Installed(stage, helm, settings)
     admin = f"--kubeconfig={stage.cluster.kubeconfig}"
     values = f"--values={helm.values(made.values)}"
-    done = helm.run("install", "samara", CHART, f"--namespace={NAMESPACE}", "--create-namespace", admin, values)
+    # The definitions of other tests are still there, as those of an original may be.
+    flags = (f"--namespace={NAMESPACE}", "--create-namespace", "--take-ownership", admin, values)
+    done = helm.run("install", "samara", CHART, *flags)
     assert done.code == 0, done.err
     established(stage, [each for each in made.objects if each["kind"] == "CustomResourceDefinition"])
     try:
@@ -250,7 +253,8 @@ def released(stage: Stage, helm: Helm, settings: Json) -> Iterator[Installed]:
         yield made
     finally:
         made.pod.kill()
-        helm.run("uninstall", "samara", f"--namespace={NAMESPACE}", "--no-hooks", admin)
+        done = helm.run("uninstall", "samara", f"--namespace={NAMESPACE}", "--no-hooks", admin)
+        assert done.code == 0, done.err
 
 
 def uninstall(stage: Stage, running: Installed) -> str:
