@@ -1,10 +1,10 @@
-# Everything a developer does, from a bare machine with Python 3.11+, Go and make. `make` lists it.
+# Everything a developer does, from a bare machine with Python 3.11+, Go, Rust's cargo and make. `make` lists it.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo run test check static matrix bench seeded-faults fmt docs chart lock dist clean control-plane helm announce
+.PHONY: help demo run test check static matrix bench seeded-faults fmt docs chart lock dist clean control-plane rusty-vault helm announce
 
 VENV := .venv
 INSTALLED := $(VENV)/.installed
@@ -39,7 +39,7 @@ demo: $(INSTALLED) ## a real cluster, the operator and the example, shown step b
 run: $(INSTALLED) ## cluster, operator and example stay up until Ctrl-C; prints the KUBECONFIG line
 	@$(BIN)/samara demo --keep
 
-test: announce static control-plane helm ## all of it: format, lint, types, layers, unit, property and cluster tests
+test: announce static control-plane rusty-vault helm ## all of it: format, lint, types, layers, unit, property and cluster tests
 	@$(BIN)/python -m pytest $(PARALLEL) $(PYTEST)
 
 # Fewer examples per property, and no seeded faults, which run the pure suite once each: those are for `make test`.
@@ -53,7 +53,7 @@ static: $(INSTALLED) ## format, lint, types and layers only
 	@$(BIN)/lint-imports --config .importlinter > $(VENV)/.layers || { cat $(VENV)/.layers; exit 1; }
 	@echo "Format, lint, types and layers are right."
 
-matrix: control-plane helm ## the test suite on every installed Python of 3.11, 3.12 and 3.13
+matrix: control-plane rusty-vault helm ## the test suite on every installed Python of 3.11, 3.12 and 3.13
 	@scripts/pythons | while read -r version python; do \
 		case $$version in 3.11|3.12|3.13) ;; *) continue ;; esac; \
 		echo "Python $$version ($$python)"; \
@@ -88,7 +88,7 @@ dist: $(INSTALLED) ## wheel and sdist, in dist/
 	@rm -rf dist
 	@$(BIN)/python -m build --no-isolation
 
-clean: ## removes all that make made here; the built control plane and helm stay in the user's cache folder
+clean: ## removes all that make made here; what was built for tests stays in the user's cache folder
 	@rm -rf .venv .venv-3.* dist build bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -97,6 +97,9 @@ control-plane: $(INSTALLED)
 
 helm: $(INSTALLED)
 	@$(BIN)/python -m samara.devcluster helm > /dev/null
+
+rusty-vault: $(INSTALLED)
+	@$(BIN)/python -m tests.backends.rvault
 
 announce:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer, with venv, was not found: install it, or name one with make PYTHON=…" >&2; exit 1; }

@@ -15,14 +15,18 @@ from typing import Any
 import uvloop
 
 from bench.bare import BareError
-from bench.bars import Row, of_calm, of_large, of_memory, of_turns, table
+from bench.bars import Row, of_calm, of_fishy, of_large, of_memory, of_turns, table
 from bench.controller import ControllerError
+from bench.fishysecret import Fishy, fish
 from bench.idle import Calm, stay_calm
 from bench.lab import lab, say
 from bench.memory import Large, Memory, enlarge, weigh
 from bench.options import SOURCES, Options, parse
 from bench.turns import Turns, take_turns
 from samara.devcluster import DevclusterError
+
+FEW = 10
+"""Namespaces of the FishySecrets: there it is the paths that count."""
 
 
 @dataclass(slots=True)
@@ -31,6 +35,7 @@ class Report:
     turns: Turns | None = None
     memory: Memory | None = None
     large: Large | None = None
+    fishy: Fishy | None = None
 
     def rows(self) -> list[Row]:
         return [
@@ -38,10 +43,15 @@ class Report:
             *(of_calm(self.calm) if self.calm else ()),
             *(of_memory(self.memory) if self.memory else ()),
             *(of_large(self.large) if self.large else ()),
+            *(of_fishy(self.fishy) if self.fishy else ()),
         ]
 
 
 async def measure(options: Options, report: Report) -> None:
+    if options.vocabulary == "fishysecret":
+        async with lab(options, FEW) as pond:
+            report.fishy = await fish(pond)
+        return
     if options.wants("memory"):
         async with lab(options, options.small) as small:
             report.memory = await weigh(small)
@@ -74,6 +84,12 @@ def _plain(value: object) -> object:
     return sorted(value) if isinstance(value, frozenset | set) else str(value)
 
 
+def _setting(options: Options) -> str:
+    if options.vocabulary == "fishysecret":
+        return f"{options.objects:,} FishySecrets over {options.paths:,} paths"
+    return f"{options.namespaces:,} namespaces where nothing else is said, Secrets of 1 KiB"
+
+
 def main() -> int:
     options, report = parse(), Report()
     code = 0
@@ -87,7 +103,7 @@ def main() -> int:
     rows = report.rows()
     if not rows:
         return 1
-    print(f"\n{options.namespaces:,} namespaces where nothing else is said, Secrets of 1 KiB, {options.controller}\n")
+    print(f"\n{_setting(options)}, {options.controller}\n")
     print(table(rows))
     print(f"\n{written(options, report)}")
     return code

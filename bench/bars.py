@@ -6,7 +6,9 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from bench.audit import Counts
 from bench.figures import Burst, median, percentile
+from bench.fishysecret import SLOW_INTERVAL, SLOW_REFRESHES, Fishy
 from bench.idle import Calm
 from bench.memory import Large, Memory
 from bench.turns import Turns
@@ -112,6 +114,32 @@ def of_large(large: Large) -> Iterator[Row]:
     yield Row(f"{at}: synced after", large.synced, "s")
     yield Row(f"{at}: writes at restart", large.restart.writes if large.restart else None, digits=0, most=0)
     yield Row(f"{at}: loop blocked", _blocked(large.stall, large.blocked), "ms", 0, most=200)
+
+
+CONCURRENCY = 8
+"""Reads of a secret manager at the same time."""
+
+
+def of_fishy(fishy: Fishy) -> Iterator[Row]:
+    yield Row("fill: Secrets", fishy.objects / max(fishy.filled, 1e-9), "/s", 0)
+    yield Row("fill: reads of the manager", fishy.first_calls, digits=0, most=fishy.paths)
+    yield Row("at rest: reads of a path in an interval", fishy.calls_each, most=1.15)
+    yield Row("reads at the same time, ever", fishy.at_once, digits=0, most=CONCURRENCY)
+    yield from _requests("at rest", fishy.rest, most=0)
+    yield from _requests("restart in sync", fishy.restart, most=0)
+    yield Row("restart in sync: reads of the manager", fishy.restart_calls, digits=0, most=fishy.paths)
+    yield Row("rotation: from the manager to the last Secret", fishy.rotated, "s", 1)
+    yield Row("rotation: writes", fishy.rotation.writes if fishy.rotation else None, digits=0)
+    each = fishy.timed.status / SLOW_REFRESHES / fishy.objects if fishy.timed else None
+    yield Row(f"lastSynced: status writes an object in {SLOW_INTERVAL} s", each, most=1.15)
+    yield Row("  server and etcd CPU for each", fishy.timed_cpu.serving if fishy.timed_cpu else None, "ms")
+    yield Row("peak memory", fishy.peak, "MB", 1)
+
+
+def _requests(when: str, counts: Counts | None, most: float) -> Iterator[Row]:
+    yield Row(f"{when}: writes", counts.writes if counts else None, digits=0, most=most)
+    yield Row(f"{when}: status writes", counts.status if counts else None, digits=0, most=most)
+    yield Row(f"{when}: requests that read", counts.reads if counts else None, digits=0)
 
 
 def _blocked(stall: float | None, probed: float | None) -> float | None:

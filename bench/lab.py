@@ -15,7 +15,7 @@ from bench.audit import AuditLog, Entry, Pending, by, written
 from bench.bare import Bare, BareError, bare, encode, spread
 from bench.controller import SETTINGS, Controller
 from bench.figures import Cpu
-from bench.options import BRANCHES, Options
+from bench.options import BRANCHES, CONFIGURED, Options
 from bench.secrets import Source
 from samara import crds
 from samara.devcluster import Devcluster, DevclusterOptions
@@ -183,7 +183,7 @@ async def lab(options: Options, namespaces: int) -> AsyncIterator[Lab]:
             made = Lab(options, cluster, log, admin, loop, users[2])
             await made.make_namespace(options.home)
             (cluster.data / SETTINGS).write_text("dialects: {accurate: {watches: [{version: v1, kind: Secret}]}}")
-            if options.vocabulary in ("resource-distribution", "accurate"):
+            if options.vocabulary in ("resource-distribution", *CONFIGURED):
                 cluster.kubectl("apply", "--filename=-", input="---\n".join(map(crds.text, crds.shipped())))
                 cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
             await made.grow(namespaces)

@@ -18,8 +18,11 @@ ASKS: dict[str, dict[str, str]] = {
     "sync-to": {"openkruise.io/sync-to": "cluster"},
     "resource-distribution": {},
     "accurate": {"accurate.cybozu.com/propagate": "update"},
+    "fishysecret": {},
 }
 """The annotations that make a Secret a source."""
+CONFIGURED = ("accurate", "fishysecret")
+"""What these can do is in settings."""
 SOURCES = 10
 """Of the large run."""
 BRANCHES = 4
@@ -50,6 +53,9 @@ class Options:
     """Sources that are written at once in a turn."""
     deep: bool = False
     """The namespaces of Accurate make a tree; else all hang on the root."""
+    objects: int = 0
+    """FishySecrets, over so many …"""
+    paths: int = 0
 
     def wants(self, *phases: str) -> bool:
         return any(phase in self.only for phase in phases)
@@ -60,7 +66,7 @@ def parse(arguments: list[str] | None = None) -> Options:
     namespaces = given.namespaces or (FULL if given.full else SMALL)
     chosen = frozenset(given.only.split(",")) if given.only else _usual(given.full or given.copies)
     ours = given.controller == OURS
-    command = f"{OURS} --config {{config}}" if ours and given.vocabulary == "accurate" else given.controller
+    command = f"{OURS} --config {{config}}" if ours and given.vocabulary in CONFIGURED else given.controller
     return Options(
         given.vocabulary,
         namespaces,
@@ -82,6 +88,8 @@ def parse(arguments: list[str] | None = None) -> Options:
         given.out,
         given.resources,
         given.deep,
+        given.objects,
+        given.paths,
     )
 
 
@@ -119,6 +127,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--small", type=int, default=SMALL, metavar="N", help="namespaces of the memory phase")
     add("--resources", type=int, default=1, metavar="N", help="sources that are written at once in a turn")
     add("--deep", action="store_true", help=f"accurate: a tree of {BRANCHES} branches each; else all hang on the root")
+    add("--objects", type=int, default=5000, metavar="N", help="fishysecret: how many there are")
+    add("--paths", type=int, default=200, metavar="N", help="fishysecret: distinct paths that they ask for")
     add("--out", default="bench/out", metavar="FOLDER", help="where the JSON goes")
     theirs = parser.add_argument_group("another controller")
     add = theirs.add_argument

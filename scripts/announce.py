@@ -50,6 +50,19 @@ def helm() -> str:
     return f"helm {helm_version()} from Go modules, into {found.parent}: about 4 minutes on two cores, once per version"
 
 
+def rusty_vault() -> str:
+    sys.path.insert(0, str(ROOT))
+    from tests.backends import rvault
+
+    found = rvault.program()
+    if found.exists():
+        return f"a Vault to test against is there, in {found.parent}: nothing to build"
+    return (
+        f"a Vault to test against ({rvault.CRATE} {rvault.VERSION}) with cargo, into {found.parent}: "
+        f"about {rvault.MINUTES} minutes on two cores, once per version"
+    )
+
+
 def environment() -> str:
     if (ROOT / ".venv" / ".installed").exists():
         return "the virtual environment is there, in .venv"
@@ -57,12 +70,8 @@ def environment() -> str:
 
 
 def main() -> None:
-    lines = (
-        "What this needs, and makes where it is missing:",
-        f"  - {environment()}",
-        f"  - {control_plane()}",
-        f"  - {helm()}",
-    )
+    needed = (environment(), control_plane(), helm(), rusty_vault())
+    lines = ("What this needs, and makes where it is missing:", *(f"  - {each}" for each in needed))
     sys.stdout.write("\n".join((*lines, f"Then the checks and all tests: {SUITE}.")) + "\n")
 
 

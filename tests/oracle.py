@@ -8,6 +8,7 @@ from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Content, Key, Obje
 from samara.core.travel import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
 from samara.core.want import Adopt, Copy, Mode, Reach
 from samara.core.write import Apply, Create, Delete, Guard, Recreate, Release, Report, Update, Write
+from samara.dialects import fishysecret
 from samara.dialects.accurate import words as trees
 
 GITOPS = (
@@ -186,6 +187,7 @@ def assert_unwanted(world: World, write: Delete | Release) -> None:
     assert RELEASED not in have.annotations
     assert not have.deleting
     assert_wished(world, write)
+    assert_in_turn(world, write)
     assert isinstance(write, Release) == (ADOPTED in have.annotations), "what was adopted stays"
     assert_nobody_needs(world, write)
     if write.ref.kind == NAMESPACE:
@@ -196,6 +198,19 @@ def assert_wished(world: World, write: Delete | Release) -> None:
     """A source that goes with the definition of its kind is no wish to delete anything."""
     source = world.get(write.key.source)
     assert (source is not None and not source.deleting) or write.key.source.kind not in world.withdrawn
+
+
+def assert_in_turn(world: World, write: Delete | Release) -> None:
+    """A Secret whose owner has another target now goes only once the new one has arrived."""
+    source = world.get(write.key.source)
+    if write.key.dialect != fishysecret.NAME or source is None or source.deleting:
+        return
+    (copy,) = world.table[write.key.dialect].want(write.key.source, world).copies
+    have = world.objects.get(copy.ref)
+    assert copy.ref == write.ref or (have is not None and isinstance(copy.content, Content))
+    if copy.ref != write.ref and have is not None and isinstance(copy.content, Content):
+        assert have.content == copy.content or world.stands_for(copy.ref.kind, copy.content, have.content)
+        assert copy.labels.items() <= have.labels.items()
 
 
 def is_left_over(world: World, write: Delete | Release) -> bool:

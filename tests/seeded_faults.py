@@ -27,7 +27,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SUITE = ("tests/core", "tests/dialects", "tests/test_contract.py")
 FORK = get_context("fork")
 CONTRACT = ("tests/test_contract.py",)
-ENGINE = (*(f"tests/engine/test_{each}.py" for each in ("apply", "read", "holds_and_removals")), *CONTRACT)
+_PARTS = ("apply", "read", "holds_and_removals", "loop", "refusals", "namespaces_brake")
+ENGINE = (*(f"tests/engine/test_{each}.py" for each in _PARTS), *CONTRACT)
 
 
 class Fault(NamedTuple):
@@ -117,7 +118,9 @@ FAULTS = (
         "if any(is_paused(each) for each in (have,",
         "if any(False for each in (have,",
     ),
-    Fault("prunes where it must not", "plan", "    if want.prune:\n", "    if True:\n"),
+    Fault("prunes where it must not", "plan", "    if want.prune and not (", "    if not ("),
+    Fault("what has moved does not wait", "plan", " and not (want.in_turn and busy):", ":"),
+    Fault("what hands on is held back", "table", " if not dialect.hands_on)", ")"),
     Fault(
         "writes before the guard is there",
         "plan",
@@ -323,19 +326,19 @@ FAULTS = (
     Fault(
         "drift flows down",
         "dialects/accurate/propagate",
-        "if _is_astray(have, view) else tuple(copies)",
-        "if False else tuple(copies)",
+        "if self._is_astray(have, view) else copies",
+        "if False else copies",
     ),
     Fault(
         "a deleted copy takes the next with it",
         "dialects/accurate/propagate",
-        "return Want(prune=not _comes_back(source, view))",
+        "return Want(prune=not self._comes_back(source, view))",
         "return Want()",
     ),
     Fault(
         "two deleted copies take the next with them",
         "dialects/accurate/propagate",
-        "return _comes_back(above, view)",
+        "return self._comes_back(above, view)",
         "return False",
     ),
     Fault(
@@ -347,8 +350,8 @@ FAULTS = (
     Fault(
         "in a loop things are deleted",
         "dialects/accurate/propagate",
-        "            return Want(prune=False)\n        said =",
-        "            return Want()\n        said =",
+        "return Want(prune=False)  # what is being deleted",
+        "return Want()  # what is being deleted",
     ),
     Fault(
         "created copies go with their source",
@@ -359,13 +362,13 @@ FAULTS = (
     Fault(
         "a left-over copy hands on",
         "dialects/accurate/propagate",
-        "if namespace is None or _is_left_over(have, namespace):",
+        "if namespace is None or self._is_left_over(have, namespace):",
         "if namespace is None:",
     ),
     Fault(
         "excluded keys end the chain",
         "dialects/accurate/propagate",
-        "annotations |= {FROM: source.ref.namespace, PROPAGATE: str(_said(source, view))}",
+        "annotations |= {FROM: source.ref.namespace, PROPAGATE: str(self._said(source, view))}",
         "annotations |= {FROM: source.ref.namespace}",
     ),
     Fault(
@@ -377,8 +380,8 @@ FAULTS = (
     Fault(
         "children go with their parent",
         "dialects/accurate/sub",
-        "if ours and not cascading and any(",
-        "if False and any(",
+        "if not self.cascading and has_children(source.name, view):",
+        "if False:",
     ),
     Fault(
         "a removed finalizer comes back",
@@ -403,6 +406,78 @@ FAULTS = (
         "dialects/accurate/sub",
         "return (*view.sources(SUB, obj.ref.name), *(",
         "return (*(), *(",
+    ),
+    Fault(
+        "one that waits does not say so",
+        "dialects/accurate/sub",
+        "if FINALIZER in obj.finalizers and there is not None and",
+        "if False and there is not None and",
+    ),
+    Fault(
+        "conditions of others are a reason to write",
+        "status",
+        'if each.get("type") in dialect.conditions]',
+        "if each]",
+    ),
+    Fault(
+        "a source that ends takes its copies along",
+        "dialects/accurate/propagate",
+        "if (have is not None and have.deleting) or (",
+        "if (",
+    ),
+    Fault(
+        "a namespace is its own child",
+        "dialects/accurate/words",
+        "return any(each.ref.name != name for each in children_of(name, view))",
+        "return any(True for each in children_of(name, view))",
+    ),
+    Fault("a name is judged again", "dialects/accurate/admit", "    elif old is None:\n", "    else:\n"),
+    Fault(
+        "a large plan knows better than a slice",
+        "engine/loop",
+        "if step.ref.namespace not in growth.overtaken:",
+        "if True:",
+    ),
+    Fault(
+        "what is on the way is forgotten",
+        "engine/outbox",
+        "if write.key == key.whole and key.slice in (None, _lot(ref)):",
+        "if False:",
+    ),
+    Fault("nobody fights over labels", "engine/fights", "return any(was.get(key)", "return False and any(was.get(key)"),
+    Fault("a restart forgets namespaces", "engine/holds", "or self.write_down is None or", "or True or"),
+    Fault("a namespace is kept for ever", "engine/removals", "if isinstance(removal, Spare) and", "if False and"),
+    Fault("takes what the cluster gave", "engine/apply", "if row(have.ref.kind).kept:", "if False:"),
+    Fault(
+        "a vanished FishySecret takes its Secret along",
+        "dialects/fishysecret/__init__",
+        "return Want(prune=False)  # its finalizer",
+        "return Want()  # its finalizer",
+    ),
+    Fault(
+        "what is not known takes the old Secret away",
+        "dialects/fishysecret/__init__",
+        "prune=built is not None,",
+        "prune=True,",
+    ),
+    Fault(
+        "reads before it may write",
+        "dialects/fishysecret/__init__",
+        "or FINALIZER not in obj.finalizers or asked.faults(obj):",
+        "or asked.faults(obj):",
+    ),
+    Fault("one label makes an owner", "dialects/fishysecret/words", " or not is_namespace_name(namespace):", ":"),
+    Fault(
+        "what is optional is left out at once",
+        "dialects/fishysecret/values",
+        "if not (item.optional and found.absent):",
+        "if not (item.optional and found.fault):",
+    ),
+    Fault(
+        "every read is a sync",
+        "dialects/fishysecret/status",
+        "(interval is not None and _is_over(stored, read_at, interval))",
+        "interval is not None",
     ),
     Fault("a failing server has answered", "engine/read", "failed = _AFTER_FAILURE", "failed = 0.0"),
 )

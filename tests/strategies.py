@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 from tests import toys
 from tests.settle import Fate
-from tests.world import World, a_field, at, config_map, content, secret
+from tests.world import NOT_FOUND, World, a_field, at, config_map, content, path, secret
 
 from samara.core.allow import Rules
 from samara.core.model import (
@@ -28,9 +28,11 @@ from samara.core.model import (
 )
 from samara.core.table import Table
 from samara.core.travel import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
-from samara.core.want import Adopt
-from samara.dialects import resource_distribution, sync_to
+from samara.core.want import Adopt, Reading
+from samara.dialects import fishysecret, resource_distribution, sync_to
 from samara.dialects.accurate import words as trees
+from samara.dialects.fishysecret import FISHY_SECRET
+from samara.dialects.fishysecret.words import annotations_of, labels_of
 from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
 from samara.dialects.secret_copy import FROM, ORIGIN, TARGETS
 
@@ -80,6 +82,27 @@ SPECS: tuple[Json, ...] = (
     {},
     {"labels": {"color": "blue", "team": "none", "tree.dev/size": "L"}},
     {"labels": {trees.PARENT: "c", "samara.dev/paused": "true"}, "annotations": {"story": CANARY}},
+)
+FISHY = ("f", "a-fishysecret-whose-name-no-label-can-hold-" + "x" * 40)
+FISHY_GUARDS: tuple[tuple[str, ...], ...] = (
+    *((fishysecret.FINALIZER,),) * 3,
+    (),
+    (fishysecret.FINALIZER, "somebody/else"),
+    ("somebody/else",),
+)
+FISHY_EXTRAS: tuple[Json, ...] = (
+    *({},) * 6,
+    {"suspend": True},
+    {"data": []},
+    {"data": [{"secretPath": toys.FORBIDDEN, "secretKeyName": "key"}]},
+    {"data": [{"secretPath": "/q", "secretKeyName": "key", "optional": True}]},
+)
+READINGS = (
+    *(Reading(value.encode(), "2026-11-15T10:00:00Z") for value in VALUES * 3),
+    Reading(b"one", "2026-11-15T10:00:00Z", NOT_FOUND.fault),
+    Reading(b"one", "2026-11-15T10:00:00Z", NOT_FOUND.fault, absent=True),
+    Reading(fault=NOT_FOUND.fault, absent=True),
+    NOT_FOUND,
 )
 SUB_GUARDS: tuple[tuple[str, ...], ...] = ((), (trees.FINALIZER,), (trees.FINALIZER,), ("somebody/else",))
 
@@ -158,9 +181,12 @@ def _branch(draw: st.DrawFn, world: World, ref: Ref) -> None:
 def mixed(draw: st.DrawFn) -> World:
     """A cluster in the middle of its life: sources, copies right and wrong, other people's objects."""
     world = World(draw(st.sampled_from(list(tables().values()))), meddled=draw(st.sampled_from(("", CANARY))))
-    for path in ("p", "q"):
-        world.outside[path] = draw(st.one_of(st.none(), contents()))
+    for each in ("p", "q"):
+        world.outside[each] = draw(st.one_of(st.none(), contents()))
+        world.outside[path(f"/{each}")] = draw(st.sampled_from(READINGS))
     _namespaces(draw, world)
+    for namespace in draw(st.sampled_from(((), ("a",), ("a", "b"), ("b", "c")))):
+        _fishy(draw, world, namespace)
     for name in DISTRIBUTIONS[: draw(st.integers(0, 2))]:
         _distribution(draw, world, name)
     for name in NAMES[: draw(st.sampled_from((1, 1, 2)))]:
@@ -171,8 +197,32 @@ def mixed(draw: st.DrawFn) -> World:
     for namespace in (HOME, *OTHERS):
         _place(draw, world, at(namespace, NAMES[0], CONFIG_MAP))
     _bystanders(draw, world)
-    world.withdrawn = set(draw(st.sampled_from(((), (), (), (toys.FETCH,), (RESOURCE_DISTRIBUTION,)))))
+    withdrawn = (toys.FETCH,), (RESOURCE_DISTRIBUTION,), (FISHY_SECRET,)
+    world.withdrawn = set(draw(st.sampled_from(((), (), (), *withdrawn))))
     return world
+
+
+def fishy_specs() -> st.SearchStrategy[Content]:
+    """A target that several want, with or without what can be said besides, and what cannot be served."""
+    places = [{"namespace": space, "name": name} for space in (*OTHERS, HOME, "kube-x", "zz") for name in NAMES]
+    types: tuple[Json, ...] = (*({},) * 5, {"type": "example.com/db"}, {"type": "kubernetes.io/service-account-token"})
+    items = [{"secretPath": "/p", "secretKeyName": "key"}]
+    return st.builds(
+        lambda place, kind, extra: content(spec={"target": place | kind, "data": items, **extra}),
+        *map(st.sampled_from, (places, types, FISHY_EXTRAS)),
+    )
+
+
+def _fishy(draw: st.DrawFn, world: World, namespace: str) -> None:
+    ref = Ref(FISHY_SECRET, namespace, draw(st.sampled_from(FISHY)))
+    if namespace_ref(namespace) not in world.objects:
+        return
+    guards, created = draw(st.sampled_from(FISHY_GUARDS)), draw(st.sampled_from(("2025", "2026")))
+    words = _set({PAUSED: draw(rarely()), "note": CANARY})
+    world.put(ref, draw(fishy_specs()), annotations=words, finalizers=guards, created=created, generation=1)
+    goes = bool(draw(rarely()))
+    if guards and goes:
+        world.delete(ref)
 
 
 def _sub_namespace(draw: st.DrawFn, world: World) -> None:
@@ -335,6 +385,9 @@ def marks_of(ref: Ref) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
         found[f"chain {namespace}"] = ({toys.LINK: f"{namespace}-{ref.name}"}, {toys.CHAINED: namespace})
         found[f"fetch {namespace}"] = ({}, {toys.FETCHED: namespace})
         told = f"{namespace}-{ref.name}", f"{namespace}/{ref.name}"
+        for name in FISHY:
+            owner = Ref(FISHY_SECRET, namespace, name)
+            found[f"fishy {owner.path}"] = dict(labels_of(owner)), dict(annotations_of(owner))
         found[f"sync {namespace}"] = ({sync_to.FROM: told[0]}, {sync_to.FROM: told[1]})
         for mode in (trees.CREATE, trees.UPDATE):
             words = {trees.FROM: namespace, trees.PROPAGATE: mode}
@@ -417,6 +470,7 @@ class Deed:
         self.words = draw(st.sampled_from(LISTS))
         self.ask = draw(st.sampled_from(SYNC_ASKS))
         self.spec = draw(specs())
+        self.fishy = draw(fishy_specs())
         self.mode = draw(st.sampled_from(MODES))
         self.related = draw(st.sampled_from(RELATIONS))
 
@@ -426,7 +480,7 @@ class Deed:
 
     def __repr__(self) -> str:
         words = f"{self.words!r} {self.ask} {self.mode} {self.related}"
-        return f"<{self.what} {self.pick} {words} {self.spec.fields[0].raw!r}>"
+        return f"<{self.what} {self.pick} {words} {self.spec.fields[0].raw!r} {self.fishy.fields[0].raw!r}>"
 
     def delete(self, world: World, obj: Object) -> None:
         if not obj.deleting:
@@ -443,6 +497,8 @@ class Deed:
             world.edit(obj.ref, content=value)
         elif obj.ref.kind == RESOURCE_DISTRIBUTION:
             world.edit(obj.ref, content=self.spec, generation=obj.generation + 1)
+        elif obj.ref.kind == FISHY_SECRET:
+            world.edit(obj.ref, content=self.fishy, generation=obj.generation + 1)
 
     def note(self, world: World, obj: Object) -> None:
         labels = {**obj.labels, "team": "green", "color": "green", ZONE: "green"}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
 from tests.engine.parts import a_copy, a_namespace, a_source, an_access
+from tests.kube.scripted import access, refuses, says, serving
 from tests.world import at
 
+from samara import app
 from samara.app import Operator, Options, rules_of
 from samara.core.allow import Rules
 from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, SECRET, Key, Object
@@ -17,7 +20,8 @@ from samara.core.write import Create, Plan, Update
 from samara.dialects.secret_copy import TARGETS
 from samara.kube.cache import Cache
 from samara.kube.client import Client
-from samara.settings import NeverCopied, SecretCopy, Settings
+from samara.settings import FishySecret, NeverCopied, SecretCopy, Settings, parse
+from samara.surroundings import look_around
 from samara.vocabularies import table_of
 
 KEY = Key("secret-copy", at("admin", "db"))
@@ -107,7 +111,7 @@ def test_rules_come_from_the_settings() -> None:
     settings = Settings(protected_namespaces=("kube-*",), recreate="refuse")
 
     assert rules_of(settings, an_access()) == Rules(
-        ("kube-*",), False, ("kube-*", "default", "kube-*", "admin", "samara")
+        ("kube-*",), False, ("kube-*", "default", "kube-*", "samara", "admin")
     )
 
 
@@ -121,9 +125,9 @@ def test_in_a_cluster_our_own_namespace_is_protected() -> None:
     ("options", "may"), [(Options(), True), (Options(observe=True), False), (Options(leader_elect=True), False)]
 )
 def test_the_client_of_copies_writes_only_while_we_lead_and_do_not_just_observe(options: Options, may: bool) -> None:
-    access = an_access()
-    client, own = Client(access), Client(access)
-    Operator(Settings(), options, access, (client, own, own))
+    reached = an_access()
+    client, own = Client(reached), Client(reached)
+    Operator(Settings(), options, reached, (client, own, own))
 
     assert client.may_write() is may
     assert own.may_write()  # the lease itself is written by who does not lead yet
@@ -138,10 +142,51 @@ def test_only_the_kinds_of_what_is_served_are_watched() -> None:
         "ConfigMap",
         "ResourceDistribution",
         "SubNamespace",
+        "FishySecret",
     }
 
 
 def test_a_vocabulary_that_waits_for_its_original_wants_nothing() -> None:
     table = table_of(Settings(), waiting=frozenset({"resource-distribution"}))
     assert table["resource-distribution"].report is None
-    assert {kind.name for kind in table.kinds} == {"Namespace", "Secret", "ConfigMap", "SubNamespace"}
+    assert {kind.name for kind in table.kinds} == {"Namespace", "Secret", "ConfigMap", "SubNamespace", "FishySecret"}
+
+
+def test_the_operator_begins_anew_when_what_it_waits_for_has_come_and_not_when_that_is_said_in_other_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(app, "LOOK_FIRST", 0.0)
+    kinds = {"resources": [{"name": "widgets", "kind": "Widget", "namespaced": True}]}
+    settings = parse("dialects: {sync-to: {kinds: [toys.dev/v1/Widget]}}", "test")
+
+    async def run() -> None:
+        answers = (refuses(404, "NotFound"), refuses(500, "InternalError", "etcd is away"), says(kinds))
+        async with serving(*answers) as script, Client(access(script)) as client:
+            first = await look_around(client, settings)
+            operator = Operator(settings, Options(), access(script), (client, client, client), first)
+            await operator._look_around()
+            assert len(script.seen) == 3
+            assert "etcd is away" in operator._health().waiting["toys.dev/v1/Widget"]
+            assert operator.around.waiting == {}
+
+    asyncio.run(run())
+
+
+def an_operator(settings: Settings) -> Operator:
+    access = an_access()
+    return Operator(settings, Options(), access, (Client(access), Client(access), Client(access)))
+
+
+def test_a_secret_manager_is_looked_for_only_where_a_vocabulary_reads_one() -> None:
+    assert an_operator(with_dialect(SecretCopy()))._provider is None
+    assert an_operator(with_dialect(SecretCopy()))._desk.stores is None
+
+
+@pytest.mark.parametrize(("said", "namespace"), [(None, "samara"), ("keys", "keys")])
+def test_its_configuration_is_where_the_settings_say_or_at_home(said: str | None, namespace: str) -> None:
+    operator = an_operator(Settings(dialects={"fishysecret": FishySecret(namespace=said)}))
+
+    assert operator._provider is not None
+    assert operator._provider._ref == at(namespace, "fishysecret-config")
+    assert operator._desk.stores is not None
+    assert operator._desk.stores.served == {"fishysecret"}

@@ -3,7 +3,7 @@
 import json
 import re
 from pathlib import Path
-from typing import get_args
+from typing import get_args, get_type_hints
 
 import pytest
 import yaml
@@ -91,11 +91,7 @@ def test_a_generated_page_is_what_the_program_says(page: str) -> None:
 
 def test_every_reason_of_an_event_is_explained() -> None:
     reasons = {*news._REASONS.values(), *(reason for reason, _ in news._WORDS.values())}
-    reasons |= (
-        set(get_args(Fault.__annotations__["reason"]))
-        if not isinstance(Fault.__annotations__["reason"], str)
-        else set()
-    )
+    reasons |= set(get_args(get_type_hints(Fault)["reason"]))
     explained = set(re.findall(r"^\| `(\w+)` \|", (DOCS / "reference" / "events.md").read_text(), re.MULTILINE))
     assert reasons == explained
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-LOCKS = ("dev.txt", "run.txt")
+LOCKS = ("all.txt", "dev.txt", "run.txt")
 MOST_LINES = 300
 
 

@@ -89,6 +89,7 @@ def test_without_a_file_the_defaults_are_those_of_the_specification() -> None:
         "secret-copy": SecretCopy("admin", "keep", None, False, ()),
         "resource-distribution": ResourceDistribution((SECRET, CONFIG_MAP), False, ()),
         "accurate": Accurate(None, {}, False, False, None, False, ("accurate-controller",)),
+        "fishysecret": FishySecret(None, None, None, 300.0, "interval", False, ()),
         "sync-to": SyncTo((SECRET, CONFIG_MAP), None, None, False, ()),
     }
     assert (defaults.tenancy, defaults.conflicts, defaults.recreate) == ("open", "refuse", "allow")

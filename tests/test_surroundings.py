@@ -12,7 +12,7 @@ from tests.kube.scripted import Answer, access, refuses, says, serving
 from samara.kube.client import Client
 from samara.kube.errors import ConfigError
 from samara.settings import parse
-from samara.surroundings import Surroundings, look_around
+from samara.surroundings import Surroundings, leases_of_originals, look_around
 
 DISTRIBUTE = "dialects: {resource-distribution: {}}"
 POLICIES = "dialects: {sync-to: {kinds: [v1/Secret, networking.k8s.io/v1/NetworkPolicy]}}"
@@ -84,3 +84,26 @@ def test_a_kind_that_the_server_does_not_have_waits_and_the_others_are_served() 
 def test_a_denied_kind_is_refused_by_name(named: str, resource: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=named):
         around(f"dialects: {{sync-to: {{kinds: [{named}]}}}}", says({"resources": [resource]}))
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        (Surroundings(missing={"v1/Odd": "the server answered 503"}, originals={"accurate": "not known: 503"}), True),
+        (Surroundings(missing={"v1/Odd": "no such kind"}), False),
+        (Surroundings(missing={"v1/Other": "no such kind"}, originals={"accurate": "original running"}), False),
+        (Surroundings({}, {"v1/Odd": "no such kind"}, {"accurate": "original running"}), False),
+    ],
+    ids=["other words", "no original", "another kind", "no kinds"],
+)
+def test_other_words_for_what_is_missing_are_no_other_surroundings(other: Surroundings, same: bool) -> None:
+    now = Surroundings(missing={"v1/Odd": "no such kind"}, originals={"accurate": "original running"})
+    assert (now.is_as(other), other.is_as(now)) == (same, same)
+
+
+def test_the_leases_of_all_originals_are_looked_for() -> None:
+    assert leases_of_originals(parse("{}", "test")) == {
+        "resource-distribution": "kruise-manager",
+        "accurate": "accurate",
+        "fishysecret": "dd9fe84d.2v.pm",
+    }

@@ -11,7 +11,7 @@ from samara.core.table import Table
 from samara.core.tally import Tally
 from samara.core.view import View
 from samara.core.want import KEEP, Adopt, Bare, Copy, Dialect, Overlay, Places, Reach, Want
-from samara.dialects import accurate, resource_distribution, secret_copy, sync_to
+from samara.dialects import accurate, fishysecret, resource_distribution, secret_copy, sync_to
 from samara.dialects.accurate import config as accurate_config
 
 PARENT, TEAM = "toys.dev/parent", "team"
@@ -28,6 +28,8 @@ TREE_KEYS = {
     "propagateLabelKeyExcludes": ["tier", "accurate.cybozu.com/*"],
     "propagateAnnotationKeyExcludes": ["accurate.cybozu.com/*"],
 }
+FORBIDDEN = "/forbidden"
+"""A path of the secret manager that no FishySecret may read."""
 PATH, INTO, FETCHED, GUARD = "toys.dev/path", "toys.dev/into", "toys.dev/fetched-by", "toys.dev/guard"
 
 
@@ -146,5 +148,7 @@ def whole_table(on_source_gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL, co
     terms = accurate.Terms(adopt, cascading=consent, is_reserved=lambda name: name in ("admin", "kube-x"))
     trees = accurate.dialects(accurate_config.read(TREE_KEYS), (SECRET, CONFIG_MAP), bare, terms)
     last = sync_to.dialect((SECRET, CONFIG_MAP), bare, adopt, consent, carry_labels=not consent)
-    made.append(Table((first, second, fetch(), *trees, replace(chain(bare), rank=3), inherit(), last)))
+    own = frozenset({Ref(SECRET, "c", "y")})
+    fishy = fishysecret.dialect(fishysecret.Terms(own, lambda where, path: path != FORBIDDEN, consent=consent))
+    made.append(Table((first, second, fetch(), *trees, fishy, replace(chain(bare), rank=3), inherit(), last)))
     return made[0]

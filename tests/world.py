@@ -26,11 +26,12 @@ from samara.core.model import (
     namespace_ref,
 )
 from samara.core.table import Table
-from samara.core.want import UNREAD, Definition, Places, Read, Rejected, Trial
+from samara.core.want import UNREAD, Definition, Places, Read, Reading, Rejected, SecretPath, Trial, Unreadable
 
 Words = Mapping[str, str]
 EMPTYING = "emptying"
 """On a Namespace that ends, while something is left in it."""
+NOT_FOUND = Reading(fault=Unreadable("FetchError", "the store has nothing at this path"))
 
 
 def a_field(name: str, value: object) -> Field:
@@ -120,6 +121,7 @@ class World:
         namespace = self.get(namespace_ref(ref.namespace))
         above = ("",) if namespace is None else ("", *self.table.upstream(namespace))
         spots = {Places(ref.kind, ref.name, below) for below in above}
+        spots.add(Places(ref.kind, ref.name, within=ref.namespace))
         return [key for key in self.asking() if self.table[key.dialect].places(key.source, self) in spots]
 
     def is_claimed(self, ref: Ref) -> bool:
@@ -131,13 +133,15 @@ class World:
         """The sources that can meet one with these places: not those of another branch."""
         others = ((key, self.table[key.dialect].places(key.source, self)) for key in self.asking())
         near = [(key, spot) for key, spot in others if spot is not None and spot.spot == places.spot]
-        return [key for key, spot in near if not (spot.below and places.below) or spot.below == places.below]
+        return [
+            key for key, spot in near if _may_meet(spot.below, places.below) and _may_meet(spot.within, places.within)
+        ]
 
     def known(self, kind: Kind) -> bool:
         return kind not in self.unlisted
 
     def value(self, read: Read) -> object:
-        return self.values.get(read, UNREAD)
+        return self.values.get(_known_by(read), UNREAD)
 
     def stands_for(self, kind: Kind, sent: Content, stored: Content) -> bool:
         return self.stored.get((kind, sent)) == stored
@@ -149,11 +153,13 @@ class World:
 
     def read(self, reads: Iterable[Read]) -> None:
         """Asks outside the cluster, or asks the server what it would make of something."""
-        self.values.update({each: self._answer(each) for each in reads})
+        self.values.update({_known_by(each): self._answer(each) for each in reads})
 
     def _answer(self, read: Read) -> object:
         if isinstance(read, Definition):
             return read.kind not in self.withdrawn
+        if isinstance(read, SecretPath):
+            return self.outside.get(_known_by(read), NOT_FOUND)
         return self.outside[read] if read in self.outside else _answer(read)
 
     def look(self, refs: Iterable[Ref]) -> None:
@@ -240,6 +246,19 @@ class World:
     def state(self) -> dict[Ref, tuple[object, ...]]:
         """All that a user can see, so without uids and versions."""
         return {ref: _shown(obj) for ref, obj in self.objects.items()}
+
+
+def path(text: str) -> SecretPath:
+    """A path of the secret manager, as it is known whoever asks how often."""
+    return SecretPath(text, 0.0)
+
+
+def _known_by(read: Read) -> Read:
+    return path(read.path) if isinstance(read, SecretPath) else read
+
+
+def _may_meet(one: str, other: str) -> bool:
+    return not (one and other) or one == other
 
 
 def _answer(read: Read) -> Content | Rejected | None:

@@ -7,40 +7,29 @@ import gc
 import os
 import signal
 import socket
-import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from samara import __version__, crds, log
 from samara.core.allow import Rules
-from samara.core.model import QUOTA
-from samara.engine.apply import Applier
-from samara.engine.crash import CrashPoints
-from samara.engine.desk import Desk
+from samara.dialects import fishysecret
+from samara.engine.desk import Desk, desk_of
 from samara.engine.holdbook import HoldBook
-from samara.engine.holds import Holds
 from samara.engine.lease import Lease
 from samara.engine.loop import Engine
-from samara.engine.meter import Meter
-from samara.engine.news import News
-from samara.engine.outbox import Outbox
-from samara.engine.queue import Queue
-from samara.engine.retry import Waits
+from samara.engine.provider import Provider
 from samara.engine.route import orphans
-from samara.engine.tell import Teller
+from samara.engine.stores import Stores, Times
 from samara.engine.watchdog import Watchdog
-from samara.engine.window import Window
 from samara.kube.auth import Access
-from samara.kube.cache import Cache
 from samara.kube.client import Client
-from samara.kube.codec import Codec
 from samara.kube.errors import SamaraError
 from samara.kube.watch import Pace, Watch
 from samara.settings import Settings
 from samara.surroundings import Surroundings, first_look, look_around
-from samara.vocabularies import CONVERTERS, brake_of, reserved, table_of
+from samara.vocabularies import CONVERTERS, reserved, store_config, table_of
 from samara.web.health import Health
 from samara.web.metrics import Metrics, Sources
 from samara.web.server import serve
@@ -83,30 +72,10 @@ def rules_of(settings: Settings, access: Access) -> Rules:
     return Rules((*settings.protected_namespaces, *own), settings.recreate == "allow", names)
 
 
-def _desk(settings: Settings, access: Access, client: Client, around: Surroundings, observe: bool) -> Desk:
-    clock = time.monotonic
-    table = table_of(settings, around.kinds, frozenset(around.originals), home=access.namespace)
-    codec = Codec(table.managers)
-    cache = Cache(table, besides=(QUOTA,), built=codec.content)
-    return Desk(
-        client=client,
-        codec=codec,
-        cache=cache,
-        table=table,
-        rules=rules_of(settings, access),
-        queue=Queue(clock),
-        outbox=Outbox(clock, max(1, settings.writes.in_flight // 2)),
-        window=Window(settings.writes.in_flight, settings.writes.per_second, clock),
-        waits=Waits(settings.timers.backoff_most, clock),
-        holds=Holds(brake_of(settings), settings.mass_delete.hold if settings.mass_delete else 0.0, clock),
-        applier=Applier(client, codec, cache, table, CrashPoints()),
-        news=News(Teller(client, clock, silent=observe), cache),
-        meter=Meter(),
-        clock=clock,
-        home=access.namespace,
-        resync=settings.resync,
-        gone_after=settings.source_gone_after,
-    )
+def _stores(settings: Settings, desk: Desk) -> Stores | None:
+    """Where no vocabulary that is served reads a secret manager, none is looked for."""
+    served = frozenset({fishysecret.NAME} & settings.dialects.keys())
+    return Stores(served, desk.meter, Times(desk.clock)) if served else None
 
 
 class Operator:
@@ -125,9 +94,15 @@ class Operator:
         self._settings = settings
         self._options = options
         self.around = around or Surroundings()
+        self._waiting = self.around.waiting
         self._changed = asyncio.Event()
         self._lease = self._leased(settings, access, own) if options.leader_elect else None
-        self._desk = _desk(settings, access, client, self.around, options.observe)
+        home, rules = access.namespace, rules_of(settings, access)
+        table = table_of(settings, self.around.kinds, frozenset(self.around.originals), home=home)
+        desk = desk_of(settings, client, table, rules, home, silent=options.observe)
+        stores = _stores(settings, desk)
+        self._desk = replace(desk, stores=stores)
+        self._provider = Provider(client, store_config(settings, home), stores) if stores is not None else None
         self._book = HoldBook(own, access.namespace, self._desk.holds)
         client.may_write = self._may_write()
         self._engine = Engine(self._desk, client.may_write, options.observe)
@@ -199,7 +174,8 @@ class Operator:
             await asyncio.sleep(wait)
             wait = min(2 * wait, LOOK_MOST)
             now = await look_around(self._own, self._settings)
-            if now != self.around:
+            self._waiting.update(now.waiting)
+            if not now.is_as(self.around):
                 log.info("surroundings.changed", waiting=",".join(now.waiting))
                 self.around = now
                 self._changed.set()
@@ -210,7 +186,7 @@ class Operator:
         admission = self._admission
         unanswered = (lambda: admission.waiting) if admission is not None else (lambda: None)
         converted = {kind for each in self._desk.table.dialects for kind in each.asking} if admission else set()
-        return Health(self._watches, self._engine, leases, self.around.waiting, unanswered, frozenset(converted))
+        return Health(self._watches, self._engine, leases, self._waiting, unanswered, frozenset(converted))
 
     def _metrics(self) -> Metrics:
         engine, desk = self._engine, self._desk
@@ -240,8 +216,10 @@ class Operator:
                 group.create_task(self._keep(self._lease))
             if not self._options.observe:
                 await self._book.load()
-                group.create_task(self._book.run(self._engine.answered))
+                group.create_task(self._book.run(self._engine.answered, self._engine.written))
             group.create_task(self._engine.run())
+            if self._provider is not None:
+                group.create_task(self._provider.run())
             group.create_task(self._desk.news.run())
 
     async def _keep(self, lease: Lease) -> None:

@@ -13,15 +13,15 @@ from samara.core.model import Kind
 from samara.dialects.accurate.config import VERBS, cluster_scoped, lacking
 from samara.engine.lease import LEASE
 from samara.kube.client import Client, collection
-from samara.kube.codec import decode, encode
+from samara.kube.codec import decode
 from samara.kube.discovery import discover
 from samara.kube.errors import ConfigError, Forbidden, NotFound, SamaraError
+from samara.kube.rights import may
 from samara.settings import Settings
 from samara.vocabularies import WELL_KNOWN, Kinds, kinds_for_all, kinds_in, kinds_of_trees
 
-ORIGINALS = {"resource-distribution": "kruise-manager", "accurate": "accurate"}
+ORIGINALS = {"resource-distribution": "kruise-manager", "accurate": "accurate", "fishysecret": "dd9fe84d.2v.pm"}
 """By vocabulary: the Lease of the program that served it before."""
-REVIEW = Kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False)
 _USUAL = 15
 _ASKEW = timedelta(minutes=1)
 """So far the clocks of a cluster may differ: whoever was renewed later than that will be, is none."""
@@ -29,7 +29,7 @@ _ASKEW = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Compared as a whole: where it differs from before, the operator begins anew."""
+    """Where it is not the same as before, the operator begins anew."""
 
     kinds: Kinds = field(default_factory=lambda: WELL_KNOWN)
     missing: dict[str, str] = field(default_factory=dict)
@@ -40,6 +40,11 @@ class Surroundings:
     @property
     def waiting(self) -> dict[str, str]:
         return {**self.missing, **self.originals}
+
+    def is_as(self, other: Surroundings) -> bool:
+        """True where the same is served and waited for; why it is waited for may be said in other words."""
+        mine, theirs = ((each.kinds, each.missing.keys(), each.originals.keys()) for each in (self, other))
+        return mine == theirs
 
 
 async def look_around(client: Client, settings: Settings) -> Surroundings:
@@ -61,13 +66,10 @@ async def first_look(client: Client, settings: Settings) -> Surroundings:
 
 async def _may(client: Client, verb: str, kind: Kind) -> bool:
     """What the server says of our own right, in every namespace; no answer is no reason to stop."""
-    attributes = {"group": kind.group, "version": kind.version, "resource": kind.plural, "verb": verb}
-    review = {"apiVersion": REVIEW.api_version, "kind": REVIEW.name, "spec": {"resourceAttributes": attributes}}
     try:
-        answer = decode(await client.request("POST", collection(REVIEW), encode(review)))
+        return await may(client.request, verb, kind)
     except SamaraError:
         return True
-    return bool(answer.get("status", {}).get("allowed"))
 
 
 async def find_kinds(client: Client, settings: Settings) -> Surroundings:

@@ -8,16 +8,28 @@ from typing import Any, TypeVar
 
 from samara.core.brake import Brake
 from samara.core.match import any_glob
-from samara.core.model import CONFIG_MAP, SECRET, Kind
+from samara.core.model import CONFIG_MAP, SECRET, Kind, Ref
 from samara.core.table import Table
 from samara.core.want import Adopt, Bare, Dialect, Want
-from samara.dialects import accurate, resource_distribution, secret_copy, sync_to
-from samara.settings import Accurate, KindName, ResourceDistribution, SecretCopy, Settings, SyncTo, watched_kinds
+from samara.dialects import accurate, fishysecret, resource_distribution, secret_copy, sync_to
+from samara.settings import (
+    Accurate,
+    FishySecret,
+    KindName,
+    ResourceDistribution,
+    SecretCopy,
+    Settings,
+    SyncTo,
+    Vocabulary,
+    watched_kinds,
+)
 
-V = TypeVar("V", SecretCopy, ResourceDistribution, Accurate, SyncTo)
+V = TypeVar("V", SecretCopy, ResourceDistribution, Accurate, FishySecret, SyncTo)
 Kinds = Mapping[KindName, Kind]
 """The kinds that settings name, as the server knows them."""
 
+CERTIFICATE = "samara-webhook-tls"
+"""The operator's Secret with the certificate of its webhooks."""
 WELL_KNOWN: Kinds = {KindName(kind.group, kind.version, kind.name): kind for kind in (SECRET, CONFIG_MAP)}
 
 
@@ -53,6 +65,7 @@ def table_of(
         _secret_copy(settings),
         _resource_distribution(settings, kinds, as_written),  # whoever wrote a key into one means it
         *_accurate(settings, kinds, bare, home),
+        _fishysecret(settings, home),
         _sync_to(settings, kinds, bare),
     ]  # in order of rank
     watched = {kind for each in made if every_kind or each.title in on for kind in each.kinds}
@@ -114,9 +127,10 @@ def _resource_distribution(settings: Settings, kinds: Kinds, bare: Bare) -> Dial
 
 
 def reserved(settings: Settings, home: str) -> tuple[str, ...]:
-    """The names, as globs, that no namespace of ours may have."""
-    own = _own(settings, secret_copy.NAME, SecretCopy)
-    return tuple(filter(None, (*settings.protected_namespaces, "default", "kube-*", own.home, home)))
+    """The names, as globs, that no namespace of ours may have; where Secret copy is off it has no home."""
+    copying = settings.dialects.get(secret_copy.NAME)
+    homes = (home, copying.home if isinstance(copying, SecretCopy) else "")
+    return tuple(filter(None, (*settings.protected_namespaces, "default", "kube-*", *homes)))
 
 
 def _accurate(settings: Settings, kinds: Kinds, bare: Bare, home: str) -> tuple[Dialect, ...]:
@@ -129,6 +143,35 @@ def _accurate(settings: Settings, kinds: Kinds, bare: Bare, home: str) -> tuple[
         own.propagate_generated,
     )
     return accurate.dialects(own.read_config(), _found(watched_kinds(own), kinds), bare, terms)
+
+
+def _fishysecret(settings: Settings, home: str) -> Dialect:
+    own = _own(settings, fishysecret.NAME, FishySecret)
+    terms = fishysecret.Terms(
+        frozenset((store_config(settings, home), Ref(SECRET, home, CERTIFICATE))),
+        may_read(settings),
+        own.refresh_interval,
+        own.last_synced == "change",
+        settings.cross_namespace_of(fishysecret.NAME) == "consent",
+        _managers(own),
+    )
+    return fishysecret.dialect(terms)
+
+
+def store_config(settings: Settings, home: str) -> Ref:
+    """The Secret that says which secret manager is read, and as whom."""
+    own = _own(settings, fishysecret.NAME, FishySecret)
+    return Ref(SECRET, own.namespace or home, fishysecret.CONFIG)
+
+
+def may_read(settings: Settings) -> Callable[[str, str], bool]:
+    """Who may read which path; without rules everybody may, or nobody where tenants are strictly apart."""
+    rules = _own(settings, fishysecret.NAME, FishySecret).paths
+    if rules is None:
+        return lambda namespace, path: settings.tenancy != "strict"
+    return lambda namespace, path: any(
+        any_glob(rule.namespaces, namespace) and any_glob(rule.allow, path) for rule in rules
+    )
 
 
 def _sync_to(settings: Settings, kinds: Kinds, bare: Bare) -> Dialect:
@@ -156,5 +199,5 @@ def _adopt(settings: Settings, name: str) -> Adopt:
     return Adopt.ANY if settings.conflicts_of(name) == "overwrite" else Adopt.IDENTICAL
 
 
-def _managers(own: SecretCopy | ResourceDistribution | Accurate | SyncTo) -> frozenset[str]:
+def _managers(own: Vocabulary) -> frozenset[str]:
     return frozenset(own.managers)

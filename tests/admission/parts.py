@@ -189,7 +189,9 @@ class Cluster(Store):
         if request.query.get("watch"):
             return await self._watched(request)
         if request.path == NAMESPACES and "labelSelector" in request.query:
-            return await says({"items": self._labelled(*request.query["labelSelector"].split("="))})(request)
+            found = self._labelled(*request.query["labelSelector"].split("="))
+            most = int(request.query.get("limit", len(found)))
+            return await says({"items": found[:most]})(request)
         if request.method != "GET" and "dryRun" not in request.query:
             self.writes.append((request.method, request.path))
         return await super().__call__(request)
@@ -358,6 +360,7 @@ async def _scene() -> AsyncIterator[Scene]:
         try:
             yield scene
         finally:
+            script.over.set()  # what hangs is answered: else a registration would keep its lock until its time is over
             for made in scene.made:
                 await stack.enter_async_context(quiet(made))
             for task in scene.tasks:

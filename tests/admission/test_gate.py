@@ -125,7 +125,7 @@ def test_a_fault_that_is_not_the_objects_is_told_as_forbidden() -> None:
             cache.put(running.parts.codec.object(NAMESPACE, stored))
         _, told = await running.admits(a_review(None, {"metadata": {"name": "top"}}, kind=NAMESPACE, name="top"))
         assert (told["status"]["code"], told["status"]["reason"]) == (403, "Forbidden")
-        assert told["status"]["message"] == "below it are below."
+        assert told["status"]["message"] == "below it are below"
 
     on_scene(deed)
 

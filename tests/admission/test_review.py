@@ -16,7 +16,7 @@ from samara.admission.review import MalformedError, Review, answer, guards_of, p
 from samara.core.admit import Edit, Forbidden, Request, Undecided
 from samara.core.model import CONFIG_MAP, SECRET, Kind, Ref
 from samara.core.table import Table
-from samara.kube.codec import Codec
+from samara.kube.codec import Codec, encode
 
 GUARDS = guards_of(a_table())
 
@@ -198,7 +198,18 @@ def test_the_gravest_fault_gives_the_answer_its_status(faults: tuple[str, ...], 
     status = answer("u", faults)["response"]["status"]
 
     assert (status["code"], status["reason"]) == told
-    assert status["message"] == ". ".join(faults) + "."
+
+
+@pytest.mark.parametrize("text", ["child namespaces exist", "a sentence.", "namespace a b: c; d"])
+def test_one_fault_is_told_as_it_is(text: str) -> None:
+    """Scripts compare the texts: not a dot more, and not a dot less."""
+    sent = json.loads(encode(answer("u", (Forbidden(text),))))
+    assert sent["response"]["status"]["message"] == text
+
+
+def test_several_faults_are_sentences() -> None:
+    status = answer("u", ("one is wrong", "two is wrong."))["response"]["status"]
+    assert status["message"] == "one is wrong. two is wrong."
 
 
 def test_edits_become_a_json_patch() -> None:

@@ -149,7 +149,7 @@ def test_what_the_cache_still_has_below_and_the_server_has_not_refuses_nobody() 
         exists(scene, "moved", **{ABOVE: "elsewhere"})
         assert await judged(parts, None, **TOP) == ()
         (asked,) = scene.script.seen
-        assert (asked.path, asked.query) == (NAMESPACES, {"labelSelector": f"{ABOVE}=top"})
+        assert (asked.path, asked.query) == (NAMESPACES, {"labelSelector": f"{ABOVE}=top", "limit": "2"})
 
     on_scene(deed)
 
@@ -162,6 +162,17 @@ def test_what_the_server_has_below_refuses_with_its_names_and_not_with_the_cache
         exists(scene, "new", **BELOW)
         assert await judged(parts, None, **TOP) == ("below it are new, stays",)
         assert reads(scene) == [NAMESPACES]
+
+    on_scene(deed)
+
+
+def test_of_a_thousand_namespaces_below_no_more_are_read_than_it_takes_to_refuse() -> None:
+    async def deed(scene: Scene) -> None:
+        parts = await scene.parts(Table((spaces(),)))
+        cached(parts, "below", **BELOW)
+        for number in range(1000):
+            exists(scene, f"n{number:03}", **BELOW)
+        assert await judged(parts, None, **TOP) == ("below it are n000, n001",)
 
     on_scene(deed)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.kube.scripted import Answer, cuts, refuses, says
 
 from samara.admission.certificates import Material, names_of
 from samara.admission.tls_secret import CERT_MANAGER, NAME, TlsSecret, data_of, material_of
+from samara.kube.follow import secret_data
 
 NAMES = ("samara-webhook.samara.svc",)
 DAY = timedelta(days=1).total_seconds()
@@ -38,7 +40,7 @@ def told(replica: TlsSecret) -> str | None:
 
 def stored(scene: Scene) -> Material | None:
     found = scene.cluster.objects.get(SECRET_PATH)
-    return None if found is None else material_of(found["data"])
+    return None if found is None else material_of(secret_data(json.dumps(found).encode())[1])
 
 
 def puts(scene: Scene, data: dict[str, Any], **more: Any) -> None:

@@ -13,7 +13,7 @@ import yaml
 from tests.chart.helm import CHART, ROOT, Helm, is_hook
 from tests.chart.pods import NAMESPACE, Account, Pod, by_kind, refused
 from tests.cluster.api import ApiFault
-from tests.cluster.stage import Stage
+from tests.cluster.stage import Stage, encoded
 from tests.cluster.waiting import eventually
 
 from samara.cli.deploy.base import Installation
@@ -28,6 +28,7 @@ SPACES = "/api/v1/namespaces"
 HOOKS = "/apis/admissionregistration.k8s.io/v1"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 DISTRIBUTIONS = "/apis/apps.kruise.io/v1beta1/resourcedistributions"
+FISHYSECRETS = "/apis/fishykeys.2v.pm/v1alpha1"
 SUB_NAMESPACES = "/apis/accurate.cybozu.com/v2"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/samara"
 KINDS_OF_OTHERS = ("Issuer", "Certificate", "ServiceMonitor", "PrometheusRule")
@@ -173,6 +174,25 @@ def at_work_for_accurate(stage: Stage) -> None:
     eventually(lambda: stage.api.get(f"{SPACES}/acme-shop-dev")["metadata"].get("deletionTimestamp"))
 
 
+def at_work_for_fishysecret(stage: Stage) -> None:
+    values = stage.folder / "values" / "app" / "db"
+    values.mkdir(parents=True)
+    for name, value in (("username", "app_user"), ("password", "click me!")):
+        (values / name).write_text(value)
+    url = f"file://{stage.folder / 'values'}"
+    stage.foreign(NAMESPACE, "fishysecret-config", {"url": url})
+    apply(stage, "fishysecret", "namespaces", "fishysecret")
+    wanted = encoded({"DB_USER": "app_user", "DB_PASS": "click me!"})
+    eventually(lambda: data(stage, "target-namespace", "test-secret") == wanted)
+    stage.api.delete(f"{SPACES}/target-namespace/secrets/test-secret")
+    eventually(lambda: data(stage, "target-namespace", "test-secret") == wanted)
+    path = f"{FISHYSECRETS}/namespaces/default/fishysecrets/fishysecret-db"
+    eventually(lambda: (stage.api.get(path).get("status") or {}).get("conditions"))
+    stage.api.delete(path)
+    eventually(lambda: data(stage, "target-namespace", "test-secret") is None)
+    eventually(lambda: stage.api.find(path) is None)
+
+
 def _converts(stage: Stage, name: str) -> bool:
     return bool(stage.api.get(f"{CRDS}/{name}")["spec"]["conversion"]["strategy"] == "Webhook")
 
@@ -182,17 +202,22 @@ AT_WORK = {
     "sync-to": at_work_for_sync_to,
     "resource-distribution": at_work_for_resource_distribution,
     "accurate": at_work_for_accurate,
+    "fishysecret": at_work_for_fishysecret,
 }
+NEEDED: Json = {"fishysecret": {"paths": [{"namespaces": ["default"], "allow": ["/app/*"]}]}}
+"""Settings without which a vocabulary does nothing where tenancy is strict."""
 
 
 def settings_for(vocabulary: str) -> Json:
     """Those of the examples, else the vocabulary alone. A Role is passed on only by whoever has what it gives."""
     file = EXAMPLES / vocabulary / "settings.yaml"
-    given: Json = yaml.safe_load(file.read_text()) if file.exists() else {"dialects": {vocabulary: {}}}
+    given: Json = (
+        yaml.safe_load(file.read_text()) if file.exists() else {"dialects": {vocabulary: NEEDED.get(vocabulary)}}
+    )
     return {"dialects": {name: own or {} for name, own in given["dialects"].items()}}
 
 
-@pytest.mark.parametrize("vocabulary", sorted(AT_WORK.keys() & BUILT))
+@pytest.mark.parametrize("vocabulary", sorted(BUILT))
 def test_the_rendered_account_has_all_the_rights_that_the_examples_need(
     stage: Stage, helm: Helm, vocabulary: str
 ) -> None:

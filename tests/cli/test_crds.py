@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from tests.cli.program import samara
+from tests.cli.program import samara_inside
 
 from samara import crds
 from samara.cli.crds import definitions
@@ -35,14 +35,14 @@ def test_what_the_settings_need_is_printed_and_nothing_else() -> None:
 def test_yaml_and_json_print_the_same_definitions(tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text("dialects: {resource-distribution: {}}")
-    printed = list(yaml.safe_load_all(samara("crds", "--config", file).out))
-    assert printed == samara("crds", "--config", file, "-o", "json").json["items"] == [definition()]
+    printed = list(yaml.safe_load_all(samara_inside("crds", "--config", file).out))
+    assert printed == samara_inside("crds", "--config", file, "-o", "json").json["items"] == [definition()]
 
 
 def test_settings_without_a_custom_resource_get_a_note_and_no_output(tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text("dialects: {secret-copy: {}}")
-    done = samara("crds", "--config", file)
+    done = samara_inside("crds", "--config", file)
     assert (done.code, done.out) == (0, "")
     assert "need no custom resource" in done.err
 

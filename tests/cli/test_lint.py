@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.program import Done, samara
+from tests.cli.program import Done, samara_inside
 
 from samara.cli.lint import findings
 from samara.cli.lint_nodes import Finding
@@ -188,7 +188,7 @@ def test_every_document_and_the_items_of_a_list_are_looked_at(tmp_path: Path) ->
 
 
 def lint(*args: str | Path, stdin: str = "") -> Done:
-    return samara("lint", *args, stdin=stdin)
+    return samara_inside("lint", *args, stdin=stdin)
 
 
 def test_json_has_the_promised_shape_and_findings_are_exit_1(tmp_path: Path) -> None:

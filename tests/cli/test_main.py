@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -10,8 +11,7 @@ from pathlib import Path
 
 import click
 import pytest
-from tests.cli.program import environment, samara
-from tests.cluster.waiting import eventually
+from tests.cli.program import environment, samara, samara_inside
 
 from samara.cli.main import COMMANDS
 from samara.cli.main import samara as program
@@ -53,24 +53,24 @@ def test_help_lists_every_command_without_importing_one() -> None:
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "demo"])
 def test_every_command_has_help(name: str) -> None:
-    done = samara(name, "--help")
+    done = samara_inside(name, "--help")
     assert (done.code, done.err) == (0, "")
 
 
 @pytest.mark.parametrize("args", ON_A_CLUSTER)
 def test_a_missing_kubeconfig_is_one_line_and_exit_1(args: tuple[str, ...], tmp_path: Path) -> None:
-    assert "No such file" in samara(*args, "--kubeconfig", tmp_path / "none").fault
+    assert "No such file" in samara_inside(*args, "--kubeconfig", tmp_path / "none").fault
 
 
 @pytest.mark.parametrize("args", ON_A_CLUSTER)
 def test_no_cluster_at_all_is_one_line_and_exit_1(args: tuple[str, ...]) -> None:
-    assert "expected a cluster to talk to" in samara(*args).fault
+    assert "expected a cluster to talk to" in samara_inside(*args).fault
 
 
 @pytest.mark.parametrize("args", ON_A_CLUSTER)
 def test_an_unreachable_server_is_one_line_and_exit_1(args: tuple[str, ...], tmp_path: Path) -> None:
     file = kubeconfig(tmp_path, f"http://127.0.0.1:{free_port()}")
-    assert "no answer from http://127.0.0.1" in samara(*args, "--kubeconfig", file).fault
+    assert "no answer from http://127.0.0.1" in samara_inside(*args, "--kubeconfig", file).fault
 
 
 def test_wrong_settings_are_told_line_by_line(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_wrong_settings_are_told_line_by_line(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_usage_is_exit_2(args: tuple[str, ...]) -> None:
-    done = samara(*args)
+    done = samara_inside(*args)
     assert done.code == 2, done.err
     assert "Traceback" not in done.err
 
@@ -144,7 +144,8 @@ def test_an_interrupt_causes_no_noise(tmp_path: Path) -> None:
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
     )  # fmt: skip
     with pipe.open("wb"):  # returns when the program has opened it to read, and waits for us to write
-        eventually(lambda: _interrupted(process), every=1.0)
+        while not _interrupted(process):
+            pass
     _, told = process.communicate(timeout=20)
     assert process.returncode == 130
     assert told.strip() == b""
@@ -152,8 +153,9 @@ def test_an_interrupt_causes_no_noise(tmp_path: Path) -> None:
 
 def _interrupted(process: subprocess.Popen[bytes]) -> bool:
     """A signal between the opening and the reading of a file wakes nobody: people press Ctrl-C again."""
-    if process.poll() is None:
-        process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=10)
     return process.poll() is not None
 
 
@@ -176,10 +178,10 @@ def test_every_flag_has_a_variable_of_its_own_name() -> None:
 def test_a_variable_is_as_good_as_its_flag(tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text("resink: 5m\n")
-    assert "resink" in samara("rbac", env={"SAMARA_CONFIG": str(file)}).fault
-    assert samara("rbac", env={"SAMARA_OUTPUT": "json"}).json["kind"] == "List"
-    assert "namespace: elsewhere" in samara("rbac", env={"SAMARA_NAMESPACE": "elsewhere"}).out
-    assert "SAMARA_CONFIG" in samara("rbac", "--help").out
+    assert "resink" in samara_inside("rbac", env={"SAMARA_CONFIG": str(file)}).fault
+    assert samara_inside("rbac", env={"SAMARA_OUTPUT": "json"}).json["kind"] == "List"
+    assert "namespace: elsewhere" in samara_inside("rbac", env={"SAMARA_NAMESPACE": "elsewhere"}).out
+    assert "SAMARA_CONFIG" in samara_inside("rbac", "--help").out
 
 
 def test_run_accepts_every_flag_of_the_specification(tmp_path: Path) -> None:
@@ -192,7 +194,7 @@ def test_run_accepts_every_flag_of_the_specification(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_is_for_both_names_of_the_program(shell: str) -> None:
-    done = samara("completion", shell)
+    done = samara_inside("completion", shell)
     assert done.code == 0
     assert "_samara_completion" in done.out
     assert "_kubectl_samara_completion" in done.out
@@ -200,15 +202,15 @@ def test_completion_is_for_both_names_of_the_program(shell: str) -> None:
 
 def test_the_completion_that_is_printed_completes() -> None:
     env = {"_SAMARA_COMPLETE": "bash_complete", "COMP_WORDS": "kubectl-samara pl", "COMP_CWORD": "1"}
-    assert samara(env=env).out.split() == ["plain,plan"]
+    assert samara_inside(env=env).out.split() == ["plain,plan"]
 
 
 def test_bash_takes_the_completion() -> None:
-    done = subprocess.run(["bash", "-n"], input=samara("completion", "bash").out, text=True, check=False)
+    done = subprocess.run(["bash", "-n"], input=samara_inside("completion", "bash").out, text=True, check=False)
     assert done.returncode == 0
 
 
 def test_version_needs_no_cluster() -> None:
     found = samara("version", "-o", "json").json
-    assert found["vocabularies"] == ["secret-copy", "resource-distribution", "accurate", "sync-to"]
+    assert found["vocabularies"] == ["secret-copy", "resource-distribution", "accurate", "fishysecret", "sync-to"]
     assert found["server"] is None

@@ -158,9 +158,11 @@ def test_a_paused_namespace_is_left_alone(stage: Stage, shell: Shell) -> None:
     assert stage.secret("a", "db") is not None
 
 
-def test_delete_obeys_the_brake(stage: Stage, shell: Shell, tmp_path: Path) -> None:
+def test_delete_obeys_the_brake_whatever_others_have_marked(stage: Stage, shell: Shell, tmp_path: Path) -> None:
     names = [f"n{number}" for number in range(8)]
     left_behind(stage, *names)
+    for number in range(30):
+        stage.foreign("n0", f"forged{number}", metadata={"annotations": {ORIGIN: "admin/db"}})
     file = tmp_path / "settings.yaml"
     file.write_text(yaml.safe_dump(FAST))
     done = shell("orphans", "--delete", "--yes", f"--config={file}")

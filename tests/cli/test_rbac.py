@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.cli.conftest import Shell
-from tests.cli.program import samara
+from tests.cli.program import samara, samara_inside
 from tests.cluster.stage import Stage
 from tests.cluster.waiting import eventually
 
 from samara.cli.rbac import cluster_rules, objects, own_rules
 from samara.core.model import SECRET
 from samara.devcluster import DevclusterError
+from samara.dialects.accurate.config import VERBS
 from samara.settings import Settings, parse
 
 Grant = tuple[str, str, str, str]
@@ -82,17 +83,33 @@ def test_distributions_are_read_and_reported_on_and_never_changed() -> None:
     assert rules("{resource-distribution: {takeover: true}}") == RULE_12 | more | crd | WEBHOOKS
 
 
+def test_the_start_asks_for_no_right_on_a_watched_kind_that_is_not_printed() -> None:
+    printed = rules("{accurate: {watches: [{version: v1, kind: LimitRange}]}}")
+    assert {verb for _, resource, verb, _ in printed if resource == "limitranges"} >= set(VERBS)
+
+
+def test_fishysecrets_are_read_and_reported_on_and_get_a_finalizer() -> None:
+    group, plural = "fishykeys.2v.pm", "fishysecrets"
+    reads = {(group, plural, verb, "") for verb in ("get", "list", "watch", "patch")}
+    told = {(group, f"{plural}/status", "patch", "")}
+    crd = {("apiextensions.k8s.io", "customresourcedefinitions", "get", f"{plural}.{group}")}
+    original = {("coordination.k8s.io", "leases", "list", "")}
+    assert rules("{fishysecret: {}}") == RULE_12 | reads | told | crd | original
+    assert rules("{fishysecret: {takeover: true}}") == RULE_12 | reads | told | crd
+    assert grants(own_rules(parse("dialects: {fishysecret: {}}", "test"))) == OWN
+
+
 def test_a_vocabulary_that_is_off_needs_nothing() -> None:
     assert cluster_rules(Settings(dialects={})) == []
 
 
 def test_there_is_no_star_anywhere() -> None:
-    assert "*" not in samara("rbac").out
+    assert "*" not in samara_inside("rbac").out
 
 
 def test_yaml_and_json_print_the_same_objects_for_the_namespace_asked_for() -> None:
-    printed = list(yaml.safe_load_all(samara("rbac", "-n", "ops").out))
-    assert printed == samara("rbac", "-n", "ops", "-o", "json").json["items"] == objects(Settings(), "ops")
+    printed = list(yaml.safe_load_all(samara_inside("rbac", "-n", "ops").out))
+    assert printed == samara_inside("rbac", "-n", "ops", "-o", "json").json["items"] == objects(Settings(), "ops")
     assert [each["kind"] for each in printed] == [
         "ServiceAccount",
         "ClusterRole",

@@ -10,6 +10,9 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
+from tests.cluster import fishy_judge
+from tests.cluster.fishy import Fishy
+from tests.cluster.fishy import defined as fishy_defined
 from tests.cluster.oracles import Judge
 from tests.cluster.stage import Stage, prepare
 from tests.cluster.trees import SETTLED, Trees, defined
@@ -89,6 +92,22 @@ def trees(request: pytest.FixtureRequest, accurate: None, stage: Stage) -> Itera
     yield made
     if not request.node.stash.get(_FAILED, True):
         judge_trees(made, whole=request.node.get_closest_marker("forest_off") is None)
+
+
+@pytest.fixture(scope="module")
+def fishysecret(cluster: Devcluster) -> Iterator[None]:
+    """FishySecrets are served, and the operator has the rights for them."""
+    with fishy_defined(cluster):
+        yield
+
+
+@pytest.fixture
+def fishy(request: pytest.FixtureRequest, fishysecret: None, stage: Stage) -> Iterator[Fishy]:
+    """FishySecrets with a folder as their manager, judged and searched for values when the test is done."""
+    made = Fishy(stage)
+    yield made
+    if not request.node.stash.get(_FAILED, True):
+        fishy_judge.judge(made)
 
 
 @pytest.fixture

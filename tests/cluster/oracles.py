@@ -20,6 +20,7 @@ Json = dict[str, Any]
 Address = tuple[str, str]
 DENIED = {"kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token", "helm.sh/release.v1"}
 OTHERS = {"events", "leases", "configmaps", "selfsubjectaccessreviews", "resourcedistributions"} | {
+    "fishysecrets",
     "validatingwebhookconfigurations",
     "customresourcedefinitions",
 }

@@ -29,7 +29,7 @@ OWN = "default"
 """The operator's own namespace: lease and holds."""
 CONTENTS = ("roles", "rolebindings", "configmaps", "networkpolicies")
 """What else the tests put into their namespaces, by its place below /registry/."""
-SUB_NAMESPACES = "accurate.cybozu.com/subnamespaces"
+CUSTOM = ("accurate.cybozu.com/subnamespaces", "fishykeys.2v.pm/fishysecrets")
 SYSTEM = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 READ_ALL = [{"apiGroups": [""], "resources": ["namespaces", "resourcequotas"], "verbs": ["list", "watch"]}]
 READ_SECRETS = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "watch"]}]
@@ -255,7 +255,7 @@ class Stage:
             self.api.gone(path)
         namespaces = [each["metadata"]["name"] for each in self.api.items("/api/v1/namespaces")]
         ours = [name for name in namespaces if name not in SYSTEM]
-        self.forget(*(f"{plural}/" for plural in ("secrets", "resourcequotas", "events", SUB_NAMESPACES)))
+        self.forget(*(f"{plural}/" for plural in ("secrets", "resourcequotas", "events", *CUSTOM)))
         self.forget(f"leases/{OWN}/samara", f"configmaps/{OWN}/samara-holds", exact=True)
         self.forget(*(f"{plural}/{name}/" for name in ours for plural in CONTENTS))
         self.forget(*(f"namespaces/{name}" for name in ours), exact=True)

@@ -9,6 +9,7 @@ import pytest
 from tests.cluster.oracles import words
 from tests.cluster.stage import OWN, Stage
 from tests.cluster.trees import (
+    CONFIG,
     CREATED_BY,
     DEFINITION,
     DEFINITIONS,
@@ -27,6 +28,7 @@ from tests.cluster.waiting import eventually, never
 pytestmark = pytest.mark.oracle_off("O4", reason="it knows the rules of Secret copy only; trees have a judge of theirs")
 
 Json = dict[str, Any]
+ENDED = "namespaces"
 HOLDS = f"/api/v1/namespaces/{OWN}/configmaps/samara-holds"
 THEIRS = "mine.dev/guard"
 
@@ -147,6 +149,29 @@ def test_an_existing_namespace_is_a_conflict_and_never_adopted(trees: Trees) -> 
     assert message in trees.stage.until_event("Conflict", "root", "taken")["message"]
 
 
+def test_conditions_of_others_stay_and_ours_come_and_go_beside_them(trees: Trees) -> None:
+    trees.grow_ready("root", "web")
+    theirs = {
+        "type": "Audited",
+        "status": "True",
+        "reason": "Seen",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    path = f"{trees.path('subnamespaces', 'root', 'web')}/status"
+    trees.api.patch(path, {"status": {"conditions": [theirs]}})
+    mark = trees.stage.audit.mark()
+    trees.label("web", {PARENT: None, TYPE: "root"})
+    eventually(lambda: trees.reason("web", "root") in ("SeenConflict", "ConflictSeen"))
+    trees.label("web", {PARENT: "root", TYPE: None})
+    eventually(lambda: trees.status("web", "root") == {"observedGeneration": 1, "conditions": [theirs]})
+    reports = [each for each in trees.sent(mark) if "subnamespaces/status" in each]
+    assert len(reports) == 2
+    trees.stage.operators[0].stop()
+    trees.stage.operators[0].start().synced()
+    assert trees.sent(mark).count("patch subnamespaces/status root/web") == 2
+
+
 def test_a_conflict_ends_when_the_namespace_gets_the_parent_and_begins_when_it_loses_it(trees: Trees) -> None:
     trees.root()
     trees.space("taken")
@@ -177,7 +202,7 @@ def test_a_sub_namespace_deleted_by_hand_is_made_again_and_a_conflict_ends_when_
 @pytest.mark.parametrize("name", ["default", "kube-web", "kube-system", "admin"])
 def test_reserved_names_are_refused_with_a_reason_and_nothing_is_made_or_touched(trees: Trees, name: str) -> None:
     trees.root(team="a")
-    trees.serve()
+    trees.serve(dialects={"accurate": CONFIG, "secret-copy": {}})
     mark = trees.stage.audit.mark()
     trees.ask(name, "root", labels={"app": "web"})
     eventually(lambda: trees.reason(name, "root") == "Reserved")
@@ -255,6 +280,7 @@ def test_without_admission_a_namespace_with_children_stays_until_the_last_child_
     trees.grow_ready("root", "web", "deep")
     let_go(trees, "web", "root")
     assert "child namespaces exist" in trees.stage.until_event("Refused", "root", "web")["message"]
+    eventually(lambda: trees.reason("web", "root") == "ChildrenExist")
     never(lambda: trees.there("web") is None, SETTLED)
     let_go(trees, "deep", "web")
     eventually(lambda: trees.there("deep") is None and trees.there("web") is None, 30.0)
@@ -314,8 +340,8 @@ def test_under_deletion_with_only_a_foreign_finalizer_nothing_is_deleted(trees: 
 
 
 def held(stage: Stage) -> dict[str, Json]:
-    found = stage.api.find(HOLDS) or {}
-    return {entry["key"]: entry for entry in map(json.loads, (found.get("data") or {}).values())}
+    found = (stage.api.find(HOLDS) or {}).get("data") or {}
+    return {entry["key"]: entry for name, entry in ((each, json.loads(found[each])) for each in found) if name != ENDED}
 
 
 def test_the_fourth_namespace_within_ten_minutes_is_held_until_somebody_releases_it(trees: Trees, stage: Stage) -> None:
@@ -333,6 +359,9 @@ def test_the_fourth_namespace_within_ten_minutes_is_held_until_somebody_releases
     (key,) = eventually(lambda: list(held(stage)))
     assert key == "accurate/SubNamespace/root/web3"
     assert f"samara release {key}" in stage.until_event("Held", "root", "web3")["message"]
+    eventually(lambda: trees.reason("web3", "root") == "Held")
+    (condition,) = trees.status("web3", "root")["conditions"]
+    assert f"`samara release {key}`" in condition["message"]
     never(lambda: trees.there("web3") is None, 1.5)
     assert FINALIZER in (trees.asked("web3", "root") or {})["metadata"]["finalizers"]
     operator.stop()
@@ -342,6 +371,46 @@ def test_the_fourth_namespace_within_ten_minutes_is_held_until_somebody_releases
     assert (told["key"], told["count"]) == (key, 1)
     assert trees.samara("release", key).code == 0
     eventually(lambda: trees.there("web3") is None and trees.asked("web3", "root") is None)
+
+
+def test_namespaces_that_were_deleted_before_a_restart_count_after_it(trees: Trees, stage: Stage) -> None:
+    names = [f"web{number}" for number in range(4)]
+    trees.root()
+    for name in names:
+        trees.ask(name, "root")
+    operator = trees.serve()
+    for name in names:
+        trees.until_well(name, "root")
+    for name in names[:3]:
+        let_go(trees, name, "root")
+        eventually(lambda each=name: trees.there(each) is None)  # type: ignore[misc]
+    operator.kill()
+    operator.start().synced()
+    let_go(trees, "web3", "root")
+    eventually(lambda: list(held(stage)) == ["accurate/SubNamespace/root/web3"])
+    never(lambda: trees.there("web3") is None, SETTLED)
+
+
+def test_a_discarded_deletion_keeps_the_namespace_in_its_tree_for_a_new_sub_namespace(
+    trees: Trees, stage: Stage
+) -> None:
+    trees.root()
+    trees.ask("web", "root")
+    operator = trees.serve(massDelete={"namespaces": 0})
+    trees.until_well("web", "root")
+    let_go(trees, "web", "root")
+    (key,) = eventually(lambda: list(held(stage)))
+    before = (trees.there("web") or {})["metadata"]
+    assert trees.samara("release", key, "--discard").code == 0
+    eventually(lambda: trees.asked("web", "root") is None)
+    after = (trees.there("web") or {})["metadata"]
+    assert (after["labels"], after.get("annotations")) == (before["labels"], before.get("annotations"))
+    operator.stop()
+    trees.serve()
+    trees.ask("web", "root")
+    trees.until_well("web", "root")
+    let_go(trees, "web", "root")
+    eventually(lambda: trees.there("web") is None and trees.asked("web", "root") is None)
 
 
 def test_when_the_definition_is_deleted_no_namespace_goes_and_all_is_well_when_it_is_back(

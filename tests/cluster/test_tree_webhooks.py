@@ -261,6 +261,93 @@ def test_the_operators_own_namespace_waits_for_nobody(stage: Stage, crd: None) -
     assert is_ending(stage, f"{NAMESPACES}/own")
 
 
+# versions
+
+
+def of_version(version: str, name: str = "") -> str:
+    return f"/apis/accurate.cybozu.com/{version}/namespaces/top/subnamespaces" + (f"/{name}" if name else "")
+
+
+def serve_every_version(stage: Stage) -> None:
+    """As a definition does that an earlier release has left."""
+    definition = stage.api.get(CRD_PATH)
+    for version in definition["spec"]["versions"]:
+        version["served"] = True
+    stage.api.replace(CRD_PATH, definition)
+    eventually(lambda: all(is_answered(stage, of_version(each)) for each in ("v1", "v2alpha1", "v2")))
+
+
+def is_answered(stage: Stage, path: str) -> bool:
+    try:
+        stage.api.items(path)
+    except ApiFault:
+        return False
+    return True
+
+
+SPEC = {"labels": {"app": "x"}, "annotations": {"foo": "bar"}}
+STALLED = {
+    "type": "Stalled",
+    "status": "True",
+    "reason": "Conflict",
+    "message": "Conflicting namespace already exists",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+    "observedGeneration": 1,
+}
+OBSERVED, CONDITIONS = (f"internal.accurate.cybozu.com/{each}" for each in ("observed-generation", "conditions"))
+
+
+@pytest.mark.parametrize("version", ["v1", "v2alpha1"])
+def test_2_2_what_is_applied_in_an_old_version_is_stored_in_the_new_one(
+    stage: Stage, hooks: Webhooks, version: str
+) -> None:
+    a_namespace(stage, "top", {TYPE: "root"})
+    serve_every_version(stage)
+    body = {**sub_body("one", SPEC, namespace="top"), "apiVersion": f"accurate.cybozu.com/{version}"}
+    stage.cluster.kubectl("api-resources", "--api-group=accurate.cybozu.com")  # what kubectl remembers may be older
+    stage.cluster.kubectl("apply", "-f", "-", input=json.dumps(body))
+    made = stage.api.get(of_version("v2", "one"))
+    assert (made["apiVersion"], made["spec"]) == ("accurate.cybozu.com/v2", SPEC)
+    assert made["metadata"]["finalizers"] == [FINALIZER]
+    assert "status" not in made
+    stage.cluster.kubectl("apply", "-f", "-", input=json.dumps({**body, "spec": {"labels": {"app": "y"}}}))
+    assert stage.api.get(of_version("v2", "one"))["spec"] == {"labels": {"app": "y"}}
+    assert stage.api.get(of_version(version, "one"))["spec"] == {"labels": {"app": "y"}}
+
+
+def test_2_2_a_status_is_read_in_every_version_and_survives_the_way_through_the_oldest(
+    stage: Stage, hooks: Webhooks
+) -> None:
+    a_namespace(stage, "top", {TYPE: "root"})
+    serve_every_version(stage)
+    stage.api.create(of_version("v2"), sub_body("one", SPEC))
+    assert "status" not in stage.api.get(of_version("v1", "one"))
+    stage.api.patch(f"{of_version('v2', 'one')}/status", {"status": {"observedGeneration": 1}})
+    oldest = stage.api.get(of_version("v1", "one"))
+    assert (oldest["status"], oldest["metadata"]["annotations"]) == ("ok", {OBSERVED: "1"})
+    status = {"observedGeneration": 1, "conditions": [STALLED]}
+    stage.api.patch(f"{of_version('v2', 'one')}/status", {"status": status})
+    oldest = stage.api.get(of_version("v1", "one"))
+    assert oldest["status"] == "conflict"
+    assert json.loads(oldest["metadata"]["annotations"][CONDITIONS]) == [STALLED]
+    assert stage.api.get(of_version("v2alpha1", "one"))["status"] == status
+    stage.api.patch(of_version("v1", "one"), {"metadata": {"labels": {"note": "new"}}})
+    now = stage.api.get(of_version("v2", "one"))
+    assert (now["status"], now["metadata"]["labels"]) == (status, {"note": "new"})
+    assert "annotations" not in now["metadata"]
+
+
+def test_2_2_an_annotation_that_cannot_be_read_is_refused_by_its_name(stage: Stage, hooks: Webhooks) -> None:
+    a_namespace(stage, "top", {TYPE: "root"})
+    serve_every_version(stage)
+    stage.api.create(of_version("v1"), {**sub_body("one"), "apiVersion": "accurate.cybozu.com/v1"})
+    for key in (OBSERVED, CONDITIONS):
+        bad = {"metadata": {"annotations": {key: "hunter2"}}}
+        told = refused(stage, lambda bad=bad: stage.api.patch(of_version("v1", "one"), bad))  # type: ignore[misc]
+        assert key in told
+        assert "hunter2" not in told
+
+
 # registration
 
 

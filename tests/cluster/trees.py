@@ -277,12 +277,16 @@ class Trees:
     # what was sent
 
     def writes(self, mark: int = 0) -> list[Event]:
-        """All writes of the operator, whatever their kind, but for Events, Leases, questions and dry runs."""
+        """All writes of the operator, whatever their kind, but for Events, Leases, questions, notes and dry runs."""
         apart = ("events", "leases", "selfsubjectaccessreviews")
         return [
             each
             for each in self.stage.audit.since(mark)
-            if each.ours and each.mutating and not each.dry_run and each.resource not in apart
+            if each.ours
+            and each.mutating
+            and not each.dry_run
+            and each.resource not in apart
+            and each.address[1] != "samara-holds"
         ]
 
     def sent(self, mark: int = 0) -> list[str]:

@@ -1,9 +1,11 @@
 """What is special about a kind."""
 
+from typing import Any
+
 import pytest
 from tests.world import content, secret
 
-from samara.core.kinds import is_denied, must_recreate, row
+from samara.core.kinds import CLAIM, SERVICE, SERVICE_ACCOUNT, is_denied, must_recreate, row
 from samara.core.model import NAMESPACE, SECRET, Kind
 
 DENIED = [
@@ -56,3 +58,49 @@ def test_secrets_that_are_credentials_of_the_cluster_are_denied_by_type(kind: st
     assert said is not None
     assert kind in said
     assert row(SECRET).denied(secret("one")) is None
+
+
+# what an object has of its own
+
+GIVEN = {"name": "web-dockercfg-x7k2p"}
+OURS = {"name": "registry"}
+
+
+@pytest.mark.parametrize(
+    ("sent", "there", "kept"),
+    [
+        ([OURS], [GIVEN], [OURS, GIVEN]),
+        (None, [GIVEN], [GIVEN]),
+        ([OURS], None, [OURS]),
+        ([OURS], [{"name": "stale"}], [OURS]),
+        (None, [{"name": "stale"}], None),
+        (None, None, None),
+        ([OURS], ["odd", {}, {"name": 7}], [OURS]),
+    ],
+)
+def test_a_service_account_keeps_the_pull_secrets_that_a_controller_gave_it(
+    sent: list[Any] | None, there: list[Any] | None, kept: list[Any] | None
+) -> None:
+    assert row(SERVICE_ACCOUNT).kept["imagePullSecrets"](sent, there) == kept
+
+
+def test_pull_secrets_travel_but_for_those_that_a_controller_gave() -> None:
+    own = row(SERVICE_ACCOUNT).own["imagePullSecrets"]
+    assert own([OURS, GIVEN]) == [OURS]
+    assert own([GIVEN]) is None
+
+
+def test_a_service_account_keeps_its_secrets_and_nobody_elses() -> None:
+    assert row(SERVICE_ACCOUNT).own["secrets"]([OURS]) is None
+    assert row(SERVICE_ACCOUNT).kept["secrets"](None, [GIVEN]) == [GIVEN]
+    assert row(SERVICE_ACCOUNT).kept["secrets"](None, None) is None
+
+
+def test_a_bound_claim_keeps_its_volume_and_gets_all_else_of_its_source() -> None:
+    there = {"volumeName": "pv-1", "accessModes": ["old"], "old": 1}
+    assert row(CLAIM).kept["spec"]({"accessModes": ["new"]}, there) == {"accessModes": ["new"], "volumeName": "pv-1"}
+    assert row(CLAIM).kept["spec"]({"accessModes": ["new"]}, {"old": 1}) == {"accessModes": ["new"]}
+
+
+def test_the_server_keeps_the_addresses_of_a_service_by_itself() -> None:
+    assert not row(SERVICE).kept

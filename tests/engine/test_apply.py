@@ -8,14 +8,18 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.engine.parts import Clock, a_copy, a_desk, a_key, create
+from tests.engine.parts import Clock, a_copy, a_desk, a_key, an_object, create
 from tests.kube.scripted import Answer, Seen, access, cuts, refuses, says, serving
-from tests.world import secret
+from tests.world import content, secret
 
-from samara.core.model import MANAGER, SECRET, Content, Owned
+from samara.core.kinds import SERVICE_ACCOUNT
+from samara.core.model import MANAGER, SECRET, Content, Owned, Ref
+from samara.core.table import Table
 from samara.core.travel import ADOPTED
-from samara.core.want import Copy
+from samara.core.want import Adopt, Copy
 from samara.core.write import Create, Delete, Recreate, Release, Spare, Update, Write
+from samara.dialects.accurate import propagate
+from samara.dialects.accurate.config import Config
 from samara.dialects.secret_copy import ORIGIN
 from samara.engine.apply import Outcome, Result
 from samara.engine.desk import Desk
@@ -65,6 +69,49 @@ def test_an_update_replaces_exactly_on_the_condition_of_its_version() -> None:
     assert meta["labels"] == {"theirs": "kept", "l": "1"}
     assert meta["finalizers"] == ["theirs/guard"]
     assert seen.json["data"] == {"key": "new"}
+
+
+ACCOUNTS = Table(
+    (propagate.Propagation(Config(), (SERVICE_ACCOUNT,), lambda where, words: dict(words), Adopt.NEVER).dialect,)
+)
+
+
+def an_account(**fields: Any) -> dict[str, Any]:
+    meta = {"name": "web", "namespace": "a", "uid": "u", "resourceVersion": "40", "labels": {"new": "1"}}
+    return {"metadata": meta, **fields}
+
+
+def replaced(read: dict[str, Any]) -> tuple[Result, list[Seen]]:
+    """Replaces a copy of a ServiceAccount that reads so at the moment."""
+    have = an_object(Ref(SERVICE_ACCOUNT, "a", "web"), 40, uid="u")
+    copy = Copy(have.ref, content(imagePullSecrets=[{"name": "registry"}]))
+
+    async def run() -> tuple[Result, list[Seen]]:
+        async with serving(says(read), says(read)) as script, Client(access(script)) as client:
+            desk = a_desk(Clock(), client=client, table=ACCOUNTS)
+            desk.cache.put(have)
+            return await desk.applier.perform(
+                Update(a_key(dialect="accurate"), have.ref, copy, have, "differs")
+            ), script.seen
+
+    return asyncio.run(run())
+
+
+def test_a_replaced_service_account_keeps_what_controllers_gave_it() -> None:
+    given = {"name": "web-dockercfg-x7k2p"}
+    result, (read, seen) = replaced(an_account(secrets=[given], imagePullSecrets=[given, {"name": "stale"}]))
+
+    assert result.outcome is Outcome.DONE
+    assert (read.method, seen.method, seen.path) == ("GET", "PUT", read.path)
+    assert seen.json["metadata"]["resourceVersion"] == "40"
+    assert (seen.json["secrets"], seen.json["imagePullSecrets"]) == ([given], [{"name": "registry"}, given])
+
+
+def test_where_nothing_was_given_nothing_is_added() -> None:
+    _, (_, seen) = replaced(an_account())
+
+    assert "secrets" not in seen.json
+    assert seen.json["imagePullSecrets"] == [{"name": "registry"}]
 
 
 def test_a_delete_names_uid_and_version_and_leaves_a_tombstone() -> None:

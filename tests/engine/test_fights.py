@@ -8,10 +8,11 @@ import pytest
 from tests.engine.parts import Clock, a_copy, a_key, a_namespace, a_table, an_object, create
 from tests.world import at
 
-from samara.core.model import Key, Object
+from samara.core.model import Key, Object, Owned, namespace_ref
 from samara.core.view import View
-from samara.core.want import Copy
-from samara.core.write import Delete, Update, Write
+from samara.core.want import Copy, Overlay
+from samara.core.write import Apply, Delete, Update, Write
+from samara.engine import fights as fights_module
 from samara.engine.fights import Fights
 from samara.kube.cache import Cache, Change
 
@@ -176,6 +177,73 @@ def test_copies_that_go_with_their_namespace_are_no_fight(view: Cache) -> None:
         assert fights.repaired(create("a")) is None
 
 
+# overlays
+
+TEAM, OTHER = "team", "other"
+TREE = Key("accurate:tree", namespace_ref("a"))
+BY = frozenset({Owned("accurate-controller", "labels", TEAM)})
+
+
+def a_child(team: str | None = "red", version: int = 1, editor: str = "") -> Object:
+    labels = {} if team is None else {TEAM: team}
+    return a_namespace("a", version, labels=labels, applied=BY, editor=editor)
+
+
+def overlaid(have: Object, team: str = "red") -> Apply:
+    return Apply(TREE, have.ref, Overlay(have.ref, {TEAM: team}, manager="accurate-controller"), have)
+
+
+def relabel(fights: Fights, team: str | None) -> Apply:
+    """Somebody changes a label that the overlay has set; returns the write that puts it back."""
+    now = a_child(team, 2, EDITOR)
+    fights.disturbed(Change(now.ref, a_child(), now), owner, VIEW)
+    return overlaid(now)
+
+
+@pytest.mark.parametrize("team", ["blue", None])
+def test_an_overlay_that_somebody_changes_again_and_again_is_fought_as_a_copy_is(team: str | None) -> None:
+    fights = Fights(clock := Clock())
+    for _ in range(5):
+        write = relabel(fights, team)
+        assert fights.judge(write) is None
+        assert fights.repaired(write) == EDITOR
+        clock.now += 1.0
+
+    found = fights.judge(relabel(fights, team))
+    assert found is not None
+    assert (
+        found.message
+        == f"{EDITOR} changes what is inherited here again and again; it is repaired every ten minutes now"
+    )
+    assert found.again_in == 599.0
+
+
+def test_a_second_change_before_the_repair_does_not_hide_that_it_is_one() -> None:
+    fights = Fights(Clock())
+    relabel(fights, "blue")
+    now = a_child("green", 3, EDITOR)
+    fights.disturbed(Change(now.ref, a_child("blue", 2), now), owner, VIEW)
+
+    assert fights.repaired(overlaid(now)) == EDITOR
+
+
+def test_an_overlay_that_follows_a_namespace_to_another_parent_is_no_reversal() -> None:
+    fights = Fights(Clock())
+    for number in range(20):
+        now = a_child(f"{number}", 2, EDITOR)
+        fights.disturbed(Change(now.ref, a_child(f"{number}"), now), owner, VIEW)
+        write = overlaid(now, f"{number + 1}")
+        assert fights.judge(write) is None
+        assert fights.repaired(write) is None
+
+
+def test_a_namespace_that_goes_is_no_fight() -> None:
+    fights, old = Fights(Clock()), a_child()
+    fights.disturbed(Change(old.ref, old, None), owner, a_view())
+
+    assert not fights._disturbed
+
+
 class Counted(Fights):
     forgot = 0
 
@@ -184,18 +252,26 @@ class Counted(Fights):
         super()._forget()
 
 
+@pytest.fixture
+def a_thousand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many are remembered without a look whether they are still of interest."""
+    monkeypatch.setattr(fights_module, "_REMEMBERED", 1000)
+
+
+@pytest.mark.usefixtures("a_thousand")
 def test_many_disturbances_at_once_are_looked_through_seldom() -> None:
     fights = Counted(Clock())
-    for number in range(45_000):
+    for number in range(4500):
         disturb(fights, name=f"n{number}")
 
     assert fights.forgot == 3
-    assert len(fights._disturbed) == 45_000
+    assert len(fights._disturbed) == 4500
 
 
+@pytest.mark.usefixtures("a_thousand")
 def test_disturbances_that_are_ten_minutes_old_are_forgotten() -> None:
     fights = Fights(clock := Clock())
-    for number in range(10_000):
+    for number in range(1000):
         disturb(fights, name=f"n{number}")
     clock.now += 601.0
     disturb(fights, name="new")

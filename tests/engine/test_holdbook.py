@@ -243,7 +243,7 @@ def test_a_release_that_comes_between_reading_and_writing_is_heard(monkeypatch: 
             holds.free(key)
 
         script.answers = [*[store] * len(script.seen), store, in_between, store]  # GET, PUT, and then as usual
-        running = asyncio.create_task(book.run(answered))
+        running = asyncio.create_task(book.run(answered, lambda key: None))
         await soon(running, lambda: set(written(store)) == {str(a_key("x"))})
         running.cancel()
 
@@ -266,7 +266,7 @@ def test_a_hold_that_is_over_is_crossed_out_whatever_became_of_the_book(
         else:
             await answer(client, "samara", str(a_key()), "release")
         holds.judge(a_key(), [], 10, 10)
-        running = asyncio.create_task(book.run(lambda key, word: None))
+        running = asyncio.create_task(book.run(lambda key, word: None, lambda key: None))
         await soon(running, lambda: not book._written and not entries(store.objects.get(PATH, {})))
         holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
         await soon(running, lambda: str(a_key()) in entries(store.objects.get(PATH, {})))

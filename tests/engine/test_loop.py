@@ -26,7 +26,7 @@ from tests.kube.scripted import access, refuses, serving
 from tests.world import at, secret
 
 from samara.core.brake import Brake
-from samara.core.model import MANAGER, QUOTA, SECRET, Object, Owned, Ref, namespace_ref
+from samara.core.model import MANAGER, QUOTA, SECRET, Key, Object, Owned, Ref, namespace_ref
 from samara.core.table import Table
 from samara.core.travel import ACCEPT, PAUSED
 from samara.core.want import Adopt
@@ -37,8 +37,9 @@ from samara.dialects.accurate.config import Config
 from samara.dialects.accurate.words import FROM, PARENT, PROPAGATE, UPDATE
 from samara.engine.apply import Outcome, Result
 from samara.engine.desk import Desk
+from samara.engine.growth import CHUNK
 from samara.engine.holds import Holds
-from samara.engine.loop import CHUNK, Engine
+from samara.engine.loop import Engine
 from samara.kube.cache import Change
 from samara.kube.client import Client
 
@@ -75,13 +76,14 @@ def deleted(engine: Engine) -> list[str]:
     return [write.ref.namespace for write in sent(engine.desk) if isinstance(write, Delete)]
 
 
-def grown(engine: Engine, meanwhile: Callable[[], object], after: int = 1) -> None:
+def grown(engine: Engine, meanwhile: Callable[[], object], after: int = 1, key: Key | None = None) -> None:
     """Plans a large source; something happens after so many chunks of it."""
-    engine._plan(a_key())
-    assert a_key() in engine._growing
+    key = key or a_key()
+    engine._plan(key)
+    assert key in engine._growing
     for _ in range(after):
         engine._grow()
-    assert a_key() in engine._growing
+    assert key in engine._growing
     meanwhile()
     while engine._grow():
         pass
@@ -164,6 +166,73 @@ def test_the_figures_of_a_large_source_do_not_dip_while_it_is_planned_again() ->
 
     assert engine.tallies[a_key()].wanted == MANY
     assert engine.tallies[a_key()].right == MANY - CHUNK
+
+
+TREES = Table((propagate.Propagation(Config(), (SECRET,), lambda where, words: dict(words), Adopt.IDENTICAL).dialect,))
+IN_TREE = a_key(namespace="top", dialect="accurate")
+
+
+def child(name: str, version: int = 1, of: str = "top") -> Object:
+    return a_namespace(name, version, labels={PARENT: of})
+
+
+def a_large_tree() -> Engine:
+    source = an_object(at("top", "db"), annotations={PROPAGATE: UPDATE}, content=secret("one"))
+    spaces = [a_namespace("top"), a_namespace("elsewhere"), *map(child, numbered(0, MANY))]
+    return an_engine(*spaces, source, table=TREES)
+
+
+def test_a_slice_decides_for_its_namespace_from_then_on_also_where_a_large_plan_grows() -> None:
+    engine, (first, *_, last) = a_large_tree(), numbered(0, MANY)
+
+    def move() -> None:
+        for name in (first, last):
+            engine.desk.cache.put(child(name, 2, of="elsewhere"))
+            engine._plan(IN_TREE.part(name))
+
+    grown(engine, move, key=IN_TREE)
+
+    assert {write.ref.namespace for write in sent(engine.desk)} == {*numbered(1, MANY - 1)}
+    assert engine.tallies[IN_TREE].wanted == MANY - 2
+
+
+def test_a_removal_that_a_slice_has_planned_still_counts_among_those_of_a_large_plan() -> None:
+    names, others = numbered(0, MANY), numbered(MANY, MANY + 3)
+    source = a_source(targets=",".join(names))
+    engine = an_engine(
+        source, *map(a_copy, others), namespaces=[*names, *others], holds=Holds(Brake(2, 0.1), 600.0, Clock())
+    )
+    grown(engine, lambda: engine._plan(a_key().part(others[0])))
+
+    assert engine.desk.holds.held[a_key()].count == 3
+
+
+def test_places_that_are_not_wanted_any_more_at_the_end_of_a_large_plan_are_looked_at_again() -> None:
+    engine, (first, *_, last) = a_large_tree(), numbered(0, MANY)
+
+    def move() -> None:
+        for name in (first, last):
+            engine.desk.cache.put(child(name, 2, of="elsewhere"))
+
+    grown(engine, move, key=IN_TREE)
+
+    assert {engine.desk.queue.take(), engine.desk.queue.take()} == {IN_TREE.part(first), IN_TREE.part(last)}
+    assert engine.desk.queue.take() is None
+
+
+def test_a_namespace_that_leaves_while_its_copy_is_on_the_way_is_looked_at_again() -> None:
+    source = an_object(at("top", "db"), annotations={PROPAGATE: UPDATE}, content=secret("one"))
+    engine = an_engine(a_namespace("top"), a_namespace("elsewhere"), child("a"), source, table=TREES)
+    engine._plan(IN_TREE)
+    write = engine.desk.outbox.take()
+    assert isinstance(write, Create)
+    moved = engine.desk.cache.put(child("a", 2, of="elsewhere"))
+    assert moved is not None
+    engine.changed([moved])
+    engine._turn()
+    engine._sender._landed(write)
+
+    assert engine.desk.queue.take() == IN_TREE.part("a")
 
 
 # what comes in
@@ -324,7 +393,6 @@ def test_the_table_of_these_tests_has_right_copies() -> None:
 
 
 def test_the_end_of_a_copy_that_we_deleted_goes_on_at_once_also_where_its_echo_is_faster_than_the_answer() -> None:
-    table = Table((propagate.dialect(Config(), (SECRET,), lambda where, words: dict(words), Adopt.IDENTICAL),))
     ours = frozenset({Owned(MANAGER, "annotations", FROM)})
     first, second = (
         an_object(
@@ -337,10 +405,10 @@ def test_the_end_of_a_copy_that_we_deleted_goes_on_at_once_also_where_its_echo_i
         a_namespace("mid", labels={PARENT: "top"}),
         a_namespace("leaf", labels={PARENT: "mid"}),
     ]
-    engine = an_engine(*spaces, first, second, table=table, clock=(clock := Clock()))
-    engine._plan(a_key(namespace="top", dialect="accurate"))
+    engine = an_engine(*spaces, first, second, table=TREES, clock=(clock := Clock()))
+    engine._plan(IN_TREE)
     clock.now += 3.0
-    engine._plan(a_key(namespace="top", dialect="accurate"))
+    engine._plan(IN_TREE)
     assert isinstance(engine.desk.outbox.take(), Delete)
     echo = engine.desk.cache.drop(first.ref)
     assert echo is not None

@@ -271,3 +271,14 @@ def test_what_has_not_been_said_for_long_is_forgotten_and_said_as_new() -> None:
         assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 1)]
 
     on_stage(deed)
+
+
+def test_a_place_whose_value_cannot_be_read_is_explained_by_what_was_wrong_with_the_read() -> None:
+    async def deed(stage: Stage) -> None:
+        tally = blocked(["a"], "invalid", "what should be here is not known")
+        want = Want(faults=(Fault("FetchError", "the store does not answer"),))
+        stage.news.planned(a_key(), want, tally, None)
+        await stage.tell()
+        assert stage.said() == [("FetchError", "the store does not answer", 1)]
+
+    on_stage(deed)

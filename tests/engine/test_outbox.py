@@ -44,6 +44,19 @@ def test_one_write_is_in_flight_per_address() -> None:
     assert outbox.take() is not None
 
 
+def test_what_is_in_flight_while_its_source_is_planned_anew_is_looked_at_again_when_it_lands() -> None:
+    outbox = Outbox()
+    for namespace in ("a", "b"):
+        outbox.put(create(namespace), soon=False)
+    a, b = outbox.take(), outbox.take()
+    assert a is not None
+    assert b is not None
+    outbox.clear(a_key("other"))
+    outbox.clear(a_key().part("b"))
+
+    assert (outbox.done(a), outbox.done(b)) == (set(), {a_key()})
+
+
 def test_two_sources_never_fly_to_one_address_together() -> None:
     outbox = Outbox()
     mine, theirs = create("a", a_key("x"), "same"), create("a", a_key("y"), "same")
@@ -191,6 +204,9 @@ class Plain:
             lots[0][write.ref] = write
 
     def clear(self, key: Key) -> None:
+        for ref, write in self.flying.items():
+            if write.key == key.whole and key.slice in (None, ref.namespace):
+                self.again.setdefault(ref, set()).add(write.key)
         for lane in self.lanes.get(key.whole, ()):
             lane[:] = [lot for lot in lane if key.slice not in (None, lot[0])]
 

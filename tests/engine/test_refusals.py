@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.engine.parts import a_copy, a_key, a_source, delete
+from tests.engine.parts import a_copy, a_key, a_namespace, a_source, delete
 from tests.engine.test_loop import an_engine, sent
 from tests.world import at
 
+from samara.core.model import Object, Owned, namespace_ref
+from samara.core.table import Table
 from samara.core.tally import Tally
 from samara.core.write import Write
+from samara.dialects.accurate import tree
+from samara.dialects.accurate.config import read
+from samara.dialects.accurate.words import CREATED_BY, PARENT
 from samara.engine.apply import Outcome, Result
 from samara.engine.loop import Engine
 
@@ -94,3 +99,37 @@ def test_of_what_lasts_the_log_warns_once(caplog: pytest.LogCaptureFixture) -> N
     tried(engine, BROKEN, 6)
     warned: list[Any] = [each for each in caplog.records if each.levelname == "WARNING"]
     assert [each.getMessage() for each in warned] == ["write.refused"]
+
+
+# overlays
+
+APPLIER = "accurate-controller"
+
+
+def a_child(version: int, team: str, editor: str = "") -> Object:
+    """A namespace below `top`, as the server records what was applied to it."""
+    labels = {PARENT: "top", CREATED_BY: "accurate", "team": team}
+    applied = frozenset(Owned(APPLIER, "labels", key) for key in labels)
+    return a_namespace("a", version, labels=labels, applied=applied, editor=editor)
+
+
+def test_labels_that_somebody_sets_again_and_again_are_put_back_five_times_and_then_reported() -> None:
+    table = Table((tree.dialect(read({"labelKeys": ["team"]}), frozenset({APPLIER})),))
+    top = a_namespace("top", labels={"team": "red"})
+    engine = an_engine(top, a_child(1, "red"), table=table)
+    counts = []
+    for number in range(1, 7):
+        change = engine.desk.cache.put(a_child(2 * number, "blue", "kubectl-label"))
+        assert change is not None
+        engine.changed([change])
+        engine._turn()
+        writes = sent(engine.desk)
+        counts.append(len(writes))
+        for write in writes:
+            engine.desk.cache.put(a_child(2 * number + 1, "red"))
+            engine._sender._judge(write, Result(Outcome.DONE), 0.1)
+
+    assert counts == [1, 1, 1, 1, 1, 0]
+    assert engine.desk.queue.next_due() == 600.0
+    topic = engine.desk.news._teller._topics[namespace_ref("a"), "Fought"]
+    assert topic.message.startswith("kubectl-label changes what is inherited here again and again")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any, NoReturn
 
 import pytest
-from tests.engine.parts import Clock, a_key, create, numbered
+from tests.engine.parts import Clock, a_key, a_namespace, create, numbered
 from tests.world import at
 
+from samara.core.model import Key, namespace_ref
+from samara.core.want import Overlay
+from samara.core.write import Apply
 from samara.engine.apply import Outcome, Result
 from samara.engine.retry import Waits
 
@@ -193,6 +197,60 @@ def test_a_changed_source_is_free_everywhere_and_alone() -> None:
 
     assert [waits.holding(at(namespace, "db")) for namespace in ("a", "b")] == [None, None]
     assert all(waits.holding(at(namespace, "other")) for namespace in ("a", "b"))
+
+
+def test_an_address_where_another_source_is_refused_later_waits_for_that_one() -> None:
+    waits = Waits(MOST, Clock())
+    waits.note(create("a", name="same"), REFUSED)
+    waits.note(create("a", a_key("other"), "same"), REFUSED)
+    waits.free_source(a_key().source)
+    assert waits.holding(at("a", "same")) is not None
+    waits.free_source(a_key("other").source)
+
+    assert waits.holding(at("a", "same")) is None
+
+
+class Unsearched(dict[str, Any]):
+    """May be asked for one of its members, never for all."""
+
+    def values(self) -> NoReturn:
+        raise AssertionError("all that waits is looked through")
+
+    __iter__ = items = keys = values
+
+
+def test_a_source_that_changes_does_not_look_through_all_that_waits() -> None:
+    waits = Waits(MOST, Clock())
+    waits._by_namespace = Unsearched()
+    waits.note(create("a"), REFUSED)
+    waits.note(create("b", a_key("other")), REFUSED)
+    waits.free_source(a_key().source)
+
+    assert waits.holding(at("a", "db")) is None
+    assert waits.holding(at("b", "db")) is None
+    assert waits.holding(at("b", "other")) is not None
+
+
+def test_nothing_is_kept_of_what_does_not_wait_any_more() -> None:
+    waits = Waits(MOST, Clock())
+    for namespace in ("a", "b"):
+        waits.note(create(namespace), REFUSED)
+    waits.forget(at("a", "db"))
+    waits.free_source(a_key().source)
+
+    assert (waits._by_namespace, waits._by_source) == ({}, {})
+
+
+def test_a_change_of_a_namespace_frees_what_is_to_be_written_on_it() -> None:
+    waits = Waits(MOST, Clock())
+    for name in ("a", "b"):
+        have = a_namespace(name)
+        waits.note(Apply(Key("tree", have.ref), have.ref, Overlay(have.ref), have), REFUSED)
+    waits.note(create("a"), REFUSED)
+
+    assert waits.free_namespace("a") == [(Key("tree", namespace_ref("a")), 0.0), (a_key().part("a"), 0.0)]
+    assert waits.holding(namespace_ref("a")) is None
+    assert waits.holding(namespace_ref("b")) is not None
 
 
 @pytest.mark.parametrize("namespace", ["a", "nobody"])

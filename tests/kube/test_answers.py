@@ -5,11 +5,19 @@ from __future__ import annotations
 import gc
 
 import pytest
+from tests.engine.parts import a_namespace, an_object
+from tests.world import at
 
-from samara.core.model import Content, Field, Kind
-from samara.core.want import UNREAD, Rejected, Trial
+from samara.core.allow import Rules
+from samara.core.model import SECRET, Content, Field, Key, Kind, Owner
+from samara.core.plan import plan
+from samara.core.table import Table
+from samara.core.want import UNREAD, Adopt, Reading, Rejected, SecretPath, Trial, Word
+from samara.dialects.accurate import propagate
+from samara.dialects.accurate.config import Config
 from samara.kube import answers
 from samara.kube.answers import Answers
+from samara.kube.cache import Cache
 
 QUEUE = Kind("toys.dev", "v1", "Queue", "queues")
 OTHER = Kind("toys.dev", "v1", "Other", "others")
@@ -74,6 +82,40 @@ def test_what_was_forgotten_is_asked_for_again() -> None:
     assert known.value(a_trial()) is UNREAD
 
 
+@pytest.mark.parametrize(("askers", "again"), [(0, 1500), (500, 0), (1500, 0)])
+def test_those_who_ask_in_turn_find_their_answers_however_many_they_are(askers: int, again: int) -> None:
+    """Else each would push out the answer of the one that is next, and all would be read anew in every round."""
+    known = Answers(None, lambda: askers)
+    words = [Word(Owner("v1", "Thing", f"o{number}", f"uid-{number}"), "a", "says") for number in range(1500)]
+    reads = 0
+    for word in words * 2:
+        if known.value(word) is UNREAD:
+            reads += 1
+            known.keep(word, "update")
+    assert reads == 1500 + again
+
+
+def test_every_source_is_one_who_asks() -> None:
+    dialect = propagate.Propagation(
+        Config(), (SECRET,), lambda where, words: dict(words), Adopt.NEVER, generated=True
+    ).dialect
+    cache = Cache(Table((dialect,)))
+    for store in cache.stores.values():
+        store.listed = True
+    cache.put(a_namespace("a"))
+    for number in range(1500):
+        owner = Owner("v1", "Thing", f"o{number}", f"uid-{number}", controller=True)
+        cache.put(an_object(at("a", f"s{number}"), owners=(owner,)))
+    keys = [Key(dialect.name, source) for source in cache.sources(dialect.name)]
+    for _ in range(2):
+        for key in keys:
+            for read in plan(key, cache, cache.table, Rules()).reads:
+                cache.answers.keep(read, "update")
+
+    assert len(keys) == 1500
+    assert not any(plan(key, cache, cache.table, Rules()).reads for key in keys)
+
+
 def test_the_answer_that_was_not_asked_for_longest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "_REMEMBERED", 2)
     known = Answers(None)
@@ -104,3 +146,11 @@ def test_an_answer_that_is_given_anew_counts_once(monkeypatch: pytest.MonkeyPatc
     known.forget(a_trial(b"2"))
     known.keep(a_trial(b"3"), a_content(60))
     assert [known.value(a_trial(body)) is UNREAD for body in (b"1", b"2", b"3")] == [False, True, False]
+
+
+def test_a_path_of_the_secret_manager_is_answered_by_whoever_reads_it_whatever_its_interval() -> None:
+    known = Answers(None)
+    assert known.value(SecretPath("team/db", 300.0)) is UNREAD
+    known.readings = {"team/db": Reading(CANARY, "now")}
+    assert known.value(SecretPath("team/db", 60.0)) == Reading(CANARY, "now")
+    assert known.value(SecretPath("team/other", 60.0)) is UNREAD

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from tests.kube.scripted import Answer, access, refuses, says, serving
 
 from samara.core.model import NAMESPACE, SECRET, Kind, Ref
 from samara.core.table import Table
-from samara.core.want import Definition
+from samara.core.want import Definition, Reading, SecretPath
 from samara.dialects import secret_copy
 from samara.kube.auth import Access
 from samara.kube.cache import Cache
@@ -122,3 +123,35 @@ def test_what_a_definition_does_is_asked_as_the_operator_asks(answer: Answer, st
             return shot.cache.value(DEFINED)
 
     assert asyncio.run(told()) is stands
+
+
+def test_the_paths_of_the_secret_manager_are_read_once_and_those_of_before_stay_known() -> None:
+    asked: list[list[str]] = []
+
+    async def read_paths(paths: Collection[SecretPath]) -> dict[str, Reading]:
+        asked.append([each.path for each in paths])
+        return {each.path: Reading(each.path.encode(), "now") for each in paths}
+
+    async def told() -> list[object]:
+        async with serving(refuses(500)) as script, Client(access(script)) as client:
+            shot = Snapshot(client, Codec(TABLE.managers), Cache(TABLE), "operator", read_paths)
+            one, two = SecretPath("one", 300.0), SecretPath("two", 300.0)
+            await shot._try((one, one))
+            await shot._try((two,))
+            return [shot.cache.value(each) for each in (one, two)]
+
+    assert asyncio.run(told()) == [Reading(b"one", "now"), Reading(b"two", "now")]
+    assert asked == [["one"], ["two"]]
+
+
+def test_where_nobody_asks_the_secret_manager_a_plan_is_told_so() -> None:
+    async def told() -> object:
+        async with serving(refuses(500)) as script, Client(access(script)) as client:
+            shot = Snapshot(client, Codec(TABLE.managers), Cache(TABLE), "operator")
+            await shot._try((SecretPath("one", 300.0),))
+            return shot.cache.value(SecretPath("one", 300.0))
+
+    found = asyncio.run(told())
+    assert isinstance(found, Reading)
+    assert found.value is None
+    assert found.fault is not None

@@ -134,16 +134,22 @@ def _object(raw: msgspec.Raw, asked: _Request, kind: Kind, codec: Codec) -> Obje
 
 
 def answer(uid: str, faults: Iterable[str]) -> dict[str, Any]:
-    """Allowed, or refused with all faults in one message, a sentence each."""
+    """Allowed, or refused with all faults in one message."""
     faults = tuple(faults)
     if not faults:
         return _response(uid)
-    message = ". ".join(fault.strip().rstrip(".") for fault in faults) + "."
     code, reason = next(
         (code, reason) for kind, code, reason in _STATUS if any(isinstance(each, kind) for each in faults)
     )
-    status = {"status": "Failure", "code": code, "reason": reason, "message": message}
+    status = {"status": "Failure", "code": code, "reason": reason, "message": _told(faults)}
     return _response(uid, allowed=False, status=status)
+
+
+def _told(faults: tuple[str, ...]) -> str:
+    """One fault as it is, since people and scripts know the text; of several each is a sentence."""
+    if len(faults) == 1:
+        return str(faults[0])  # no more of its class: it is about to be encoded
+    return ". ".join(fault.strip().rstrip(".") for fault in faults) + "."
 
 
 def patch(uid: str, edits: Iterable[Edit]) -> dict[str, Any]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
@@ -16,19 +14,16 @@ from samara.admission.certificates import Material, is_servable, renewed
 from samara.admission.parts import Parts, Times
 from samara.core.model import SECRET, Ref
 from samara.kube.client import AS_US, address, collection
-from samara.kube.codec import encode, raw_event
-from samara.kube.errors import AlreadyExists, Conflict, Invalid, NotFound, SamaraError, Unreachable
+from samara.kube.codec import encode
+from samara.kube.errors import AlreadyExists, Conflict, Invalid, NotFound, SamaraError
+from samara.kube.follow import Bytes, Follower, secret_data
 from samara.kube.intake import ODD
-from samara.kube.lines import answered_in_time, whole_lines
 
 NAME = "samara-webhook-tls"
 TYPE = "kubernetes.io/tls"
 KEYS = {"serving": "tls.crt", "key": "tls.key", "bundle": "ca.crt", "authority_key": "ca.key"}
 CERT_MANAGER = "cert-manager.io/certificate-name"
 """cert-manager puts this annotation on what it keeps: then we only follow."""
-_LONGEST = 60
-"""The server is asked to end a watch after so many seconds; a connection that died unseen costs no more than that."""
-_SILENCE = 75.0
 _AFTER_FAILURE = 10
 """A failed write is tried again after this many turns."""
 
@@ -41,8 +36,6 @@ class _Meta(msgspec.Struct):
 
 class _Secret(msgspec.Struct):
     metadata: _Meta
-    type: str = TYPE
-    data: dict[str, Any] | None = None
 
 
 _secret = msgspec.json.Decoder(_Secret).decode
@@ -59,22 +52,15 @@ class Found:
     foreign: bool
 
     @classmethod
-    def of(cls, raw: bytes | msgspec.Raw) -> Found:
-        secret = _secret(raw)
-        meta, material = secret.metadata, material_of(secret.data or {})
-        return cls(meta.uid, int(meta.resourceVersion), secret.type, material, CERT_MANAGER in (meta.annotations or {}))
+    def of(cls, raw: Bytes) -> Found:
+        meta, (kind, data) = _secret(raw).metadata, secret_data(raw)
+        foreign = CERT_MANAGER in (meta.annotations or {})
+        return cls(meta.uid, int(meta.resourceVersion), kind or TYPE, material_of(data), foreign)
 
 
-def material_of(data: Mapping[str, Any]) -> Material:
-    """What a Secret's data hold; a key that is missing or no base64 is empty."""
-    return Material(**{name: _decoded(data.get(key)) for name, key in KEYS.items()})
-
-
-def _decoded(text: object) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True) if isinstance(text, str) else b""
-    except (binascii.Error, ValueError):
-        return b""
+def material_of(data: Mapping[str, bytes]) -> Material:
+    """What a Secret's data hold; a key that is missing is empty."""
+    return Material(**{name: data.get(key, b"") for name, key in KEYS.items()})
 
 
 def data_of(material: Material) -> dict[str, str]:
@@ -91,6 +77,9 @@ class TlsSecret:
         self._is_leading = parts.is_leading
         self._taken = taken
         self._times = times
+        self._follower = Follower(
+            parts.client, self._ref, self._take, lambda fault: self._failed("read", fault), times.turn
+        )
         self._seen = False
         """True once the server has told whether the Secret is there."""
         self._found: Found | None = None
@@ -105,55 +94,13 @@ class TlsSecret:
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._follow())
+            group.create_task(self._follower.run())
             group.create_task(self._keep())
 
     # every replica
 
-    async def _follow(self) -> None:
-        while True:
-            try:
-                await self._look()
-                await self._watch()
-            except (SamaraError, *ODD) as fault:
-                self._failed("read", fault)
-            await asyncio.sleep(self._times.turn)  # a server that ends every watch at once is not asked without a pause
-
-    async def _look(self) -> None:
-        try:
-            self._take(Found.of(await self._client.get(address(self._ref))))
-        except NotFound:
-            self._take(None)
-
-    async def _watch(self) -> None:
-        """Without a version: the server first tells what is there now, so nothing is missed and nothing too old."""
-        one = f"metadata.name={NAME}"
-        params = {"watch": "1", "fieldSelector": one, "timeoutSeconds": str(_LONGEST)}
-        opening = asyncio.timeout(_SILENCE)
-        path = collection(SECRET, self._ref.namespace)
-        async with answered_in_time(opening, SECRET), self._client.stream(path, params) as content:
-            opening.reschedule(None)
-            async for lines in whole_lines(content, _SILENCE, SECRET):
-                for line in filter(None, lines):
-                    self._told(line)
-
-    def _told(self, line: bytes) -> None:
-        event = raw_event(line)
-        if event.type == "ERROR":
-            raise Unreachable("the watch ended with an error")
-        if event.type == "BOOKMARK":
-            return
-        found = Found.of(event.object)
-        if event.type != "DELETED":
-            self._take(found)
-        elif self._found is not None and self._found.uid == found.uid:
-            self._take(None)
-
-    def _take(self, found: Found | None) -> None:
-        """Takes a sight of the Secret; one older than our own last write is not believed."""
-        have = self._found
-        if have and found and have.uid == found.uid and have.version > found.version:
-            return
+    def _take(self, raw: Bytes | None) -> None:
+        found = None if raw is None else Found.of(raw)
         self._seen, self._found = True, found
         if found is None or found.material == self._held:
             return
@@ -186,7 +133,7 @@ class TlsSecret:
         try:
             await self._write(found, wanted)
         except (Conflict, AlreadyExists, NotFound):
-            await self._look()  # somebody else was first
+            await self._follower.look()  # somebody else was first
         except Invalid:
             if found is not None:
                 await self._remove(found)  # immutable, or of a type that takes no certificates: made anew in a moment
@@ -207,12 +154,12 @@ class TlsSecret:
             meta["resourceVersion"], sent["type"] = str(found.version), found.type
             raw = await self._client.request("PUT", address(self._ref), encode(sent), params=AS_US)
         log.info("webhook-certificate.written", secret=self._ref.path)
-        self._take(Found.of(raw))
+        self._follower.take(raw)
 
     async def _remove(self, found: Found) -> None:
         options = {"preconditions": {"uid": found.uid, "resourceVersion": str(found.version)}}
         await self._client.request("DELETE", address(self._ref), encode(options))
-        self._take(None)
+        self._follower.take(None)
 
     def _failed(self, what: str, fault: Exception) -> None:
         told = str(fault) if isinstance(fault, SamaraError) else type(fault).__name__

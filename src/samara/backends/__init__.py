@@ -1,1 +1,1 @@
-"""Secret managers: one file each, one async method."""
+"""Secret managers: one file each, one async method; `open.py` chooses among them."""

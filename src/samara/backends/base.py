@@ -4,9 +4,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Literal, NamedTuple, Protocol
+
+from samara.core.match import shown
+from samara.core.paths import MARK, fault_of
 
 MOST = 1024 * 1024
 """Bytes of a value; a Secret as a whole holds no more."""
@@ -48,11 +52,36 @@ class ConfigFault(Exception):
         self.reason = reason
 
 
+def text_of(config: Mapping[str, bytes], key: str) -> str:
+    """One line of the configuration, without the newline that editors add; empty where the key is missing."""
+    text = config.get(key, b"").decode("utf-8", "replace").strip()
+    if not text.isascii() or not text.isprintable():
+        raise ConfigFault("TokenError", f"the configuration's key {key}: expected one line of plain text, found other")
+    return text
+
+
+def is_loopback(host: str) -> bool:
+    """True where what is sent does not leave the machine, whatever a name server says."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 class Spot(NamedTuple):
     """Where a value is: in which document, and where in it. Documents are read, spots are asked for."""
 
     document: str
     field: str = ""
+
+
+def taken_apart(path: str) -> Spot:
+    """The document and the field after its `#`, both as written but for a leading slash; raises `Unfit`."""
+    fault = fault_of(path)
+    if fault is not None:
+        raise Unfit(f"the path {shown(path)} {fault}")
+    document, _, field = path.partition(MARK)
+    return Spot(document.removeprefix("/"), field)
 
 
 class Document(Protocol):
@@ -90,11 +119,24 @@ def bounded(value: bytes) -> bytes:
     return value
 
 
+@dataclass(frozen=True, slots=True)
+class KubeSecret:
+    """A Secret of this cluster, as far as it can be a document."""
+
+    type: str
+    data: Mapping[str, bytes] = field(repr=False)
+
+
+ReadSecret = Callable[[str, str], Awaitable[KubeSecret]]
+"""Reads the Secret of this namespace and name from the API server, once; raises a `StoreError`."""
+
+
 class Store(Protocol):
     """One connection to one secret manager, reused for every read."""
 
-    scheme: str
-    """What the store is called in metrics: `fishykeys`, `vault`, `aws-sm`, `kube` or `file`."""
+    @property
+    def scheme(self) -> str:
+        """What the store is called in metrics: `fishykeys`, `vault`, `aws-sm`, `kube` or `file`."""
 
     def spot(self, path: str) -> Spot:
         """Takes a legal path apart, without asking anybody; raises `Unfit`."""

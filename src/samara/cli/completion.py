@@ -17,8 +17,12 @@ VARIABLE = "_SAMARA_COMPLETE"
 @click.pass_context
 def command(context: click.Context, shell: str) -> None:
     """Print what makes the shell complete, for its start-up file: eval "$(samara completion bash)"."""
+    for program in PROGRAMS:
+        click.echo(completed(context, shell, program, VARIABLE))
+
+
+def completed(context: click.Context, shell: str, program: str, variable: str) -> str:
+    """What a shell needs to complete one program; click's own part looks under the variable."""
     maker = get_completion_class(shell)
     assert maker is not None
-    root = context.find_root().command
-    for program in PROGRAMS:
-        click.echo(maker(root, {}, program, VARIABLE).source())
+    return maker(context.find_root().command, {}, program, variable).source()

@@ -10,6 +10,7 @@ import click
 
 from samara.cli.base import Command
 from samara.demo.accurate import Accurate
+from samara.demo.fishysecret import FishySecret
 from samara.demo.resource_distribution import ResourceDistribution
 from samara.demo.screen import Screen, spoken
 from samara.demo.secret_copy import SecretCopy
@@ -18,7 +19,7 @@ from samara.demo.steps import Steps, timed
 from samara.demo.sync_to import SyncTo
 from samara.devcluster import DevclusterError, find
 
-WALKS: tuple[type[Steps], ...] = (SecretCopy, SyncTo, ResourceDistribution, Accurate)
+WALKS: tuple[type[Steps], ...] = (SecretCopy, SyncTo, ResourceDistribution, Accurate, FishySecret)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

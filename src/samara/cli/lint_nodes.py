@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -164,6 +165,16 @@ def kind_of(node: yaml.Node | None) -> str:
     if not isinstance(node, yaml.ScalarNode):
         return "nothing" if node is None else "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
     return "a text" if node.tag == _STRING else _NAMES.get(node.tag.rpartition(":")[2], "something else")
+
+
+def as_json(node: yaml.Node | None) -> bytes | None:
+    """A node as the API server would get it; None where it cannot be told."""
+    if node is None:
+        return b"{}"
+    try:
+        return json.dumps(yaml.SafeLoader("").construct_document(node), default=str).encode()
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError):
+        return None
 
 
 def _words(where: str, node: yaml.Node | None) -> Iterator[Word]:

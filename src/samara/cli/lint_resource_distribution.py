@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import yaml
 
-from samara.cli.lint_nodes import Finding, Manifest, held_in, kind_of, spot
+from samara.cli.lint_nodes import Finding, Manifest, as_json, held_in, kind_of, spot
 from samara.cli.lint_part import FOR_ALL, Part
 from samara.core.kinds import NEVER_COPIED_TYPES, is_denied, row
 from samara.core.match import shown
@@ -67,7 +66,7 @@ class _Distribution(NamedTuple):
     def findings(self) -> Iterator[Finding]:
         if self.manifest.api_version not in VERSIONS:
             yield self._at("apiVersion", shown(self.manifest.api_version), " or ".join(VERSIONS))
-        raw = _json(spot(self.manifest.root, "spec").node)
+        raw = as_json(spot(self.manifest.root, "spec").node)
         if raw is None:
             yield self._at("spec", "a value that JSON does not have", "values that can be written as JSON")
             return
@@ -143,13 +142,3 @@ class _Distribution(NamedTuple):
         normal = row(kind).normal
         if normal is not None and normal(resource.fields) is None:
             yield self._at(RESOURCE, "fields that the server does not take", unfit(kind))
-
-
-def _json(node: yaml.Node | None) -> bytes | None:
-    """A node as the API server would get it; None where it cannot be told."""
-    if node is None:
-        return b"{}"
-    try:
-        return json.dumps(yaml.SafeLoader("").construct_document(node), default=str).encode()
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError):
-        return None

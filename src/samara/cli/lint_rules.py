@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from samara.cli import lint_accurate, lint_resource_distribution, lint_secret_copy, lint_sync_to
+from samara.cli import lint_accurate, lint_fishysecret, lint_resource_distribution, lint_secret_copy, lint_sync_to
 from samara.cli.lint_nodes import Finding, Manifest, Word
 from samara.cli.lint_part import Part, stays_behind
 from samara.core.match import any_glob, is_label_value
 from samara.core.travel import ACCEPT, ADOPTED, IGNORE, NOT_BY_DEFAULT, PAUSED, RELEASED
 from samara.dialects import sync_to
-from samara.settings import Accurate, ResourceDistribution, SecretCopy, Settings, SyncTo, Vocabulary
+from samara.settings import Accurate, FishySecret, ResourceDistribution, SecretCopy, Settings, SyncTo, Vocabulary
 from samara.vocabularies import reserved, table_of
 
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -28,7 +28,7 @@ SHARED = frozenset({"openkruise.io", "kruise.io"})
 STAYS = "kubectl.kubernetes.io/*"
 
 
-def part_of(own: Vocabulary, settings: Settings) -> Part | None:
+def part_of(own: Vocabulary, settings: Settings) -> Part:
     """A vocabulary's own part of the rules; a new one is one line here."""
     match own:
         case SecretCopy(home=home):
@@ -40,8 +40,8 @@ def part_of(own: Vocabulary, settings: Settings) -> Part | None:
             return lint_resource_distribution.part(kinds, lambda where, words: table.bare(where, words, by_default=()))
         case Accurate():
             return lint_accurate.part(own, reserved(settings, ""))
-        case _:
-            return None
+        case FishySecret():
+            return lint_fishysecret.part(settings)
 
 
 class Lint:
@@ -49,8 +49,7 @@ class Lint:
 
     def __init__(self, settings: Settings) -> None:
         table = table_of(settings)
-        found = [part_of(own, settings) for own in settings.dialects.values()]
-        self._parts = [part for part in found if part is not None]
+        self._parts = [part_of(own, settings) for own in settings.dialects.values()]
         asks = frozenset().union(*(dialect.asks for dialect in table.dialects))
         # What one dialect writes as its mark another may let people write: a namespace can name its parent itself.
         self._marks = frozenset().union(*(dialect.marks for dialect in table.dialects)) - asks | NEVER_BY_HAND
@@ -89,7 +88,9 @@ class Lint:
         near = get_close_matches(name, [word.rpartition("/")[2] for word in spoken], 1)
         if near:
             return f"{prefix}/{near[0]}"
-        return f"one of {', '.join(spoken)}" if prefix in self._ours else ""
+        if prefix not in self._ours:
+            return ""
+        return f"one of {', '.join(spoken)}" if spoken else "no such key: people say nothing by keys of this prefix"
 
     def _value(self, manifest: Manifest, word: Word) -> Iterator[Finding]:
         if word.value is None and (word.where == "label" or word.found != "null" or word.key in CONTROLS):

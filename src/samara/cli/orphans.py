@@ -85,14 +85,15 @@ def orphans(seen: Picture) -> Iterator[Orphan]:
 
 
 def _is_kept(seen: Picture, have: Object) -> bool:
-    """True for a copy whose source is there and lets it stay: what it asks for cannot be read at the moment."""
+    """True for a copy whose source is there and lets it stay, for ever or until what comes in its place is there."""
     cache = seen.shot.cache
     owner = seen.table.owner(have, cache)
     source = cache.get(owner.source) if owner is not None else None
     if owner is None or source is None or owner not in seen.table.sources(source, cache):
         return False
     dialect = seen.table[owner.dialect]
-    return is_marked_by_us(have, dialect) and not dialect.want(owner.source, cache).prune
+    want = dialect.want(owner.source, cache)
+    return is_marked_by_us(have, dialect) and (want.in_turn or not want.prune)
 
 
 def is_own_source(seen: Picture, have: Object) -> bool:
@@ -140,9 +141,10 @@ def lies_paused(seen: Picture, ref: Ref) -> bool:
 
 
 def _braked(at: Session, seen: Picture, ours: list[Orphan]) -> tuple[list[Orphan], list[Orphan]]:
-    """Those that may go, and those of origins with too many at once."""
+    """Those that may go, and those of origins with too many at once; marks that are not ours never count."""
     brake = brake_of(at.settings)
-    copies = Counter(each.group for have in seen.shot.marked.values() for each in of_dialects(seen, have))
+    marked = (each for have in seen.shot.marked.values() for each in of_dialects(seen, have))
+    copies = Counter(each.group for each in marked if each.ours)
     groups: dict[tuple[str, str], list[Orphan]] = defaultdict(list)
     for each in ours:
         groups[each.group].append(each)

@@ -21,7 +21,15 @@ from samara.vocabularies import brake_of
 
 VERBS = ("create", "update", "recreate", "delete", "overlay", "guard", "report")
 HELD = "removals wait: more than the brake lets pass at once (setting massDelete)"
-_FAULTS: dict[str, Reason] = {"Invalid": "invalid", "Refused": "refused"}
+_FAULTS: dict[str, Reason] = {
+    "Invalid": "invalid",
+    "Refused": "refused",
+    "PathNotAllowed": "refused",
+    "TokenError": "invalid",
+    "ConnectionError": "invalid",
+    "FetchError": "invalid",
+}
+"""Without `NoNamespace`: of that the place itself tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +71,9 @@ def _report(seen: Picture, key: Key, plan: Plan) -> list[Write]:
 
 def _faults(key: Key, plan: Plan) -> list[Blocked]:
     """What is wrong with a source is told at the source's own address."""
-    return [Blocked(key, key.source, _FAULTS[each.reason], each.message) for each in plan.faults]
+    return [
+        Blocked(key, key.source, _FAULTS[each.reason], each.message) for each in plan.faults if each.reason in _FAULTS
+    ]
 
 
 def _stopped(seen: Picture, settings: Settings, held: frozenset[str]) -> set[Key]:

@@ -101,8 +101,9 @@ def cluster_rules(settings: Settings) -> list[Rule]:
 def _definitions(enabled: tuple[Dialect, ...]) -> list[Rule]:
     """To see whether one is being deleted, before what its objects made is; and to say in it how to convert."""
     names = crds.needed(kind for dialect in enabled for kind in dialect.asking)
-    verbs = ("get", "update") if any(dialect.admit for dialect in enabled) else ("get",)
-    return [_rule(CRD, verbs, names)] if names else []
+    converted = crds.needed(kind for dialect in enabled if dialect.admit for kind in dialect.asking)
+    read = tuple(name for name in names if name not in converted)
+    return [_rule(CRD, verbs, some) for verbs, some in ((("get", "update"), converted), (("get",), read)) if some]
 
 
 def _webhooks(enabled: tuple[Dialect, ...]) -> list[Rule]:
@@ -118,7 +119,7 @@ def chosen(settings: Settings) -> tuple[Dialect, ...]:
 
 def _asked(dialect: Dialect) -> list[Rule]:
     """Custom resources are read, and their status is written; a finalizer of ours is put on and taken off."""
-    read = [_rule(kind, (*READ, "patch") if dialect.mutate else READ) for kind in dialect.asking]
+    read = [_rule(kind, (*READ, "patch") if dialect.mutate or dialect.finalizer else READ) for kind in dialect.asking]
     told = [_rule(kind, ("patch",), subresource="/status") for kind in dialect.asking if dialect.report]
     # Some clusters let nobody name an owner whose finalizers they may not set.
     owning = [_rule(kind, ("update",), subresource="/finalizers") for kind in dialect.asking if dialect.by_owner]

@@ -18,7 +18,7 @@ FORM = "vocabulary/Kind/namespace/name, with - for no namespace, as `samara stat
 
 @click.command("release", cls=Command)
 @click.argument("key", metavar="KEY")
-@click.option("--discard", is_flag=True, help="Keep the copies as orphans in place of removing them.")
+@click.option("--discard", is_flag=True, help="Keep what is held: copies as orphans, a namespace in its tree.")
 @click.option("--config", metavar="FILE", help="The settings; without it those of the operator in the cluster.")
 @kubectl_flags
 def command(cluster: Cluster, key: str, discard: bool, config: str | None) -> None:
@@ -28,7 +28,7 @@ def command(cluster: Cluster, key: str, discard: bool, config: str | None) -> No
     """
     _check_form(key)
     entry = wait_for(_release(cluster, config, key, discard))
-    what = "stay as orphans" if discard else "go on"
+    what = "are discarded" if discard else "go on"
     click.echo(f"{plural(entry.count, 'held removal')} of {key}: told the operator that they {what}.")
 
 

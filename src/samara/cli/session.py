@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from samara.app import rules_of
@@ -16,6 +17,7 @@ from samara.core.model import Key, Ref
 from samara.core.table import Table
 from samara.core.write import Plan
 from samara.engine.holdbook import CONFIG_MAP, NAME, Entry, entries
+from samara.engine.provider import read_once
 from samara.kube.auth import Access
 from samara.kube.client import Client, address, collection
 from samara.kube.codec import decode
@@ -23,7 +25,7 @@ from samara.kube.errors import Forbidden, NotFound, SamaraError
 from samara.kube.snapshot import Snapshot, take
 from samara.settings import Settings, load, parse
 from samara.surroundings import find_kinds
-from samara.vocabularies import WELL_KNOWN, Kinds, table_of
+from samara.vocabularies import WELL_KNOWN, Kinds, store_config, table_of
 
 LABEL = "app.kubernetes.io/name=samara"
 FILE = "config.yaml"
@@ -178,7 +180,8 @@ class Picture:
 
 
 async def snapshot(at: Session, table: Table | None = None) -> Snapshot:
-    shot = await take(at.client, table or at.table, at.home)
+    read_paths = partial(read_once, at.client, store_config(at.settings, at.home))
+    shot = await take(at.client, table or at.table, at.home, read_paths)
     for kind, why in shot.unknown.items():
         note(f"{kind} is left out: {why}")
     return shot

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import click
@@ -15,6 +16,7 @@ from samara.core.allow import is_paused
 from samara.core.match import sample
 from samara.core.model import Key
 from samara.core.tally import Tally
+from samara.core.want import Fault
 from samara.core.write import Plan
 from samara.engine.holdbook import Entry
 
@@ -59,7 +61,7 @@ def _source(seen: Picture, key: Key, plan: Plan) -> dict[str, Any]:
         "right": counted.right,
         "pending": counted.pending,
         "blocked": counted.blocked,
-        "reasons": [*_blocked(counted), *_faults(seen, key, plan)],
+        "reasons": [*_blocked(counted), *_faults(seen, key, plan, counted)],
     }
 
 
@@ -70,13 +72,23 @@ def _blocked(counted: Tally) -> list[dict[str, Any]]:
     ]
 
 
-def _faults(seen: Picture, key: Key, plan: Plan) -> list[dict[str, Any]]:
+def _faults(seen: Picture, key: Key, plan: Plan, counted: Tally) -> list[dict[str, Any]]:
     """What is wrong with the source itself: the sample says what, as there is no namespace to name."""
-    told = [{"reason": each.reason.lower(), "count": 1, "sample": [each.message]} for each in plan.faults]
+    faults = [(fault_word(each), each.message) for each in plan.faults]
+    told: list[dict[str, Any]] = [
+        {"reason": word, "count": 1, "sample": [message]}
+        for word, message in faults
+        if word != "no-namespace" or word not in counted.by_reason()  # of that the place itself tells
+    ]
     source = seen.shot.cache.get(key.source)
     if source is not None and is_paused(source) and not plan.blocked:
         told.append({"reason": "held", "count": 0, "sample": ["the source is paused"]})
     return told
+
+
+def fault_word(fault: Fault) -> str:
+    """A fault's reason as reasons are written here: `FetchError` is `fetch-error`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", fault.reason).lower()
 
 
 def _show(shape: dict[str, Any]) -> None:

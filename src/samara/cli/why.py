@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import click
@@ -81,9 +82,16 @@ async def _answered(at: Session, seen: Picture, ref: Ref) -> dict[str, Any]:
     if owner is not None and owner not in keys:
         keys.append(owner)
     found = outcome(seen, at.settings, await at.held_if_readable())
-    blocked = {each.key: each for each in found.blocked if each.ref == ref}
-    answers = [_answer(at, seen, key, ref, blocked.get(key)) for key in keys]
+    answers = [_answer(at, seen, key, ref, _stop(found.blocked, key, ref)) for key in keys]
     return _shape(ref, there is not None, answers)
+
+
+def _stop(blocked: Iterable[Blocked], key: Key, ref: Ref) -> Blocked | None:
+    """What stands against a place; where only that nothing is known, what is wrong with the source says why."""
+    own = [each for each in blocked if each.key == key]
+    here = next((each for each in own if each.ref == ref), None)
+    source = next((each for each in own if each.ref == key.source), None)
+    return source if source is not None and here is not None and here.reason == "invalid" else here
 
 
 def _shape(ref: Ref, present: bool | None, answers: list[Answer]) -> dict[str, Any]:

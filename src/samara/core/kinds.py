@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -29,6 +30,11 @@ class Row(NamedTuple):
     """By field: takes out what every object of this kind has of its own, or all of the field by answering None.
 
     What is taken out is neither compared nor copied.
+    """
+    kept: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType({})
+    """By field: of what is sent and what is there, what has to be sent so that the object keeps what is its own.
+
+    What is not here the server keeps by itself, as it does a Service's addresses.
     """
 
 
@@ -146,6 +152,25 @@ def _claim_own(spec: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in spec.items() if key != "volumeName"}
 
 
+def _claim_kept(sent: dict[str, Any] | None, there: dict[str, Any] | None) -> dict[str, Any]:
+    """A claim that is bound takes no change that leaves out its volume."""
+    return {**(sent or {}), **{key: value for key, value in (there or {}).items() if key == "volumeName"}}
+
+
+def _is_given(reference: object) -> bool:
+    """True for a Secret that a controller of the cluster made for one account, to pull from the cluster's registry."""
+    name = reference.get("name") if isinstance(reference, Mapping) else None
+    return isinstance(name, str) and _GIVEN.search(name) is not None
+
+
+def _pull_secrets_own(references: list[Any] | None) -> list[Any] | None:
+    return [each for each in references or () if not _is_given(each)] or None
+
+
+def _pull_secrets_kept(sent: list[Any] | None, there: list[Any] | None) -> list[Any] | None:
+    return [*(sent or ()), *filter(_is_given, there or ())] or None
+
+
 def _role_binding_fixed(content: Content) -> tuple[str, ...]:
     return ("roleRef",)
 
@@ -154,15 +179,19 @@ ROLE_BINDING = Kind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindi
 SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 SERVICE = Kind("", "v1", "Service", "services")
 CLAIM = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+_GIVEN = re.compile(r"-dockercfg-[a-z0-9]{5}$")
 _SERVICE_ADDRESSES = frozenset({"clusterIP", "clusterIPs", "healthCheckNodePort"})
 
 ROWS: dict[Kind, Row] = {
     SECRET: Row(_secret_fixed, _secret_denied, _secret_normal),
     CONFIG_MAP: Row(_config_map_fixed, normal=_config_map_normal),
     SERVICE: Row(own={"spec": _service_own}),
-    CLAIM: Row(own={"spec": _claim_own}),
+    CLAIM: Row(own={"spec": _claim_own}, kept={"spec": _claim_kept}),
     ROLE_BINDING: Row(_role_binding_fixed),
-    SERVICE_ACCOUNT: Row(own={"secrets": lambda secrets: None}),
+    SERVICE_ACCOUNT: Row(
+        own={"secrets": lambda secrets: None, "imagePullSecrets": _pull_secrets_own},
+        kept={"secrets": lambda sent, there: there, "imagePullSecrets": _pull_secrets_kept},
+    ),
 }
 _PLAIN = Row()
 

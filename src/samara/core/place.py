@@ -52,10 +52,12 @@ def place(case: Case, copy: Copy) -> Write | Look | Blocked | Refusal | None:
     if case.view.taken(copy.ref):
         return Look(copy.ref)
     if copy.content is KEEP:
-        return Blocked(
-            case.key, copy.ref, "invalid", "what should be here is not known, or the server would not take it"
-        )
+        return Blocked(case.key, copy.ref, "conflict", copy.awaits) if copy.awaits else _unknown(case, copy.ref)
     return Create(case.key, copy.ref, copy)
+
+
+def _unknown(case: Case, ref: Ref) -> Blocked:
+    return Blocked(case.key, ref, "invalid", "what should be here is not known, or the server would not take it")
 
 
 def _refused(case: Case, copy: Copy, refusal: Refusal) -> Write | Blocked | Refusal:

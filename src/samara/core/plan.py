@@ -104,8 +104,10 @@ def _guard(case: Case, want: Want, source: Object, why: str) -> Step:
 
 def _all_steps(case: Case, want: Want) -> Iterator[Step]:
     stays: set[Ref] = set()
+    busy = False
     for copy in want.copies:
         outcome = place(case, copy)
+        busy = busy or outcome is not None
         stays.add(copy.ref)
         if not isinstance(outcome, Refusal):
             yield Step(copy.ref, outcome)
@@ -113,7 +115,7 @@ def _all_steps(case: Case, want: Want) -> Iterator[Step]:
         yield Step(ref, Blocked(case.key, ref, reason, message))
     for overlay in want.overlays:
         yield Step(overlay.ref, lay(case, overlay), wanted=False)
-    if want.prune:
+    if want.prune and not (want.in_turn and busy):
         for have in tuple(case.view.copies_of(case.key)):
             if have.ref not in stays:
                 yield Step(have.ref, drop(case, have), wanted=False)

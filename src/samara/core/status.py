@@ -47,8 +47,9 @@ def status_due(dialect: Dialect, source: Object, view: View, tally: Tally, now: 
     conditions = wanted.get("conditions")
     if isinstance(conditions, list):
         wanted["conditions"] = settled(conditions, before.get("conditions") or [], now)
-    if dialect.reporter:  # applied: what is not said goes
-        stored = {key: value for key, value in before.items() if value}
+    if dialect.reporter:  # applied: what is not said goes, and what others say stays
+        ours = [each for each in before.get("conditions") or [] if each.get("type") in dialect.conditions]
+        stored = {key: value for key, value in {**before, "conditions": ours}.items() if value}
         return None if not wanted or wanted == stored else wanted
     return None if wanted.items() <= before.items() else wanted
 

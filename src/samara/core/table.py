@@ -50,18 +50,29 @@ class Table:
 
     def owner(self, obj: Object, view: View) -> Key | None:
         """The key whose copy this object says it is. Dialects come in order of rank: there is at most one owner."""
-        for dialect in self.dialects:
+        return self._owner(obj, view, self.dialects)
+
+    @cached_property
+    def _keeping(self) -> tuple[Dialect, ...]:
+        return tuple(dialect for dialect in self.dialects if not dialect.hands_on)
+
+    @staticmethod
+    def _owner(obj: Object, view: View, dialects: tuple[Dialect, ...]) -> Key | None:
+        for dialect in dialects:
             origin = dialect.origin(obj, view)
             if origin is not None:
                 return Key(dialect.name, origin)
         return None
 
     def sources(self, obj: Object, view: View) -> Iterator[Key]:
-        """The keys for which this object is a source. A copy is a source only of its own vocabulary: a chain."""
+        """The keys for which this object is a source.
+
+        A copy is a source only of its own vocabulary: a chain. What a dialect has made that hands on counts as no copy.
+        """
         owner: Key | None = None
         asked = [dialect for dialect in self.dialects if dialect.is_source(obj, view)]
         if asked:
-            owner = self.owner(obj, view)
+            owner = self._owner(obj, view, self._keeping)
         for dialect in asked:
             if owner is None or self[owner.dialect].title == dialect.title:
                 yield Key(dialect.name, obj.ref)

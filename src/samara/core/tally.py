@@ -56,6 +56,8 @@ class Tally:
 
     counted: tuple[str, int] = ("", 0)
     """Uid and generation of the source whose every place was counted last."""
+    landed: str = ""
+    """When a copy was last written for it, in UTC, as conditions have their times; empty where that was before us."""
 
     @classmethod
     def of(cls, plan: Plan) -> Tally:

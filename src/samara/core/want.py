@@ -130,6 +130,8 @@ class Copy:
     named: bool = False
     """True where the source names this namespace, false where it is one of all or of a selection."""
     owner: Owner | None = None
+    awaits: str = ""
+    """Of a place that is only kept: what has to happen first, told where nothing is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,9 @@ class Overlay:
 class Fault(NamedTuple):
     """Something in a source that a person must put right."""
 
-    reason: Literal["Invalid", "Refused"]
+    reason: Literal[
+        "Invalid", "Refused", "PathNotAllowed", "NoNamespace", "TokenError", "ConnectionError", "FetchError"
+    ]
     message: str
 
 
@@ -157,6 +161,8 @@ class Want:
     overlays: tuple[Overlay, ...] = ()
     prune: bool = True
     """False: copies that are not wanted stay where they are."""
+    in_turn: bool = False
+    """True: they go only once everything that is wanted is there and right."""
     guard: str | None = None
     """The finalizer that must be on the source before anything is written for it."""
     recheck: float | None = None
@@ -172,12 +178,14 @@ Bare = Callable[[str, Mapping[str, str]], dict[str, str]]
 
 
 class Places(NamedTuple):
-    """The kind and name that a source may write, in whichever namespaces or in those that hang on one."""
+    """The kind and name that a source may write, in whichever namespaces, in one, or in those that hang on one."""
 
     kind: Kind
     name: str
     below: str = ""
     """Only in namespaces whose `Dialect.upstream` is this one; empty: anywhere."""
+    within: str = ""
+    """Only in this namespace; empty: anywhere."""
 
     @property
     def spot(self) -> tuple[Kind, str]:
@@ -235,6 +243,10 @@ class Dialect:
 
     Before the end of one takes anything away, or lets its guard go, the definition of its kind is asked for.
     """
+    finalizer: str = ""
+    """What it puts on its sources as their guard, and takes off again."""
+    hands_on: bool = False
+    """True where what it makes may itself be annotated as a source of another vocabulary."""
     by_owner: bool = False
     """True where an owner reference with the source's uid makes an object ours, and nothing else does."""
     explicit: bool = False
@@ -247,6 +259,8 @@ class Dialect:
     """True where a source is never planned in slices: what it wants is one object."""
     reporter: str = ""
     """The field manager under which the status is applied; none: it is patched under ours."""
+    conditions: frozenset[str] = frozenset()
+    """The types of the conditions that an applied status may hold; those of other types are other people's."""
     gone_after: float | None = None
     """How long the copies of a source that vanished are left to the garbage collector; None: as the settings say."""
 

@@ -63,10 +63,10 @@ class Steps(ABC):
         for _ in self._audit.news():
             pass
 
-    def _until(self, verb: str, places: set[Place], resource: str = "secrets") -> float:
-        """Seconds from the moment the server received a person's request to the operator's last write."""
+    def _until(self, verb: str, places: set[Place], resource: str = "secrets", since: datetime | None = None) -> float:
+        """Seconds from the moment the server received a person's request, or from `since`, to the last write."""
         missing = set(places)
-        received: list[datetime] = []
+        received = [] if since is None else [since]
         done: list[datetime] = []
 
         def take(entry: Entry) -> None:

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any, NamedTuple, assert_never
 
 from samara.core.compare import merged, owners_with, released
+from samara.core.kinds import row
 from samara.core.model import ANNOTATIONS, LABELS, Content, Object, Ref
 from samara.core.table import Table
 from samara.core.travel import RELEASED
@@ -17,7 +18,7 @@ from samara.core.write import Apply, Create, Delete, Guard, Recreate, Release, R
 from samara.engine.crash import CrashPoints
 from samara.kube.cache import Cache, Change
 from samara.kube.client import APPLY_PATCH, AS_US, MERGE_PATCH, Client, address, collection
-from samara.kube.codec import Codec, body, decode, encode, owner_references, version_of
+from samara.kube.codec import Codec, body, decode, encode, owner_references, version_of, with_kept
 from samara.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -184,6 +185,8 @@ class Applier:
         self, have: Object, content: Content, meta: dict[str, Any], more: Mapping[str, str] | None = None
     ) -> bytes:
         sent = body(have.ref, content, {**meta, **_version(have)})
+        if row(have.ref.kind).kept:  # of which the cache knows nothing
+            sent = with_kept(have.ref.kind, sent, await self.client.get(address(have.ref)))
         return await self.client.request("PUT", address(have.ref), sent, params={**AS_US, **(more or {})})
 
     async def _relabel(self, have: Object, labels: Mapping[str, str], annotations: Mapping[str, str]) -> int:

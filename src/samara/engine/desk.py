@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from samara.core.allow import Rules
+from samara.core.model import QUOTA
 from samara.core.table import Table
 from samara.engine.apply import Applier
+from samara.engine.crash import CrashPoints
 from samara.engine.holds import Holds
 from samara.engine.meter import Meter
 from samara.engine.news import News
 from samara.engine.outbox import Outbox
 from samara.engine.queue import Queue
 from samara.engine.retry import Waits
+from samara.engine.stores import Stores
+from samara.engine.tell import Teller
 from samara.engine.window import Window
 from samara.kube.cache import Cache
 from samara.kube.client import Client
 from samara.kube.codec import Codec
+from samara.settings import Settings
+from samara.vocabularies import brake_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +49,31 @@ class Desk:
     """The operator's own namespace."""
     resync: float
     gone_after: float
+    stores: Stores | None = None
+    """What reads the secret manager, where a vocabulary that needs it is served."""
+
+
+def desk_of(settings: Settings, client: Client, table: Table, rules: Rules, home: str, *, silent: bool) -> Desk:
+    """The parts as the settings say; `silent` where nothing may be told to the cluster."""
+    clock = time.monotonic
+    codec = Codec(table.managers)
+    cache = Cache(table, besides=(QUOTA,), built=codec.content)
+    return Desk(
+        client=client,
+        codec=codec,
+        cache=cache,
+        table=table,
+        rules=rules,
+        queue=Queue(clock),
+        outbox=Outbox(clock, max(1, settings.writes.in_flight // 2)),
+        window=Window(settings.writes.in_flight, settings.writes.per_second, clock),
+        waits=Waits(settings.timers.backoff_most, clock),
+        holds=Holds(brake_of(settings), settings.mass_delete.hold if settings.mass_delete else 0.0, clock),
+        applier=Applier(client, codec, cache, table, CrashPoints()),
+        news=News(Teller(client, clock, silent=silent), cache),
+        meter=Meter(),
+        clock=clock,
+        home=home,
+        resync=settings.resync,
+        gone_after=settings.source_gone_after,
+    )

@@ -1,4 +1,4 @@
-"""Copies that others change again and again: repaired seldom, and reported, instead of fought over for ever."""
+"""What others change again and again is put back seldom, and reported, instead of fought over for ever."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from samara.core.model import Key, Object, Ref, namespace_ref
+from samara.core.model import NAMESPACE, Key, Object, Ref, namespace_ref
 from samara.core.view import View
-from samara.core.write import Create, Recreate, Update, Write
+from samara.core.write import Apply, Create, Recreate, Update, Write
 from samara.kube.cache import Change
 
 REVERSALS = 5
@@ -22,10 +22,11 @@ class Fought(NamedTuple):
 
 
 class Disturbance(NamedTuple):
-    """Somebody else changed a copy: which field manager, and when."""
+    """Somebody else changed a copy, or an object with an overlay: which field manager, when, and what it was before."""
 
     who: str
     when: float
+    before: Object
 
 
 class Fights:
@@ -41,13 +42,16 @@ class Fights:
 
     def disturbed(self, change: Change, owner: Callable[[Object, View], Key | None], view: View) -> None:
         """Takes news from a watch; what we wrote ourselves never comes this way."""
-        if change.old is None or change.old.deleting or owner(change.old, view) is None:
+        old = change.old
+        if old is None or old.deleting or (owner(old, view) is None and not old.applied):
             return
-        namespace = view.get(namespace_ref(change.ref.namespace))
+        home = change.ref if change.ref.kind == NAMESPACE else namespace_ref(change.ref.namespace)
+        namespace = view.get(home)
         if namespace is None or namespace.deleting:  # a copy that goes with its namespace is no fight
             return
         who = change.new.editor if change.new is not None else ""
-        self._disturbed[change.ref] = Disturbance(who, self._clock())
+        first = self._disturbed.get(change.ref)
+        self._disturbed[change.ref] = Disturbance(who, self._clock(), old if first is None else first.before)
         if len(self._disturbed) > self._most:
             self._forget()
 
@@ -66,7 +70,7 @@ class Fights:
     def judge(self, write: Write) -> Fought | None:
         """Why this repair has to wait, if it has: in a fight there is one repair in ten minutes."""
         disturbance = self._disturbed.get(write.ref)
-        if disturbance is None or write.ref not in self._fought or not isinstance(write, Update | Create | Recreate):
+        if disturbance is None or write.ref not in self._fought or not _reverses(write, disturbance):
             return None
         last = self._repairs[write.ref][-1]
         if disturbance.when - last > WINDOW:  # ten quiet minutes end a fight
@@ -74,16 +78,29 @@ class Fights:
         left = last + WINDOW - self._clock()
         if left <= 0:
             return None
+        what = "what is inherited here" if isinstance(write, Apply) else "this copy"
         who = disturbance.who or "somebody"
-        return Fought(f"{who} changes this copy again and again; it is repaired every ten minutes now", left)
+        return Fought(f"{who} changes {what} again and again; it is repaired every ten minutes now", left)
 
     def repaired(self, write: Write) -> str | None:
         """Notes a write that went through; returns who had changed the copy, where somebody had."""
         disturbance = self._disturbed.pop(write.ref, None)
-        if disturbance is None:
+        if disturbance is None or not _reverses(write, disturbance):
             return None
         repairs = self._repairs.setdefault(write.ref, deque(maxlen=REVERSALS))
         repairs.append(self._clock())
         if len(repairs) == REVERSALS and repairs[-1] - repairs[0] <= WINDOW:
             self._fought.add(write.ref)
         return disturbance.who
+
+
+def _reverses(write: Write, disturbance: Disturbance) -> bool:
+    """True where a write puts back what was there before.
+
+    A Namespace that hangs elsewhere now gets another overlay, because somebody has changed it: that is no reversal.
+    """
+    if not isinstance(write, Apply):
+        return isinstance(write, Update | Create | Recreate)
+    have, before, wanted = write.have, disturbance.before, write.overlay
+    words = ((wanted.labels, before.labels, have.labels), (wanted.annotations, before.annotations, have.annotations))
+    return any(was.get(key) == value != now.get(key) for want, was, now in words for key, value in want.items())

@@ -24,7 +24,10 @@ from samara.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound, Sam
 
 CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps")
 NAME = "samara-holds"
+ENDED = "namespaces"
+"""Beside the holds: the Namespaces that were deleted lately, and when. Their brake counts over a restart, too."""
 EVERY = 1.0
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,16 @@ def entries(config_map: dict[str, Any]) -> dict[str, Entry]:
     return found
 
 
+def endings(config_map: dict[str, Any]) -> dict[str, datetime]:
+    """When each Namespace was let go that is written down; what cannot be read is left out."""
+    text, found = (config_map.get("data") or {}).get(ENDED, "{}"), {}
+    with suppress(msgspec.DecodeError):
+        for name, when in msgspec.json.decode(text, type=dict[str, str]).items():
+            with suppress(ValueError):
+                found[name] = datetime.strptime(when, _TIME).replace(tzinfo=UTC)
+    return found
+
+
 class HoldBook:
     """Keeps the ConfigMap equal to the holds, and the holds informed of what people say about them."""
 
@@ -66,7 +79,11 @@ class HoldBook:
         self._texts: dict[str, tuple[str, str]] = {}
         """What this process has written of each hold: the digest of its set, and the text."""
         self._written: dict[str, str] = {}
+        self._stamps: dict[str, tuple[float, str]] = {}
+        """When each Namespace was let go, by our clock, and as it is written down."""
         self._answered: Callable[[Key, str], None] = lambda key, word: None
+        self._written_down: Callable[[Key], None] = lambda key: None
+        self._due = asyncio.Event()
         self._version = ""
         """Of the ConfigMap as we last saw it: what somebody says meanwhile is not written over."""
 
@@ -87,12 +104,16 @@ class HoldBook:
         self._found = self._written = config_map.get("data") or {}
         self._version = config_map["metadata"]["resourceVersion"]
         self._holds.remembered = {entry.key for entry in entries(config_map).values()}
+        told = endings(config_map)
+        self._holds.recall({name: time.time() - when.timestamp() for name, when in told.items()})
+        self._stamps = {name: (when, told[name].strftime(_TIME)) for name, when in self._holds.ended().items()}
 
-    async def run(self, answered: Callable[[Key, str], None]) -> None:
-        """Once a second, and only while something is held or has to be written down."""
-        self._answered = answered
+    async def run(self, answered: Callable[[Key, str], None], written: Callable[[Key], None]) -> None:
+        """Once a second, and only while something is held or has to be written down; then `written` is told."""
+        self._answered, self._written_down = answered, written
+        self._holds.write_down = self._due.set
         while True:
-            await asyncio.sleep(EVERY)
+            await self._pause()
             try:
                 if self._holds.held:
                     for key, word in await self._answers():
@@ -102,6 +123,12 @@ class HoldBook:
                 await self._reread()  # somebody said something meanwhile, or removed it
             except SamaraError as fault:
                 log.warning("holds.failed", fault=fault)
+
+    async def _pause(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(EVERY):
+                await self._due.wait()
+        self._due.clear()
 
     async def _reread(self) -> None:
         with suppress(SamaraError):
@@ -129,10 +156,19 @@ class HoldBook:
         self._texts = {key: text for key, text in self._texts.items() if key in keys}
         held = {entry_name(hold.key): self._text(hold) for hold in self._holds.held.values()}
         waiting = {entry_name(key) for key in self._holds.remembered}
-        texts = {**{name: text for name, text in self._found.items() if name in waiting}, **held}
+        ended = self._holds.ended()
+        texts = {**{name: text for name, text in self._found.items() if name in waiting}, **held, **self._ended(ended)}
         if texts != self._written:
             await self._send(texts)
             self._written = texts
+        for key in self._holds.written(ended):
+            self._written_down(key)
+
+    def _ended(self, ended: dict[str, float]) -> dict[str, str]:
+        known = {name: each for name, each in self._stamps.items() if ended.get(name) == each[0]}
+        self._stamps = {name: known.get(name) or (when, self._stamp(when)) for name, when in ended.items()}
+        stamps = {name: stamp for name, (_, stamp) in self._stamps.items()}
+        return {ENDED: json.dumps(stamps, sort_keys=True)} if stamps else {}
 
     def _text(self, hold: Hold) -> str:
         """The same text for the same set: times that only jitter are no news."""
@@ -146,7 +182,7 @@ class HoldBook:
     def _stamp(self, moment: float) -> str:
         if moment == inf:
             return "forever"
-        return datetime.fromtimestamp(time.time() + self._holds.left(moment), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return datetime.fromtimestamp(time.time() + self._holds.left(moment), UTC).strftime(_TIME)
 
     async def _send(self, texts: dict[str, str]) -> None:
         meta = {"name": NAME, "namespace": self._ref.namespace, "labels": {"app.kubernetes.io/name": NAME}}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 
 from samara.core.brake import BURST, WINDOW, Brake, must_hold, too_many_namespaces
-from samara.core.model import NAMESPACE, Key, Ref
+from samara.core.model import NAMESPACE, Key, Ref, namespace_ref
 from samara.core.write import Delete
 
 
@@ -57,6 +57,10 @@ class Holds:
         self._by_namespace: dict[str, OrderedDict[Ref, float]] = {}
         self._namespaces: OrderedDict[Ref, float] = OrderedDict()
         """The Namespaces that were let go, whoever wanted them gone."""
+        self.write_down: Callable[[], None] | None = None
+        """Asks for these to be written down; until that is done none is let go. Without it nobody waits."""
+        self._written: set[str] = set()
+        self._unwritten: set[Key] = set()
 
     def judge(self, key: Key, deletes: Sequence[Delete], has: int, all_has: int) -> Sequence[Delete]:
         """The deletes of a plan that may be sent; `has` counts the source's copies, `all_has` its namespace's."""
@@ -110,7 +114,32 @@ class Holds:
             for delete in deletes:
                 times[delete.ref] = now
                 times.move_to_end(delete.ref)
-        return deletes
+        return [delete for delete in deletes if self._is_written(key, delete.ref)]
+
+    def _is_written(self, key: Key, ref: Ref) -> bool:
+        """False for a Namespace that has to wait: who ends right after its deletion must not forget it."""
+        if ref.kind != NAMESPACE or self.write_down is None or ref.name in self._written:
+            return True
+        self._unwritten.add(key)
+        self.write_down()
+        return False
+
+    def ended(self) -> dict[str, float]:
+        """The Namespaces that were let go lately, and when."""
+        self._others(self._namespaces, frozenset(), WINDOW)
+        return {ref.name: when for ref, when in self._namespaces.items()}
+
+    def recall(self, ages: Mapping[str, float]) -> None:
+        """Takes what was written down before this process started: how long ago each Namespace was let go."""
+        now = self._clock()
+        for name, age in sorted(ages.items(), key=lambda each: -each[1]):
+            self._namespaces[namespace_ref(name)] = now - max(0.0, age)
+
+    def written(self, names: Iterable[str]) -> list[Key]:
+        """Says which Namespaces are written down now; returns the keys that waited for it."""
+        self._written = set(names)
+        waited, self._unwritten = list(self._unwritten), set()
+        return waited
 
     def free(self, key: Key, discard: bool = False) -> None:
         """Lets a held set go: its time is over, or somebody has released it, or wants it kept as orphans."""

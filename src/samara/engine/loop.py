@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Callable
 
 from samara import log
 from samara.core.model import NAMESPACE, QUOTA, Key, Kind, Ref
-from samara.core.place import Case
-from samara.core.plan import prepare, steps
+from samara.core.plan import steps
 from samara.core.tally import Tally
-from samara.core.want import Want
-from samara.core.write import Blocked, Delete, Look, Plan, Release, Removal, Step, Write
+from samara.core.write import Blocked, Delete, Look, Release, Step, Write
 from samara.engine.desk import Desk
+from samara.engine.growth import AHEAD, CHUNK, Growth
 from samara.engine.read import Reader
 from samara.engine.removals import Removals, still_due
 from samara.engine.report import Reports
@@ -26,21 +23,6 @@ from samara.kube.cache import Change
 
 TURN = 0.005
 """How long planning may keep the loop to itself, in seconds."""
-CHUNK = 250
-"""Steps of a large plan that are taken at a time."""
-AHEAD = 2000
-"""A large plan goes on only while fewer writes than this wait for it."""
-
-
-@dataclass(slots=True)
-class Growth:
-    """A plan that is being made."""
-
-    key: Key
-    case: Case
-    want: Want
-    steps: Iterator[Step]
-    removals: list[Removal]
 
 
 class Engine:
@@ -62,6 +44,9 @@ class Engine:
         self._reader = Reader(desk, self._again)
         self._reports = Reports(desk, self.tallies, self._growing, self._sender.offer)
         self._sender.touched = self._reports.touched
+        if desk.stores is not None:
+            desk.stores.book.again, desk.stores.book.touched = self._again, self._reports.touched
+            desk.cache.answers.readings = desk.stores.book.known
         desk.applier.answered = self._answered
         desk.applier.is_new = lambda: not self.synced
 
@@ -147,6 +132,10 @@ class Engine:
         self._add(key)
         self._wake.set()
 
+    def written(self, key: Key) -> None:
+        """What is to be deleted for this key is written down, and may be sent."""
+        self._add(key)
+
     # the loop
 
     async def run(self) -> None:
@@ -208,10 +197,8 @@ class Engine:
 
     def _plan(self, key: Key) -> None:
         desk, began = self.desk, self.desk.clock()
-        prepared = prepare(key, desk.cache, desk.table, desk.rules)
-        if isinstance(prepared, Plan):
-            self._reader.start(prepared.reads, key)
-            return  # a kind is not listed yet, and its list queues everything anew; or a read does
+        if (prepared := self._reader.prepared(key)) is None:
+            return
         case, want = prepared
         desk.outbox.clear(key)
         tally = self.tallies.setdefault(key.whole, Tally())
@@ -221,6 +208,8 @@ class Engine:
             return
         if key.slice is None:
             self._growing.pop(key, None)
+        elif key.whole in self._growing:
+            self._growing[key.whole].overtaken.add(key.slice)
         tally.begin(key.slice)
         for step in growth.steps:
             self._step(growth, tally, step)
@@ -243,10 +232,13 @@ class Engine:
         if key is None:
             return False
         growth = self._growing.pop(key)  # and back at the end, so that the next one has its turn
-        tally, taken = self.tallies[key], 0
-        for taken, step in enumerate(islice(growth.steps, CHUNK), 1):  # noqa: B007 - it is how many there were
-            self._step(growth, tally, step)
-        if taken == CHUNK:
+        tally, taken = self.tallies[key], growth.take()
+        for step in taken:
+            if step.ref.namespace not in growth.overtaken:
+                self._step(growth, tally, step)
+            elif isinstance(step.outcome, Delete | Release):  # judged anew at the end, and braked as a whole
+                growth.removals.append(step.outcome)
+        if len(taken) == CHUNK:
             self._growing[key] = growth
         else:
             self._ripe(growth, tally)
@@ -254,11 +246,11 @@ class Engine:
 
     def _ripe(self, growth: Growth, tally: Tally) -> None:
         """The end of a large plan. Namespaces came and went while it was made: what is wanted now stays."""
-        prepared = prepare(growth.key, self.desk.cache, self.desk.table, self.desk.rules)
-        if isinstance(prepared, Plan):
-            self._reader.start(prepared.reads, growth.key)
+        if (prepared := self._reader.prepared(growth.key)) is None:
             return
         case, want = prepared
+        for namespace in growth.given_up(want):
+            self._again(growth.key.part(namespace))
         growth.removals = still_due(case, want, growth.removals)
         tally.keep({copy.ref.namespace for copy in want.copies})
         self._finish(growth, tally)
@@ -286,7 +278,7 @@ class Engine:
         key, case = growth.key, growth.case
         if key.slice is None and case.source is not None:
             tally.counted = case.source.uid, case.source.generation
-        for removal in self._removals.allowed(key, case.source, growth.removals):
+        for removal in self._removals.allowed(key, case.source, growth.removals, growth.want.guard):
             self._sender.offer(removal, tally, key.slice is not None)
         hold = self.desk.holds.held.get(key.whole)
         tally.hold(hold.refs if hold is not None else frozenset())

@@ -7,7 +7,7 @@ import asyncio
 from samara.core.model import Key, Object, Ref, namespace_ref
 from samara.core.tally import Missing, Tally
 from samara.core.want import Fault, Want
-from samara.core.write import Create, Delete, Recreate, Release, Update, Write
+from samara.core.write import Apply, Create, Delete, Recreate, Release, Update, Write
 from samara.engine.holds import Hold
 from samara.engine.tell import Teller
 from samara.kube.cache import Cache
@@ -61,15 +61,16 @@ class News:
         source = self._cache.get(key.source)
         return source is not None and source.made and self._cache.table[key.dialect].upstream is not None
 
-    def refused(self, write: Write, message: str) -> None:
-        """No tally counts what is written on an object that is no copy: its refusal is told as it comes."""
-        self._teller.note(self._about(write.key.source), "Refused", {_where(write.ref)}, message)
+    def obstructed(self, write: Write, reason: str, message: str) -> None:
+        """No tally counts what is written on an object that is no copy: what stands against it is told as it comes."""
+        self._teller.note(self._about(write.key.source), reason, {_where(write.ref)}, message)
 
     def put_back(self, write: Write, who: str) -> None:
         """The person who changed a copy finds out, in the namespace where it was changed."""
         by = f" after {who} changed it" if who else ""
+        said = "is inherited here" if isinstance(write, Apply) else f"{write.key.source} says"
         now = self._cache.get(write.ref)
-        self._teller.note(now or write.ref, "Updated", set(), f"put back to what {write.key.source} says{by}")
+        self._teller.note(now or write.ref, "Updated", set(), f"put back to what {said}{by}")
 
     def planned(self, key: Key, want: Want, tally: Tally, hold: Hold | None) -> None:
         """Takes the end of a plan. A slice says nothing about the source itself."""
@@ -92,7 +93,7 @@ class News:
                 self._teller.note(about, fault.reason, set(), fault.message)
             told = {fault.reason for fault in faults}  # what is wrong with the source itself explains its places, too
             for reason, found in _problems(tally).items():
-                if reason in _REASONS and _REASONS[reason] not in told:
+                if reason in _REASONS and _REASONS[reason] not in told and not (told and reason == "invalid"):
                     first, missing = next(iter(found.items()))
                     self._teller.note(about, _REASONS[reason], set(map(_where, found)), missing.shown(first))
         self._due.clear()

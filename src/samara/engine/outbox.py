@@ -66,7 +66,13 @@ class Outbox:
         return len(self._bulk.get(key, ())) + len(self._soon.get(key, ()))
 
     def clear(self, key: Key) -> None:
-        """Forgets what this key, or this slice of it, had waiting."""
+        """Forgets what this key, or this slice of it, had waiting.
+
+        What is in flight cannot be taken back: where it lands is looked at again, it may not be wanted any more.
+        """
+        for ref, write in self._flying.items():
+            if write.key == key.whole and key.slice in (None, _lot(ref)):
+                self._again.setdefault(ref, set()).add(write.key)
         for lanes in (self._bulk, self._soon):
             lane = lanes.get(key.whole)
             if lane is None:

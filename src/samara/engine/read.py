@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterable
 
 from samara import log
 from samara.core.model import Key
-from samara.core.want import Definition, Read, Rejected, SecretPath, Trial, Word
+from samara.core.place import Case
+from samara.core.plan import prepare
+from samara.core.want import Definition, Read, Rejected, SecretPath, Trial, Want, Word
+from samara.core.write import Plan
 from samara.engine.desk import Desk
 from samara.kube.definition import stands
 from samara.kube.errors import SamaraError
@@ -32,15 +35,30 @@ class Reader:
 
     @property
     def reading(self) -> int:
-        return len(self._asked)
+        stores = self._desk.stores
+        return len(self._asked) + (stores.unread if stores is not None else 0)
 
     def begin(self, group: asyncio.TaskGroup) -> None:
         self._group = group
 
+    def prepared(self, key: Key) -> tuple[Case, Want] | None:
+        """What a key wants; None where something must be known first. It is planned again when it is."""
+        desk = self._desk
+        if desk.stores is not None and key.dialect in desk.stores.served:
+            reads = desk.table[key.dialect].reads(key.source, desk.cache)
+            desk.stores.asks(key.whole, [read for read in reads if isinstance(read, SecretPath)])
+        prepared = prepare(key, desk.cache, desk.table, desk.rules)
+        if not isinstance(prepared, Plan):
+            return prepared
+        self.start(prepared.reads, key)
+        return None  # a kind is not listed yet, and its list queues everything anew; or a read does
+
     def start(self, reads: Iterable[Read], key: Key) -> None:
-        assert self._group is not None
         for read in reads:
+            if isinstance(read, SecretPath):
+                continue  # the store knows who asks, and tells
             if read not in self._asked:
+                assert self._group is not None
                 self._group.create_task(self._read(read))
             self._asked.setdefault(read, set()).add(key)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from samara.core.model import Key, Kind, Object, Ref
+from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
 from samara.core.place import Case, drop, place
 from samara.core.want import Want
-from samara.core.write import Delete, Release, Removal, Spare
+from samara.core.write import Delete, Guard, Release, Removal, Spare
 from samara.engine.desk import Desk
 from samara.engine.flaps import Flaps
+
+KEPT = "the deletion of its namespace was discarded; the namespace stays"
 
 
 def still_due(case: Case, want: Want, removals: Sequence[Removal]) -> list[Removal]:
@@ -21,6 +23,16 @@ def still_due(case: Case, want: Want, removals: Sequence[Removal]) -> list[Remov
 
 def _is_late(removal: Removal) -> bool:
     return isinstance(removal, Delete) and removal.late
+
+
+def _kept(removal: Removal, source: Object | None, guard: str | None) -> Removal | Guard:
+    """A Namespace that is kept needs no word that says so: only what would have taken it along ends, without it.
+
+    So it is a part of its tree as before, and whoever makes a source for it again has it again.
+    """
+    if isinstance(removal, Spare) and removal.ref.kind == NAMESPACE and source is not None and guard is not None:
+        return Guard(removal.key, source.ref, source, guard, add=False, why=KEPT)
+    return removal
 
 
 class Removals:
@@ -36,13 +48,15 @@ class Removals:
         self._meant: set[Ref] = set()
         """Copies that we deleted ourselves: where one was a source, too, it is not on its way back."""
 
-    def allowed(self, key: Key, source: Object | None, removals: Sequence[Removal]) -> list[Removal]:
+    def allowed(
+        self, key: Key, source: Object | None, removals: Sequence[Removal], guard: str | None = None
+    ) -> list[Removal | Guard]:
         """The removals that may go; what is held back is queued again for its time."""
         if self._is_too_soon(key, source, removals):
             return []
         late = self._left_over(key, [each for each in removals if _is_late(each)])
         removals = [each for each in removals if not _is_late(each) and not self._flaps_at(key, each)]
-        return [*late, *self._braked(key, source, removals)]
+        return [_kept(each, source, guard) for each in (*late, *self._braked(key, source, removals))]
 
     def _braked(self, key: Key, source: Object | None, removals: Sequence[Removal]) -> list[Removal]:
         deletes = [each for each in removals if isinstance(each, Delete)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from samara.core.allow import is_paused
 from samara.core.model import Key
@@ -13,14 +12,13 @@ from samara.core.status import status_due
 from samara.core.tally import Tally
 from samara.core.write import Report, Write
 from samara.engine.desk import Desk
+from samara.engine.moment import utc_now
 
 EVERY = 1.0
 _SOON = 0.02
 """What lands together is told together."""
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+_TURN = 0.005
+"""So long statuses are made before others have their turn, in seconds."""
 
 
 class Reports:
@@ -32,7 +30,7 @@ class Reports:
         tallies: Mapping[Key, Tally],
         growing: Collection[Key],
         offer: Callable[[Write, Tally, bool], None],
-        now: Callable[[], str] = _now,
+        now: Callable[[], str] = utc_now,
     ) -> None:
         self._desk = desk
         self._tallies = tallies
@@ -62,14 +60,22 @@ class Reports:
         while True:
             await self._wake.wait()
             await asyncio.sleep(_SOON)
-            ready = {key for key in self._due if self._is_time(key)}
-            self._due -= ready
+            await self._write_all([key for key in self._due if self._is_time(key)], wake)
             if not self._due:
                 self._wake.clear()
-            for key in ready:
-                self.write(key)
-            if ready:
+
+    async def _write_all(self, ready: list[Key], wake: Callable[[], None]) -> None:
+        """A store is read anew, and thousands of sources say so: others have their turn in between."""
+        end = self._desk.clock() + _TURN
+        for key in ready:
+            self._due.discard(key)  # first: it may be touched again while it waits for its turn
+            self.write(key)
+            if self._desk.clock() >= end:
                 wake()
+                await asyncio.sleep(0)
+                end = self._desk.clock() + _TURN
+        if ready:
+            wake()
 
     def _is_time(self, key: Key) -> bool:
         """Now where nothing is going on any more, else once a second."""

@@ -41,6 +41,7 @@ class Waits:
         self._most = most
         self._clock = clock
         self._by_namespace: dict[str, dict[Ref, Wait]] = {}
+        self._by_source: dict[Ref, set[Ref]] = {}
         self._slots: dict[int, int] = {}
         """Moments that are given away, each with one where to look on: a long wait must not delay a short one."""
         self._pruned = 0
@@ -54,7 +55,9 @@ class Waits:
         faults = _faults(before, result)
         refused = result.outcome is Outcome.REFUSED or faults >= TOLD_FROM
         wait = Wait(write.key, attempts, self._clock() + delay, refused, _message(before, result), faults)
-        self._by_namespace.setdefault(write.ref.namespace, {})[write.ref] = wait
+        self.forget(write.ref)  # another source may have been refused here before
+        self._by_namespace.setdefault(_home(write.ref), {})[write.ref] = wait
+        self._by_source.setdefault(write.key.source, set()).add(write.ref)
         return delay
 
     def _delay(self, outcome: Outcome, attempts: int) -> float:
@@ -83,7 +86,7 @@ class Waits:
 
     def of(self, ref: Ref) -> Wait | None:
         """What is known of the last tries at an address; nothing once it has succeeded."""
-        return self._by_namespace.get(ref.namespace, {}).get(ref)
+        return self._by_namespace.get(_home(ref), {}).get(ref)
 
     def holding(self, ref: Ref) -> Wait | None:
         """The wait that still keeps an address back."""
@@ -91,9 +94,16 @@ class Waits:
         return wait if wait is not None and wait.until > self._clock() else None
 
     def forget(self, ref: Ref) -> None:
-        waits = self._by_namespace.get(ref.namespace)
-        if waits is not None and waits.pop(ref, None) is not None and not waits:
-            del self._by_namespace[ref.namespace]
+        here = self._by_namespace.get(_home(ref), {})
+        wait = here.pop(ref, None)
+        if wait is None:
+            return
+        if not here:
+            del self._by_namespace[_home(ref)]
+        of_source = self._by_source[wait.key.source]
+        of_source.discard(ref)
+        if not of_source:
+            del self._by_source[wait.key.source]
 
     def free_namespace(self, namespace: str) -> list[tuple[Key, float]]:
         """Something changed in a namespace: what waits there is tried now, but not at every tick of a quota."""
@@ -107,13 +117,17 @@ class Waits:
         self._freed[namespace] = when
         for ref, wait in waits.items():
             waits[ref] = replace(wait, until=min(wait.until, when))  # the attempts stay: refused again, it waits longer
-        return [(wait.key.part(namespace), when - now) for wait in waits.values()]
+        return [(wait.key.part(namespace) if ref.namespace else wait.key, when - now) for ref, wait in waits.items()]
 
     def free_source(self, source: Ref) -> None:
         """A source changed: what was refused before may be taken now."""
-        for waits in list(self._by_namespace.values()):
-            for ref in [ref for ref, wait in waits.items() if wait.key.source == source]:
-                self.forget(ref)
+        for ref in tuple(self._by_source.get(source, ())):
+            self.forget(ref)
+
+
+def _home(ref: Ref) -> str:
+    """The namespace whose change frees an address: of a Namespace it is the Namespace itself."""
+    return ref.namespace or ref.name
 
 
 def _faults(before: Wait | None, result: Result) -> int:

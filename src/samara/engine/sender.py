@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping
 from samara import log
 from samara.core.model import Key, Object, Ref
 from samara.core.tally import Tally
-from samara.core.write import Apply, Guard, Removal, Report, Write
+from samara.core.write import Apply, Create, Guard, Recreate, Removal, Report, Update, Write
 from samara.engine.apply import Outcome, Result, verb
 from samara.engine.desk import Desk
 from samara.engine.fights import Fights
 from samara.engine.flaps import Flaps
 from samara.engine.look import Looker
+from samara.engine.moment import utc_now
 from samara.engine.retry import TOLD_FROM, Wait
 
 Again = Callable[[Key, float], None]
@@ -74,6 +75,8 @@ class Sender:
             return
         fought = self.fights.judge(write)
         if fought is not None:
+            if isinstance(write, Apply):
+                self.desk.news.obstructed(write, "Fought", fought.message)
             tally.blocked_now(write.ref, "fought", fought.message)
             self._again(_slice(write), fought.again_in)
             return
@@ -147,16 +150,12 @@ class Sender:
     def _done(self, write: Write) -> None:
         tally = self._tallies.get(write.key)
         if isinstance(write, Removal):
-            self.flaps.removed(write.ref)
-            if tally is not None:
-                tally.removals.pop(write.ref, None)
-                if write.ref in tally.exceptions.get(write.ref.namespace, ()):
-                    self._again(_slice(write), 0.0)  # wanted and withdrawn: what stands against it is still to be told
-            if self._is_over(write.key):
-                self._again(write.key, 0.0)  # nothing is left of it: one more plan forgets it, or lets its guard go
+            self._removed(write, tally)
         elif tally is not None:
             tally.right_now(write.ref)
-        if isinstance(write, Guard):
+            if isinstance(write, Create | Update | Recreate):
+                tally.landed = utc_now()
+        if isinstance(write, Guard) or self._lets_others_go(write):
             self._again(write.key, 0.0)  # what may follow waited for it
         self.desk.waits.forget(write.ref)
         who = self.fights.repaired(write)
@@ -164,6 +163,20 @@ class Sender:
             self.desk.news.put_back(write, who)
         log.debug("wrote", verb=verb(write), to=write.ref, key=write.key)
         self.desk.news.wrote(write)
+
+    def _lets_others_go(self, write: Write) -> bool:
+        """True where a source that wants one object has it now and still has another: that one waits for its turn."""
+        placed = isinstance(write, Create | Update | Recreate)
+        return placed and self.desk.table[write.key.dialect].whole and self.desk.cache.count(write.key) > 1
+
+    def _removed(self, write: Removal, tally: Tally | None) -> None:
+        self.flaps.removed(write.ref)
+        if tally is not None:
+            tally.removals.pop(write.ref, None)
+            if write.ref in tally.exceptions.get(write.ref.namespace, ()):
+                self._again(_slice(write), 0.0)  # wanted and withdrawn: what stands against it is still to be told
+        if self._is_over(write.key):
+            self._again(write.key, 0.0)  # nothing is left of it: one more plan forgets it, or lets its guard go
 
     def _is_over(self, key: Key) -> bool:
         """True where the last of a source's copies has gone; one that is on its way out is not waited for."""
@@ -188,7 +201,7 @@ class Sender:
         tell("write.refused", verb=verb(write), to=write.ref, key=write.key, fault=wait.message)
         tally = self._tallies.get(write.key)
         if isinstance(write, Apply | Guard):
-            self.desk.news.refused(write, wait.message)
+            self.desk.news.obstructed(write, "Refused", wait.message)
         elif tally is not None:
             _note_refused(write, tally, wait.message)
             self.desk.news.due(write.key, tally)

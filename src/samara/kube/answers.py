@@ -9,22 +9,26 @@ from weakref import WeakKeyDictionary
 
 from samara.core.kinds import row
 from samara.core.model import Content, Kind
-from samara.core.want import UNREAD, Definition, Read, SecretPath, Trial, Word
+from samara.core.want import UNREAD, Definition, Read, Reading, SecretPath, Trial, Word
 
 Build = Callable[[Mapping[str, object]], Content]
 """Makes content of fields, as `Codec.content` does."""
 _REMEMBERED = 1000
 _MOST_BYTES = 64 * 2**20
 _DIGEST_SIZE = 16
-Name = str | SecretPath | Definition | Word | tuple[Kind, bytes]
+Name = str | Definition | Word | tuple[Kind, bytes]
 """What a read is known by: a trial by its kind and a keyed digest of its body, anything else by itself."""
 
 
 class Answers:
     """A part of the cache; each memory is bounded, and what was forgotten is asked for again."""
 
-    def __init__(self, built: Build | None) -> None:
+    def __init__(self, built: Build | None, askers: Callable[[], int] = lambda: 0) -> None:
         self._built = built
+        self._askers = askers
+        """How many there are who may ask: were fewer answers kept, each of them would ask again and again."""
+        self.readings: Mapping[str, Reading] = {}
+        """By path: what is known of the secret manager. Whoever reads it sets this, and keeps it true."""
         self._key = secrets.token_bytes(32)
         self._names: WeakKeyDictionary[Trial, Name] = WeakKeyDictionary()
         """Of trials that somebody holds: ten thousand slices must not digest the same megabyte ten thousand times."""
@@ -33,6 +37,7 @@ class Answers:
         self._stored: dict[tuple[Kind, Content], set[Content]] = {}
 
     def _name(self, read: Read) -> Name:
+        assert not isinstance(read, SecretPath), "a reading is not kept here"
         if not isinstance(read, Trial):
             return read
         name = self._names.get(read)
@@ -42,6 +47,8 @@ class Answers:
         return name
 
     def value(self, read: Read) -> object:
+        if isinstance(read, SecretPath):
+            return self.readings.get(read.path, UNREAD)
         name = self._name(read)
         found = self._values.pop(name, UNREAD)
         if found is not UNREAD:
@@ -53,8 +60,11 @@ class Answers:
         self.forget(read)
         self._values[self._name(read)] = answer
         self._bytes += _size(answer)
-        while len(self._values) > 1 and (len(self._values) > _REMEMBERED or self._bytes > _MOST_BYTES):
+        while len(self._values) > 1 and (len(self._values) > self._most() or self._bytes > _MOST_BYTES):
             self._drop(next(iter(self._values)))
+
+    def _most(self) -> int:
+        return _REMEMBERED + self._askers()
 
     def forget(self, read: Read) -> None:
         self._drop(self._name(read))

@@ -52,12 +52,13 @@ class Cache:
         self, table: Table, besides: tuple[Kind, ...] = (), *, built: Build | None = None, keep_bytes: bool = False
     ) -> None:
         self.table = table
-        self.answers = Answers(built)
         self._keep_bytes = keep_bytes
         """True where somebody will ask what differs; the operator itself never does."""
         self._contents: WeakValueDictionary[tuple[Field, ...], Content] = WeakValueDictionary()
         self.stores: dict[Kind, Store] = {kind: Store() for kind in (*table.kinds, *besides)}
-        self._sources: dict[str, dict[Ref, Places | None]] = {dialect.name: {} for dialect in table.dialects}
+        sources: dict[str, dict[Ref, Places | None]] = {dialect.name: {} for dialect in table.dialects}
+        self._sources = sources
+        self.answers = Answers(built, lambda: sum(map(len, sources.values())))  # not of self: it would be a cycle
         self._claims = Claims()
         self._relations = Relations(table)
         self._copies: dict[Key, dict[str, tuple[Places, ...]]] = {}
@@ -96,7 +97,8 @@ class Cache:
 
     def claims(self, ref: Ref) -> Iterable[Key]:
         namespace = self.stores[NAMESPACE].objects.get(namespace_ref(ref.namespace))
-        return self._claims.at((ref.kind, ref.name), () if namespace is None else self.table.upstream(namespace))
+        above = () if namespace is None else self.table.upstream(namespace)
+        return self._claims.at((ref.kind, ref.name), ref.namespace, above)
 
     def known(self, kind: Kind) -> bool:
         """Not while the server does not know the kind any more: its definition may be gone, with all its objects."""

@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Self, TypeVar
 from urllib.parse import urlencode
 
-import aiohttp
 from yarl import URL
 
 from samara import __version__
@@ -19,11 +18,14 @@ from samara.core.model import MANAGER, Kind, Ref
 from samara.kube.auth import Access
 from samara.kube.credentials import Headers
 from samara.kube.errors import ApiError, ConfigError, Unauthorized, Unreachable, from_status
+from samara.kube.lean import aiohttp
 from samara.kube.wire import Wires
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
+METADATA = f"{JSON};as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+METADATA_LIST = f"{JSON};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 _MOST_ERROR_BODY = 65_536
 AGENT = f"samara/{__version__}"
 _HEADERS = {

@@ -238,6 +238,16 @@ def body(ref: Ref, content: Content, metadata: Mapping[str, Any], **more: object
     return encode(head | more)
 
 
+def with_kept(kind: Kind, sent: bytes, there: bytes) -> bytes:
+    """What is sent in place of an object, with what the server gave to that one."""
+    fields, old = _fields(sent), _fields(there)
+    for name, keep in row(kind).kept.items():
+        value = keep(*(decode(each.pop(name)) if name in each else None for each in (fields, old)))
+        if value is not None:
+            fields[name] = msgspec.Raw(encode(value))
+    return encode(fields)
+
+
 def owner_references(owners: Iterable[Owner]) -> list[dict[str, Any]]:
     return [
         {

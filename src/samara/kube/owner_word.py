@@ -5,11 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from samara.core.want import Rejected, Word
-from samara.kube.client import Client, collection
+from samara.kube.client import METADATA, Client, collection
 from samara.kube.discovery import kinds_of
 from samara.kube.errors import Forbidden, NotFound
-
-_METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 
 
 class _Metadata(msgspec.Struct):
@@ -32,7 +30,7 @@ async def word_of(client: Client, asked: Word) -> str | Rejected:
         if kind is None:
             return ""
         home = collection(kind, asked.namespace if kind.namespaced else "")
-        found = _owner(await client.get(f"{home}/{owner.name}", accept=_METADATA)).metadata
+        found = _owner(await client.get(f"{home}/{owner.name}", accept=METADATA)).metadata
     except NotFound:
         return ""
     except Forbidden as fault:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -12,7 +12,7 @@ from samara.core.allow import Rules
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
 from samara.core.plan import plan
 from samara.core.table import Table
-from samara.core.want import Definition, Read, Trial, Word
+from samara.core.want import Definition, Read, Reading, SecretPath, Trial, Unreadable, Word
 from samara.core.write import Plan
 from samara.kube.cache import Cache
 from samara.kube.client import Client, address
@@ -30,6 +30,15 @@ _ROUNDS = 10
 """A look settles its place; a plan that still has one after this many rounds is not worth waiting for."""
 _AT_ONCE = 8
 
+ReadPaths = Callable[[Collection[SecretPath]], Awaitable[Mapping[str, Reading]]]
+"""Asks the secret manager once for these paths; one that cannot be read is a reading that says why."""
+
+
+async def unread(paths: Collection[SecretPath]) -> dict[str, Reading]:
+    """Where nobody asks the secret manager."""
+    fault = Unreadable("TokenError", "the secret manager has not been asked")
+    return {each.path: Reading(fault=fault) for each in paths}
+
 
 @dataclass(slots=True)
 class Snapshot:
@@ -40,6 +49,7 @@ class Snapshot:
     cache: Cache
     home: str
     """The operator's own namespace, where the server is asked what it would make of an object."""
+    read_paths: ReadPaths = unread
     marked: dict[Ref, Object] = field(default_factory=dict)
     """Every object that carries a mark of any dialect, whether the dialect recognises it or not."""
     unknown: dict[Kind, str] = field(default_factory=dict)
@@ -79,7 +89,12 @@ class Snapshot:
         await asyncio.gather(*(one(ref) for ref in dict.fromkeys(refs)))
 
     async def _try(self, reads: Iterable[Read]) -> None:
-        for read in dict.fromkeys(reads):
+        asked = dict.fromkeys(reads)
+        paths = [read for read in asked if isinstance(read, SecretPath)]
+        if paths:
+            answers = self.cache.answers
+            answers.readings = {**answers.readings, **await self.read_paths(paths)}
+        for read in asked:
             if isinstance(read, Trial):
                 self.cache.answers.keep(read, await tried(self.client, self.codec, self.home, read))
             elif isinstance(read, Definition):
@@ -102,10 +117,10 @@ class Snapshot:
             return None
 
 
-async def take(client: Client, table: Table, home: str) -> Snapshot:
+async def take(client: Client, table: Table, home: str, read_paths: ReadPaths = unread) -> Snapshot:
     """Lists every kind of the table once, consistently; a kind that the server does not know is noted."""
     codec = Codec(table.managers)
-    shot = Snapshot(client, codec, Cache(table, built=codec.content, keep_bytes=True), home)
+    shot = Snapshot(client, codec, Cache(table, built=codec.content, keep_bytes=True), home, read_paths)
     for kind in table.kinds:
         try:
             await _Lister(shot, kind).run()

@@ -29,7 +29,7 @@ Conflicts = Literal["refuse", "overwrite"]
 CrossNamespace = Literal["allow", "consent"]
 
 # The vocabularies this build serves; a new one is added here when its dialect is in the table.
-BUILT = frozenset({"secret-copy", "resource-distribution", "accurate", "sync-to"})
+BUILT = frozenset({"secret-copy", "resource-distribution", "accurate", "fishysecret", "sync-to"})
 
 SECRET = KindName("", "v1", "Secret")
 CONFIG_MAP = KindName("", "v1", "ConfigMap")

@@ -62,7 +62,9 @@ class Metrics:
             sum(h.count for h in self._from.holds.held.values()),
         )
         yield _gauge(
-            "samara_loop_stall_seconds", "The longest time for which the event loop stood still", self._from.stall()
+            "samara_loop_stall_seconds",
+            "The longest time for which the event loop stood still, not counting waits for a processor",
+            self._from.stall(),
         )
 
     def _copies(self) -> Iterable[Metric]:

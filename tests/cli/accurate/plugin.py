@@ -1,4 +1,4 @@
-"""The plugin as people meet it: a process of its own, with its exit code and both of its outputs."""
+"""The plugin as people meet it, with its exit code and both outputs: a process of its own, or inside this one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.cli.program import TIMEOUT, environment
+from tests.cli.program import TIMEOUT, environment, inside
+
+from samara.cli.accurate.program import main
 
 
 class Told(NamedTuple):
@@ -41,3 +43,7 @@ def accurate(*args: str | Path, env: Mapping[str, str] | None = None) -> Told:
         check=False,
     )
     return Told(done.returncode, done.stdout, done.stderr)
+
+
+def accurate_inside(*args: str | Path, env: Mapping[str, str] | None = None) -> Told:
+    return Told(*inside(main, *args, env=env))

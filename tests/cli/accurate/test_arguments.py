@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.accurate.plugin import accurate
+from tests.cli.accurate.plugin import accurate, accurate_inside
 from tests.cli.program import environment
 from tests.cli.test_main import kubeconfig
 
@@ -50,19 +50,19 @@ def nobody(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_every_command_takes_kubectls_flags_after_it(command: tuple[str, ...], nobody: Path) -> None:
-    told = accurate(*command, f"--kubeconfig={nobody}", *FLAGS)
+    told = accurate_inside(*command, f"--kubeconfig={nobody}", *FLAGS)
     assert told.fault.startswith("no answer from http://127.0.0.1")
 
 
 @pytest.mark.parametrize("command", [("list",), ("sub", "create", "a", "r"), ("ns", "set-type", "a", "root")])
 def test_a_command_takes_kubectls_flags_before_and_between(command: tuple[str, ...], nobody: Path) -> None:
     for place in range(len(command)):
-        told = accurate(*command[:place], f"--kubeconfig={nobody}", *FLAGS, *command[place:])
+        told = accurate_inside(*command[:place], f"--kubeconfig={nobody}", *FLAGS, *command[place:])
         assert told.fault.startswith("no answer from http://127.0.0.1"), place
 
 
 def test_a_flag_after_the_command_wins_over_the_same_before_it(nobody: Path) -> None:
-    told = accurate("--kubeconfig=/nonexistent/file", "sub", "list", f"--kubeconfig={nobody}")
+    told = accurate_inside("--kubeconfig=/nonexistent/file", "sub", "list", f"--kubeconfig={nobody}")
     assert told.fault.startswith("no answer")
 
 
@@ -75,7 +75,6 @@ def test_a_flag_after_the_command_wins_over_the_same_before_it(nobody: Path) -> 
         ("list", "--nothing"),
         ("ns", "describe"),
         ("ns", "set-type", "a"),
-        ("ns", "set-type", "a", "tree"),
         ("template", "set", "a"),
         ("sub", "create", "a"),
         ("sub", "create", "a", "r", "--labels", "novalue"),
@@ -89,9 +88,14 @@ def test_a_flag_after_the_command_wins_over_the_same_before_it(nobody: Path) -> 
     ids=" ".join,
 )
 def test_wrong_usage_is_exit_2(args: tuple[str, ...]) -> None:
-    told = accurate(*args)
+    told = accurate_inside(*args)
     assert told.code == 2, told
     assert "Traceback" not in told.err
+
+
+def test_7_a_type_that_there_is_not_is_a_fault_of_one_line_and_no_cluster_is_asked(nobody: Path) -> None:
+    told = accurate("ns", "set-type", "a", "tree", f"--kubeconfig={nobody}")
+    assert told.fault == "invalid type: tree; expected root, template or none"
 
 
 def test_version_is_told_without_a_cluster_and_without_what_speaks_to_one() -> None:
@@ -110,14 +114,14 @@ def test_version_is_told_without_a_cluster_and_without_what_speaks_to_one() -> N
 
 @pytest.mark.parametrize("words", [(), ("sub",), ("sub", "move"), ("ns", "describe")])
 def test_help_is_the_help_of_the_command(words: tuple[str, ...]) -> None:
-    told = accurate("help", *words).good
+    told = accurate_inside("help", *words).good
     assert told.startswith("Usage: kubectl-accurate")
-    assert told.splitlines()[2:] == accurate(*words, "--help").good.splitlines()[2:]
+    assert told.splitlines()[2:] == accurate_inside(*words, "--help").good.splitlines()[2:]
 
 
 @pytest.mark.parametrize("words", [(), ("sub",), ("ns",), ("template",)])
 def test_a_group_without_a_command_shows_its_help(words: tuple[str, ...]) -> None:
-    assert accurate(*words).good == accurate(*words, "--help").good
+    assert accurate_inside(*words).good == accurate_inside(*words, "--help").good
 
 
 def test_the_first_interrupt_lets_a_change_of_place_finish(capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,7 +135,7 @@ def test_the_first_interrupt_lets_a_change_of_place_finish(capsys: pytest.Captur
 
 
 def test_help_shows_every_flag_of_kubectl() -> None:
-    told = accurate("--help").good
+    told = accurate_inside("--help").good
     for flag in FLAGS:
         if flag.startswith("--"):
             assert flag.partition("=")[0] in told
@@ -139,12 +143,12 @@ def test_help_shows_every_flag_of_kubectl() -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_is_printed_for_the_shell(shell: str) -> None:
-    assert "_KUBECTL_ACCURATE_COMPLETE" in accurate("completion", shell).good
+    assert "_KUBECTL_ACCURATE_COMPLETE" in accurate_inside("completion", shell).good
 
 
 def test_the_completion_that_is_printed_completes() -> None:
     env = {"_KUBECTL_ACCURATE_COMPLETE": "bash_complete", "COMP_WORDS": "kubectl-accurate sub gr", "COMP_CWORD": "2"}
-    assert accurate(env=env).out.split() == ["plain,graft"]
+    assert accurate_inside(env=env).out.split() == ["plain,graft"]
 
 
 def test_no_cluster_at_all_is_one_line_and_exit_1() -> None:

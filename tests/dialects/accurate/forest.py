@@ -37,11 +37,16 @@ RESERVED = ("default", "kube-system", "operator")
 
 
 def a_table(
-    adopt: Adopt = Adopt.IDENTICAL, cascading: bool = False, managers: frozenset[str] | None = None, **keys: Any
+    adopt: Adopt = Adopt.IDENTICAL,
+    cascading: bool = False,
+    managers: frozenset[str] | None = None,
+    generated: bool = False,
+    **keys: Any,
 ) -> Table:
     """The three dialects alone, configured as a user would."""
     made: list[Table] = []
-    terms = accurate.Terms(adopt, cascading, RESERVED.__contains__, managers or frozenset({accurate.APPLIER}))
+    trusted = managers or frozenset({accurate.APPLIER})
+    terms = accurate.Terms(adopt, cascading, RESERVED.__contains__, trusted, generated)
     read = config.read({**KEYS, **SUB_KEYS, **keys})
     made.append(Table(accurate.dialects(read, KINDS, lambda where, words: made[0].bare(where, words), terms)))
     return made[0]

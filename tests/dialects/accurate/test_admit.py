@@ -16,6 +16,8 @@ from samara.core.model import Object, Ref, namespace_ref
 from samara.core.table import Table
 from samara.dialects.accurate.admit import AdmitRules, add_finalizer, admit_namespace, admit_sub_namespace
 from samara.dialects.accurate.words import FINALIZER, PARENT, SUB_NAMESPACE, TEMPLATE, TYPE
+from samara.settings import Accurate, SecretCopy, Settings
+from samara.vocabularies import reserved
 
 CIRCULAR = ("circular reference is not permitted",)
 CHILDREN = ("child namespaces exist",)
@@ -260,7 +262,7 @@ BOTH: list[Callable[..., tuple[str, ...]]] = [
     lambda world, new, rules=STRICT: asked(world, new, None, rules),
     lambda world, new, rules=STRICT: asked(world, new, replace(new, content=content(spec={"old": 1})), rules),
 ]
-"""A creation, and a change of the spec: both are validated alike."""
+"""A creation, and a change of the spec: both are validated alike, but for the name, which is judged once."""
 alike = pytest.mark.parametrize("judged", BOTH, ids=["create", "update"])
 
 
@@ -329,8 +331,7 @@ def test_the_root_of_the_tree_must_be_found(judged: Callable[..., tuple[str, ...
     assert told(judged(a_world(r=below("s"), s=below("r")), sub())) == CIRCULAR
 
 
-@alike
-def test_naming_policies_are_asked_with_the_name_and_the_root(judged: Callable[..., tuple[str, ...]]) -> None:
+def test_naming_policies_are_asked_with_the_name_and_the_root() -> None:
     seen: list[tuple[str, str]] = []
 
     def denied(name: str, root: str) -> tuple[str, str] | None:
@@ -338,8 +339,8 @@ def test_naming_policies_are_asked_with_the_name_and_the_root(judged: Callable[.
         return ("^top$", "^$1-.*") if name == "bad" else None
 
     world = a_world(top=ROOT, r=below("s"), s=below("top"))
-    assert judged(world, sub("good"), AdmitRules(denied=denied)) == ()
-    assert told(judged(world, sub("bad"), AdmitRules(denied=denied))) == (
+    assert asked(world, sub("good"), None, AdmitRules(denied=denied)) == ()
+    assert told(asked(world, sub("bad"), None, AdmitRules(denied=denied))) == (
         "namespace r is not match naming policies: "
         "namespace - target=bad root=top denied policy - root=^top$ match=^$1-.*",
     )
@@ -354,13 +355,38 @@ def test_an_expansion_that_cannot_be_compiled_is_an_error() -> None:
     assert "missing closing )" in fault
 
 
-@alike
-def test_reserved_names_are_refused(judged: Callable[..., tuple[str, ...]]) -> None:
+def test_row_26_reserved_names_are_refused() -> None:
     rules = AdmitRules(reserved=lambda name: name.startswith("kube-"))
-    assert told(judged(a_world(r=ROOT), sub("kube-x"), rules)) == (
+    assert told(asked(a_world(r=ROOT), sub("kube-x"), None, rules)) == (
         "namespace kube-x is reserved: a sub-namespace cannot have this name",
     )
-    assert judged(a_world(r=ROOT), sub("x"), rules) == ()
+    assert asked(a_world(r=ROOT), sub("x"), None, rules) == ()
+
+
+@pytest.mark.parametrize("own", ["admin", "vault"])
+def test_row_26_the_home_of_secret_copy_is_reserved_where_that_is_on(own: str) -> None:
+    on = Settings(dialects={"secret-copy": SecretCopy(home=own), "accurate": Accurate()})
+    assert own in reserved(on, "operator")
+    assert own not in reserved(Settings(dialects={"accurate": Accurate()}), "operator")
+    always = {"kube-system", "kube-public", "kube-node-lease", "default", "kube-*", "operator"}
+    assert always <= set(reserved(Settings(dialects={"accurate": Accurate()}), "operator"))
+
+
+def test_3_2_a_name_is_judged_on_creation_only() -> None:
+    """A policy that came later stops nobody who changes the spec of what is there."""
+
+    def denied(name: str, root: str) -> tuple[str, str] | None:
+        raise AssertionError("no policy is asked about a change")
+
+    rules = AdmitRules(denied=denied, reserved=lambda name: True)
+    assert asked(a_world(r=ROOT), sub(spec={"labels": {"a": "b"}}), sub(), rules) == ()
+
+
+def test_3_2_policies_do_not_apply_to_labels_of_namespaces() -> None:
+    rules = AdmitRules(denied=lambda name, root: ("^r$", "^r-"), reserved=lambda name: True)
+    world = a_world(r=ROOT)
+    assert created(world, below("r"), rules) == ()
+    assert admit_namespace(Request("UPDATE", namespace(below("r")), namespace({})), world, rules) == ()
 
 
 def test_the_first_broken_rule_of_a_sub_namespace_is_told() -> None:

@@ -31,8 +31,9 @@ from tests.world import World, at, config_map, content, secret
 from samara.core.allow import Rules
 from samara.core.kinds import ROLE_BINDING
 from samara.core.model import CONFIG_MAP, Key, Object, Owner, Ref, namespace_ref
+from samara.core.plan import plan
 from samara.core.travel import ADOPTED, PAUSED, RELEASED
-from samara.core.want import Adopt
+from samara.core.want import Adopt, Fault, Rejected, Word
 from samara.core.write import Create, Delete, Recreate, Release, Update, Write
 from samara.dialects.accurate.propagate import PROPAGATION
 from samara.dialects.accurate.words import CREATED_BY, FROM, GENERATED, PARENT, PROPAGATE, PROPAGATE_GENERATED, TEMPLATE
@@ -326,11 +327,24 @@ def test_5_2_a_created_copy_outlives_its_source_and_still_travels() -> None:
     assert values(world) == {"a": "one", "b": "one"}
 
 
-def test_5_2_a_source_that_is_being_deleted_is_as_gone() -> None:
+def test_5_2_for_a_source_that_is_being_deleted_nothing_is_done_until_it_is_gone() -> None:
+    world = grown(names=("r", "a"))
+    world.edit(TOP, finalizers=("somebody/else",), deleting=True, content=secret("two"))
+    sub(world, "b", "r"), sub(world, "c", "a")
+    settled(world)
+    assert values(world) == {"r": "two", "a": "one", "c": "one"}
+    deed(world, lambda world: world.edit(TOP, finalizers=()))
+    assert values(world) == {}
+
+
+def test_5_2_a_copy_deleted_while_its_source_ends_takes_nothing_with_it() -> None:
     world = grown()
     world.edit(TOP, finalizers=("somebody/else",), deleting=True)
+    world.delete(at("a", "x"))
     settled(world)
-    assert values(world) == {"r": "one"}
+    assert values(world) == {"r": "one", "b": "one"}
+    deed(world, lambda world: world.edit(TOP, finalizers=()))
+    assert values(world) == {}
 
 
 def test_5_3_a_changed_value_reaches_every_depth() -> None:
@@ -422,6 +436,21 @@ def test_5_3_a_copy_that_cannot_be_put_right_passes_nothing_on() -> None:
     world.edit(at("a", "x"), content=secret("drift"))
     settled(world)
     assert values(world) == {"r": "one", "a": "drift", "b": "one"}
+
+
+def test_5_3_a_new_namespace_below_a_copy_that_is_not_right_waits_and_is_told_for_what() -> None:
+    world = grown(names=("r", "a"))
+    world.edit(namespace_ref("a"), annotations={PAUSED: "true"})
+    world.edit(at("a", "x"), content=secret("drift"))
+    sub(world, "b", "a")
+    settled(world)
+    assert values(world) == {"r": "one", "a": "drift"}
+    told = "a/x is not as its own source is: it is put right first, and passed on then"
+    assert [(each.ref, each.reason, each.message) for each in blocked(world, key("a"))] == [
+        (at("b", "x"), "conflict", told)
+    ]
+    deed(world, lambda world: world.edit(namespace_ref("a"), annotations={}))
+    assert values(world) == {"r": "one", "a": "one", "b": "one"}
 
 
 @pytest.mark.parametrize("kind", ["secret type", "role", "immutable"])
@@ -756,3 +785,95 @@ def test_what_an_owner_controls_can_be_a_source() -> None:
     world.store(replace(world.objects[TOP], owners=(OWN,)))
     settled(world)
     assert x(world, "a").owners == ()
+
+
+# What an owner says
+
+
+def made_by(
+    owner: Owner = OWN, says: object = "update", gate: bool = True, annotations: dict[str, str] | None = None
+) -> World:
+    """A root with one sub-namespace, and a Secret that a controller has made."""
+    world = a_world(generated=gate)
+    chain(world, "r", "a")
+    world.put(TOP, secret(), annotations=annotations or {}, owners=(owner,))
+    world.look([TOP])
+    world.outside[Word(owner, "r", PROPAGATE_GENERATED)] = says
+    return world
+
+
+@pytest.mark.parametrize(("mode", "after"), [("create", "one"), ("update", "two")])
+def test_5_6_and_row_27_what_a_controller_made_is_a_source_with_the_mode_of_its_owner(mode: str, after: str) -> None:
+    world = made_by(says=mode)
+    before = world.objects[TOP]
+    settled(world)
+    assert world.objects[TOP] is before, "nothing is written on it"
+    copy = x(world, "a")
+    assert dict(copy.annotations) == {FROM: "r", PROPAGATE: mode}
+    assert copy.owners == ()
+    world.edit(TOP, content=secret("two"))
+    settled(world)
+    assert values(world) == {"r": "two", "a": after}
+
+
+@pytest.mark.parametrize("says", ["", "Update", "true"])
+def test_5_6_an_owner_that_says_nothing_of_meaning_makes_no_source(says: str) -> None:
+    world = made_by(says=says)
+    settled(world)
+    assert values(world) == {"r": "one"}
+
+
+@pytest.mark.parametrize(
+    ("owner", "gate", "annotations"),
+    [
+        (OWN, False, {}),
+        (OWN._replace(controller=False), True, {}),
+        (OWN, True, {GENERATED: "false"}),
+        (OWN, True, {PROPAGATE: ""}),
+        (OWN, True, {FROM: "q"}),
+    ],
+    ids=["gate closed", "no controller", "said to be none", "says something itself", "a copy"],
+)
+def test_5_6_and_row_27_such_an_owner_is_not_asked(owner: Owner, gate: bool, annotations: dict[str, str]) -> None:
+    world = made_by(owner, gate=gate, annotations=annotations)
+    assert world.table[PROPAGATION].reads(TOP, world) == ()
+    settled(world)
+    assert values(world) == {"r": "one"}
+
+
+def test_5_6_the_own_word_of_an_object_comes_before_its_owners() -> None:
+    world = made_by(annotations={PROPAGATE: "create"})
+    settled(world)
+    assert x(world, "a").annotations[PROPAGATE] == "create"
+
+
+def test_5_6_a_mark_that_says_anything_but_false_hinders_nothing() -> None:
+    world = made_by(annotations={GENERATED: "true"})
+    settled(world)
+    assert values(world) == {"r": "one", "a": "one"}
+
+
+def test_5_6_an_owner_that_may_not_be_read_is_told_and_takes_nothing_away() -> None:
+    world = made_by()
+    settled(world)
+    asked = Word(OWN, "r", PROPAGATE_GENERATED)
+    world.outside[asked] = world.values[asked] = Rejected("no right to get deployments")
+    assert settled(world) == []
+    (fault,) = faults(world)
+    assert fault == Fault("Refused", "what its owner says cannot be read: no right to get deployments")
+    assert values(world) == {"r": "one", "a": "one"}
+
+
+def test_5_6_nothing_is_planned_before_the_owner_was_asked() -> None:
+    world = made_by()
+    planned = plan(key("r"), world, world.table, RULES)
+    assert (planned.ready, planned.writes) == (False, ())
+    assert planned.reads == (Word(OWN, "r", PROPAGATE_GENERATED),)
+
+
+def test_5_6_a_copy_of_what_was_generated_is_passed_on_by_its_own_word() -> None:
+    world = made_by()
+    sub(world, "b", "a")
+    settled(world)
+    assert x(world, "b").annotations[FROM] == "a"
+    assert values(world) == dict.fromkeys("rab", "one")

@@ -121,6 +121,22 @@ def test_2_3_an_applied_status_loses_the_condition_that_is_not_said_again() -> N
     assert dialect.reporter == APPLIER
 
 
+@pytest.mark.parametrize("theirs", [[], [{"type": "Audited", "status": "True"}]])
+def test_2_3_conditions_of_others_are_theirs_and_no_reason_to_write(theirs: list[dict[str, str]]) -> None:
+    """They stay, since the server knows who applied which; people who wait for ours see no difference."""
+    world = made()
+    dialect, have = world.table[SUB], world.objects[at_sub()]
+    have = world.edit(have.ref, status=a_field("status", {"observedGeneration": 1, "conditions": theirs}))
+    assert status_due(dialect, have, world, Tally(), "now") is None
+    stale = [*theirs, {"type": "Stalled", "status": "True"}]
+    have = world.edit(have.ref, status=a_field("status", {"observedGeneration": 1, "conditions": stale}))
+    assert status_due(dialect, have, world, Tally(), "now") == {"observedGeneration": 1}
+    hang(world, "a", type="root")
+    told = status_due(dialect, have, world, Tally(), "now")
+    assert told is not None
+    assert [each["type"] for each in told["conditions"]] == ["Stalled"], "what is theirs is not said by us"  # type: ignore[attr-defined]
+
+
 def test_2_3_a_namespace_that_cannot_be_made_leaves_the_status_alone() -> None:
     world = a_world()
     world.namespace("plain"), a_sub(world, "a", "plain")
@@ -145,6 +161,9 @@ def test_2_4_a_namespace_below_the_holder_is_healthy_even_while_it_ends() -> Non
     world.terminate("a")
     settled(world)
     assert status_of(world.objects[at_sub()]) == {"observedGeneration": 1}
+    assert blocked(world, key()) == []
+    deed(world, lambda world: world.edit(namespace_ref("a"), finalizers=()))
+    assert not namespace(world, "a").deleting, "it is made again"
 
 
 @pytest.mark.parametrize("roles", [{}, {"parent": "q"}, {"type": "root"}, {"template": "q"}])
@@ -318,6 +337,84 @@ def test_2_6_with_cascading_all_that_has_an_object_goes_down_to_the_end() -> Non
     deed(world, lambda world: world.delete(at_sub()))
     assert {ref.name for ref in world.objects if ref.kind == NAMESPACE} == {"r", "loose"}
     assert labels(world, "loose")[PARENT] == "b"
+
+
+def test_2_6_one_that_waits_for_children_says_so_and_what_to_do() -> None:
+    world = made()
+    sub(world, "b", "a")
+    settled(world)
+    world.delete(at_sub())
+    settled(world)
+    assert condition(world, at_sub()) == {
+        "type": "Stalled",
+        "status": "True",
+        "reason": "ChildrenExist",
+        "message": "child namespaces exist below a: delete them or move them elsewhere",
+        "observedGeneration": world.objects[at_sub()].generation,
+    }
+
+
+def ending(world: World, tally: Tally) -> dict[str, object] | None:
+    """What the status of one under deletion would say."""
+    dialect, have = world.table[SUB], world.objects[at_sub()]
+    status = status_due(dialect, have, world, tally, "now") or {}
+    found = status.get("conditions")
+    assert isinstance(found, list | None)
+    return found[0] if found else None
+
+
+def test_row_25_one_that_the_brake_holds_says_so_and_what_to_do() -> None:
+    world, tally = made(), Tally()
+    world.delete(at_sub())
+    assert ending(world, tally) is None
+    tally.hold([namespace_ref("a")])
+    found = ending(world, tally)
+    assert found is not None
+    assert (found["type"], found["status"], found["reason"]) == ("Stalled", "True", "Held")
+    assert "`samara release accurate/SubNamespace/r/a`" in str(found["message"])
+
+
+def test_2_6_one_whose_namespace_the_server_does_not_delete_says_why() -> None:
+    world, tally = made(), Tally()
+    world.delete(at_sub())
+    tally.stays(namespace_ref("a"), "refused", "not on a Friday")
+    found = ending(world, tally)
+    assert found is not None
+    assert (found["reason"], found["message"]) == ("Refused", "not on a Friday")
+
+
+def test_one_that_waits_for_a_paused_namespace_says_so() -> None:
+    world = made()
+    world.edit(namespace_ref("a"), annotations={PAUSED: "true"})
+    world.delete(at_sub())
+    settled(world)
+    found = condition(world, at_sub())
+    assert found is not None
+    assert found["reason"] == "Held"
+    assert "samara.dev/paused" in str(found["message"])
+
+
+def test_2_6_one_that_waits_no_more_but_for_others_does_not_say_so_any_more() -> None:
+    world = made()
+    sub(world, "b", "a")
+    world.edit(at_sub(), finalizers=(OTHER, FINALIZER))
+    world.delete(at_sub())
+    settled(world)
+    assert condition(world, at_sub()) is not None
+    deed(world, lambda world: hang(world, "b", type="root"))
+    assert world.objects[at_sub()].finalizers == (OTHER,)
+    assert condition(world, at_sub()) is None
+
+
+def test_2_6_a_namespace_that_names_itself_is_not_its_own_child() -> None:
+    """Its SubNamespace is let go. The namespace stays: in a loop nothing was inherited, so the label is not ours."""
+    world = made()
+    a_sub(world, "a", "a")
+    hang(world, "a", parent="a")
+    settled(world)
+    deed(world, lambda world: world.delete(at_sub("a", "a")))
+    assert at_sub("a", "a") not in world.objects
+    assert labels(world, "a")[PARENT] == "a"
 
 
 @pytest.mark.parametrize("cascading", [False, True])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from samara.cli.accurate.base import PROGRAM, Command
+from samara.cli.completion import completed
 
 VARIABLE = "_KUBECTL_ACCURATE_COMPLETE"
 """The name under which click's own part of completion looks."""
@@ -15,11 +16,7 @@ VARIABLE = "_KUBECTL_ACCURATE_COMPLETE"
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
     """Print what makes the shell complete, for its start-up file: eval "$(kubectl-accurate completion bash)"."""
-    from click.shell_completion import get_completion_class
-
-    maker = get_completion_class(shell)
-    assert maker is not None
-    click.echo(maker(context.find_root().command, {}, PROGRAM, VARIABLE).source())
+    click.echo(completed(context, shell, PROGRAM, VARIABLE))
 
 
 @click.command("help", cls=Command)

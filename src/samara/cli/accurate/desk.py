@@ -10,19 +10,19 @@ import msgspec
 
 from samara import __version__
 from samara.cli.accurate.base import PROGRAM
-from samara.cli.accurate.space import METADATA, Space, read_space
+from samara.cli.accurate.space import Space, read_space
 from samara.cli.kubectl_flags import Cluster
 from samara.core.model import Ref, namespace_ref
-from samara.dialects.accurate.words import GROUP, ROLES, SUB_NAMESPACE
-from samara.kube.client import JSON, MERGE_PATCH, Client, address, collection
+from samara.dialects.accurate.words import ROLES, SUB_NAMESPACE
+from samara.kube.client import JSON, MERGE_PATCH, METADATA, Client, address, collection
 from samara.kube.codec import encode
 from samara.kube.errors import ApiError, Conflict, NotFound, SamaraError, Unreachable
+from samara.kube.rights import may
 
 _TRIES = 8
 """An operator at work may write a namespace between our read and our write."""
 _AS_US = {"fieldManager": PROGRAM}
 _REHEARSED = {**_AS_US, "dryRun": "All"}
-_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _UNCERTAIN = (502, 503, 504)
 
 
@@ -74,16 +74,7 @@ class Sub(msgspec.Struct, frozen=True):
         return f"{self.namespace}/{self.name}"
 
 
-class _Verdict(msgspec.Struct):
-    allowed: bool = False
-
-
-class _Review(msgspec.Struct):
-    status: _Verdict
-
-
 _raw = msgspec.json.Decoder(_Raw).decode
-_review = msgspec.json.Decoder(_Review).decode
 
 
 def is_uncertain(fault: SamaraError) -> bool:
@@ -173,20 +164,8 @@ class Desk:
 
     async def may_delete_sub(self, namespace: str, name: str) -> bool:
         """What the server says about our rights; where it says nothing, it will be seen."""
-        asked = {
-            "verb": "delete",
-            "group": GROUP,
-            "resource": SUB_NAMESPACE.plural,
-            "namespace": namespace,
-            "name": name,
-        }
-        body = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": asked},
-        }
         try:
-            return _review(await self._server.request("POST", _REVIEWS, encode(body))).status.allowed
+            return await may(self._server.request, "delete", SUB_NAMESPACE, namespace, name)
         except (ApiError, msgspec.DecodeError):
             return True
 

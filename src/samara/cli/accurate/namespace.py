@@ -26,7 +26,7 @@ _HEADER = ("Kind", "Name", "From", "Mode")
 def set_type(cluster: Cluster, ns: str, type_: str) -> None:
     """Make the namespace NS a root or a template, or, with TYPE none, neither."""
     if type_ not in TYPES:
-        raise click.UsageError(f"invalid type: {type_}; expected {', '.join(TYPES[:-1])} or {TYPES[-1]}")
+        raise SamaraError(f"invalid type: {type_}; expected {', '.join(TYPES[:-1])} or {TYPES[-1]}")
     click.echo("success" if wait_for(_set_type(cluster, ns, type_)) else "nothing to do")
 
 

@@ -42,7 +42,7 @@ def dialects(config: Config, kinds: tuple[Kind, ...], bare: Bare, terms: Terms) 
         return admit_sub_namespace(request, view, rules)
 
     subs = replace(
-        sub.dialect(terms.cascading, terms.is_reserved, terms.managers),
+        sub.SubNamespaces(terms.cascading, terms.is_reserved).dialect(terms.managers),
         admit=of_subs,
         mutate=add_finalizer,
         guarded=(SUB_NAMESPACE,),
@@ -56,8 +56,8 @@ def dialects(config: Config, kinds: tuple[Kind, ...], bare: Bare, terms: Terms) 
         scope=frozenset(ROLES),
         fails_closed=True,
     )
-    objects = propagate.dialect(config, kinds, bare, terms.adopt, terms.managers, generated=terms.generated)
-    return subs, trees, objects
+    objects = propagate.Propagation(config, kinds, bare, terms.adopt, terms.managers, terms.generated)
+    return subs, trees, objects.dialect
 
 
 def _denied(config: Config) -> Callable[[str, str], tuple[str, str] | None]:

@@ -23,7 +23,7 @@ from samara.dialects.accurate.words import (
     ROOT,
     TEMPLATE,
     TYPE,
-    children_of,
+    has_children,
     instances_of,
     is_root,
     is_template,
@@ -66,7 +66,7 @@ def admit_sub_namespace(request: Request, view: View, rules: AdmitRules) -> tupl
         return () if old is None or old.deleting else _first(_let_go(old, view, rules))
     if new.deleting or (old is not None and _spec(old) == _spec(new)):
         return ()  # who only labels it, or lets it go, is not told about its spec
-    return _first(_held(new, view)) or tuple(_worded(new)) or _first(_named(new, view, rules))
+    return _first(_held(new, view)) or tuple(_worded(new)) or _first(_rooted(old, new, view, rules))
 
 
 def add_finalizer(request: Request) -> tuple[Edit, ...]:
@@ -89,11 +89,11 @@ def _changed(old: Object, new: Object, view: View) -> Told:
     yield from _climbed(new, view)
     name, orphans = new.ref.name, Forbidden(f"there are sub-namespaces under {new.ref.name}")
     if old.labels.get(TYPE) != new.labels.get(TYPE):
-        if is_root(old) and _has_children(old, view):
+        if is_root(old) and has_children(old.ref.name, view):
             yield orphans
         if is_template(old) and _has_instances(old, view):
             yield Forbidden(f"there are namespaces referencing {name}")
-    if parent_of(old) and not parent_of(new) and not is_root(new) and _has_children(old, view):
+    if parent_of(old) and not parent_of(new) and not is_root(new) and has_children(old.ref.name, view):
         yield orphans
 
 
@@ -158,13 +158,8 @@ def _deleted(old: Object, view: View, rules: AdmitRules) -> Told:
     """Instances keep a template even where trees may go as a whole: nothing would delete them with it."""
     if is_template(old) and _has_instances(old, view):
         yield CHILDREN
-    if (is_root(old) or parent_of(old)) and not rules.allow_cascading and _has_children(old, view):
+    if (is_root(old) or parent_of(old)) and not rules.allow_cascading and has_children(old.ref.name, view):
         yield CHILDREN
-
-
-def _has_children(namespace: Object, view: View) -> bool:
-    """One that names itself, since nobody stopped it, is not its own child."""
-    return any(each.ref != namespace.ref for each in children_of(namespace.ref.name, view))
 
 
 def _has_instances(namespace: Object, view: View) -> bool:
@@ -203,12 +198,17 @@ def _worded(new: Object) -> Told:
         yield Forbidden(f"spec.annotations: Too long: at most {MOST_ANNOTATIONS} bytes were expected, found {size}")
 
 
-def _named(new: Object, view: View, rules: AdmitRules) -> Told:
-    name, home = new.ref.name, new.ref.namespace
-    root = _root_above(home, view)
+def _rooted(old: Object | None, new: Object, view: View, rules: AdmitRules) -> Told:
+    """A name is chosen once: what was accepted before is not refused for it when its spec changes."""
+    root = _root_above(new.ref.namespace, view)
     if isinstance(root, Forbidden):
         yield root
-        return
+    elif old is None:
+        yield from _named(new, root, rules)
+
+
+def _named(new: Object, root: str, rules: AdmitRules) -> Told:
+    name, home = new.ref.name, new.ref.namespace
     try:
         policy = rules.denied(name, root)
     except ValueError as fault:
@@ -240,7 +240,7 @@ def _root_above(name: str, view: View) -> str:
 def _let_go(old: Object, view: View, rules: AdmitRules) -> Told:
     namespace = view.get(namespace_ref(old.ref.name))
     ours = namespace is not None and parent_of(namespace) == old.ref.namespace
-    if namespace is not None and ours and not rules.allow_cascading and _has_children(namespace, view):
+    if ours and not rules.allow_cascading and has_children(old.ref.name, view):
         yield CHILDREN
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from samara.core.compare import is_marked_by_us, is_right
 from samara.core.match import is_namespace_name
@@ -35,140 +36,158 @@ CONTROLLED = '"controller":true'
 """No key, but what makes an object worth parsing that a controller has made."""
 
 
-def dialect(
-    config: Config,
-    kinds: tuple[Kind, ...],
-    bare: Bare,
-    adopt: Adopt,
-    managers: frozenset[str] = frozenset(),
-    *,
-    generated: bool = False,
-) -> Dialect:
-    served = frozenset(kinds)
+@dataclass(frozen=True)
+class Propagation:
+    """What the sources of all watched kinds want, as the settings have it."""
 
-    def is_source(obj: Object, view: View) -> bool:
+    config: Config
+    kinds: tuple[Kind, ...]
+    bare: Bare
+    adopt: Adopt
+    managers: frozenset[str] = frozenset()
+    generated: bool = False
+    """True where what a controller has made counts as its owner says."""
+
+    @cached_property
+    def dialect(self) -> Dialect:
+        return Dialect(
+            PROPAGATION,
+            self.kinds,
+            self.is_source,
+            self.origin,
+            lambda source, view: Places(source.kind, source.name, source.namespace),
+            self.want,
+            marks=frozenset({FROM}),
+            asks=frozenset({PROPAGATE, PROPAGATE_GENERATED, GENERATED, *((CONTROLLED,) if self.generated else ())}),
+            also=self.also,
+            reads=self.reads,
+            managers=self.managers,
+            rank=2,
+            reach=Reach.NAMED,
+            any_kind=True,
+            relations=frozenset({PARENT, TEMPLATE}),
+            upstream=upstream_of,
+        )
+
+    @cached_property
+    def _served(self) -> frozenset[Kind]:
+        return frozenset(self.kinds)
+
+    def is_source(self, obj: Object, view: View) -> bool:
         """With `generated` also what a controller has made, whose owner has still to be asked."""
-        asks = obj.annotations.get(PROPAGATE) in MODES or (generated and _asked_of_owner(obj) is not None)
-        return obj.ref.kind in served and asks
+        asks = obj.annotations.get(PROPAGATE) in MODES or (self.generated and _asked_of_owner(obj) is not None)
+        return obj.ref.kind in self._served and asks
 
-    def origin(obj: Object, view: View) -> Ref | None:
+    def origin(self, obj: Object, view: View) -> Ref | None:
         """A copy that is only created is its namespace's own from then on, whatever `from` says.
 
         Anybody can write `from`: what cannot be the name of another namespace is no mark.
         """
-        above = obj.annotations.get(FROM, "") if obj.ref.kind in served else ""
+        above = obj.annotations.get(FROM, "") if obj.ref.kind in self._served else ""
         kept_equal = obj.annotations.get(PROPAGATE) == UPDATE and above != obj.ref.namespace
         return Ref(obj.ref.kind, above, obj.ref.name) if kept_equal and is_namespace_name(above) else None
 
-    def want(source: Ref, view: View) -> Want:
+    def reads(self, source: Ref, view: View) -> tuple[Word, ...]:
+        have = view.get(source)
+        asked = _asked_of_owner(have) if self.generated and have is not None and not have.deleting else None
+        return (asked,) if asked is not None else ()
+
+    def also(self, obj: Object, view: View) -> Iterable[Ref]:
+        """The sources of a Namespace's upstream, and of a loop that it closes or opens; what is passed on of a copy."""
+        if obj.ref.kind == NAMESPACE:
+            return _in_upstream(obj, view)
+        if obj.ref.kind not in self._served or obj.annotations.keys().isdisjoint((PROPAGATE, FROM)):
+            return ()
+        below = [each.ref.name for each in downstream_of(obj.ref.namespace, view)]
+        return [Ref(obj.ref.kind, each, obj.ref.name) for each in below if any(downstream_of(each, view))]
+
+    def want(self, source: Ref, view: View) -> Want:
         have, namespace = view.get(source), view.get(namespace_ref(source.namespace))
-        if namespace is not None and is_in_loop(namespace, view):
-            return Want(prune=False)
-        said = None if have is None or have.deleting else _said(have, view)
+        if (have is not None and have.deleting) or (namespace is not None and is_in_loop(namespace, view)):
+            return Want(prune=False)  # what is being deleted is there until it is gone
+        said = None if have is None else self._said(have, view)
         if isinstance(said, Rejected):
             return Want(prune=False, faults=(Fault("Refused", f"what its owner says cannot be read: {said.message}"),))
         if have is None or said not in MODES:
-            return Want(prune=not _comes_back(source, view))
-        if namespace is None or _is_left_over(have, namespace):
+            return Want(prune=not self._comes_back(source, view))
+        if namespace is None or self._is_left_over(have, namespace):
             return Want(prune=False)
         below = (Ref(source.kind, each.ref.name, source.name) for each in downstream_of(source.namespace, view))
-        copies = _copies(have, below, view)
-        return Want(tuple(replace(each, content=KEEP) for each in copies) if _is_astray(have, view) else tuple(copies))
+        copies = tuple(self._copies(have, below, view))
+        return Want(_kept(copies, have) if self._is_astray(have, view) else copies)
 
-    def _copies(source: Object, places: Iterable[Ref], view: View) -> Iterator[Copy]:
-        """What one source says is the same everywhere, and is made once for five thousand namespaces."""
-        labels = config.label_excludes.without(bare(LABELS, source.labels)) | {CREATED_BY: NAME}
-        annotations = config.annotation_excludes.without(bare(ANNOTATIONS, source.annotations))
-        annotations |= {FROM: source.ref.namespace, PROPAGATE: str(_said(source, view))}
-        for ref in places:
-            yield Copy(ref, source.content, labels, annotations, _mode(source, ref, view), adopt, named=True)
-
-    def _said(obj: Object, view: View) -> object:
+    def _said(self, obj: Object, view: View) -> object:
         """The mode of a source: its own word, or else its owner's where that counts."""
-        asked = _asked_of_owner(obj) if generated else None
+        asked = _asked_of_owner(obj) if self.generated else None
         return obj.annotations.get(PROPAGATE) if asked is None else view.value(asked)
 
-    def reads(source: Ref, view: View) -> tuple[Word, ...]:
-        have = view.get(source)
-        asked = _asked_of_owner(have) if generated and have is not None and not have.deleting else None
-        return (asked,) if asked is not None else ()
+    def _copies(self, source: Object, places: Iterable[Ref], view: View) -> Iterator[Copy]:
+        """What one source says is the same everywhere, and is made once for five thousand namespaces."""
+        labels = self.config.label_excludes.without(self.bare(LABELS, source.labels)) | {CREATED_BY: NAME}
+        annotations = self.config.annotation_excludes.without(self.bare(ANNOTATIONS, source.annotations))
+        annotations |= {FROM: source.ref.namespace, PROPAGATE: str(self._said(source, view))}
+        for ref in places:
+            yield Copy(ref, source.content, labels, annotations, self._mode(source, ref, view), self.adopt, named=True)
 
-    def _mode(source: Object, ref: Ref, view: View) -> Mode:
+    def _mode(self, source: Object, ref: Ref, view: View) -> Mode:
         """A copy that was kept equal and is now only created is written once more, and then left alone."""
-        if _said(source, view) == UPDATE:
+        if self._said(source, view) == UPDATE:
             return Mode.SYNC
         there = view.get(ref)
-        kept_for = origin(there, view) if there is not None else None
+        kept_for = self.origin(there, view) if there is not None else None
         is_stale = kept_for is not None and there is not None and there.made
         return Mode.SYNC if is_stale or kept_for == source.ref else Mode.SEED
 
-    def _above(ref: Ref, view: View) -> Ref | None:
-        """The place from which this one gets its copy."""
-        namespace = view.get(namespace_ref(ref.namespace))
-        above = upstream_of(namespace) if namespace is not None and not namespace.deleting else ""
-        return Ref(ref.kind, above, ref.name) if above else None
-
-    def _comes_back(ref: Ref, view: View) -> bool:
+    def _comes_back(self, ref: Ref, view: View) -> bool:
         """True where a copy is gone, or is no source any more, that its own source puts right: the next ones stay."""
         have, above = view.get(ref), _above(ref, view)
         if above is None or (have is not None and not have.deleting and not _is_copy(have)):
             return False
         found = view.get(above)
-        said = None if found is None or found.deleting else _said(found, view)
+        said = None if found is None else self._said(found, view)
         if said is UNREAD or isinstance(said, Rejected):
             return True  # what is not known takes nothing away
         if said not in MODES:
-            return _comes_back(above, view)
+            return self._comes_back(above, view)
         return have is None or have.deleting or said == UPDATE
 
-    def _is_astray(have: Object, view: View) -> bool:
+    def _is_astray(self, have: Object, view: View) -> bool:
         """True for a copy that is not as its own source is: it is put right first, and passed on then."""
         above = _above(have.ref, view)
         found = view.get(above) if above is not None and _is_copy(have) else None
-        if found is None or found.deleting or _said(found, view) != UPDATE:
+        if found is None or found.deleting or self._said(found, view) != UPDATE:
             return False
-        return not all(is_right(copy, have, made, view) for copy in _copies(found, (have.ref,), view))
+        return not all(is_right(copy, have, self.dialect, view) for copy in self._copies(found, (have.ref,), view))
 
-    def _is_left_over(have: Object, namespace: Object) -> bool:
+    def _is_left_over(self, have: Object, namespace: Object) -> bool:
         """True for a copy of ours whose namespace hangs elsewhere now: it is about to go, and hands nothing on."""
         stale = have.annotations.get(FROM, "") not in ("", upstream_of(namespace))
         kept_equal = have.annotations.get(PROPAGATE) == UPDATE
-        return stale and kept_equal and RELEASED not in have.annotations and is_marked_by_us(have, made)
+        return stale and kept_equal and RELEASED not in have.annotations and is_marked_by_us(have, self.dialect)
 
-    def _is_copy(have: Object) -> bool:
-        """True where a source above may write over an object: we made it, or it says that it is a copy."""
-        return (have.made or FROM in have.annotations) and RELEASED not in have.annotations
 
-    def also(obj: Object, view: View) -> Iterable[Ref]:
-        """The sources of a Namespace's upstream, and of a loop that it closes or opens; what is passed on of a copy."""
-        if obj.ref.kind == NAMESPACE:
-            looped = [obj, *concerned_by(obj, view)] if is_in_loop(obj, view) else []
-            homes = dict.fromkeys((upstream_of(obj), *(each.ref.name for each in looped)))
-            return [source for home in homes if home for source in view.sources(PROPAGATION, home)]
-        if obj.ref.kind not in served or obj.annotations.keys().isdisjoint((PROPAGATE, FROM)):
-            return ()
-        below = [each.ref.name for each in downstream_of(obj.ref.namespace, view)]
-        return [Ref(obj.ref.kind, each, obj.ref.name) for each in below if any(downstream_of(each, view))]
+def _in_upstream(namespace: Object, view: View) -> list[Ref]:
+    looped = [namespace, *concerned_by(namespace, view)] if is_in_loop(namespace, view) else []
+    homes = dict.fromkeys((upstream_of(namespace), *(each.ref.name for each in looped)))
+    return [source for home in homes if home for source in view.sources(PROPAGATION, home)]
 
-    made = Dialect(
-        PROPAGATION,
-        kinds,
-        is_source,
-        origin,
-        lambda source, view: Places(source.kind, source.name, source.namespace),
-        want,
-        marks=frozenset({FROM}),
-        asks=frozenset({PROPAGATE, PROPAGATE_GENERATED, GENERATED, *((CONTROLLED,) if generated else ())}),
-        also=also,
-        reads=reads,
-        managers=managers,
-        rank=2,
-        reach=Reach.NAMED,
-        any_kind=True,
-        relations=frozenset({PARENT, TEMPLATE}),
-        upstream=upstream_of,
-    )
-    return made
+
+def _kept(copies: Iterable[Copy], source: Object) -> tuple[Copy, ...]:
+    """What is below a copy that is not right itself stays as it is; what is not there yet waits."""
+    awaits = f"{source.ref.path} is not as its own source is: it is put right first, and passed on then"
+    return tuple(replace(each, content=KEEP, awaits=awaits) for each in copies)
+
+
+def _above(ref: Ref, view: View) -> Ref | None:
+    """The place from which this one gets its copy."""
+    namespace = view.get(namespace_ref(ref.namespace))
+    above = upstream_of(namespace) if namespace is not None and not namespace.deleting else ""
+    return Ref(ref.kind, above, ref.name) if above else None
+
+
+def _is_copy(have: Object) -> bool:
+    """True where a source above may write over an object: we made it, or it says that it is a copy."""
+    return (have.made or FROM in have.annotations) and RELEASED not in have.annotations
 
 
 def _asked_of_owner(obj: Object) -> Word | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from samara.core.model import NAMESPACE, Content, Object, Ref, namespace_ref
+from samara.core.allow import is_paused
+from samara.core.model import NAMESPACE, Content, Key, Object, Ref, namespace_ref
 from samara.core.status import condition, status_of
 from samara.core.tally import Tally
+from samara.core.travel import PAUSED
 from samara.core.view import View
 from samara.core.want import KEEP, Adopt, Barred, Copy, Dialect, Places, Reach, Want
 from samara.dialects.accurate.words import (
@@ -17,38 +19,63 @@ from samara.dialects.accurate.words import (
     NAME,
     PARENT,
     SUB_NAMESPACE,
-    children_of,
+    has_children,
     is_root,
     parent_of,
 )
 
 SUB = f"{NAME}:sub"
+STALLED = "Stalled"
 CONFLICT = "Conflicting namespace already exists"
+CHILDREN = "child namespaces exist"
+WAITS = ("ChildrenExist", "Held", "Refused")
+"""The reasons for which one under deletion is still there."""
 
 
-def dialect(cascading: bool, is_reserved: Callable[[str], bool], managers: frozenset[str]) -> Dialect:
-    def is_source(obj: Object, view: View) -> bool:
-        return obj.ref.kind == SUB_NAMESPACE
+@dataclass(frozen=True, slots=True)
+class SubNamespaces:
+    """What they want and what is told of them, as the settings have it."""
 
-    def origin(obj: Object, view: View) -> Ref | None:
-        """Every sub-namespace has one place where its SubNamespace is, or would be."""
-        parent = parent_of(obj) if obj.ref.kind == NAMESPACE else ""
-        return Ref(SUB_NAMESPACE, parent, obj.ref.name) if parent else None
+    cascading: bool
+    is_reserved: Callable[[str], bool]
 
-    def want(source: Ref, view: View) -> Want:
+    def dialect(self, managers: frozenset[str]) -> Dialect:
+        return Dialect(
+            SUB,
+            (SUB_NAMESPACE, NAMESPACE),
+            is_source,
+            origin,
+            lambda source, view: Places(NAMESPACE, source.name),
+            self.want,
+            marks=frozenset({PARENT}),
+            asks=frozenset(),
+            also=also,
+            report=self.report,
+            reporter=APPLIER,
+            conditions=frozenset({STALLED}),
+            managers=managers,
+            rank=2,
+            reach=Reach.NAMED,
+            asking=(SUB_NAMESPACE,),
+            relations=frozenset({PARENT}),
+            whole=True,
+            gone_after=0.0,
+        )
+
+    def want(self, source: Ref, view: View) -> Want:
         obj, there = view.get(source), view.get(namespace_ref(source.name))
         if obj is None:
             return Want(prune=False)  # a sub-namespace without its SubNamespace stays, and so does all below it
         if obj.deleting:
-            return _ending(source, there, view)
-        asked = replace(_living(source, there, view), prune=False)
+            return self._ending(source, there, view)
+        asked = replace(self._living(source, there, view), prune=False)
         return replace(asked, guard=FINALIZER) if _is_new(obj) or FINALIZER in obj.finalizers else asked
 
-    def _living(source: Ref, there: Object | None, view: View) -> Want:
+    def _living(self, source: Ref, there: Object | None, view: View) -> Want:
         ref = namespace_ref(source.name)
-        if there is not None and parent_of(there) == source.namespace:
-            return Want((Copy(ref, KEEP),))
-        if is_reserved(source.name):
+        if there is not None and _is_below(there, source):
+            return Want(() if there.deleting else (Copy(ref, KEEP),))  # it comes back when it is gone
+        if self.is_reserved(source.name):
             return Want(barred=(Barred(ref, "refused", _reserved(source.name)),))
         if there is not None:
             return Want(barred=(Barred(ref, "conflict", CONFLICT),))
@@ -59,61 +86,79 @@ def dialect(cascading: bool, is_reserved: Callable[[str], bool], managers: froze
         labels = {CREATED_BY: NAME, PARENT: source.namespace}
         return Want((Copy(ref, Content(), labels, adopt=Adopt.NEVER, named=True),))
 
-    def _ending(source: Ref, there: Object | None, view: View) -> Want:
+    def _ending(self, source: Ref, there: Object | None, view: View) -> Want:
         """The namespace goes if it hangs where the SubNamespace is, and nothing hangs on it.
 
         Who deletes a namespace has not asked for those below it, unless that is allowed: then the SubNamespaces in it
         just end. What has a reserved name was not made here, and is not deleted here.
         """
-        holder = view.get(namespace_ref(source.namespace))
-        if is_reserved(source.name) or (not cascading and (holder is None or holder.deleting)):
+        if not self._takes_along(source, there, view):
             return Want(prune=False, guard=FINALIZER)
-        ours = there is not None and not there.deleting and parent_of(there) == source.namespace
-        if ours and not cascading and any(True for _ in children_of(source.name, view)):
-            barred = Barred(namespace_ref(source.name), "refused", "child namespaces exist")
+        if not self.cascading and has_children(source.name, view):
+            barred = Barred(namespace_ref(source.name), "refused", CHILDREN)
             return Want(prune=False, guard=FINALIZER, barred=(barred,))
         return Want(guard=FINALIZER)
 
-    def also(obj: Object, view: View) -> Iterable[Ref]:
-        """What waits for a Namespace: the SubNamespaces in it, and its parent's, which may not go while it is there."""
-        if obj.ref.kind != NAMESPACE:
-            return ()
-        parent = view.get(namespace_ref(parent_of(obj))) if parent_of(obj) else None
-        above = origin(parent, view) if parent is not None else None
-        return (*view.sources(SUB, obj.ref.name), *((above,) if above is not None else ()))
+    def _takes_along(self, source: Ref, there: Object | None, view: View) -> bool:
+        """True where the end of a SubNamespace is meant for its namespace, too."""
+        if there is None or there.deleting or not _is_below(there, source) or self.is_reserved(source.name):
+            return False
+        holder = view.get(namespace_ref(source.namespace))
+        return self.cascading or (holder is not None and not holder.deleting)
 
-    def report(obj: Object, view: View, tally: Tally) -> Mapping[str, object]:
-        there = view.get(namespace_ref(obj.ref.name))
-        if obj.deleting or (there is None and not is_reserved(obj.ref.name)):
+    def report(self, obj: Object, view: View, tally: Tally) -> Mapping[str, object]:
+        there, name = view.get(namespace_ref(obj.ref.name)), obj.ref.name
+        if obj.deleting:
+            return self._waiting(obj, there, view, tally)
+        if there is None and not self.is_reserved(name):
             return {}  # nothing has come of it yet
         if _is_new(obj) and FINALIZER not in obj.finalizers:
             return {}  # once a status is there the finalizer is not added any more
-        if there is not None and parent_of(there) == obj.ref.namespace:
+        if _is_below(there, obj.ref):
             return {"observedGeneration": obj.generation}
-        if is_reserved(obj.ref.name):
-            return _stalled(obj, "Reserved", _reserved(obj.ref.name))
+        if self.is_reserved(name):
+            return _stalled(obj, "Reserved", _reserved(name))
         return _stalled(obj, "Conflict", CONFLICT)
 
-    return Dialect(
-        SUB,
-        (SUB_NAMESPACE, NAMESPACE),
-        is_source,
-        origin,
-        lambda source, view: Places(NAMESPACE, source.name),
-        want,
-        marks=frozenset({PARENT}),
-        asks=frozenset(),
-        also=also,
-        report=report,
-        reporter=APPLIER,
-        managers=managers,
-        rank=2,
-        reach=Reach.NAMED,
-        asking=(SUB_NAMESPACE,),
-        relations=frozenset({PARENT}),
-        whole=True,
-        gone_after=0.0,
-    )
+    def _waiting(self, obj: Object, there: Object | None, view: View, tally: Tally) -> Mapping[str, object]:
+        """Why one under deletion is still there, and what to do; nothing new where it is about to go."""
+        name = obj.ref.name
+        if FINALIZER in obj.finalizers and there is not None and self._takes_along(obj.ref, there, view):
+            stays = tally.removals.get(there.ref)
+            if not self.cascading and has_children(name, view):
+                return _stalled(obj, "ChildrenExist", f"{CHILDREN} below {name}: delete them or move them elsewhere")
+            if is_paused(there):
+                return _stalled(obj, "Held", f"namespace {name} is paused: remove its annotation {PAUSED}")
+            if stays is not None and stays.reason == "held":
+                return _stalled(obj, "Held", f"{stays.message}: `samara release {Key(SUB, obj.ref)}` lets it go on")
+            if stays is not None:
+                return _stalled(obj, "Refused", stays.shown(there.ref))
+        told = {each.get("reason") for each in status_of(obj).get("conditions") or ()}
+        return {} if told.isdisjoint(WAITS) else {"observedGeneration": obj.generation}
+
+
+def is_source(obj: Object, view: View) -> bool:
+    return obj.ref.kind == SUB_NAMESPACE
+
+
+def origin(obj: Object, view: View) -> Ref | None:
+    """Every sub-namespace has one place where its SubNamespace is, or would be."""
+    parent = parent_of(obj) if obj.ref.kind == NAMESPACE else ""
+    return Ref(SUB_NAMESPACE, parent, obj.ref.name) if parent else None
+
+
+def also(obj: Object, view: View) -> Iterable[Ref]:
+    """What waits for a Namespace: the SubNamespaces in it, and its parent's, which may not go while it is there."""
+    if obj.ref.kind != NAMESPACE:
+        return ()
+    parent = view.get(namespace_ref(parent_of(obj))) if parent_of(obj) else None
+    above = origin(parent, view) if parent is not None else None
+    return (*view.sources(SUB, obj.ref.name), *((above,) if above is not None else ()))
+
+
+def _is_below(there: Object | None, source: Ref) -> bool:
+    """True where the namespace hangs where its SubNamespace is."""
+    return there is not None and parent_of(there) == source.namespace
 
 
 def _is_new(obj: Object) -> bool:
@@ -128,5 +173,5 @@ def _stalled(obj: Object, reason: str, message: str) -> Mapping[str, object]:
     generation = obj.generation
     return {
         "observedGeneration": generation,
-        "conditions": [condition("Stalled", True, reason, message, generation)],
+        "conditions": [condition(STALLED, True, reason, message, generation)],
     }

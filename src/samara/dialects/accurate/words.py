@@ -58,6 +58,11 @@ def children_of(name: str, view: View) -> Iterator[Object]:
     return iter(view.labelled(PARENT, name))
 
 
+def has_children(name: str, view: View) -> bool:
+    """One that names itself, since nobody stopped it, is not its own child."""
+    return any(each.ref.name != name for each in children_of(name, view))
+
+
 def instances_of(name: str, view: View) -> Iterator[Object]:
     """The namespaces in sight whose template label names this one, sub-namespaces among them."""
     return iter(view.labelled(TEMPLATE, name))

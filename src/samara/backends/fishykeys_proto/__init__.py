@@ -1,0 +1,1 @@
+"""The messages of FishyKeys, generated from `fishykeys.proto` by `scripts/protos.py`."""

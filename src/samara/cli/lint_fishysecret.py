@@ -1,0 +1,95 @@
+"""What a FishySecret cannot mean: its spec is read by the vocabulary itself, and each fault gets its line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import yaml
+
+from samara.cli.lint_nodes import Finding, Manifest, as_json, spot
+from samara.cli.lint_part import Part
+from samara.core.match import any_glob, shown
+from samara.core.want import Fault
+from samara.dialects.fishysecret import FISHY_SECRET, NAME
+from samara.dialects.fishysecret.spec import Spec, read
+from samara.settings import Settings
+from samara.vocabularies import may_read
+
+A_PATH = "a path such as /app/db/password: no empty segment, no . or .. as one, at most one #, and no % ? or \\"
+FIELDS = {
+    "spec": ("target", "data", "refreshInterval", "suspend"),
+    "spec.target": ("name", "namespace", "type"),
+    "spec.data[]": ("secretPath", "secretKeyName", "optional"),
+}
+_EXPECTED = re.compile(r"(.*?),? was expected, found (.*)", re.DOTALL)
+
+
+def part(settings: Settings) -> Part:
+    allowed, protected = may_read(settings), settings.protected_namespaces
+
+    def findings(manifest: Manifest) -> Iterator[Finding]:
+        group = manifest.api_version.rpartition("/")[0]
+        if (group, manifest.kind) == (FISHY_SECRET.group, FISHY_SECRET.name):
+            yield from _FishySecret(manifest, allowed, protected).findings()
+
+    return Part(frozenset(), lambda manifest: False, findings)
+
+
+class _FishySecret(NamedTuple):
+    """One FishySecret of a file."""
+
+    manifest: Manifest
+    may_read: Callable[[str, str], bool]
+    protected: tuple[str, ...]
+
+    def findings(self) -> Iterator[Finding]:
+        if self.manifest.api_version != FISHY_SECRET.api_version:
+            yield self._at("apiVersion", shown(self.manifest.api_version), FISHY_SECRET.api_version)
+        node = spot(self.manifest.root, "spec").node
+        spec = read(None if node is None else as_json(node))
+        for fault in spec.faults:
+            yield self._fault(fault)
+        yield from self._unknown()
+        yield from self._forbidden(spec)
+
+    def _at(self, path: str, found: str, expected: str) -> Finding:
+        return self.manifest.finding(spot(self.manifest.root, path).line, path, found, expected)
+
+    def _fault(self, fault: Fault) -> Finding:
+        """What the vocabulary says itself, taken apart: where, what was expected, what was found."""
+        path, _, told = fault.message.partition(": ")
+        said = _EXPECTED.fullmatch(told)
+        if said is not None:
+            return self._at(path, said[2], said[1])
+        if fault.reason == "Refused":
+            return self._at(path, told.partition(";")[0], "another type")
+        return self._at(path, told, A_PATH)
+
+    def _unknown(self) -> Iterator[Finding]:
+        """Fields that the server drops without a word."""
+        for path in ("spec", "spec.target", *self._items()):
+            known = FIELDS[re.sub(r"\[.*\]", "[]", path)]
+            node = spot(self.manifest.root, path).node
+            for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+                if str(key.value) not in known:
+                    expected = f"one of {', '.join(known)}: the server drops any other field"
+                    line = key.start_mark.line + 1
+                    yield self.manifest.finding(line, f"{path}.{shown(str(key.value))[1:-1]}", "a field", expected)
+
+    def _items(self) -> Iterator[str]:
+        data = spot(self.manifest.root, "spec.data").node
+        many = len(data.value) if isinstance(data, yaml.SequenceNode) else 0
+        return (f"spec.data[{number}]" for number in range(many))
+
+    def _forbidden(self, spec: Spec) -> Iterator[Finding]:
+        """What the settings do not let it do."""
+        if spec.target is not None and any_glob(self.protected, spec.target.namespace):
+            expected = "a namespace that is not protected (setting protectedNamespaces)"
+            yield self._at("spec.target.namespace", shown(spec.target.namespace), expected)
+        home = self.manifest.namespace
+        for number, item in enumerate(spec.items if home and not spec.faults else ()):
+            if not self.may_read(home, item.path):
+                expected = f"a path that FishySecrets of namespace {home} may read (setting dialects.{NAME}.paths)"
+                yield self._at(f"spec.data[{number}].secretPath", shown(item.path), expected)

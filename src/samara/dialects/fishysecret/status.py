@@ -1,0 +1,98 @@
+"""The status of a FishySecret: one condition that says whether its Secret is right, and when that was last known."""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from samara.core.model import Object
+from samara.core.status import condition, status_of
+from samara.core.tally import Tally
+from samara.dialects.fishysecret.values import Values
+
+READY = "Ready"
+SYNCED = "lastSyncedTime"
+_WORDS = {
+    "conflict": ("Conflict", "remove or rename what is there, or choose another target"),
+    "no-namespace": ("NoNamespace", "the Secret follows once the namespace is there"),
+    "refused": ("Refused", "it is tried again now and then, and at once when the FishySecret changes"),
+    "not-accepted": ("NotAccepted", "ask whoever may edit that namespace, or choose another target"),
+    "invalid": ("Invalid", "correct what the spec says"),
+    "held": ("Held", "it goes on when the hold ends"),
+    "fought": ("Fought", "find out who else writes this Secret"),
+}
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+_EARLY = 0.9
+"""A refresh may come a tenth of its interval early, and times are cut to seconds."""
+
+
+class Told(NamedTuple):
+    """A condition in the making."""
+
+    ready: bool
+    reason: str
+    message: str
+
+
+SUSPENDED = Told(False, "Suspended", "spec.suspend is true: nothing is read or written, and what is there stays")
+IS_SYNCED = Told(True, "SecretSynced", "Secret successfully synced")
+
+
+def outcome(values: Values, tally: Tally) -> Told | None:
+    """What became of a spec that can be served; None while that is not known."""
+    if not values.read:
+        return None
+    if values.faults:
+        return Told(False, *values.faults[0])
+    return _blocked(tally) or (IS_SYNCED if tally.wanted and not tally.pending else None)
+
+
+def _blocked(tally: Tally) -> Told | None:
+    for reason, places in tally.by_reason().items():
+        for ref, missing in places.items():
+            return _told(reason, f"{ref}: {missing.shown(ref)}")
+    for ref, missing in tally.removals.items():
+        return _told(missing.reason, f"{ref}, the target of before, should go and does not: {missing.shown(ref)}")
+    return None
+
+
+def _told(reason: str, message: str) -> Told:
+    word, advice = _WORDS[reason]
+    return Told(False, word, f"{message}; {advice}")
+
+
+def status(obj: Object, told: Told, synced: str) -> Mapping[str, object]:
+    conditions = [condition(READY, told.ready, told.reason, told.message, obj.generation)]
+    return {"conditions": conditions, **({SYNCED: synced} if synced else {})}
+
+
+def synced_at(obj: Object, told: Told, landed: str, read_at: str, interval: float | None) -> str:
+    """When the Secret was last known to be right. Without an interval only a change is worth a write."""
+    before = status_of(obj)
+    stored = _time(before.get(SYNCED))
+    if not told.ready:
+        return stored
+    latest = max(stored, landed)
+    if not stored or not _was_ready(before) or (interval is not None and _is_over(stored, read_at, interval)):
+        return max(latest, read_at)
+    return latest
+
+
+def _was_ready(before: Mapping[str, Any]) -> bool:
+    found = before.get("conditions") or ()
+    return any(each.get("type") == READY and each.get("status") == "True" for each in found)
+
+
+def _time(found: object) -> str:
+    """Nothing in place of a time that nobody but a person can have written so."""
+    return found if isinstance(found, str) and _TIME.fullmatch(found) else ""
+
+
+def _is_over(since: str, now: str, interval: float) -> bool:
+    return bool(_time(now)) and _seconds(now) - _seconds(since) >= _EARLY * interval - 1
+
+
+def _seconds(time: str) -> int:
+    return calendar.timegm(tuple(map(int, re.split("[-T:Z]", time)[:6])))

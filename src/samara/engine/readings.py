@@ -1,0 +1,161 @@
+"""Who asks for which paths of the secret manager, and what is known of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import NamedTuple
+
+from samara.backends.base import Absent, Document, StoreError
+from samara.core.match import shown
+from samara.core.model import Key
+from samara.core.want import Reading, SecretPath, Unreadable
+
+LEAST = 1.0
+"""Nobody is so impatient that a document is read more often than this, in seconds."""
+_APART = 0.8
+"""The part of a refresh that must lie between two answers that there is nothing, before that is believed."""
+_MOST_TEXT = 500
+_NONE = Reading()
+_NOTHING: Mapping[str, float] = {}
+
+Outcome = Document | StoreError
+"""What a read has brought."""
+
+
+@dataclass(slots=True)
+class Record:
+    """One document that somebody asks for."""
+
+    name: str
+    fields: dict[str, str] = field(default_factory=dict)
+    """By path: where in the document the path leads."""
+    content: Document | None = field(default=None, repr=False)
+    """As it was last read; whoever asks for another field of it is answered from here."""
+    read_at: str = ""
+    fault: StoreError | None = field(default=None, repr=False)
+    """Why the last read brought nothing, where it did."""
+    asked_at: float = 0.0
+    failures: int = 0
+    """How often in a row the store has refused it, or found something missing in it."""
+    outages: int = 0
+    """How often in a row the store did not answer."""
+    tried: bool = False
+    not_found: dict[str, float] = field(default_factory=dict)
+    """Since when the store has said nothing of a path but that it is not there."""
+
+
+class Moved(NamedTuple):
+    """What it changes that a source asks for something else now."""
+
+    new: tuple[str, ...]
+    """Paths that nobody asked for before."""
+    left: tuple[str, ...]
+    """Paths that nobody asks for any more."""
+    paced: tuple[str, ...]
+    """Paths that somebody else asks for already, maybe less often."""
+
+
+class Readings:
+    """Nothing in it awaits. `known` is what plans see; it holds paths that somebody asks for, and no others."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.known: dict[str, Reading] = {}
+        self.asked: dict[str, dict[Key, float]] = {}
+        """By path: who asks, and how often it should be read."""
+        self.again: Callable[[Key, float], None] = lambda key, delay: None
+        """Told of every key for which a reading has changed."""
+        self.touched: Callable[[Key], None] = lambda key: None
+        """Told of every key for which a value was read anew, whatever it was."""
+        self._asks: dict[Key, Mapping[str, float]] = {}
+        self._clock = clock
+
+    def asks(self, key: Key, reads: Iterable[SecretPath]) -> Moved | None:
+        """Takes all that a source asks for now; None where it is what it asked for before."""
+        new: dict[str, float] = {}
+        for read in reads:
+            new[read.path] = max(LEAST, min(read.every, new.get(read.path, read.every)))
+        old = self._asks.get(key, _NOTHING)
+        if new == old:
+            return None
+        self._asks[key] = new
+        if not new:
+            del self._asks[key]
+        left = tuple(path for path in old if path not in new and self._is_left_by(key, path))
+        changed = [path for path, every in new.items() if old.get(path) != every]
+        fresh = tuple(path for path in changed if path not in self.asked)
+        for path in changed:
+            self.asked.setdefault(path, {})[key] = new[path]
+        return Moved(fresh, left, tuple(path for path in changed if path not in fresh))
+
+    def _is_left_by(self, key: Key, path: str) -> bool:
+        """True where nobody else asks for it: then it is forgotten."""
+        del self.asked[path][key]
+        if self.asked[path]:
+            return False
+        del self.asked[path]
+        self.known.pop(path, None)
+        return True
+
+    def every(self, record: Record) -> float:
+        """How often a document is read: as the most impatient of all who ask for any part of it says."""
+        return min(chain.from_iterable(self.asked[path].values() for path in record.fields))
+
+    # what is heard
+
+    def hear_all(self, record: Record, outcome: Outcome, store: str) -> bool:
+        """Takes what a read has brought, for every path of its document; False where one has no value now."""
+        fresh: set[Key] = set()
+        for path in record.fields:
+            before = self.known.get(path, _NONE).read_at
+            if self.hear(path, record, outcome, store):
+                self.tell(path)
+            if self.known[path].read_at != before:
+                fresh.update(self.asked[path])
+        for key in fresh:
+            self.touched(key)
+        return all(self.known[path].fault is None for path in record.fields)
+
+    def hear(self, path: str, record: Record, outcome: Outcome, store: str) -> bool:
+        """The same for one path; True where what is known has changed."""
+        if isinstance(outcome, StoreError):
+            return self.fault(path, outcome, store, self._is_absent(path, record, outcome))
+        try:
+            value = outcome.value(record.fields[path])
+        except StoreError as fault:
+            return self.fault(path, fault, store, self._is_absent(path, record, fault))
+        record.not_found.pop(path, None)
+        return self._keep(path, Reading(value, record.read_at))
+
+    def _is_absent(self, path: str, record: Record, fault: StoreError) -> bool:
+        """True where the store says for the second time, a refresh apart, that there is nothing."""
+        if not isinstance(fault, Absent):
+            record.not_found.pop(path, None)
+            return False
+        now = self._clock()
+        return now - record.not_found.setdefault(path, now) >= _APART * self.every(record)
+
+    def fault(self, path: str, fault: StoreError, store: str, absent: bool = False) -> bool:
+        """A path could not be read: its value stays, and so does that it is known to have none."""
+        message = f"cannot read {shown(path)} from the {store} store: {bounded(fault)}"
+        return self.unreadable(path, Unreadable("FetchError", message), absent)
+
+    def unreadable(self, path: str, fault: Unreadable, absent: bool = False) -> bool:
+        old = self.known.get(path, _NONE)
+        return self._keep(path, Reading(old.value, old.read_at, fault, absent or old.absent))
+
+    def _keep(self, path: str, new: Reading) -> bool:
+        old = self.known.get(path)
+        self.known[path] = new
+        return old is None or (old.value, old.fault, old.absent) != (new.value, new.fault, new.absent)
+
+    def tell(self, path: str) -> None:
+        for key in self.asked[path]:
+            self.again(key, 0.0)
+
+
+def bounded(fault: StoreError) -> str:
+    """What a fault says, as one line that fits into a condition."""
+    text = " ".join(str(fault).split())
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"

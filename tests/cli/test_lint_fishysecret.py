@@ -1,0 +1,99 @@
+"""What `samara lint` finds in a FishySecret, on which line, and what it says to write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.cli.test_crds_fishysecret import item, spec
+from tests.cli.test_lint import found_in
+from tests.cli.test_lint_resource_distribution import line_of, one
+
+from samara.cli.lint_fishysecret import FIELDS
+from samara.settings import Settings, parse
+
+SETTINGS = parse("dialects: {fishysecret: {}}", "test")
+GOOD = """apiVersion: fishykeys.2v.pm/v1alpha1
+kind: FishySecret
+metadata:
+  name: fishysecret-db
+  namespace: default
+spec:
+  target:
+    name: test-secret
+    namespace: target-namespace
+  data:
+    - secretPath: /app/db/username
+      secretKeyName: DB_USER
+    - secretPath: /app/db/password
+      secretKeyName: DB_PASS
+"""
+
+
+def test_the_sample_of_the_post_has_no_findings(tmp_path: Path) -> None:
+    assert found_in(tmp_path, GOOD, SETTINGS) == []
+
+
+def test_everything_that_can_be_said_has_no_findings(tmp_path: Path) -> None:
+    text = GOOD.replace("  target:\n", "  refreshInterval: 90s\n  suspend: true\n  target:\n    type: example.com/db\n")
+    assert found_in(tmp_path, f"{text}      optional: true\n", SETTINGS) == []
+
+
+def test_the_same_kind_of_another_group_is_nobodys_business(tmp_path: Path) -> None:
+    assert found_in(tmp_path, GOOD.replace("fishykeys.2v.pm/v1alpha1", "example.com/v1") + "  x: 1\n", SETTINGS) == []
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "key", "found"),
+    [
+        ("v1alpha1", "v1", "apiVersion", "'fishykeys.2v.pm/v1'"),
+        ("test-secret", "Test_Secret", "spec.target.name", "'Test_Secret'"),
+        ("target-namespace", "a.b", "spec.target.namespace", "'a.b'"),
+        ("target-namespace", "kube-system", "spec.target.namespace", "'kube-system'"),
+        ("    name: test-secret\n", "    name: x\n    kind: Secret\n", "spec.target.kind", "a field"),
+        ("/app/db/username", "/app//username", "spec.data[0].secretPath", "'/app//username' has an empty segment"),
+        ("/app/db/username", "7", "spec.data[0].secretPath", "something else"),
+        ("DB_USER", "DB USER", "spec.data[0].secretKeyName", "'DB USER'"),
+        ("DB_PASS", "DB_USER", "spec.data", "several of 'DB_USER'"),
+        ("spec:\n", "spec:\n  server: localhost:8090\n", "spec.server", "a field"),
+        ("spec:\n", "spec:\n  refreshInterval: 5\n", "spec.refreshInterval", "something else"),
+        (
+            "target:\n",
+            "target:\n    type: helm.sh/release.v1\n",
+            "spec.target.type",
+            "Secrets of type helm.sh/release.v1",
+        ),
+    ],
+)
+def test_a_fault_has_its_line_and_what_to_write(good: str, bad: str, key: str, found: str, tmp_path: Path) -> None:
+    text = GOOD.replace(good, bad)
+    line, where, what, expected = one(tmp_path, text, SETTINGS)
+    assert where == key
+    assert what.startswith(found)
+    assert expected
+    assert line == line_of(text, "  data:" if key == "spec.data" else bad.splitlines()[-1])
+
+
+def test_a_missing_spec_is_found(tmp_path: Path) -> None:
+    _, key, found, expected = one(tmp_path, GOOD.partition("spec:")[0], SETTINGS)
+    assert (key, found, expected) == ("spec", "nothing", "a mapping")
+
+
+def test_a_path_that_the_settings_do_not_allow_is_found(tmp_path: Path) -> None:
+    rule = "{namespaces: [default], allow: [/app/db/username]}"
+    settings: Settings = parse(f"dialects: {{fishysecret: {{paths: [{rule}]}}}}", "test")
+    line, key, found, expected = one(tmp_path, GOOD, settings)
+    assert (line, key, found) == (line_of(GOOD, "password"), "spec.data[1].secretPath", "'/app/db/password'")
+    assert "dialects.fishysecret.paths" in expected
+
+
+def test_a_key_of_the_prefix_means_nothing(tmp_path: Path) -> None:
+    text = GOOD.replace("  namespace: default\n", "  namespace: default\n  labels:\n    fishykeys.2v.pm/tier: x\n")
+    _, key, found, _ = one(tmp_path, text, SETTINGS)
+    assert (key, found) == ("fishykeys.2v.pm/tier", "a key that means nothing")
+
+
+def test_the_fields_are_those_of_the_definition() -> None:
+    assert set(FIELDS["spec"]) == set(spec()["properties"])
+    assert set(FIELDS["spec.target"]) == set(spec()["properties"]["target"]["properties"])
+    assert set(FIELDS["spec.data[]"]) == set(item())

@@ -1,0 +1,63 @@
+"""A folder as the secret manager of the cluster tests, and what can go wrong with one."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+CANARY = "canary-b1a6d0c4"
+"""A part of values that must be found nowhere but in Secrets."""
+
+
+class Folder:
+    """A secret manager of files, and what can go wrong with one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.path.mkdir()
+        self.told = {CANARY}
+        """Every value that was ever in it, and is long enough to be searched for."""
+        self.put("unrelated", "x")  # a folder without any file counts as one that is not mounted
+
+    @property
+    def url(self) -> str:
+        return f"file://{self.path}"
+
+    def put(self, path: str, value: str | bytes) -> None:
+        """In one step, as a volume's files are replaced."""
+        raw = value.encode() if isinstance(value, str) else value
+        if isinstance(value, str) and len(value) > 5:
+            self.told.add(value)
+        place, fresh = self._place(path), self.path.parent / f"{self.path.name}.new"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        fresh.write_bytes(raw)
+        fresh.replace(place)
+
+    def lose(self, path: str) -> None:
+        self._place(path).unlink()
+
+    def forbid(self, path: str) -> None:
+        """From now on the path leads to where nothing is read, whoever runs the tests."""
+        outside = self.path.parent / "outside"
+        outside.write_text(f"{CANARY}-outside")
+        self.told.add(f"{CANARY}-outside")
+        with contextlib.suppress(FileNotFoundError):
+            self.lose(path)
+        self._place(path).symlink_to(outside)
+
+    def allow(self, path: str, value: str) -> None:
+        self.lose(path)
+        self.put(path, value)
+
+    def go_down(self) -> None:
+        self.path.rename(self._away)
+
+    def come_back(self) -> None:
+        self._away.rename(self.path)
+
+    @property
+    def _away(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.away")
+
+    def _place(self, path: str) -> Path:
+        return self.path / path.removeprefix("/")

@@ -1,0 +1,354 @@
+"""What people meet beside the rules of trees: pauses, Events, rights, and others who write the same objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+from tests.cluster.api import ApiFault
+from tests.cluster.oracles import words
+from tests.cluster.proxy import Exchange, Seen
+from tests.cluster.stage import Stage, encoded
+from tests.cluster.test_accurate_rules import allow, rooted
+from tests.cluster.trees import (
+    APPLY,
+    CONFIG,
+    FINALIZER,
+    FROM,
+    GROUP,
+    ORIGINAL,
+    PARENT,
+    PROPAGATE,
+    SETTLED,
+    SPACES,
+    TYPE,
+    Trees,
+)
+from tests.cluster.waiting import eventually, never
+
+pytestmark = pytest.mark.oracle_off("O4", reason="it knows the rules of Secret copy only; trees have a judge of theirs")
+
+Json = dict[str, Any]
+PAUSED = "samara.dev/paused"
+POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+NO = "not on a Sunday"
+VERBS = ("get", "list", "watch", "create", "update", "delete")
+
+
+# Pauses
+
+
+def test_a_paused_namespace_gets_and_loses_nothing_while_its_siblings_are_served(trees: Trees) -> None:
+    trees.root(team="a")
+    for name in ("web", "api"):
+        trees.hang(name, "root")
+    for name in ("db", "old"):
+        trees.put("root", name)
+    trees.serve()
+    for name in ("web", "api"):
+        trees.until_copied("db", "root", name)
+        trees.until_copied("old", "root", name)
+        eventually(lambda each=name: trees.labels(each).get("team") == "a")  # type: ignore[misc]
+    trees.note("web", {PAUSED: "true"})
+    trees.label("root", {"team": "b"})
+    trees.edit("root", "db", {"data": encoded({"k": "2"})})
+    trees.mode("root", "old", None)
+    trees.put("root", "new")
+    trees.edit("web", "db", {"data": encoded({"k": "mine"})})
+    trees.until_copied("db", "root", "api")
+    trees.until_copied("new", "root", "api")
+    trees.until_gone("old", "api")
+    eventually(lambda: trees.labels("api")["team"] == "b")
+    never(lambda: trees.labels("web")["team"] != "a" or trees.data("web", "db") != {"k": "mine"}, SETTLED)
+    assert trees.get("secrets", "web", "old") is not None
+    assert trees.get("secrets", "web", "new") is None
+    told = trees.samara("status", f"--config={trees.settings()}", "-o", "json").json["sources"]
+    (db,) = [each for each in told if (each["kind"], each["namespace"], each["name"]) == ("v1/Secret", "root", "db")]
+    assert [(each["reason"], each["sample"]) for each in db["reasons"]] == [("held", ["web"])]
+    trees.note("web", {PAUSED: None})
+    trees.until_copied("db", "root", "web")
+    trees.until_copied("new", "root", "web")
+    trees.until_gone("old", "web")
+    eventually(lambda: trees.labels("web")["team"] == "b")
+
+
+def test_a_paused_source_is_not_passed_on_and_its_copies_stay(trees: Trees) -> None:
+    rooted(trees, "root", "web", "deep")
+    trees.put("root", "db")
+    trees.serve()
+    trees.until_copied("db", "root", "web", "deep")
+    trees.edit("root", "db", {"metadata": {"annotations": {PAUSED: "true"}}, "data": encoded({"k": "2"})})
+    trees.hang("late", "root")
+    eventually(lambda: trees.labels("late").get("app.kubernetes.io/created-by"))
+    trees.api.delete(trees.path("secrets", "web", "db"))
+    never(lambda: trees.get("secrets", "late", "db") or trees.get("secrets", "web", "db"), SETTLED)
+    trees.edit("root", "db", {"metadata": {"annotations": {PAUSED: None}}})
+    trees.until_copied("db", "root", "web", "deep")
+    trees.until_copied("db", "root", "late")
+    assert PAUSED not in words(trees.get("secrets", "web", "db") or {})
+
+
+def test_a_paused_sub_namespace_makes_and_deletes_nothing_until_the_pause_ends(trees: Trees) -> None:
+    trees.grow_ready("root", "web")
+    pause = {"metadata": {"annotations": {PAUSED: "true"}}}
+    trees.edit("root", "web", pause, "subnamespaces")
+    trees.api.delete(trees.path("subnamespaces", "root", "web"))
+    meta = {"name": "late", "annotations": {PAUSED: "true"}}
+    trees.api.create(
+        trees.path("subnamespaces", "root"),
+        {"apiVersion": f"{GROUP}/v2", "kind": "SubNamespace", "metadata": meta},
+    )
+    never(lambda: trees.there("web") is None or trees.there("late"), SETTLED)
+    for name in ("web", "late"):
+        trees.edit("root", name, {"metadata": {"annotations": {PAUSED: None}}}, "subnamespaces")
+    eventually(lambda: trees.there("web") is None and trees.asked("web", "root") is None)
+    trees.until_well("late", "root")
+
+
+def test_a_paused_namespace_is_not_deleted_with_its_sub_namespace_which_says_so(trees: Trees) -> None:
+    trees.grow_ready("root", "web")
+    trees.note("web", {PAUSED: "true"})
+    trees.api.delete(trees.path("subnamespaces", "root", "web"))
+    eventually(lambda: trees.reason("web", "root") == "Held")
+    (condition,) = trees.status("web", "root")["conditions"]
+    assert (condition["type"], PAUSED in condition["message"]) == ("Stalled", True)
+    assert trees.there("web") is not None
+    trees.note("web", {PAUSED: None})
+    eventually(lambda: trees.there("web") is None and trees.asked("web", "root") is None)
+
+
+# Events
+
+
+def test_row_15_the_first_source_of_a_chain_tells_what_was_copied_updated_and_removed(
+    trees: Trees, stage: Stage
+) -> None:
+    rooted(trees, "root", "web", "deep")
+    trees.hang("api", "root")
+    trees.serve()
+    trees.put("root", "db")
+    trees.until_copied("db", "root", "web", "deep")
+    trees.until_copied("db", "root", "api")
+    assert told(stage, "Copied").startswith("copied in ")
+    trees.edit("root", "db", {"data": encoded({"k": "2"})})
+    assert told(stage, "Updated").startswith("put right in ")
+    trees.until_copied("db", "root", "web", "deep")
+    trees.mode("root", "db", None)
+    trees.until_gone("db", "web", "deep", "api")
+    assert told(stage, "Removed").startswith("removed in ")
+    assert len(stage.events("root", about="db")) == 3, "one of each, with a count"
+    assert {each["type"] for each in stage.events("root", about="db")} == {"Normal"}
+    assert stage.events("web", about="db") == [], "a tree is told of once, at its top"
+
+
+def told(stage: Stage, reason: str) -> str:
+    """The Event on the source, which names namespaces directly below it."""
+    message: str = stage.until_event(reason, "root", "db")["message"]
+    assert any(name in message for name in ("web", "api"))
+    assert "deep" not in message
+    return message
+
+
+def test_a_copy_that_was_put_back_tells_whoever_changed_it_in_its_own_namespace(trees: Trees, stage: Stage) -> None:
+    rooted(trees, "root", "web", "deep")
+    trees.put("root", "db")
+    trees.serve()
+    trees.until_copied("db", "root", "web", "deep")
+    trees.edit("deep", "db", {"data": encoded({"k": "mine"})})
+    told = stage.until_event("Updated", "deep", "db")["message"]
+    assert told.startswith("put back to what Secret web/db says")
+
+
+# Rights
+
+
+def missing(kinds: dict[str, str], *verbs: str) -> list[str]:
+    return [
+        f"missing permission to {verb} {kind}, Resource={plural}" for kind, plural in kinds.items() for verb in verbs
+    ]
+
+
+@pytest.mark.parametrize("lacking", [VERBS, ("update",), ("watch", "delete")])
+def test_row_30_every_verb_that_is_missing_on_a_watched_kind_is_named_and_stops_the_start(
+    trees: Trees, stage: Stage, lacking: tuple[str, ...]
+) -> None:
+    """All six are asked for, and patch is not."""
+    granted = [verb for verb in VERBS if verb not in lacking]
+    allow(stage, "", "services", *(granted or ["patch"]))
+    operator = trees.serve(accurate={"watches": [{"version": "v1", "kind": "Service"}]}, wait="started")
+    assert operator.wait() == 1
+    told = missing({"/v1": "services"}, *lacking)
+    listed = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
+    assert f"when validating RBAC to support configuration: {listed}\n" in operator.log
+
+
+def test_row_30_all_kinds_are_asked_for_before_the_start_stops(trees: Trees) -> None:
+    watches = [{"version": "v1", "kind": "Service"}, {"group": "apps", "version": "v1", "kind": "Deployment"}]
+    operator = trees.serve(accurate={"watches": watches}, wait="started")
+    assert operator.wait() == 1
+    listed = ", ".join(missing({"/v1": "services", "apps/v1": "deployments"}, *VERBS))
+    assert f"when validating RBAC to support configuration: [{listed}]\n" in operator.log
+
+
+def test_row_30_the_six_verbs_are_enough(trees: Trees, stage: Stage) -> None:
+    rooted(trees, "root", "web")
+    allow(stage, "", "endpoints", *VERBS)
+    trees.serve(accurate={"watches": [{"version": "v1", "kind": "Endpoints"}]})
+    home = "/api/v1/namespaces/{}/endpoints"
+    body = {"metadata": {"name": "one", "annotations": {PROPAGATE: "update"}}, "subsets": []}
+    stage.api.create(home.format("root"), body)
+    eventually(lambda: words(stage.api.find(f"{home.format('web')}/one") or {"metadata": {}}).get(FROM) == "root")
+    subsets = {"subsets": [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]}]}
+    stage.api.patch(f"{home.format('root')}/one", subsets)
+    eventually(lambda: (stage.api.find(f"{home.format('web')}/one") or {}).get("subsets"))
+    stage.api.delete(f"{home.format('root')}/one")
+    eventually(lambda: stage.api.find(f"{home.format('web')}/one") is None)
+
+
+# Others who write
+
+
+def test_4_1_a_key_that_leaves_the_parent_stays_where_another_field_manager_owns_it_too(trees: Trees) -> None:
+    trees.root(team="a")
+    for name in ("web", "api"):
+        trees.hang(name, "root")
+    trees.serve()
+    for name in ("web", "api"):
+        eventually(lambda each=name: trees.labels(each).get("team") == "a")  # type: ignore[misc]
+    theirs = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "web", "labels": {"team": "a"}}}
+    trees.api.request("PATCH", f"{SPACES}/web", theirs, query={"fieldManager": "gitops"}, content_type=APPLY)
+    mark = trees.stage.audit.mark()
+    trees.label("root", {"team": None})
+    eventually(lambda: "team" not in trees.labels("api"))
+    eventually(lambda: len(trees.sent(mark)) == 2)
+    assert trees.labels("web")["team"] == "a"
+    assert owners(trees, "web", "team") == {"gitops"}
+    never(lambda: len(trees.sent(mark)) > 2, SETTLED)
+
+
+def owners(trees: Trees, name: str, label: str) -> set[str]:
+    found = (trees.there(name) or {})["metadata"]["managedFields"]
+    field = f"f:{label}"
+    return {each["manager"] for each in found if field in each["fieldsV1"].get("f:metadata", {}).get("f:labels", {})}
+
+
+def test_1_3_inherited_keys_are_applied_under_the_originals_field_manager(trees: Trees) -> None:
+    trees.root(team="a")
+    trees.hang("web", "root")
+    trees.serve()
+    eventually(lambda: trees.labels("web").get("team") == "a")
+    assert owners(trees, "web", "team") == {ORIGINAL}
+
+
+@contextmanager
+def refusing(trees: Trees, operation: str, name: str, probe: Callable[[], object]) -> Iterator[None]:
+    """Somebody's admission that does not have it; the probe tells when it is in force."""
+    where = {"apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": ["namespaces"]}
+    judged = "oldObject" if operation == "DELETE" else "object"
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [where]},
+        "validations": [{"expression": f"{judged}.metadata.name != '{name}'", "message": NO}],
+    }
+    binding = {"policyName": "refusing", "validationActions": ["Deny"]}
+    for path, body in ((POLICIES, spec), (BINDINGS, binding)):
+        trees.stage.also_remove(f"{path}/refusing")
+        trees.api.create(path, {"metadata": {"name": "refusing"}, "spec": body})
+    eventually(lambda: is_refused(probe))
+    yield
+    for path in (BINDINGS, POLICIES):
+        trees.api.gone(f"{path}/refusing")
+    eventually(lambda: not is_refused(probe))
+
+
+def is_refused(probe: Callable[[], object]) -> bool:
+    try:
+        probe()
+    except ApiFault as fault:
+        return NO in str(fault)
+    return False
+
+
+def test_2_6_while_somebodys_admission_refuses_the_deletion_the_finalizer_stays_and_it_is_tried_again(
+    trees: Trees, stage: Stage
+) -> None:
+    trees.grow_ready("root", "web")
+
+    def probe() -> object:
+        return trees.api.request("DELETE", f"{SPACES}/web", query={"dryRun": "All"})
+
+    with refusing(trees, "DELETE", "web", probe):
+        trees.api.delete(trees.path("subnamespaces", "root", "web"))
+        assert NO in stage.until_event("Refused", "root", "web")["message"]
+        eventually(lambda: trees.reason("web", "root") == "Refused")
+        (condition,) = trees.status("web", "root")["conditions"]
+        assert (condition["type"], NO in condition["message"]) == ("Stalled", True)
+        assert FINALIZER in (trees.asked("web", "root") or {})["metadata"]["finalizers"]
+        assert trees.there("web") is not None
+    trees.note("web", {"touched": "1"})  # by itself it would wait longer
+    eventually(lambda: trees.there("web") is None and trees.asked("web", "root") is None)
+
+
+def test_2_3_while_somebodys_admission_refuses_the_namespace_the_status_is_left_alone(
+    trees: Trees, stage: Stage
+) -> None:
+    trees.root()
+    trees.serve()
+
+    def probe() -> object:
+        return trees.api.create(SPACES, {"metadata": {"name": "web"}}, dryRun="All")
+
+    with refusing(trees, "CREATE", "web", probe):
+        trees.ask("web", "root")
+        assert NO in stage.until_event("Refused", "root", "web")["message"]
+        assert trees.status("web", "root") == {}
+        assert trees.there("web") is None
+    trees.edit("root", "web", {"spec": {"labels": {"app": "x"}}}, "subnamespaces")
+    eventually(lambda: trees.labels("web").get("app") == "x")
+    trees.until_well("web", "root")
+
+
+def test_2_6_a_namespace_that_is_gone_when_it_is_to_be_deleted_lets_its_sub_namespace_go(
+    trees: Trees, stage: Stage
+) -> None:
+    """Somebody was faster, between our decision and our request."""
+    proxy = stage.proxy()
+    stage.operator(config={"dialects": {"accurate": CONFIG}}, through=proxy)
+    trees.root()
+    trees.ask("fleeting", "root")
+    trees.until_well("fleeting", "root")
+
+    async def overtaken(exchange: Exchange) -> web.StreamResponse:
+        stage.forget(*(f"{plural}/fleeting/" for plural in ("configmaps", "serviceaccounts")))
+        stage.forget("namespaces/fleeting", exact=True)
+        return await exchange.forward()
+
+    def is_deletion(seen: Seen) -> bool:
+        return seen.method == "DELETE" and seen.plural == "namespaces"
+
+    rule = proxy.on_request(is_deletion, overtaken, times=1)
+    mark = stage.audit.mark()
+    trees.api.delete(trees.path("subnamespaces", "root", "fleeting"))
+    eventually(lambda: trees.asked("fleeting", "root") is None)
+    assert rule.hits == 1
+    deleted = [each for each in trees.writes(mark) if (each.verb, each.resource) == ("delete", "namespaces")]
+    assert [each.code for each in deleted] == [404]
+    assert trees.there("fleeting") is None
+
+
+def test_2_4_two_sub_namespaces_of_one_name_leave_one_namespace_and_one_conflict(trees: Trees) -> None:
+    for name in ("root", "other"):
+        trees.root(name)
+    trees.ask("web", "root")
+    trees.serve()
+    trees.until_well("web", "root")
+    trees.ask("web", "other")
+    eventually(lambda: trees.reason("web", "other") == "Conflict")
+    assert trees.labels("web")[PARENT] == "root"
+    trees.label("web", {PARENT: "other", TYPE: None})
+    trees.until_well("web", "other")
+    eventually(lambda: trees.reason("web", "root") == "Conflict")

@@ -1,0 +1,114 @@
+"""Watched kinds whose objects have something of their own: service accounts, services and claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.cluster.oracles import words
+from tests.cluster.stage import Stage
+from tests.cluster.test_accurate_rules import allow, rooted
+from tests.cluster.trees import FROM, PROPAGATE, SETTLED, Trees
+from tests.cluster.waiting import eventually, never
+
+pytestmark = [
+    pytest.mark.oracle_off("O4", reason="it knows the rules of Secret copy only; trees have a judge of theirs"),
+    pytest.mark.usefixtures("cleared"),
+]
+
+Json = dict[str, Any]
+KINDS = {"serviceaccounts": "ServiceAccount", "services": "Service", "persistentvolumeclaims": "PersistentVolumeClaim"}
+STORED = ("serviceaccounts", "services/specs", "services/endpoints", "persistentvolumeclaims")
+SPACES = ("root", "web", "deep")
+
+
+@pytest.fixture
+def cleared(stage: Stage) -> Iterator[None]:
+    """Claims have a finalizer that nobody takes off here."""
+    yield
+    for operator in stage.operators:
+        operator.stop()
+    stage.forget(*(f"{kind}/{name}/" for kind in STORED for name in SPACES))
+
+
+def path(plural: str, namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/{plural}/one"
+
+
+def put(trees: Trees, plural: str, **body: Any) -> None:
+    """A source at the top of a chain of three, and an operator that serves its kind."""
+    rooted(trees, *SPACES)
+    allow(trees.stage, "", plural)
+    meta = {"name": "one", "annotations": {PROPAGATE: "update"}}
+    trees.api.create(path(plural, "root").rpartition("/")[0], {"metadata": meta, **body})
+    trees.serve(accurate={"watches": [{"version": "v1", "kind": KINDS[plural]}]})
+
+
+def copy(trees: Trees, plural: str, namespace: str) -> Json:
+    """The copy there, once it is there."""
+    above = {"web": "root", "deep": "web"}[namespace]
+    found = eventually(lambda: trees.api.find(path(plural, namespace))) or {}
+    assert words(found)[FROM] == above
+    return found
+
+
+def test_5_1_a_service_account_is_passed_on_with_its_pull_secrets_and_without_its_secrets(trees: Trees) -> None:
+    pulls = [{"name": "registry"}]
+    put(trees, "serviceaccounts", secrets=[{"name": "token"}], imagePullSecrets=pulls)
+    for name in ("web", "deep"):
+        found = copy(trees, "serviceaccounts", name)
+        assert found["imagePullSecrets"] == pulls
+        assert "secrets" not in found
+    more = {"imagePullSecrets": [*pulls, {"name": "mirror"}], "secrets": [{"name": "other"}]}
+    trees.api.patch(path("serviceaccounts", "root"), more)
+    eventually(lambda: len(copy(trees, "serviceaccounts", "deep")["imagePullSecrets"]) == 2)
+    assert "secrets" not in copy(trees, "serviceaccounts", "deep")
+    trees.api.delete(path("serviceaccounts", "root"))
+    eventually(lambda: not any(trees.api.find(path("serviceaccounts", name)) for name in ("web", "deep")))
+
+
+def test_5_1_the_secrets_that_a_copied_service_account_gets_are_its_own(trees: Trees) -> None:
+    """Somebody else fills them in: that is no difference, and they are still there after a change."""
+    put(trees, "serviceaccounts", imagePullSecrets=[{"name": "registry"}])
+    for name in ("web", "deep"):
+        copy(trees, "serviceaccounts", name)
+    own = [{"name": "own"}]
+    mark = trees.stage.audit.mark()
+    trees.api.patch(path("serviceaccounts", "web"), {"secrets": own})
+    never(lambda: trees.sent(mark), SETTLED)
+    trees.api.patch(path("serviceaccounts", "root"), {"imagePullSecrets": [{"name": "mirror"}]})
+    eventually(lambda: copy(trees, "serviceaccounts", "deep")["imagePullSecrets"] == [{"name": "mirror"}])
+    assert copy(trees, "serviceaccounts", "web")["secrets"] == own
+    assert "secrets" not in copy(trees, "serviceaccounts", "deep")
+
+
+@pytest.mark.parametrize("headless", [True, False])
+def test_5_1_a_service_is_passed_on_and_has_an_address_of_its_own_or_none(trees: Trees, headless: bool) -> None:
+    spec = {"selector": {"app": "x"}, "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}]}
+    put(trees, "services", spec={**spec, **({"clusterIP": "None"} if headless else {})})
+    spaces = {name: copy(trees, "services", name)["spec"] for name in ("web", "deep")}
+    assert all({**each, **spec} == each for each in spaces.values())
+    addresses = {each["clusterIP"] for each in spaces.values()} | {
+        trees.api.get(path("services", "root"))["spec"]["clusterIP"]
+    }
+    assert addresses == {"None"} if headless else len(addresses) == 3
+    trees.api.patch(path("services", "root"), {"spec": {"selector": {"app": "y"}}})
+    eventually(lambda: copy(trees, "services", "deep")["spec"]["selector"] == {"app": "y"})
+    assert copy(trees, "services", "deep")["spec"]["clusterIP"] == spaces["deep"]["clusterIP"]
+    trees.api.delete(path("services", "root"))
+    eventually(lambda: not any(trees.api.find(path("services", name)) for name in ("web", "deep")))
+
+
+def test_5_1_a_claim_is_passed_on_without_the_volume_that_it_is_bound_to(trees: Trees) -> None:
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+        "storageClassName": "",
+        "volumeMode": "Filesystem",
+    }
+    put(trees, "persistentvolumeclaims", spec={**spec, "volumeName": "of-root"})
+    for name in ("web", "deep"):
+        assert copy(trees, "persistentvolumeclaims", name)["spec"] == spec
+    trees.api.patch(path("persistentvolumeclaims", "root"), {"metadata": {"labels": {"l": "1"}}})
+    eventually(lambda: words(copy(trees, "persistentvolumeclaims", "deep"), "labels").get("l") == "1")

@@ -1,0 +1,224 @@
+"""What the original operator gets wrong in ownership, 1–9, and Samara does not; each name gives its number."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from typing import Any
+
+import pytest
+from tests.cluster.api import ApiFault
+from tests.cluster.fishy import (
+    CONFIG,
+    FINALIZER,
+    OWNER_NAME,
+    OWNER_NAMESPACE,
+    SELDOM,
+    SETTLED,
+    TARGET,
+    TEAM,
+    Fishy,
+    marks,
+)
+from tests.cluster.fishy_folder import CANARY
+from tests.cluster.oracles import words
+from tests.cluster.scripted_vault import TOKEN, Vault
+from tests.cluster.stage import OWN, Stage, encoded
+from tests.cluster.waiting import eventually, never
+
+Json = dict[str, Any]
+THEIRS = "example.com/held"
+LONG = "a-name-of-many-words-" * 12 + "z"
+"""As long as a name can be: 253 characters."""
+
+
+def test_defect_01_a_secret_that_is_not_ours_is_never_overwritten_and_the_conflict_heals_when_it_goes(
+    fishy: Fishy, stage: Stage
+) -> None:
+    stage.foreign(TARGET, "db", {"A": f"{CANARY}-theirs", "mine": "1"})
+    before = fishy.version("db")
+    fishy.put("a", f"{CANARY}-ours")
+    fishy.configure()
+    fishy.serve()
+    fishy.ask("db", {"A": "a"})
+    assert f"{TARGET}/db" in fishy.until("db", "Conflict")
+    stage.until_event("Conflict", TEAM, "db")
+    assert fishy.version("db") == before
+    stage.api.delete(stage.path(TARGET, "db"))
+    fishy.until("db")
+    assert fishy.data("db") == {"A": f"{CANARY}-ours"}
+
+
+@pytest.mark.parametrize("labels", [{}, marks("db")], ids=["unmarked", "forged"])
+def test_defect_02_a_secret_that_is_not_ours_is_never_deleted(
+    fishy: Fishy, stage: Stage, labels: dict[str, str]
+) -> None:
+    stage.foreign(TARGET, "db", metadata={"labels": labels})
+    if not labels:
+        fishy.put("a", f"{CANARY}-1")
+    fishy.configure()
+    fishy.serve()
+    fishy.ask("db", {"A": "a"})  # where the labels are right, it is not there, so that nothing is ever written
+    fishy.until("db", "FetchError" if labels else "Conflict")
+    before = fishy.version("db")
+    fishy.let_go("db")
+    fishy.until_gone("db")
+    assert fishy.version("db") == before
+
+
+def test_defect_03_a_changed_target_writes_the_new_secret_first_and_then_takes_the_old_one(
+    fishy: Fishy, stage: Stage
+) -> None:
+    fishy.served({"A": "a"}, refreshInterval=SELDOM)
+    mark = stage.audit.mark()
+    fishy.change("db", target={"name": "moved", "namespace": TARGET})
+    eventually(lambda: stage.secret(TARGET, "db") is None)
+    assert fishy.data("moved") == {"A": f"{CANARY}-a"}
+    assert fishy.sent(mark) == [f"create secrets {TARGET}/moved", f"delete secrets {TARGET}/db"]
+    fishy.until("db")
+
+
+def test_defect_03_while_the_new_place_is_taken_the_old_secret_stays(fishy: Fishy, stage: Stage) -> None:
+    fishy.served({"A": "a"})
+    stage.foreign(TARGET, "moved")
+    fishy.change("db", target={"name": "moved", "namespace": TARGET})
+    fishy.until("db", "Conflict")
+    never(lambda: stage.secret(TARGET, "db") is None, SETTLED)
+    stage.api.delete(stage.path(TARGET, "moved"))
+    eventually(lambda: stage.secret(TARGET, "db") is None)
+    assert fishy.data("moved") == {"A": f"{CANARY}-a"}
+
+
+@pytest.mark.parametrize("target", ["kube-system/db", f"{OWN}/{CONFIG}", f"{OWN}/samara-webhook-tls"])
+def test_defect_04_nobody_is_lent_the_right_to_write_where_it_gives_power(
+    fishy: Fishy, stage: Stage, target: str
+) -> None:
+    fishy.put("a", f"{CANARY}-1")
+    fishy.configure()
+    fishy.serve()
+    mark = stage.audit.mark()
+    fishy.ask("db", {"A": "a"}, target)
+    fishy.until("db", "Refused")
+    fishy.let_go("db")
+    fishy.until_gone("db")
+    assert [each for each in fishy.sent(mark) if " secrets " in each] == []
+    assert stage.secret(OWN, CONFIG) is not None
+
+
+def test_defect_04_a_secret_of_a_type_that_gives_rights_is_never_made(fishy: Fishy) -> None:
+    for kind in ("kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token", "helm.sh/release.v1"):
+        name = kind.partition("/")[0].replace(".", "-")
+        with pytest.raises(ApiFault, match="never written"):
+            fishy.ask(name, {"A": "a"}, of={"type": kind})
+
+
+def test_defect_05_of_two_with_one_target_the_older_has_it_and_the_other_is_told(fishy: Fishy, stage: Stage) -> None:
+    operator = fishy.served({"A": "a"}, "older", refreshInterval=SELDOM)
+    fishy.put("b", f"{CANARY}-b")
+    eventually(lambda: int(time.time()) > _created(fishy.get("older")))  # ages have no more than seconds
+    fishy.ask("younger", {"B": "b"}, f"{TARGET}/older")
+    assert f"{TEAM}/older" in fishy.until("younger", "Conflict")
+    mark = stage.audit.mark()
+    never(lambda: fishy.sent(mark), SETTLED)
+    operator.stop()
+    operator.start().synced()
+    fishy.until("younger", "Conflict")
+    assert fishy.data("older") == {"A": f"{CANARY}-a"}
+    fishy.let_go("younger")
+    fishy.until_gone("younger")
+    assert fishy.data("older") == {"A": f"{CANARY}-a"}
+
+
+def test_defect_05_when_the_older_goes_the_other_has_the_place(fishy: Fishy, stage: Stage) -> None:
+    fishy.served({"A": "a"}, "older", refreshInterval=SELDOM)
+    fishy.put("b", f"{CANARY}-b")
+    eventually(lambda: int(time.time()) > _created(fishy.get("older")))
+    fishy.ask("younger", {"B": "b"}, f"{TARGET}/older")
+    fishy.until("younger", "Conflict")
+    fishy.let_go("older")
+    fishy.until_data("older", {"B": f"{CANARY}-b"})
+    fishy.until("younger")
+    fishy.until_gone("older")
+    found = stage.secret(TARGET, "older")
+    assert found is not None
+    assert words(found, "labels") == marks("younger")
+
+
+def test_defect_06_names_of_253_characters_work(fishy: Fishy, stage: Stage) -> None:
+    assert len(LONG) == 253
+    fishy.put("a", f"{CANARY}-1")
+    fishy.configure()
+    operator = fishy.serve(lastSynced="change")
+    fishy.ask(LONG, {"A": "a"})
+    fishy.until(LONG)
+    found = stage.secret(TARGET, LONG)
+    assert found is not None
+    labels = words(found, "labels")
+    assert (len(labels[OWNER_NAME]) <= 63, labels[OWNER_NAMESPACE]) == (True, TEAM)
+    assert words(found)[OWNER_NAME] == LONG
+    operator.stop()
+    mark = stage.audit.mark()
+    operator.start().synced()
+    assert fishy.sent(mark) == []
+    fishy.let_go(LONG)
+    fishy.until_gone(LONG)
+    assert stage.secret(TARGET, LONG) is None
+
+
+def test_defect_07_stripped_labels_are_put_back(fishy: Fishy, stage: Stage) -> None:
+    fishy.served({"A": "a"}, refreshInterval=SELDOM)
+    mark = stage.audit.mark()
+    gone = {OWNER_NAME: None, OWNER_NAMESPACE: None}
+    stage.api.patch(stage.path(TARGET, "db"), {"metadata": {"labels": gone}, "data": encoded({"A": "edited"})})
+    fishy.until_data("db", {"A": f"{CANARY}-a"})
+    found = stage.secret(TARGET, "db")
+    assert found is not None
+    assert words(found, "labels") == marks("db")
+    assert fishy.sent(mark) == [f"update secrets {TARGET}/db"]
+
+
+@pytest.mark.oracle_off("O4", reason="what carries both labels where it is wanted counts as ours, whoever made it")
+def test_defect_07_a_changed_type_is_repaired(fishy: Fishy, stage: Stage) -> None:
+    operator = fishy.served({"A": "a"}, refreshInterval=SELDOM)
+    operator.stop()
+    stage.api.delete(stage.path(TARGET, "db"))
+    stage.foreign(TARGET, "db", {"A": "x"}, metadata={"labels": marks("db")}, type="example.com/odd")
+    operator.start().synced()
+    eventually(lambda: (stage.secret(TARGET, "db") or {}).get("type") == "Opaque")
+    assert fishy.data("db") == {"A": f"{CANARY}-a"}
+
+
+def test_defect_08_our_own_reports_wake_nobody_however_slow_the_manager_is(fishy: Fishy, stage: Stage) -> None:
+    with Vault({"app": {"A": f"{CANARY}-1"}}, slow=1.2) as vault:
+        fishy.configure(vault.url, token=TOKEN)
+        fishy.serve(refreshInterval=SELDOM)
+        fishy.ask("db", {"A": "app#A"})
+        fishy.until("db")
+        mark, asked = stage.audit.mark(), vault.count()
+        never(lambda: fishy.writes(mark), 2.5)
+        assert vault.count() == asked == 1
+
+
+def test_defect_08_the_time_of_the_last_sync_is_written_once_an_interval(fishy: Fishy, stage: Stage) -> None:
+    operator = fishy.served({"A": "a"}, refreshInterval="2s")
+    mark, began = fishy.stage.audit.mark(), fishy.calls(operator)
+    eventually(lambda: fishy.calls(operator) >= began + 4)
+    assert 2 <= len(fishy.reports(mark)) <= 5
+    assert fishy.sent(mark) == []
+
+
+def test_defect_09_without_our_finalizer_a_deletion_deletes_nothing(fishy: Fishy, stage: Stage) -> None:
+    fishy.served({"A": "a"}, refreshInterval=SELDOM, lastSynced="change")
+    fishy.api.patch(fishy.path("db"), {"metadata": {"finalizers": [THEIRS]}})
+    mark = stage.audit.mark()
+    fishy.let_go("db")
+    never(lambda: fishy.sent(mark), SETTLED)
+    assert fishy.data("db") == {"A": f"{CANARY}-a"}
+    found = fishy.get("db")
+    assert found is not None
+    assert FINALIZER not in found["metadata"]["finalizers"]
+
+
+def _created(found: Json | None) -> float:
+    assert found is not None
+    return datetime.fromisoformat(found["metadata"]["creationTimestamp"]).timestamp()

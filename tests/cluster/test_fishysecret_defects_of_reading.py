@@ -1,0 +1,118 @@
+"""What the original gets wrong in reading and telling, 10–17, and Samara does not; each name gives its number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.cluster.api import ApiFault, in_parallel
+from tests.cluster.fishy import CONFIG, SELDOM, TARGET, Fishy
+from tests.cluster.fishy_folder import CANARY, Folder
+from tests.cluster.scripted_vault import TOKEN, Vault
+from tests.cluster.stage import OWN, Stage
+from tests.cluster.waiting import eventually
+
+Json = dict[str, Any]
+THEIRS = "example.com/held"
+LONG = "a-name-of-many-words-" * 12 + "z"
+"""As long as a name can be: 253 characters."""
+
+
+def test_defect_10_plain_text_goes_to_loopback_only(fishy: Fishy) -> None:
+    fishy.configure("fishykeys.example.com:8090", token=f"{CANARY}-token")
+    operator = fishy.serve()
+    fishy.ask("db", {"A": "/a"})
+    assert "in plain text" in fishy.until("db", "ConnectionError")
+    assert not [name for name in operator.metrics() if name.startswith("samara_provider_calls_total{")]
+
+
+def test_defect_11_many_slow_keys_are_read_and_each_path_once_however_many_ask(fishy: Fishy) -> None:
+    documents = {f"app-{number}": {"value": f"{CANARY}-{number}"} for number in range(40)}
+    items = {f"K{number}": f"app-{number}#value" for number in range(40)}
+    with Vault(documents, slow=1.2) as vault:
+        fishy.configure(vault.url, token=TOKEN)
+        fishy.serve(refreshInterval=SELDOM)
+        in_parallel(lambda number: fishy.ask(f"db-{number}", items), range(10))
+        for number in range(10):
+            fishy.until(f"db-{number}", deadline=30.0)
+        assert sorted(document for _, document in vault.asked) == sorted(documents)
+        assert 1 < vault.most <= 8
+        assert fishy.data("db-9") == {key: f"{CANARY}-{key[1:]}" for key in items}
+
+
+def test_defect_12_a_forbidden_path_is_not_asked_for_again_and_again_and_holds_nobody_up(fishy: Fishy) -> None:
+    with Vault({"fine": {"A": f"{CANARY}-1"}, "not": {"A": f"{CANARY}-2"}}, codes={"not": 403}) as vault:
+        fishy.configure(vault.url, token=TOKEN)
+        fishy.serve()
+        fishy.ask("fine", {"A": "fine#A"})
+        fishy.ask("not", {"A": "not#A"})
+        fishy.until("fine")
+        assert "not" in fishy.until("not", "FetchError")
+        began = vault.count("fine")
+        eventually(lambda: vault.count("fine") >= began + 4)
+        assert vault.count("not") <= vault.count("fine") + 2
+        vault.documents["fine"] = {"A": f"{CANARY}-3"}
+        fishy.until_data("fine", {"A": f"{CANARY}-3"})
+
+
+@pytest.mark.parametrize("key", ["", "a b", "ä", "a/b", "x" * 254, ".."])
+def test_defect_13_an_illegal_key_is_refused_when_it_is_written(fishy: Fishy, key: str) -> None:
+    with pytest.raises(ApiFault, match="secretKeyName") as refused:
+        fishy.ask("db", {key: "a"})
+    assert refused.value.status == 422
+
+
+def test_defect_14_a_changed_configuration_is_noticed_at_once(fishy: Fishy, stage: Stage) -> None:
+    fishy.served({"A": "a"}, refreshInterval=SELDOM)
+    other = Folder(stage.folder / "other")
+    other.put("a", f"{CANARY}-other")
+    fishy.configure(other.url)
+    fishy.until_data("db", {"A": f"{CANARY}-other"}, deadline=5.0)
+    stage.api.delete(stage.path(OWN, CONFIG))
+    fishy.until("db", "TokenError")
+    assert fishy.data("db") == {"A": f"{CANARY}-other"}
+
+
+def test_defect_15_secrets_that_concern_nobody_take_no_room(fishy: Fishy, stage: Stage) -> None:
+    operator = fishy.served({"A": "a"}, refreshInterval=SELDOM)
+    operator.stop()
+    operator.start().synced()
+    alone = operator.memory()
+    operator.stop()
+    large = "x" * 500_000
+    in_parallel(lambda number: stage.foreign("default", f"large-{number}", {"k": large}), range(100))
+    operator.start().synced()
+    assert operator.memory() - alone < 25_000_000  # of 50 MB, half as much again when encoded
+
+
+def test_defect_16_a_missing_target_namespace_is_told_and_waited_for(fishy: Fishy, stage: Stage) -> None:
+    fishy.put("a", f"{CANARY}-1")
+    fishy.configure()
+    fishy.serve(refreshInterval=SELDOM)
+    fishy.ask("db", {"A": "a"}, "later/db")
+    assert "later" in fishy.until("db", "NoNamespace")
+    stage.namespace("later")
+    fishy.until("db")
+    assert fishy.data("db", "later") == {"A": f"{CANARY}-1"}
+
+
+def test_defect_17_an_optional_key_is_left_out_once_it_is_surely_absent_and_comes_back(fishy: Fishy) -> None:
+    fishy.served({"A": "a", "B": "b"})
+    fishy.items("db", {"A": "a", "B": "b"}, optional=("B",))
+    fishy.folder.lose("b")
+    fishy.until_data("db", {"A": f"{CANARY}-a"})
+    fishy.until("db")
+    fishy.put("b", f"{CANARY}-2")
+    fishy.until_data("db", {"A": f"{CANARY}-a", "B": f"{CANARY}-2"})
+
+
+def test_defect_17_the_type_can_be_chosen_and_changed(fishy: Fishy, stage: Stage) -> None:
+    fishy.put("user", "somebody")
+    fishy.put("pass", f"{CANARY}-1")
+    fishy.configure()
+    fishy.serve()
+    fishy.ask("db", {"username": "user", "password": "pass"}, of={"type": "kubernetes.io/basic-auth"})
+    fishy.until("db")
+    assert (stage.secret(TARGET, "db") or {})["type"] == "kubernetes.io/basic-auth"
+    fishy.change("db", target={"type": "Opaque"})
+    eventually(lambda: (stage.secret(TARGET, "db") or {}).get("type") == "Opaque")

@@ -1,0 +1,98 @@
+"""FishySecrets with secret managers other than a folder, from the configuration to the Secret."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.backends.fishykeys_server import FishyKeysServer
+from tests.cluster.fishy import CONFIG, SELDOM, TARGET, Fishy
+from tests.cluster.fishy_folder import CANARY
+from tests.cluster.stage import OWN, Stage, encoded
+from tests.cluster.test_fishysecret_rules import SAMPLE
+from tests.cluster.waiting import eventually, never
+
+
+@pytest.fixture
+def keys(fishy: Fishy) -> Iterator[FishyKeysServer]:
+    """FishyKeys' own server, as far as an operator sees it, with the values of the post."""
+    with FishyKeysServer() as server:
+        server.start()
+        server.put("/app/db/username", "app_user")
+        server.put("/app/db/password", f"{CANARY}-1")
+        fishy.configure(server.address, token=server.token())
+        yield server
+
+
+def test_the_sample_of_the_post_is_served_from_fishykeys_itself(
+    fishy: Fishy, stage: Stage, keys: FishyKeysServer
+) -> None:
+    stage.namespace("target-namespace")
+    fishy.serve()
+    fishy.kubectl("apply", "-f", "-", input=SAMPLE)
+    fishy.until("fishysecret-db", namespace="default")
+    assert fishy.data("test-secret", "target-namespace") == {"DB_USER": "app_user", "DB_PASS": f"{CANARY}-1"}
+    keys.put("/app/db/password", f"{CANARY}-2")
+    fishy.until_data("test-secret", {"DB_USER": "app_user", "DB_PASS": f"{CANARY}-2"}, "target-namespace")
+
+
+def test_a_locked_fishykeys_takes_nothing_away_and_goes_on_when_it_is_unlocked(
+    fishy: Fishy, keys: FishyKeysServer
+) -> None:
+    fishy.serve()
+    fishy.ask("db", {"P": "/app/db/password"})
+    fishy.until("db")
+    keys.locked = True
+    assert "locked" in fishy.until("db", "FetchError")
+    assert fishy.data("db") == {"P": f"{CANARY}-1"}
+    keys.locked = False
+    fishy.until("db")
+
+
+def test_what_fishykeys_forbids_may_be_absent_or_not_so_also_an_optional_key_stays(
+    fishy: Fishy, keys: FishyKeysServer
+) -> None:
+    fishy.serve()
+    fishy.ask("db", {"U": "/app/db/username", "P": "/app/db/password"})
+    fishy.until("db")
+    fishy.items("db", {"U": "/app/db/username", "P": "/app/db/password"}, optional=("P",))
+    fishy.until("db")
+    del keys.stored["/app/db/password"]
+    assert "/app/db/password" in fishy.until("db", "FetchError")
+    never(lambda: fishy.data("db") != {"U": "app_user", "P": f"{CANARY}-1"}, 3.0)
+
+
+def test_a_token_that_has_expired_is_told_and_a_new_one_is_used_at_once(fishy: Fishy, keys: FishyKeysServer) -> None:
+    fishy.serve(refreshInterval="1s")
+    fishy.ask("db", {"P": "/app/db/password"})
+    fishy.until("db")
+    keys.rotate_key()
+    keys.put("/app/db/password", f"{CANARY}-2")
+    fishy.until("db", "FetchError")
+    assert fishy.data("db") == {"P": f"{CANARY}-1"}
+    fishy.configure(keys.address, token=keys.token())
+    fishy.until_data("db", {"P": f"{CANARY}-2"}, deadline=8.0)
+
+
+def test_secrets_of_a_namespace_can_be_the_manager(fishy: Fishy, stage: Stage) -> None:
+    stage.namespace("vault")
+    stage.foreign("vault", "app", {"user": "somebody", "pass": f"{CANARY}-1"})
+    fishy.configure("kube://vault")
+    fishy.serve()
+    fishy.ask("db", {"U": "app/user", "P": "app/pass"})
+    fishy.until("db")
+    assert fishy.data("db") == {"U": "somebody", "P": f"{CANARY}-1"}
+    stage.api.patch(stage.path("vault", "app"), {"data": encoded({"pass": f"{CANARY}-2"})})
+    fishy.until_data("db", {"U": "somebody", "P": f"{CANARY}-2"})
+    stage.api.delete(stage.path("vault", "app"))
+    fishy.until("db", "FetchError")
+    assert fishy.data("db") == {"U": "somebody", "P": f"{CANARY}-2"}
+
+
+def test_the_configuration_itself_is_never_read_as_a_value(fishy: Fishy) -> None:
+    fishy.configure(f"kube://{OWN}", token=f"{CANARY}-token")
+    fishy.serve(refreshInterval=SELDOM)
+    fishy.ask("db", {"T": f"{CONFIG}/token"})
+    fishy.until("db", "FetchError")
+    assert fishy.data("db", TARGET) is None
+    eventually(lambda: fishy.stage.events("team", "FetchError", "db"))

@@ -1,0 +1,92 @@
+"""FishySecrets that an older definition let in, and that the one of now would refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from tests.cluster.api import ApiFault
+from tests.cluster.fishy import DEFINITION, DEFINITIONS, FINALIZER, TARGET, Fishy, define, manifest, undefine
+from tests.cluster.fishy_folder import CANARY
+from tests.cluster.stage import Stage
+from tests.cluster.test_fishysecret_bad_input import ITEM, PATHS, spec
+from tests.cluster.waiting import eventually
+
+Json = dict[str, Any]
+STORED = [
+    {"target": {"name": "db"}},
+    spec(data=[]),
+    spec(data=[ITEM, ITEM]),
+    spec(data=[{**ITEM, "secretKeyName": "a b"}]),
+]
+
+
+@pytest.fixture
+def loose(fishy: Fishy, stage: Stage) -> Iterator[None]:
+    """The definition as an older one may have been, which lets everything in."""
+    found = stage.api.get(f"{DEFINITIONS}/{DEFINITION}")
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    found["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema
+    stage.api.replace(f"{DEFINITIONS}/{DEFINITION}", found)
+
+    def is_loose() -> bool:
+        with suppress(ApiFault):
+            return bool(stage.api.create(fishy.path(), manifest("probe", None), dryRun="All"))
+        return False
+
+    eventually(is_loose)
+    yield
+    stage.end_processes()
+    stage.forget("fishykeys.2v.pm/fishysecrets/")
+    undefine(stage.api)
+    define(stage.cluster, stage.api)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (None, "spec"),
+        ({"target": {}, "data": []}, "spec.target.name"),
+        (spec(data=[]), "spec.data"),
+        (spec(data=[ITEM, ITEM]), "secretKeyName"),
+        (spec(data=[{**ITEM, "secretKeyName": "a b"}]), "secretKeyName"),
+        *((spec(data=[ITEM, {"secretKeyName": "B", "secretPath": path}]), "secretPath") for path in PATHS),
+        (spec(target={"name": "Upper", "namespace": TARGET}), "spec.target.name"),
+        (spec(refreshInterval="0s"), "refreshInterval"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_what_an_older_definition_let_in_is_invalid_and_nothing_of_it_is_read(
+    fishy: Fishy, loose: None, wrong: Json | None, told: str
+) -> None:
+    fishy.put("a", f"{CANARY}-1")
+    fishy.configure()
+    operator = fishy.serve()
+    fishy.api.create(fishy.path(), manifest("db", wrong))
+    assert told in fishy.until("db", "Invalid")
+    assert fishy.data("db") is None
+    assert not [name for name in operator.metrics() if name.startswith("samara_provider_calls_total{")]
+    fishy.let_go("db")
+    fishy.until_gone("db")
+
+
+@pytest.mark.parametrize("stored", STORED, ids=lambda each: "")
+def test_what_the_definition_of_now_would_refuse_is_told_and_can_be_deleted(
+    fishy: Fishy, stage: Stage, loose: None, stored: Json
+) -> None:
+    fishy.api.create(fishy.path(), manifest("db", stored, finalizers=(FINALIZER,)))
+    define(stage.cluster, stage.api)
+
+    def is_strict() -> bool:
+        with suppress(ApiFault):
+            return not fishy.api.create(fishy.path(), manifest("probe", None), dryRun="All")
+        return True
+
+    eventually(is_strict)
+    fishy.configure()
+    fishy.serve()
+    fishy.until("db", "Invalid")
+    fishy.let_go("db")
+    fishy.until_gone("db")

@@ -1,0 +1,274 @@
+"""From a plan to the secret manager and back: who asks is told to it, and what it says is planned and reported."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from tests import toys
+from tests.engine.parts import Clock, a_desk, a_namespace, an_object
+from tests.engine.test_stores import Manager
+from tests.world import at, secret
+
+from samara.core.model import Content, Key, Object, Ref
+from samara.core.table import Table
+from samara.core.view import View
+from samara.core.want import KEEP, UNREAD, Copy, Dialect, Reading, SecretPath, Unreadable, Want
+from samara.core.write import Create, Guard, Report, Update
+from samara.engine.desk import Desk
+from samara.engine.loop import Engine
+from samara.engine.meter import Meter
+from samara.engine.report import Reports
+from samara.engine.stores import Stores, Times
+
+EVERY = 300.0
+
+
+def a_dialect() -> Dialect:
+    """A Fetch wants one Secret of the value at its path."""
+
+    def reads(source: Ref, view: View) -> tuple[SecretPath, ...]:
+        have = view.get(source)
+        return () if have is None else tuple(SecretPath(path, EVERY) for path in have.annotations[toys.PATH].split())
+
+    def want(source: Ref, view: View) -> Want:
+        readings = [view.value(read) for read in reads(source, view)]
+        values = [each.value for each in readings if isinstance(each, Reading) and each.value is not None]
+        content: Content | Any = secret(b" ".join(values).decode()) if len(values) == len(readings) else KEEP
+        return Want((Copy(at("a", source.name), content, annotations={toys.FETCHED: source.namespace}),))
+
+    return replace(toys.fetch(), reads=reads, want=want, asking=(), whole=True, consent=False)
+
+
+def a_source(name: str, paths: str, version: int = 1) -> Object:
+    return an_object(Ref(toys.FETCH, "home", name), version, annotations={toys.PATH: paths})
+
+
+def key(name: str) -> Key:
+    return Key("fetch", Ref(toys.FETCH, "home", name))
+
+
+class Stage:
+    """An engine that leads, over a store that a test hands to it."""
+
+    def __init__(self, *sources: Object) -> None:
+        clock = Clock()
+        desk = a_desk(clock, table=Table((a_dialect(),)))
+        self.stores = Stores(frozenset({"fetch"}), Meter(), Times(clock, lambda: "now", lambda: 1.0))
+        self.desk: Desk = replace(desk, stores=self.stores)
+        for obj in (a_namespace("home"), a_namespace("a"), *sources):
+            desk.cache.put(obj)
+        self.engine = Engine(self.desk, lambda: True)
+        self.engine.leading = True
+        self.manager = Manager()
+
+    def asked(self) -> dict[str, set[str]]:
+        return {path: {each.source.name for each in who} for path, who in self.stores.book.asked.items()}
+
+    def plan(self, name: str) -> None:
+        self.engine._plan(key(name))
+
+    def queued(self) -> list[Key]:
+        found = []
+        while (each := self.desk.queue.take()) is not None:
+            found.append(each)
+        return found
+
+    async def read(self) -> None:
+        """All that is due is read from the store."""
+        async with asyncio.TaskGroup() as group:
+            self.stores.begin(group)
+            if self.stores._store is None:
+                await self.stores.use(self.manager, keep=True)
+            for _ in range(5):
+                self.stores.pump()
+                await asyncio.sleep(0)
+
+
+def test_a_plan_tells_what_its_source_asks_for_and_waits_for_it() -> None:
+    stage = Stage(a_source("f", "one two"))
+    stage.plan("f")
+
+    assert stage.asked() == {"one": {"f"}, "two": {"f"}}
+    assert key("f") not in stage.engine.tallies
+    assert not len(stage.desk.outbox)
+    assert stage.engine._reader.reading == 2
+
+
+def test_what_was_read_is_planned_and_written() -> None:
+    stage = Stage(a_source("f", "one two"))
+    stage.plan("f")
+    asyncio.run(stage.read())
+
+    assert stage.queued() == [key("f")]
+    stage.plan("f")
+    write = stage.desk.outbox.take()
+    assert isinstance(write, Create)
+    assert write.copy.content == secret("whole whole")
+
+
+def test_a_path_that_cannot_be_read_is_an_answer_too() -> None:
+    stage = Stage(a_source("f", "one"))
+    stage.plan("f")
+    asyncio.run(stage.stores.fail(Unreadable("TokenError", "no")))
+
+    assert stage.queued() == [key("f")]
+    stage.plan("f")
+    assert key("f") in stage.engine.tallies
+    assert stage.engine._reader.reading == 0
+
+
+def test_also_where_nothing_is_missing_it_is_told() -> None:
+    stage = Stage(a_source("f", "one"), a_source("g", "one"))
+    stage.plan("f")
+    asyncio.run(stage.read())
+    stage.plan("g")
+
+    assert stage.asked() == {"one": {"f", "g"}}
+    assert key("g") in stage.engine.tallies  # it had its answer in the same plan
+    assert stage.manager.asked == ["one"]
+
+
+def test_a_source_that_asks_for_something_else_drops_what_it_asked_for() -> None:
+    stage = Stage(a_source("f", "one"))
+    stage.plan("f")
+    stage.desk.cache.put(a_source("f", "two", version=2))
+    stage.plan("f")
+
+    assert stage.asked() == {"two": {"f"}}
+
+
+def test_a_source_that_is_gone_drops_out() -> None:
+    stage = Stage(a_source("f", "one"), a_source("g", "one"))
+    for name in ("f", "g"):
+        stage.plan(name)
+    stage.desk.cache.drop(key("f").source)
+    stage.plan("f")
+    assert stage.asked() == {"one": {"g"}}
+    stage.desk.cache.drop(key("g").source)
+    stage.engine._plan(key("g").part("a"))  # a slice knows it as well
+    assert stage.asked() == {}
+
+
+def test_dialects_that_do_not_read_it_are_not_asked() -> None:
+    stage = Stage(a_source("f", "one"))
+    stage.stores.served = frozenset()
+    stage.plan("f")
+
+    assert stage.asked() == {}
+
+
+def test_a_plan_sees_a_path_whatever_its_interval() -> None:
+    stage = Stage(a_source("f", "one"))
+    assert stage.desk.cache.value(SecretPath("one", 1.0)) is UNREAD
+    stage.plan("f")
+    asyncio.run(stage.read())
+
+    assert stage.desk.cache.value(SecretPath("one", 7.0)) == Reading(b"whole", "now")
+
+
+def test_in_sync_means_that_every_path_has_an_answer() -> None:
+    stage = Stage(a_source("f", "one"))
+    stage.plan("f")
+    stage.engine._note_sync()
+    assert not stage.engine.synced
+    asyncio.run(stage.stores.fail(Unreadable("TokenError", "no")))
+    stage.queued()
+    stage.engine._note_sync()
+    assert stage.engine.synced
+
+
+def test_a_refresh_that_changes_nothing_touches_the_reports_and_plans_nobody() -> None:
+    stage = Stage(a_source("f", "one"), a_source("g", "one"))
+    for name in ("f", "g"):
+        stage.plan(name)
+    asyncio.run(stage.read())
+    stage.queued()
+    stage.engine._reports._due.clear()
+    stage.stores._times = replace(stage.stores._times, now=lambda: "later")
+    stage.desk.clock.now += EVERY  # type: ignore[attr-defined]
+    asyncio.run(stage.read())
+
+    assert stage.manager.asked == ["one", "one"]
+    assert stage.queued() == []
+    assert stage.engine._reports._due == {key("f"), key("g")}
+
+
+# many who ask
+
+
+class Slow(Reports):
+    """Every status takes so long to make."""
+
+    def __init__(self, seconds: float) -> None:
+        self.clock = Clock()
+        table = Table((replace(toys.fetch(), report=lambda obj, view, tally: {}),))
+        super().__init__(a_desk(self.clock, table=table), {}, (), lambda write, tally, soon: None)
+        self.seconds = seconds
+        self.written: list[Key] = []
+
+    def write(self, key: Key) -> None:
+        self.written.append(key)
+        self.clock.now += self.seconds
+
+
+def test_thousands_of_reports_leave_room_for_others() -> None:
+
+    async def run() -> int:
+        reports, rounds = Slow(0.001), 0
+        for number in range(1000):
+            reports.touched(key(f"f{number}"))
+        task = asyncio.create_task(reports.run(lambda: None))
+        while len(reports.written) < 1000:
+            await asyncio.sleep(0)
+            rounds += bool(0 < len(reports.written) < 1000)
+        task.cancel()
+        await asyncio.wait([task])
+        assert (len(reports.written), reports.due) == (1000, 0)
+        return rounds
+
+    assert asyncio.run(run()) >= 100
+
+
+def test_one_that_is_touched_while_others_have_their_turn_is_written_again() -> None:
+    async def run() -> list[Key]:
+        reports = Slow(1.0)
+        written = reports.written
+        reports.touched(key("f"))
+        reports.touched(key("g"))
+        task = asyncio.create_task(reports.run(lambda: None))
+        while not written:  # noqa: ASYNC110 - so that it is seen at once
+            await asyncio.sleep(0)
+        reports.touched(written[0])
+        async with asyncio.timeout(8):
+            while len(written) < 3:  # noqa: ASYNC110 - what lands together is told together, by real time
+                await asyncio.sleep(0.001)
+        task.cancel()
+        await asyncio.wait([task])
+        return written
+
+    written = asyncio.run(run())
+    assert set(written[:2]) == {key("f"), key("g")}
+    assert written[2] == written[0]
+
+
+# when a copy was written
+
+
+def test_the_tally_knows_when_a_copy_was_last_written() -> None:
+    stage = Stage(a_source("f", "one"))
+    stage.plan("f")
+    asyncio.run(stage.read())
+    stage.plan("f")
+    tally = stage.engine.tallies[key("f")]
+    have, copy = an_object(at("a", "f")), Copy(at("a", "f"), secret("one"))
+    source = a_source("f", "one")
+    for other in (Guard(key("f"), source.ref, source, "g", True, ""), Report(key("f"), source.ref, source, {})):
+        stage.engine._sender._done(other)
+        assert tally.landed == ""
+    for write in (Create(key("f"), copy.ref, copy), Update(key("f"), copy.ref, copy, have, "it differs")):
+        tally.landed = ""
+        stage.engine._sender._done(write)
+        assert tally.landed.endswith("Z")
+        assert len(tally.landed) == len("2026-11-16T00:00:00Z")

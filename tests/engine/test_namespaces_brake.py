@@ -1,0 +1,199 @@
+"""The brake of Namespaces: what a person can say about a deletion that is held, and what a restart remembers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from datetime import datetime
+
+import pytest
+from tests.engine.parts import Clock, a_namespace, an_object
+from tests.engine.test_holdbook import PATH, with_store
+from tests.engine.test_loop import an_engine, sent
+from tests.kube.scripted import Script, Store
+
+from samara.core.brake import Brake
+from samara.core.model import Key, Object, Owned, Ref, namespace_ref
+from samara.core.table import Table
+from samara.core.want import Definition
+from samara.core.write import Delete, Guard, Write
+from samara.dialects.accurate import sub
+from samara.dialects.accurate.words import APPLIER, FINALIZER, PARENT, ROOT, SUB_NAMESPACE, TYPE
+from samara.engine import holdbook
+from samara.engine.holdbook import HoldBook, endings, entries
+from samara.engine.holds import Holds
+from samara.engine.loop import Engine
+from samara.kube.client import Client
+
+TABLE = Table((sub.SubNamespaces(cascading=False, is_reserved=lambda name: False).dialect(frozenset({APPLIER})),))
+TOP = a_namespace("top", labels={TYPE: ROOT})
+
+
+def below(name: str, version: int = 1) -> Object:
+    """A sub-namespace that we made."""
+    ours = frozenset({Owned(APPLIER, "labels", PARENT)})
+    return a_namespace(name, version, labels={PARENT: "top"}, ours=ours, made=True)
+
+
+def a_sub(name: str, version: int = 1, uid: str = "first", deleting: bool = True) -> Object:
+    return an_object(Ref(SUB_NAMESPACE, "top", name), version, uid=uid, deleting=deleting, finalizers=(FINALIZER,))
+
+
+def a_key(name: str) -> Key:
+    return Key("accurate:sub", Ref(SUB_NAMESPACE, "top", name))
+
+
+def ending(*names: str, holds: Holds) -> Engine:
+    """An engine that has planned SubNamespaces that are deleted."""
+    subs = [a_sub(name) for name in names]
+    engine = an_engine(TOP, *map(below, names), *subs, table=TABLE, holds=holds, gone_after=0.0)
+    engine.desk.cache.answers.keep(Definition(SUB_NAMESPACE), True)
+    for name in names:
+        engine._plan(a_key(name))
+    return engine
+
+
+def written(engine: Engine) -> list[tuple[type[Write], str]]:
+    return [(type(write), write.ref.name) for write in sent(engine.desk)]
+
+
+# a deletion that is discarded
+
+
+def discarded() -> Engine:
+    engine = ending("a", holds=Holds(Brake(namespaces=0), 600.0, Clock()))
+    assert written(engine) == []
+    assert list(engine.desk.holds.held) == [a_key("a")]
+    engine.answered(a_key("a"), "discard")
+    engine._turn()
+    return engine
+
+
+def test_a_discarded_deletion_of_a_namespace_lets_its_sub_namespace_go_and_writes_nothing_on_the_namespace() -> None:
+    engine = discarded()
+
+    (write,) = sent(engine.desk)
+    assert isinstance(write, Guard)
+    assert (write.ref, write.finalizer, write.add) == (a_key("a").source, FINALIZER, False)
+    assert engine.desk.holds.held == {}
+
+
+def test_whoever_makes_the_sub_namespace_again_and_deletes_it_again_is_obeyed() -> None:
+    engine = discarded()
+    sent(engine.desk)
+    cache = engine.desk.cache
+    cache.drop(a_key("a").source)
+    engine._plan(a_key("a"))
+    assert written(engine) == []
+    assert cache.get(namespace_ref("a")) is not None
+    engine.desk.holds._brake = Brake(namespaces=3)
+    cache.put(a_sub("a", 2, "second", deleting=False))
+    engine._plan(a_key("a"))
+    sent(engine.desk)
+    cache.put(a_sub("a", 3, "second"))
+    engine._plan(a_key("a"))
+
+    assert written(engine) == [(Delete, "a")]
+
+
+# over a restart
+
+
+async def book_of(client: Client, holds: Holds) -> HoldBook:
+    """The memory of one process, as it is at its start."""
+    book = HoldBook(client, "samara", holds)
+    await book.load()
+    holds.write_down = lambda: None
+    return book
+
+
+def some() -> Holds:
+    return Holds(Brake(), 600.0, Clock())
+
+
+def test_a_namespace_goes_only_when_it_is_written_down_that_it_goes() -> None:
+    async def deed(client: Client, store: Store, script: Script) -> None:
+        book = await book_of(client, holds := some())
+        engine, asked = ending("a", "b", holds=holds), list[Key]()
+        book._written_down = asked.append
+        assert written(engine) == []
+        await book._write()
+        assert sorted(json.loads(store.objects[PATH]["data"]["namespaces"])) == ["a", "b"]
+        assert set(asked) == {a_key("a"), a_key("b")}
+        for key in asked:
+            engine.written(key)
+        engine._turn()
+        assert sorted(written(engine)) == [(Delete, "a"), (Delete, "b")]
+
+    with_store(deed)
+
+
+def test_the_deletions_of_a_process_count_in_the_next_one() -> None:
+    async def deed(client: Client, store: Store, script: Script) -> None:
+        first = await book_of(client, holds := some())
+        ending("a", "b", "c", holds=holds)
+        await first._write()
+        second = await book_of(client, holds := some())
+        engine = ending("d", holds=holds)
+        assert list(holds.held) == [a_key("d")]
+        holds.judge(a_key("d"), [], 0, 0)
+        await second._write()
+        assert [each.method for each in script.seen] == ["GET", "POST", "GET"]
+        assert json.loads(store.objects[PATH]["data"]["namespaces"]).keys() == {"a", "b", "c"}
+        assert written(engine) == []
+
+    with_store(deed)
+
+
+def test_what_is_written_down_says_names_and_times_and_stays_for_ten_minutes() -> None:
+    async def deed(client: Client, store: Store, script: Script) -> None:
+        clock = Clock()
+        book = await book_of(client, holds := Holds(Brake(), 600.0, clock))
+        ending("a", holds=holds)
+        await book._write()
+        await book._write()
+        (text,) = store.objects[PATH]["data"].values()
+        assert abs(datetime.fromisoformat(json.loads(text)["a"]).timestamp() - time.time()) < 60
+        assert [each.method for each in script.seen if each.method != "GET"] == ["POST"]
+        clock.now += 601.0
+        await book._write()
+        assert store.objects[PATH]["data"] == {}
+
+    with_store(deed)
+
+
+def test_nobody_waits_where_nothing_is_written_down() -> None:
+    assert written(ending("a", holds=some())) == [(Delete, "a")]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", '{"a": 1}', '{"a": "yesterday"}', "[" * 5000])
+def test_what_cannot_be_read_of_it_is_left_out(text: str) -> None:
+    assert endings({"data": {"namespaces": text}}) == {}
+    assert entries({"data": {"namespaces": text}}) == {}
+
+
+def test_a_time_that_has_not_come_yet_counts_from_now_on() -> None:
+    holds = some()
+    holds.recall({"a": -3600.0, "b": 599.0, "c": 601.0})
+
+    assert holds.ended() == {"a": 1000.0, "b": 401.0}
+
+
+def test_the_book_writes_at_once_what_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holdbook, "EVERY", 3600.0)
+
+    async def deed(client: Client, store: Store, script: Script) -> None:
+        book, engine, told = HoldBook(client, "samara", holds := some()), ending(holds=holds), asyncio.Event()
+        running = asyncio.create_task(book.run(lambda key, word: None, lambda key: told.set()))
+        await asyncio.sleep(0)
+        for obj in (below("a"), a_sub("a")):
+            engine.desk.cache.put(obj)
+        engine._plan(a_key("a"))
+        async with asyncio.timeout(5.0):
+            await told.wait()
+        assert "a" in json.loads(store.objects[PATH]["data"]["namespaces"])
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    with_store(deed)

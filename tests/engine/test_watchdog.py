@@ -1,0 +1,41 @@
+"""How long the loop stood still, and how long it only waited for a processor."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+
+from samara.engine.watchdog import BEAT, Watchdog
+
+BLOCKED = 0.3
+
+
+def longest(queued: Callable[[], float]) -> float:
+    """What is measured while something keeps the loop to itself."""
+
+    async def measured() -> float:
+        dog = Watchdog(60.0, queued)
+        beating = asyncio.create_task(dog.beat())
+        await asyncio.sleep(BEAT / 2)
+        time.sleep(BLOCKED)  # noqa: ASYNC251 - it is what a loop must not do
+        await asyncio.sleep(BEAT)  # and now it comes round
+        beating.cancel()
+        return dog.longest
+
+    return asyncio.run(measured())
+
+
+def test_a_loop_that_is_kept_by_somebody_stands_still() -> None:
+    assert longest(lambda: 0.0) >= BLOCKED - BEAT
+
+
+def test_waiting_for_a_processor_is_no_standing_still() -> None:
+    def starved() -> Iterator[float]:
+        yield 1.0
+        while True:
+            yield 1.0 + BLOCKED - BEAT
+
+    told = starved()
+    without, starving = longest(lambda: 0.0), longest(lambda: next(told))
+    assert starving < without

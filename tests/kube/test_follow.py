@@ -1,0 +1,149 @@
+"""One object that is followed: what is seen of it, in which order, and what is not believed."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from tests.kube.scripted import Answer, Script, access, cuts, gated, hangs, refuses, says, serving, streams
+
+from samara.core.model import SECRET, Ref
+from samara.kube.client import Client
+from samara.kube.follow import Bytes, Follower, secret_data
+
+REF = Ref(SECRET, "samara", "config")
+ABSENT = refuses(404, "NotFound", "there is none")
+
+
+def sight(version: int, uid: str = "u", **data: str) -> dict[str, Any]:
+    coded = {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}
+    return {"metadata": {"name": "config", "uid": uid, "resourceVersion": str(version)}, "data": coded}
+
+
+def event(type: str, obj: object) -> dict[str, object]:
+    return {"type": type, "object": obj}
+
+
+@dataclass
+class Followed:
+    script: Script
+    seen: list[int | None] = field(default_factory=list)
+    """The versions, None where the object was not there."""
+    faults: list[str] = field(default_factory=list)
+
+    def taken(self, raw: Bytes | None) -> None:
+        self.seen.append(None if raw is None else int(json.loads(bytes(raw))["metadata"]["resourceVersion"]))
+        self.script.news.set()
+
+    def failed(self, fault: Exception) -> None:
+        self.faults.append(str(fault))
+        self.script.news.set()
+
+
+def followed(*answers: Answer, until: Callable[[Followed], Any]) -> Followed:
+    """Follows it through these answers until something is true."""
+
+    async def run() -> Followed:
+        async with serving(*answers) as script, Client(access(script)) as client:
+            told = Followed(script)
+            task = asyncio.create_task(Follower(client, REF, told.taken, told.failed, turn=0.0).run())
+            await script.until(lambda: bool(until(told)))
+            await _ended(task)
+            return told
+
+    return asyncio.run(run())
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+def test_it_is_looked_at_first_and_watched_then() -> None:
+    told = followed(
+        says(sight(5)), streams(event("ADDED", sight(5)), event("MODIFIED", sight(6))), until=lambda at: 6 in at.seen
+    )
+
+    look, watch = told.script.seen[:2]
+    assert look.path == "/api/v1/namespaces/samara/secrets/config"
+    assert watch.path == "/api/v1/namespaces/samara/secrets"
+    assert watch.query == {"watch": "1", "fieldSelector": "metadata.name=config", "timeoutSeconds": "60"}
+    assert told.seen == [5, 5, 6]
+
+
+def test_one_that_is_not_there_is_told_and_seen_when_it_comes() -> None:
+    told = followed(ABSENT, streams(event("ADDED", sight(7))), until=lambda at: 7 in at.seen)
+
+    assert told.seen == [None, 7]
+    assert told.faults == []
+
+
+def test_its_end_is_told() -> None:
+    told = followed(says(sight(5)), streams(event("DELETED", sight(6))), until=lambda at: None in at.seen)
+
+    assert told.seen == [5, None]
+
+
+def test_the_end_of_another_one_of_its_name_is_not_its_end() -> None:
+    gone = event("DELETED", sight(6, uid="before"))
+    told = followed(says(sight(5)), streams(gone, event("MODIFIED", sight(8))), until=lambda at: 8 in at.seen)
+
+    assert told.seen == [5, 8]
+
+
+def test_old_news_and_bookmarks_tell_nothing() -> None:
+    news = event("MODIFIED", sight(4)), event("BOOKMARK", {"metadata": {"resourceVersion": "9"}})
+    told = followed(says(sight(5)), streams(*news, event("MODIFIED", sight(6))), until=lambda at: 6 in at.seen)
+
+    assert told.seen == [5, 6]
+
+
+def test_a_new_one_of_its_name_counts_whatever_its_version() -> None:
+    told = followed(says(sight(5)), streams(event("ADDED", sight(3, uid="new"))), until=lambda at: 3 in at.seen)
+
+    assert told.seen == [5, 3]
+
+
+@pytest.mark.parametrize(
+    "fault", [refuses(500), refuses(403, "Forbidden"), cuts, says(b"no JSON"), says({"metadata": 7})], ids=range(5)
+)
+def test_a_fault_is_told_and_survived(fault: Answer) -> None:
+    told = followed(fault, says(sight(5)), gated(hangs), until=lambda at: at.seen)
+
+    assert len(told.faults) == 1
+    assert told.seen == [5]
+
+
+def test_an_error_in_the_watch_opens_it_again() -> None:
+    ends = streams(event("ERROR", {"kind": "Status", "code": 410}))
+    told = followed(says(sight(5)), ends, says(sight(6)), gated(hangs), until=lambda at: 6 in at.seen)
+
+    assert told.faults == ["the watch ended with an error"]
+
+
+def test_the_answer_to_an_own_write_counts_as_a_sight() -> None:
+    async def run(deed: Callable[[Follower, Followed], Awaitable[None]]) -> None:
+        async with serving(ABSENT) as script, Client(access(script)) as client:
+            told = Followed(script)
+            await deed(Follower(client, REF, told.taken, told.failed), told)
+
+    async def deed(follower: Follower, told: Followed) -> None:
+        follower.take(json.dumps(sight(9)).encode())
+        follower.take(json.dumps(sight(8)).encode())
+        assert told.seen == [9]
+
+    asyncio.run(run(deed))
+
+
+def test_a_secret_is_its_type_and_the_bytes_of_its_keys() -> None:
+    raw = json.dumps({"type": "Opaque", "data": {"a": "b25l", "odd": "no base64", "none": None, "number": 7}}).encode()
+
+    assert secret_data(raw) == ("Opaque", {"a": b"one", "odd": b"", "none": b"", "number": b""})
+    assert secret_data(b'{"metadata": {}}') == ("", {})

@@ -1,0 +1,108 @@
+"""What the settings make of the vocabularies."""
+
+from __future__ import annotations
+
+import pytest
+from tests.world import World, at, content, path
+
+from samara.admission.tls_secret import NAME as CERTIFICATE
+from samara.core.allow import Rules
+from samara.core.model import Key, Ref
+from samara.core.plan import plan
+from samara.core.want import Reading
+from samara.core.write import Plan
+from samara.dialects.fishysecret import CONFIG, FINALIZER, FISHY_SECRET, NAME
+from samara.settings import parse
+from samara.vocabularies import store_config, table_of
+
+SOURCE = Ref(FISHY_SECRET, "team-a", "db")
+PATHS = "paths: [{namespaces: [team-*], allow: [/app/*, kv/db#user]}, {namespaces: [ops], allow: ['*']}]"
+
+
+def planned(settings: str, where: str = "/app/db", target: str = "team-a/db", namespace: str = "team-a") -> Plan:
+    world = World(table_of(parse(settings, "test"), home="samara"))
+    to, _, name = target.partition("/")
+    for each in ("team-a", "team-b", "ops", "samara", "keys"):
+        world.namespace(each)
+    source = SOURCE._replace(namespace=namespace)
+    item = {"secretPath": where, "secretKeyName": "key"}
+    spec = {"target": {"name": name, "namespace": to}, "data": [item]}
+    world.put(source, content(spec=spec), finalizers=(FINALIZER,), generation=1)
+    world.values[path(where)] = Reading(b"value")
+    return plan(Key(NAME, source), world, world.table, Rules())
+
+
+def told(settings: str, *asked: str) -> list[str]:
+    found = planned(settings, *asked)
+    return [*(each.reason for each in found.faults), *(each.reason for each in found.blocked)]
+
+
+@pytest.mark.parametrize(
+    ("namespace", "where", "allowed"),
+    [
+        ("team-a", "/app/db", True),
+        ("team-a", "/app/deep/er/db", True),
+        ("team-a", "/app", False),
+        ("team-a", "app/db", False),
+        ("team-a", "kv/db#user", True),
+        ("team-a", "kv/db#password", False),
+        ("ops", "kv/db#password", True),
+        ("samara", "/app/db", False),
+    ],
+)
+def test_rules_say_which_namespaces_may_read_which_paths(namespace: str, where: str, allowed: bool) -> None:
+    settings = f"dialects: {{fishysecret: {{{PATHS}}}}}"
+    assert told(settings, where, f"{namespace}/db", namespace) == ([] if allowed else ["PathNotAllowed"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ("tenancy: open", []),
+        ("tenancy: strict", ["PathNotAllowed"]),
+        ("{tenancy: open, dialects: {fishysecret: {paths: []}}}", ["PathNotAllowed"]),
+    ],
+)
+def test_without_rules_tenancy_says_whether_paths_may_be_read(settings: str, expected: list[str]) -> None:
+    assert told(settings) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ("tenancy: open", []),
+        (f"{{tenancy: strict, dialects: {{fishysecret: {{{PATHS}}}}}}}", ["not-accepted"]),
+        (f"{{tenancy: strict, dialects: {{fishysecret: {{crossNamespace: allow, {PATHS}}}}}}}", []),
+        ("dialects: {fishysecret: {crossNamespace: consent}}", ["not-accepted"]),
+    ],
+)
+def test_another_namespace_is_reached_as_the_settings_say(settings: str, expected: list[str]) -> None:
+    assert told(settings, "/app/db", "team-b/db") == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "target", "refused"),
+    [
+        ("{}", f"samara/{CONFIG}", True),
+        ("{}", f"samara/{CERTIFICATE}", True),
+        ("{}", f"keys/{CONFIG}", False),
+        ("dialects: {fishysecret: {namespace: keys}}", f"keys/{CONFIG}", True),
+    ],
+)
+def test_the_operators_own_secrets_are_nobodys_target(settings: str, target: str, refused: bool) -> None:
+    assert told(settings, "/app/db", target) == (["Refused"] if refused else [])
+
+
+def test_the_configuration_of_the_store_is_in_the_operators_namespace_unless_said_otherwise() -> None:
+    assert store_config(parse("{}", "test"), "samara") == at("samara", "fishysecret-config")
+    said = parse("dialects: {fishysecret: {namespace: keys}}", "test")
+    assert store_config(said, "samara") == at("keys", "fishysecret-config")
+
+
+def test_one_that_is_switched_off_is_recognised_and_asks_for_nothing() -> None:
+    table = table_of(parse("dialects: {sync-to: {}}", "test"))
+    world = World(table)
+    world.namespace("team-a")
+    obj = world.put(SOURCE, content(spec={}))
+    assert list(table.sources(obj, world)) == []
+    assert table[NAME].reads(SOURCE, world) == ()
