@@ -32,8 +32,8 @@ MOMENT = int(os.environ.get("SOURCE_DATE_EPOCH", "315532800"))
 
 
 def requirements() -> list[str]:
-    """The names of all that the program runs with, where this platform needs it."""
-    lines = (ROOT / "requirements" / "run.txt").read_text().splitlines()
+    """The names of all that the program runs with, clients of secret managers included, where they are installed."""
+    lines = (ROOT / "requirements" / "all.txt").read_text().splitlines()
     named = [match[1] for line in lines if (match := re.match(r"([a-z0-9-]+)==", line))]
     return [name for name in named if _is_here(name)]
 
@@ -41,7 +41,7 @@ def requirements() -> list[str]:
 def _is_here(name: str) -> bool:
     try:
         distribution(name)
-    except ModuleNotFoundError:  # of another platform, or of another Python
+    except ModuleNotFoundError:  # of another platform or Python, or of a manager that nobody wants
         return False
     return True
 
