@@ -86,7 +86,7 @@ def _binding(kind: str, names: dict[str, str], role: str, subject: dict[str, str
 
 def cluster_rules(settings: Settings) -> list[Rule]:
     """What is needed in every namespace. Copies go anywhere, and so do the Events about them."""
-    enabled = _enabled(settings)
+    enabled = chosen(settings)
     if not enabled:
         return []
     asking = {kind for dialect in enabled for kind in dialect.asking}
@@ -101,8 +101,9 @@ def cluster_rules(settings: Settings) -> list[Rule]:
 def _definitions(enabled: tuple[Dialect, ...]) -> list[Rule]:
     """To see whether one is being deleted, before what its objects made is; and to say in it how to convert."""
     names = crds.needed(kind for dialect in enabled for kind in dialect.asking)
-    verbs = ("get", "update") if any(dialect.admit for dialect in enabled) else ("get",)
-    return [_rule(CRD, verbs, names)] if names else []
+    converted = crds.needed(kind for dialect in enabled if dialect.admit for kind in dialect.asking)
+    read = tuple(name for name in names if name not in converted)
+    return [_rule(CRD, verbs, some) for verbs, some in ((("get", "update"), converted), (("get",), read)) if some]
 
 
 def _webhooks(enabled: tuple[Dialect, ...]) -> list[Rule]:
@@ -112,7 +113,7 @@ def _webhooks(enabled: tuple[Dialect, ...]) -> list[Rule]:
     return [*(_rule(kind, ("list", "update")) for kind in needed(enabled)), _rule(NAMESPACE, ("get",))]
 
 
-def _enabled(settings: Settings) -> tuple[Dialect, ...]:
+def chosen(settings: Settings) -> tuple[Dialect, ...]:
     return served(settings, {name: WELL_KNOWN.get(name) or guess(name) for name in kinds_in(settings)})
 
 
@@ -140,7 +141,7 @@ def own_rules(settings: Settings) -> list[Rule]:
 
 
 def _certificate(settings: Settings) -> list[Rule]:
-    if not any(dialect.admit for dialect in _enabled(settings)):
+    if not any(dialect.admit for dialect in chosen(settings)):
         return []
     return [_rule(SECRET, ("create",)), _rule(SECRET, ("get", "watch", "update", "delete"), (CERTIFICATE,))]
 
