@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo run test check static matrix bench seeded-faults fmt docs site lock dist clean control-plane rusty-vault announce
+.PHONY: help demo run test check static matrix bench seeded-faults fmt docs lock dist clean control-plane rusty-vault announce
 
 VENV := .venv
 INSTALLED := $(VENV)/.installed
@@ -78,6 +78,7 @@ fmt: $(INSTALLED) ## formats the code and mends what lint can mend
 docs: $(INSTALLED) ## writes the generated parts of docs/reference anew
 	@$(BIN)/python scripts/reference.py
 
+.PHONY: site
 site: $(INSTALLED) ## the documentation as a site, in build/site; every warning is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict 2> $(VENV)/.site || { cat $(VENV)/.site; exit 1; }
 

@@ -42,7 +42,9 @@ def served() -> dict[str, set[str]]:
 
 
 def labels_in(expression: str) -> set[str]:
-    grouped = {word for names in re.findall(r"\b(?:by|on|without) \(([^)]*)\)", expression) for word in names.split(", ")}
+    grouped = {
+        word for names in re.findall(r"\b(?:by|on|without) \(([^)]*)\)", expression) for word in names.split(", ")
+    }
     return grouped | {word for inside in re.findall(r"{([^}]*)}", expression) for word in re.findall(r"(\w+)=", inside)}
 
 

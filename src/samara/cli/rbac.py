@@ -13,6 +13,7 @@ from samara.admission.tls_secret import NAME as CERTIFICATE
 from samara.cli.base import Command, config_flag, output_flag
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.output import as_yaml
+from samara.cli.rbac_reasons import explain as explain_rules
 from samara.cli.session import settings_if_any, wait_for
 from samara.core.model import NAMESPACE, QUOTA, SECRET, Kind
 from samara.core.want import Dialect
@@ -40,15 +41,18 @@ Rule = dict[str, list[str]]
 
 
 @click.command("rbac", cls=Command)
+@click.option("--explain", is_flag=True, help="Each rule with the reason why it is needed, instead of manifests.")
 @config_flag
 @output_flag("yaml", "json")
 @kubectl_flags
-def command(cluster: Cluster, config: str | None, output: str) -> None:
+def command(cluster: Cluster, explain: bool, config: str | None, output: str) -> None:
     """Print the RBAC that the settings need, for the operator's namespace (-n, else where it is, else samara)."""
     settings, installed = wait_for(settings_if_any(cluster, config))
     namespace = cluster.namespace or (installed.namespace if installed else DEFAULT_NAMESPACE)
     made = objects(settings, namespace)
-    if output == "json":
+    if explain:
+        explain_rules(made, chosen(settings), "table" if output == "yaml" else output)
+    elif output == "json":
         click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": made}, indent=2))
     else:
         click.echo(as_yaml(made), nl=False)
@@ -86,7 +90,7 @@ def _binding(kind: str, names: dict[str, str], role: str, subject: dict[str, str
 
 def cluster_rules(settings: Settings) -> list[Rule]:
     """What is needed in every namespace. Copies go anywhere, and so do the Events about them."""
-    enabled = _enabled(settings)
+    enabled = chosen(settings)
     if not enabled:
         return []
     asking = {kind for dialect in enabled for kind in dialect.asking}
@@ -112,7 +116,7 @@ def _webhooks(enabled: tuple[Dialect, ...]) -> list[Rule]:
     return [*(_rule(kind, ("list", "update")) for kind in needed(enabled)), _rule(NAMESPACE, ("get",))]
 
 
-def _enabled(settings: Settings) -> tuple[Dialect, ...]:
+def chosen(settings: Settings) -> tuple[Dialect, ...]:
     return served(settings, {name: WELL_KNOWN.get(name) or guess(name) for name in kinds_in(settings)})
 
 
@@ -140,7 +144,7 @@ def own_rules(settings: Settings) -> list[Rule]:
 
 
 def _certificate(settings: Settings) -> list[Rule]:
-    if not any(dialect.admit for dialect in _enabled(settings)):
+    if not any(dialect.admit for dialect in chosen(settings)):
         return []
     return [_rule(SECRET, ("create",)), _rule(SECRET, ("get", "watch", "update", "delete"), (CERTIFICATE,))]
 
