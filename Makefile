@@ -81,6 +81,13 @@ docs: $(INSTALLED) ## writes the generated parts of docs/reference anew
 chart: $(INSTALLED) ## writes the generated parts of deploy/chart anew
 	@$(BIN)/python scripts/chart.py
 
+.PHONY: site sbom
+site: $(INSTALLED) ## the documentation as a site, in build/site; every warning is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict 2> $(VENV)/.site || { cat $(VENV)/.site; exit 1; }
+
+sbom: $(INSTALLED) ## what the program is made of: CycloneDX and a licence list, in build/sbom
+	@$(BIN)/python scripts/sbom.py build/sbom
+
 lock: ## pins the dependencies anew from the ranges in pyproject.toml (needs uv)
 	@requirements/lock.sh
 

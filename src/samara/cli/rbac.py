@@ -13,6 +13,7 @@ from samara.admission.tls_secret import NAME as CERTIFICATE
 from samara.cli.base import Command, config_flag, output_flag
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.output import as_yaml
+from samara.cli.rbac_reasons import explain as explain_rules
 from samara.cli.session import settings_if_any, wait_for
 from samara.core.model import NAMESPACE, QUOTA, SECRET, Kind
 from samara.core.want import Dialect
@@ -40,15 +41,18 @@ Rule = dict[str, list[str]]
 
 
 @click.command("rbac", cls=Command)
+@click.option("--explain", is_flag=True, help="Each rule with the reason why it is needed, instead of manifests.")
 @config_flag
 @output_flag("yaml", "json")
 @kubectl_flags
-def command(cluster: Cluster, config: str | None, output: str) -> None:
+def command(cluster: Cluster, explain: bool, config: str | None, output: str) -> None:
     """Print the RBAC that the settings need, for the operator's namespace (-n, else where it is, else samara)."""
     settings, installed = wait_for(settings_if_any(cluster, config))
     namespace = cluster.namespace or (installed.namespace if installed else DEFAULT_NAMESPACE)
     made = objects(settings, namespace)
-    if output == "json":
+    if explain:
+        explain_rules(made, chosen(settings), "table" if output == "yaml" else output)
+    elif output == "json":
         click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": made}, indent=2))
     else:
         click.echo(as_yaml(made), nl=False)
