@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from typing import NamedTuple
-from urllib.parse import SplitResult, parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from samara.backends.base import ConfigFault, ReadSecret, Store, is_loopback, text_of
 
@@ -86,7 +86,7 @@ async def open_store(
     url = parsed(text)
     way = WAYS.get(url.scheme)
     if way is None:
-        raise _wrong(f"expected one of the schemes {', '.join(WAYS)}, found {url.scheme!r}")
+        raise _wrong(f"expected one of the schemes {', '.join(WAYS)}, found another")
     if way.plain:
         refuse_plain_text(url, url.hostname or "")
     try:
@@ -101,7 +101,7 @@ async def open_store(
 def parsed(text: str) -> SplitResult:
     """`scheme://host:port/path?option=value`; what has no scheme is a FishyKeys server's address."""
     url = _split(text if "://" in text else f"fishykeys://{text}")
-    if "@" in url.netloc:
+    if "@" in url.netloc + unquote(url.query):
         raise _wrong("it holds credentials; put them into keys of their own and leave only the address in the url")
     if url.fragment or " " in text:
         raise _wrong("expected scheme://host:port/path?option=value, found a # or a blank")
@@ -124,7 +124,7 @@ def refuse_plain_text(url: SplitResult, host: str) -> None:
     """Values leave this machine readable to others only where the administrator has said that they may."""
     if not is_loopback(host) and dict(parse_qsl(url.query)).get(INSECURE) != "true":
         raise _wrong(
-            f"values would travel to {host!r} in plain text; choose the scheme with TLS, "
+            "values would travel to another machine in plain text; choose the scheme with TLS, "
             f"or add {INSECURE}=true behind a ? where the way there is safe"
         )
 

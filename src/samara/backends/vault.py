@@ -118,7 +118,7 @@ def _is_plain(url: SplitResult) -> bool:
 def _base(url: SplitResult) -> str:
     host = url.hostname or ""
     if _is_plain(url) and not is_loopback(host):
-        fault = f"the url: vault+http is for this machine only, found the host {shown(host)}; use vault+https"
+        fault = "the url: vault+http is for this machine only, found another host; use vault+https"
         raise ConfigFault("ConnectionError", fault)
     name = f"[{host}]" if ":" in host else host
     return f"{'http' if _is_plain(url) else 'https'}://{name}:{url.port or PORT}"

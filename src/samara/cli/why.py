@@ -82,16 +82,20 @@ async def _answered(at: Session, seen: Picture, ref: Ref) -> dict[str, Any]:
     if owner is not None and owner not in keys:
         keys.append(owner)
     found = outcome(seen, at.settings, await at.held_if_readable())
-    answers = [_answer(at, seen, key, ref, _stop(found.blocked, key, ref)) for key in keys]
+    answers = [_answer(at, seen, key, ref, _stop(found.blocked, key, ref, seen)) for key in keys]
     return _shape(ref, there is not None, answers)
 
 
-def _stop(blocked: Iterable[Blocked], key: Key, ref: Ref) -> Blocked | None:
-    """What stands against a place; where only that nothing is known, what is wrong with the source says why."""
+def _stop(blocked: Iterable[Blocked], key: Key, ref: Ref, seen: Picture) -> Blocked | None:
+    """What stands against a place: where that is nothing, or only that nothing is known, the source's own fault.
+
+    A source that asks for one object only has no fault that does not concern it.
+    """
     own = [each for each in blocked if each.key == key]
     here = next((each for each in own if each.ref == ref), None)
     source = next((each for each in own if each.ref == key.source), None)
-    return source if source is not None and here is not None and here.reason == "invalid" else here
+    explained = here.reason == "invalid" if here is not None else seen.table[key.dialect].whole
+    return source if source is not None and explained else here
 
 
 def _shape(ref: Ref, present: bool | None, answers: list[Answer]) -> dict[str, Any]:
@@ -113,6 +117,8 @@ def _answer(at: Session, seen: Picture, key: Key, ref: Ref, blocked: Blocked | N
         return told._replace(rule=f"it is itself a source, with {len(plan.wanted)} copies wanted elsewhere")
     if source is None:
         return told._replace(rule=f"{_cause(key, source, seen)}; {_fate(write, stop)}")
+    if stop is not None and seen.table[key.dialect].whole:
+        return told._replace(wanted=True, rule=f"{key.source} asks for it; {_fate(write, stop)}")
     named = any(copy.named for copy in _want(at, seen, key, ref).copies if copy.ref == ref)
     cause = _cause(key, source, seen)
     if seen.table[key.dialect].upstream is not None:

@@ -60,8 +60,17 @@ def shown(text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _glob(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    def literal(text: str) -> str:
+        return "".join("." if char == "?" else re.escape(char) for char in text)
+
     def one(pattern: str) -> str:
-        return "".join({"*": ".*", "?": "."}.get(char) or re.escape(char) for char in pattern)
+        """What lies between two stars is found where it first stands, for good: who chooses the text makes us try
+        no other way."""
+        first, *rest = pattern.split("*")
+        if not rest:
+            return literal(first)
+        between = "".join(f"(?>.*?{literal(part)})" for part in rest[:-1] if part)
+        return f"{literal(first)}{between}.*{literal(rest[-1])}"
 
     return re.compile("|".join(f"(?:{one(pattern)})" for pattern in patterns) or r"(?!)", re.DOTALL)
 

@@ -103,6 +103,8 @@ class Reading:
     fault: Unreadable | None = None
     absent: bool = False
     """True where the manager has said twice, a refresh apart, that there is nothing at this path."""
+    doubted: bool = False
+    """True where it has said so, and not yet for the second time."""
 
 
 Read = str | SecretPath | Trial | Definition | Word

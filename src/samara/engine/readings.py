@@ -134,16 +134,18 @@ class Readings:
             record.not_found.pop(path, None)
             return False
         now = self._clock()
-        return now - record.not_found.setdefault(path, now) >= _APART * self.every(record)
+        longest = max(self.asked[path].values())  # nobody's impatience makes another's key go
+        return now - record.not_found.setdefault(path, now) >= _APART * longest
 
     def fault(self, path: str, fault: StoreError, store: str, absent: bool = False) -> bool:
         """A path could not be read: its value stays, and so does that it is known to have none."""
         message = f"cannot read {shown(path)} from the {store} store: {bounded(fault)}"
-        return self.unreadable(path, Unreadable("FetchError", message), absent)
+        doubted = isinstance(fault, Absent) and not absent
+        return self.unreadable(path, Unreadable("FetchError", message), absent, doubted)
 
-    def unreadable(self, path: str, fault: Unreadable, absent: bool = False) -> bool:
+    def unreadable(self, path: str, fault: Unreadable, absent: bool = False, doubted: bool = False) -> bool:
         old = self.known.get(path, _NONE)
-        return self._keep(path, Reading(old.value, old.read_at, fault, absent or old.absent))
+        return self._keep(path, Reading(old.value, old.read_at, fault, absent or old.absent, doubted))
 
     def _keep(self, path: str, new: Reading) -> bool:
         old = self.known.get(path)

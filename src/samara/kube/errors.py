@@ -37,6 +37,8 @@ _VALUE = re.compile(
 # Older servers answer undecodable JSON with a stretch of the request body around the fault. What a webhook that fails
 # has said is quoted without an end that can be trusted, and it may have quoted what it was sent.
 _BODY = re.compile(r"(error found in #\d+ byte of|bigger context|an error on the server(?= \()).*", re.DOTALL)
+# A decoder names the character at which it gave up, and that is one of the value's.
+_CHARACTER = re.compile(r"(invalid character) '(?:\\.+?|.)'", re.DOTALL)
 _JWT = re.compile(r"\beyJ[\w-]+\.[\w-]+(?:\.[\w-]*)?")
 
 
@@ -168,7 +170,7 @@ def from_status(status: int, body: bytes, retry_after: float | None = None) -> A
 def redact(text: str) -> str:
     """The text without rejected values, request bodies and tokens, in one line of limited length."""
     text = _VALUE.sub(r"\1 …", text[:_MOST_READ])
-    text = _BODY.sub(r"\1 …", text)
+    text = _CHARACTER.sub(r"\1 …", _BODY.sub(r"\1 …", text))
     text = " ".join(_JWT.sub("…", text).split())
     return text if len(text) <= MOST_MESSAGE else text[: MOST_MESSAGE - 1] + "…"
 

@@ -75,7 +75,8 @@ class Asked:
 
     def values(self, obj: Object, view: View) -> Values:
         spec = self.spec(obj)
-        return gather(spec, self.every(spec), view)
+        has = spec.target is not None and _has_its_own(obj.ref, spec.target, view)
+        return gather(spec, self.every(spec), view, has)
 
 
 def dialect(terms: Terms | None = None) -> Dialect:

@@ -33,7 +33,8 @@ class Values:
 UNREAD: Final = Values(read=False)
 
 
-def gather(spec: Spec, every: float, view: View) -> Values:
+def gather(spec: Spec, every: float, view: View, has: bool) -> Values:
+    """`has` is whether the Secret is there: then an optional path that is not found once is no news yet."""
     readings: list[tuple[Item, Reading]] = []
     for item in spec.items:
         found = view.value(SecretPath(item.path, every))
@@ -41,7 +42,14 @@ def gather(spec: Spec, every: float, view: View) -> Values:
             return UNREAD
         if not (item.optional and found.absent):
             readings.append((item, found))
-    return _joined(readings)
+    joined = _joined(readings)
+    return UNREAD if has and joined.data is None and _are_doubts(readings) else joined
+
+
+def _are_doubts(readings: Iterable[tuple[Item, Reading]]) -> bool:
+    """True where nothing is wrong but that the manager has said once that an optional path leads nowhere."""
+    faulty = [(item, found) for item, found in readings if found.fault is not None]
+    return bool(faulty) and all(item.optional and found.doubted for item, found in faulty)
 
 
 def _joined(readings: Iterable[tuple[Item, Reading]]) -> Values:
