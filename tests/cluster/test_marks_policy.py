@@ -39,7 +39,8 @@ def refused(
     try:
         stage.api.create("/api/v1/namespaces/default/secrets", body, **query)
     except ApiFault as fault:
-        assert fault.status == 403
+        if fault.status != 403:
+            raise
         return str(fault)
     return ""
 
