@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo run test check static matrix bench seeded-faults fmt docs lock dist clean control-plane rusty-vault announce
+.PHONY: help demo run test check static matrix bench seeded-faults fmt docs chart lock dist clean control-plane rusty-vault helm announce
 
 VENV := .venv
 INSTALLED := $(VENV)/.installed
@@ -39,7 +39,7 @@ demo: $(INSTALLED) ## a real cluster, the operator and the example, shown step b
 run: $(INSTALLED) ## cluster, operator and example stay up until Ctrl-C; prints the KUBECONFIG line
 	@$(BIN)/samara demo --keep
 
-test: announce static control-plane rusty-vault ## all of it: format, lint, types, layers, unit, property and cluster tests
+test: announce static control-plane rusty-vault helm ## all of it: format, lint, types, layers, unit, property and cluster tests
 	@$(BIN)/python -m pytest $(PARALLEL) $(PYTEST)
 
 # Fewer examples per property, and no seeded faults, which run the pure suite once each: those are for `make test`.
@@ -53,7 +53,7 @@ static: $(INSTALLED) ## format, lint, types and layers only
 	@$(BIN)/lint-imports --config .importlinter > $(VENV)/.layers || { cat $(VENV)/.layers; exit 1; }
 	@echo "Format, lint, types and layers are right."
 
-matrix: control-plane rusty-vault ## the test suite on every installed Python of 3.11, 3.12 and 3.13
+matrix: control-plane rusty-vault helm ## the test suite on every installed Python of 3.11, 3.12 and 3.13
 	@scripts/pythons | while read -r version python; do \
 		case $$version in 3.11|3.12|3.13) ;; *) continue ;; esac; \
 		echo "Python $$version ($$python)"; \
@@ -78,6 +78,9 @@ fmt: $(INSTALLED) ## formats the code and mends what lint can mend
 docs: $(INSTALLED) ## writes the generated parts of docs/reference anew
 	@$(BIN)/python scripts/reference.py
 
+chart: $(INSTALLED) ## writes the generated parts of deploy/chart anew
+	@$(BIN)/python scripts/chart.py
+
 .PHONY: site sbom
 site: $(INSTALLED) ## the documentation as a site, in build/site; every warning is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict 2> $(VENV)/.site || { cat $(VENV)/.site; exit 1; }
@@ -98,6 +101,9 @@ clean: ## removes all that make made here; what was built for tests stays in the
 
 control-plane: $(INSTALLED)
 	@$(BIN)/python -m samara.devcluster build > /dev/null
+
+helm: $(INSTALLED)
+	@$(BIN)/python -m samara.devcluster helm > /dev/null
 
 rusty-vault: $(INSTALLED)
 	@$(BIN)/python -m tests.backends.rvault

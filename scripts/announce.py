@@ -38,6 +38,18 @@ def control_plane() -> str:
     )
 
 
+def helm() -> str:
+    if os.environ.get("HELM"):
+        return f"the helm of HELM ({os.environ['HELM']}) is used: nothing to build"
+    bare_binaries()
+    from samara.devcluster.helm_program import cached_helm, helm_version
+
+    found = cached_helm()
+    if found.exists():
+        return f"helm is there, in {found.parent}: nothing to build"
+    return f"helm {helm_version()} from Go modules, into {found.parent}: about 4 minutes on two cores, once per version"
+
+
 def rusty_vault() -> str:
     sys.path.insert(0, str(ROOT))
     from tests.backends import rvault
@@ -58,7 +70,7 @@ def environment() -> str:
 
 
 def main() -> None:
-    needed = (environment(), control_plane(), rusty_vault())
+    needed = (environment(), control_plane(), helm(), rusty_vault())
     lines = ("What this needs, and makes where it is missing:", *(f"  - {each}" for each in needed))
     sys.stdout.write("\n".join((*lines, f"Then the checks and all tests: {SUITE}.")) + "\n")
 

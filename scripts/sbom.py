@@ -46,7 +46,7 @@ def licence(name: str) -> str:
         about = metadata.metadata(name)
     except metadata.PackageNotFoundError:
         return UNKNOWN
-    said = next((about[field] for field in ("License-Expression", "License") if field in about), "")
+    said = next((about[key] for key in ("License-Expression", "License") if key in about), "")
     if said and "\n" not in said and len(said) < 60:
         return said
     found = [each.rpartition(" :: ")[2] for each in about.get_all("Classifier", []) if each.startswith("License ::")]

@@ -67,7 +67,7 @@ def test_commands_on_a_page_exist() -> None:
     used = {
         word for text in shown for word in re.findall(r"(?:^|[|$] )(?:kubectl )?samara ([a-z]+)", text, re.MULTILINE)
     }
-    assert used - {"uninstall"} <= set(COMMANDS)  # the limits page says that uninstall is not there yet
+    assert used <= set(COMMANDS)
     assert {"plan", "why", "run"} <= used
 
 

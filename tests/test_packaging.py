@@ -60,9 +60,10 @@ def tracked() -> Iterator[Path]:
             yield path
 
 
-def test_the_wheel_holds_the_examples_and_the_go_module(wheel: Path) -> None:
+def test_the_wheel_holds_the_examples_and_the_go_modules(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    expected = {f"samara/devcluster/tools/{name}" for name in ("go.mod", "go.sum", "tools.go")}
+    modules = ("tools", "helm")
+    expected = {f"samara/devcluster/{each}/{name}" for each in modules for name in ("go.mod", "go.sum", "tools.go")}
     expected |= {f"samara/{path.relative_to(ROOT)}" for path in (ROOT / "examples").rglob("*.yaml")}
     assert expected <= names
     assert len(expected) > 5

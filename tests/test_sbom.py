@@ -14,7 +14,7 @@ LOCK = sbom.LOCK.read_text()
 
 def test_a_lock_entry_is_read_whole() -> None:
     first = "a-b==1.2 ; sys_platform != 'win32' \\\n    --hash=sha256:11 \\\n    --hash=sha256:22\n"
-    text = first + "c==3 \\\n    --hash=sha256:33\n"
+    text = f"{first}c==3 \\\n    --hash=sha256:33\n"
     assert sbom.parts(text) == [
         sbom.Part("a-b", "1.2", "sys_platform != 'win32'", ("11", "22")),
         sbom.Part("c", "3", "", ("33",)),

@@ -118,11 +118,12 @@ async def _is_at_work(client: Client, lease: str) -> str | None:
         return None  # it cannot be known, and must not stop those who do not use the original
     except SamaraError as fault:
         return f"whether the original is running is not known: {fault}"
-    live = any(_is_live(each.get("spec") or {}) for each in decode(raw).get("items") or ())
+    live = any(is_live(each.get("spec") or {}) for each in decode(raw).get("items") or ())
     return f"original running (Lease {lease}); it must stop first, or set takeover: true" if live else None
 
 
-def _is_live(spec: dict[str, Any]) -> bool:
+def is_live(spec: dict[str, Any]) -> bool:
+    """True where whoever holds this Lease has renewed it, and not long ago."""
     try:
         renewed = datetime.fromisoformat(str(spec["renewTime"]))
         lasts = timedelta(seconds=int(spec.get("leaseDurationSeconds") or _USUAL))

@@ -127,12 +127,14 @@ def running(folder: Path) -> Iterator[Running]:
 
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    config = folder / "config.hcl"
-    config.write_text(
-        f'storage "file" {{ path = "{folder}/data" }}\n'
-        f'listener "tcp" {{ address = "127.0.0.1:{port}" tls_disable = true }}\n'
-        f'work_dir = "{folder}/work"\nlog_level = "warn"\n'
-    )
+    config = folder / "config.json"
+    settings = {
+        "storage": {"file": {"path": str(folder / "data")}},
+        "listener": {"tcp": {"address": f"127.0.0.1:{port}", "tls_disable": True}},
+        "work_dir": str(folder / "work"),
+        "log_level": "warn",
+    }
+    config.write_text(json.dumps(settings))
     (folder / "data").mkdir()
     children = Children(folder)
     try:

@@ -114,7 +114,6 @@ def test_a_time_to_come_back_is_a_date_too_and_never_absurd() -> None:
         (Said(200, b"<html>canary</html>"), Unfit),
         (Said(200, gzip.compress(b'{"data": {"data": {"user": "x"}}}'), {"Content-Encoding": "gzip"}), Unfit),
     ],
-    ids=str,
 )
 def test_every_answer_has_one_meaning(said: Said, kind: type[StoreError]) -> None:
     async def deed(store: Vault, server: VaultServer) -> None:

@@ -169,7 +169,7 @@ def test_every_flag_has_a_variable_of_its_own_name() -> None:
     for command in commands():
         for option in (each for each in command.params if isinstance(each, click.Option)):
             flag = max(option.opts, key=len)
-            if flag in ("--help-settings", "--delete", "--discard"):
+            if flag in ("--help-settings", "--copies", "--delete", "--discard"):
                 assert option.envvar is None
             else:
                 assert option.envvar == f"SAMARA_{flag.strip('-').replace('-', '_').upper()}"

@@ -208,10 +208,12 @@ def test_defect_08_the_time_of_the_last_sync_is_written_once_an_interval(fishy: 
 
 
 def test_defect_09_without_our_finalizer_a_deletion_deletes_nothing(fishy: Fishy, stage: Stage) -> None:
-    fishy.served({"A": "a"}, refreshInterval=SELDOM, lastSynced="change")
+    operator = fishy.served({"A": "a"}, refreshInterval=SELDOM, lastSynced="change")
+    operator.stop()  # else it would put its finalizer back first
     fishy.api.patch(fishy.path("db"), {"metadata": {"finalizers": [THEIRS]}})
-    mark = stage.audit.mark()
     fishy.let_go("db")
+    mark = stage.audit.mark()
+    operator.start().synced()
     never(lambda: fishy.sent(mark), SETTLED)
     assert fishy.data("db") == {"A": f"{CANARY}-a"}
     found = fishy.get("db")

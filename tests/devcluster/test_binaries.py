@@ -29,6 +29,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("sh", "chmod", "sleep"):
         (tmp_path / "path" / name).symlink_to(f"/bin/{name}")
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    monkeypatch.delenv("HELM", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
     monkeypatch.setenv("NOTES", str(tmp_path))

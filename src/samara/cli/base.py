@@ -11,7 +11,7 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 PREFIX = "SAMARA"
-BY_HAND = frozenset({"--delete", "--discard"})
+BY_HAND = frozenset({"--copies", "--delete", "--discard"})
 """Flags without a variable: what removes things is said each time, not left lying in an environment."""
 
 

@@ -26,6 +26,8 @@ COMMANDS = {
     "lint": "manifests that cannot mean what they say",
     "rbac": "exactly the rights that the settings need",
     "crds": "the custom resource definitions that the settings need",
+    "manifests": "the whole installation that the settings need",
+    "uninstall": "webhooks, conversions and finalizers go, and with --copies the copies; shows it all first",
     "tree": "namespace trees and templates, with what flows along them",
     "demo": "a real local control plane, the operator, the examples, and a guided look at the result",
     "version": "version, vocabularies, the server's version",

@@ -79,9 +79,9 @@ def orphans(seen: Picture) -> Iterator[Orphan]:
     for ref, have in sorted(seen.shot.marked.items()):
         namespace = cache.get(namespace_ref(ref.namespace))
         goes = have.deleting or namespace is None or namespace.deleting
-        if goes or ref in wanted or _is_own_source(seen, have) or _is_kept(seen, have):
+        if goes or ref in wanted or is_own_source(seen, have) or _is_kept(seen, have):
             continue
-        yield from _of_dialects(seen, have)
+        yield from of_dialects(seen, have)
 
 
 def _is_kept(seen: Picture, have: Object) -> bool:
@@ -96,14 +96,15 @@ def _is_kept(seen: Picture, have: Object) -> bool:
     return is_marked_by_us(have, dialect) and (want.in_turn or not want.prune)
 
 
-def _is_own_source(seen: Picture, have: Object) -> bool:
+def is_own_source(seen: Picture, have: Object) -> bool:
     """True for what asks by itself; a link of a chain asks only because it is a copy."""
     cache, table = seen.shot.cache, seen.table
     asking = (table[key.dialect] for key in table.sources(have, cache))
     return any(dialect.upstream is None or dialect.origin(have, cache) is None for dialect in asking)
 
 
-def _of_dialects(seen: Picture, have: Object) -> Iterator[Orphan]:
+def of_dialects(seen: Picture, have: Object) -> Iterator[Orphan]:
+    """A marked object as the first dialect sees it whose mark it carries."""
     for dialect in seen.table.dialects:
         told = marked_origin(have, dialect)
         if told is not None:
@@ -124,16 +125,17 @@ def _show(found: list[Orphan]) -> None:
 
 
 async def _remove(at: Session, seen: Picture, found: list[Orphan], yes: bool) -> None:
-    ours = [each for each in found if each.ours and not _is_paused(seen, each.have.ref)]
+    ours = [each for each in found if each.ours and not lies_paused(seen, each.have.ref)]
     free, held = _braked(at, seen, ours)
     _announce(len(found) - len(ours), free, held)
     if free and (yes or click.confirm(f"Remove {plural(len(free), 'orphan')}?", abort=True, err=True)):
-        await _perform(at, seen, free)
+        await perform(at, seen, free)
     if held:
         raise ConfigError(_refusal(held))
 
 
-def _is_paused(seen: Picture, ref: Ref) -> bool:
+def lies_paused(seen: Picture, ref: Ref) -> bool:
+    """True in a namespace in which nothing may be written now."""
     namespace = seen.shot.cache.get(namespace_ref(ref.namespace))
     return namespace is not None and is_paused(namespace)
 
@@ -141,7 +143,7 @@ def _is_paused(seen: Picture, ref: Ref) -> bool:
 def _braked(at: Session, seen: Picture, ours: list[Orphan]) -> tuple[list[Orphan], list[Orphan]]:
     """Those that may go, and those of origins with too many at once; marks that are not ours never count."""
     brake = brake_of(at.settings)
-    marked = (each for have in seen.shot.marked.values() for each in _of_dialects(seen, have))
+    marked = (each for have in seen.shot.marked.values() for each in of_dialects(seen, have))
     copies = Counter(each.group for each in marked if each.ours)
     groups: dict[tuple[str, str], list[Orphan]] = defaultdict(list)
     for each in ours:
@@ -168,7 +170,8 @@ def _refusal(held: list[Orphan]) -> str:
     )
 
 
-async def _perform(at: Session, seen: Picture, free: list[Orphan]) -> None:
+async def perform(at: Session, seen: Picture, free: list[Orphan], one: str = "orphan", many: str = "") -> None:
+    """Deletes by uid and version; what was adopted is given back."""
     applier = Applier(at.client, seen.shot.codec, seen.shot.cache, seen.table, CrashPoints())
     done = 0
     for each in free:
@@ -180,6 +183,6 @@ async def _perform(at: Session, seen: Picture, free: list[Orphan]) -> None:
             done += 1
         else:
             click.echo(f"samara: {each.have.ref} stays: {result.message}", err=True)
-    click.echo(f"Removed {plural(done, 'orphan')}.", err=True)
+    click.echo(f"Removed {plural(done, one, many)}.", err=True)
     if done < len(free):
         raise ConfigError(f"expected to remove {len(free):,}, removed {done:,}; look again with `samara orphans`")

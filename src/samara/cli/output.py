@@ -10,7 +10,21 @@ from typing import Any
 import click
 import yaml
 
-_Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+_Base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+class _Dumper(_Base):  # type: ignore[misc]
+    """For people: nothing stands for something else, and a text of several lines is one."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def _text(dumper: Any, value: str) -> Any:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+
+_Dumper.add_representer(str, _text)
 
 
 def emit(shape: Callable[[], Mapping[str, Any]], form: str, table: Callable[[], None]) -> None:

@@ -105,8 +105,9 @@ def cluster_rules(settings: Settings) -> list[Rule]:
 def _definitions(enabled: tuple[Dialect, ...]) -> list[Rule]:
     """To see whether one is being deleted, before what its objects made is; and to say in it how to convert."""
     names = crds.needed(kind for dialect in enabled for kind in dialect.asking)
-    verbs = ("get", "update") if any(dialect.admit for dialect in enabled) else ("get",)
-    return [_rule(CRD, verbs, names)] if names else []
+    converted = crds.needed(kind for dialect in enabled if dialect.admit for kind in dialect.asking)
+    read = tuple(name for name in names if name not in converted)
+    return [_rule(CRD, verbs, some) for verbs, some in ((("get", "update"), converted), (("get",), read)) if some]
 
 
 def _webhooks(enabled: tuple[Dialect, ...]) -> list[Rule]:

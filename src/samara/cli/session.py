@@ -125,6 +125,12 @@ async def _installed(client: Client, namespace: str) -> Installed | None:
     return None
 
 
+async def found_in(client: Client, namespace: str) -> str:
+    """The namespace of the operator's settings, this one where there are none."""
+    installed = await _installed(client, namespace)
+    return installed.namespace if installed is not None else namespace
+
+
 def _chosen(config_maps: list[dict[str, Any]], namespace: str) -> Installed | None:
     found = [
         Installed(each["metadata"]["namespace"], each["metadata"]["name"], each["data"][FILE])

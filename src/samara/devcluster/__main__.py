@@ -1,4 +1,4 @@
-"""The command line of the local control plane: `python -m samara.devcluster build` and `… up`."""
+"""The command line of the local control plane: `python -m samara.devcluster build`, `… up` and `… helm`."""
 
 import argparse
 import signal
@@ -9,6 +9,7 @@ from types import FrameType
 from samara.devcluster.binaries import find
 from samara.devcluster.cluster import Devcluster, to_stderr
 from samara.devcluster.errors import DevclusterError
+from samara.devcluster.helm_program import find_helm
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 POLL_SECONDS = 1.0
@@ -19,11 +20,12 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("build", help="make sure that its programs exist, and print where")
     commands.add_parser("up", help="start one, print its KUBECONFIG line and keep it until a signal")
+    commands.add_parser("helm", help="make sure that the helm exists with which the chart is tested, and print where")
     command = parser.parse_args(arguments).command
     for number in SIGNALS:
         signal.signal(number, _interrupt)
     try:
-        return build() if command == "build" else up()
+        return {"build": build, "up": up, "helm": helm}[command]()
     except DevclusterError as error:
         to_stderr(str(error))
         return 1
@@ -33,6 +35,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 def build() -> int:
     _say(str(find(to_stderr).apiserver.parent))
+    return 0
+
+
+def helm() -> int:
+    _say(str(find_helm(to_stderr)))
     return 0
 
 

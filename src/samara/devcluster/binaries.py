@@ -59,7 +59,7 @@ def find(progress: Progress, heartbeat: float = HEARTBEAT_SECONDS) -> Binaries:
     found = _in_folder(folder)
     if _missing(found):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _lock(folder.with_suffix(".lock"), progress):
+        with locked(folder.with_suffix(".lock"), progress):
             # Another process may have finished the build while this one waited for the lock.
             if _missing(found):
                 _build(recipe, folder, progress, heartbeat)
@@ -74,8 +74,8 @@ def cache_folder() -> Path:
 def read_recipe(module: Path = MODULE) -> Recipe:
     """Versions come from go.mod alone, so that an upgrade is one edit there."""
     go_mod = (module / "go.mod").read_text()
-    go = _first(r"^go (\d+\.\d+)", go_mod)
-    kubernetes = _first(r"^\s*k8s\.io/kubernetes (v\S+)", go_mod)
+    go = first(r"^go (\d+\.\d+)", go_mod)
+    kubernetes = first(r"^\s*k8s\.io/kubernetes (v\S+)", go_mod)
     flags = ("-trimpath", "-ldflags", _ldflags(kubernetes))
     digest = hashlib.sha256()
     for part in (go_mod, (module / "go.sum").read_text(), *flags, *PACKAGES, platform.system(), platform.machine()):
@@ -83,7 +83,7 @@ def read_recipe(module: Path = MODULE) -> Recipe:
     return Recipe(go, kubernetes, flags, digest.hexdigest()[:16])
 
 
-def _first(pattern: str, text: str) -> str:
+def first(pattern: str, text: str) -> str:
     match = re.search(pattern, text, re.MULTILINE)
     if match is None:
         raise DevclusterError(f"The go.mod of the local control plane has no line like {pattern}.")
@@ -123,7 +123,7 @@ def _from_assets(folder: Path) -> Binaries:
 
 
 @contextmanager
-def _lock(path: Path, progress: Progress) -> Iterator[None]:
+def locked(path: Path, progress: Progress) -> Iterator[None]:
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -151,7 +151,7 @@ def _build(recipe: Recipe, folder: Path, progress: Progress, heartbeat: float) -
         (work / "bin").rename(folder)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    progress(f"Built the local control plane in {_spoken(time.monotonic() - started)}.")
+    progress(f"Built the local control plane in {spoken(time.monotonic() - started)}.")
 
 
 def _compile(go: str, recipe: Recipe, work: Path, progress: Progress, heartbeat: float) -> None:
@@ -163,16 +163,16 @@ def _compile(go: str, recipe: Recipe, work: Path, progress: Progress, heartbeat:
         shutil.copyfile(MODULE / name, module / name)
     command = leashed(go, "build", *recipe.flags, "-o", f"{out}/", *PACKAGES)
     with log.open("wb") as output:
-        code = _run(command, module, output.fileno(), lambda s: progress(f"Still building, {s} so far."), heartbeat)
+        code = run_go(command, module, output.fileno(), lambda s: progress(f"Still building, {s} so far."), heartbeat)
     if code == 0 and (out / "server").exists():
         (out / "server").rename(out / "etcd")  # Go names a program after the last folder of its package
     missing = _missing(_in_folder(out))
     if code != 0 or missing:
-        reason = _last_line(log) if code != 0 else f"no {', '.join(missing)} came out"
+        reason = last_line(log) if code != 0 else f"no {', '.join(missing)} came out"
         raise DevclusterError(f"Building the local control plane with Go failed ({reason}): {_advice(recipe)}.")
 
 
-def _run(command: list[str], folder: Path, output: int, beat: Progress, heartbeat: float) -> int:
+def run_go(command: list[str], folder: Path, output: int, beat: Progress, heartbeat: float) -> int:
     env = os.environ | {"CGO_ENABLED": "0", "GOWORK": "off"}
     started = time.monotonic()
     go = subprocess.Popen(
@@ -183,7 +183,7 @@ def _run(command: list[str], folder: Path, output: int, beat: Progress, heartbea
             try:
                 return go.wait(heartbeat)
             except subprocess.TimeoutExpired:
-                beat(_spoken(time.monotonic() - started))
+                beat(spoken(time.monotonic() - started))
     finally:
         if go.poll() is None:  # interrupted: its compilers go with it
             os.killpg(go.pid, signal.SIGKILL)
@@ -198,11 +198,11 @@ def _advice(recipe: Recipe) -> str:
     )
 
 
-def _last_line(log: Path) -> str:
+def last_line(log: Path) -> str:
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     return lines[-1][:300] if lines else "it said nothing"
 
 
-def _spoken(seconds: float) -> str:
+def spoken(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"

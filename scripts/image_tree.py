@@ -1,0 +1,118 @@
+"""Lays out the files of the image in a folder: a Python, our program and what it needs, and nothing else.
+
+No shell, no pip, no compiler, no .pth file, and nothing that differs from one run to the next. What is laid out comes
+from the environment that runs this: `python scripts/image_tree.py FOLDER`.
+"""
+
+import compileall
+import os
+import py_compile
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from importlib.metadata import distribution
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+USER = 65532
+VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
+HOME = Path("usr/local")
+LIBRARY = HOME / "lib" / VERSION
+PACKAGES = LIBRARY / "site-packages"
+LEFT_OUT = (
+    *("ensurepip", "idlelib", "lib2to3", "pydoc_data", "site-packages", "test", "tests", "tkinter", "turtledemo"),
+    *("venv", "__pycache__", "config-*", "*.a", "_tkinter*", "_test*", "_ctypes_test*", "*.pth"),
+)
+"""Of the standard library: what installs, what compiles, what draws and what tests."""
+MOMENT = int(os.environ.get("SOURCE_DATE_EPOCH", "315532800"))
+"""The time of every file; the default is the first that a zip archive knows."""
+
+
+def requirements() -> list[str]:
+    """The names of all that the program runs with, clients of secret managers included, where they are installed."""
+    lines = (ROOT / "requirements" / "all.txt").read_text().splitlines()
+    named = [match[1] for line in lines if (match := re.match(r"([a-z0-9-]+)==", line))]
+    return [name for name in named if _is_here(name)]
+
+
+def _is_here(name: str) -> bool:
+    try:
+        distribution(name)
+    except ModuleNotFoundError:  # of another platform or Python, or of a manager that nobody wants
+        return False
+    return True
+
+
+def lay_out(tree: Path) -> None:
+    (tree / HOME / "bin").mkdir(parents=True)
+    shutil.copyfile(_interpreter(), tree / HOME / "bin" / "python3")
+    (tree / HOME / "bin" / "python3").chmod(0o755)
+    shutil.copytree(sysconfig.get_paths()["stdlib"], tree / LIBRARY, ignore=shutil.ignore_patterns(*LEFT_OUT))
+    for name in requirements():
+        _copy_package(name, tree / PACKAGES)
+    shutil.copytree(ROOT / "src" / "samara", tree / PACKAGES / "samara", ignore=shutil.ignore_patterns("__pycache__"))
+    _copy_libraries(tree)
+    _write_etc(tree)
+    compileall.compile_dir(
+        tree / LIBRARY, quiet=2, stripdir=tree, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
+    )
+    for path in (tree, *tree.rglob("*")):
+        os.utime(path, (MOMENT, MOMENT), follow_symlinks=False)
+
+
+def _interpreter() -> Path:
+    return Path(getattr(sys, "_base_executable", sys.executable)).resolve()
+
+
+def _copy_package(name: str, into: Path) -> None:
+    """The files of one package; its scripts are outside of site-packages, and stay there."""
+    found = distribution(name)
+    for file in found.files or ():
+        if ".." in file.parts or file.suffix in (".pth", ".pyc"):
+            continue
+        target = into / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(str(found.locate_file(file)), target)
+
+
+def _copy_libraries(tree: Path) -> None:
+    """The shared libraries that anything in the tree asks for, where the loader looks without being told."""
+    needed = {path for each in _binaries(tree) for path in _libraries(each)}
+    usual = next(path.parent for path in needed if path.name.startswith("libc.so"))
+    for path in sorted(needed):
+        if path.is_relative_to(tree):  # a package brought it along
+            continue
+        target = tree / str(path if path.name.startswith("ld-") else usual / path.name).lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+        target.chmod(0o755)
+
+
+def _binaries(tree: Path) -> Iterator[Path]:
+    yield _interpreter()
+    yield from (path for path in tree.rglob("*.so*") if path.is_file())
+
+
+def _libraries(binary: Path) -> Iterator[Path]:
+    """As the loader finds them."""
+    told = subprocess.run(["ldd", str(binary)], capture_output=True, text=True, check=False).stdout
+    for line in told.splitlines():
+        match = re.match(r"\s*(?:\S+ => )?(/\S+) \(0x", line)
+        if match:
+            yield Path(match[1])
+
+
+def _write_etc(tree: Path) -> None:
+    etc = tree / "etc"
+    etc.mkdir()
+    (etc / "passwd").write_text(f"samara:x:{USER}:{USER}:samara:/nonexistent:/nonexistent\n")
+    (etc / "group").write_text(f"samara:x:{USER}:\n")
+    (etc / "nsswitch.conf").write_text("hosts: files dns\n")
+    (tree / "tmp").mkdir(mode=0o1777)
+
+
+if __name__ == "__main__":
+    lay_out(Path(sys.argv[1]))

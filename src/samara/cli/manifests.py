@@ -1,0 +1,63 @@
+"""`samara manifests`: the whole installation that the settings need, ready for `kubectl apply`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from samara.cli.base import Command, config_flag, note, output_flag
+from samara.cli.deploy.base import IMAGE, Installation
+from samara.cli.deploy.installation import objects
+from samara.cli.kubectl_flags import Cluster, kubectl_flags
+from samara.cli.output import as_yaml
+from samara.cli.rbac import DEFAULT_NAMESPACE
+from samara.cli.session import Installed, settings_if_any, wait_for
+from samara.settings import Settings, parse
+
+STRICT = "tenancy: strict\n"
+"""The settings of an installation for which nobody has written any: the chart's, too."""
+
+
+@click.command("manifests", cls=Command)
+@click.option("--image", default=IMAGE, show_default=True, metavar="IMAGE", help="The operator's image.")
+@click.option("--observe", is_flag=True, help="An operator that plans and reports, and writes nothing but its Lease.")
+@click.option("--webhook-url", metavar="URL", help="Where the API server finds the webhook, in place of a Service.")
+@click.option("--cert-manager", is_flag=True, help="Have the webhook's certificate made by cert-manager.")
+@click.option("--monitoring", is_flag=True, help="Add a ServiceMonitor and a PrometheusRule.")
+@config_flag
+@output_flag("yaml", "json")
+@kubectl_flags
+def command(
+    cluster: Cluster,
+    image: str,
+    observe: bool,
+    webhook_url: str | None,
+    cert_manager: bool,
+    monitoring: bool,
+    config: str | None,
+    output: str,
+) -> None:
+    """Print the whole installation that the settings need, for the namespace -n (else where it is, else samara).
+
+    Without settings of your own they are `tenancy: strict`, as in the chart.
+    """
+    settings, installed = wait_for(settings_if_any(cluster, config))
+    settings, text = _written(settings, installed, config)
+    namespace = cluster.namespace or (installed.namespace if installed else DEFAULT_NAMESPACE)
+    made = objects(Installation(settings, text, namespace, image, observe, webhook_url, cert_manager, monitoring))
+    if output == "json":
+        click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": made}, indent=2, ensure_ascii=False))
+    else:
+        click.echo(as_yaml(made), nl=False)
+
+
+def _written(settings: Settings, installed: Installed | None, config: str | None) -> tuple[Settings, str]:
+    """The settings and their text."""
+    if config is not None:
+        return settings, Path(config).read_text(encoding="utf-8-sig")
+    if installed is not None:
+        return settings, installed.text
+    note(f"settings: an installation without any gets `{STRICT.strip()}`")
+    return parse(STRICT, "settings"), STRICT

@@ -1,0 +1,49 @@
+"""helm, built once per version, and a control plane for the tests that apply what it renders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.chart.helm import Helm
+from tests.cluster.stage import Stage
+
+from samara.devcluster import Devcluster, DevclusterOptions
+from samara.devcluster.cluster import to_stderr
+from samara.devcluster.helm_program import find_helm
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.cluster)
+
+
+@pytest.fixture(scope="session")
+def program() -> Path:
+    return find_helm(to_stderr)
+
+
+@pytest.fixture
+def helm(program: Path, tmp_path: Path) -> Helm:
+    folder = tmp_path / "helm"
+    folder.mkdir()
+    return Helm(program, folder)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Devcluster]:
+    with Devcluster(DevclusterOptions()) as running:
+        yield running
+
+
+@pytest.fixture
+def stage(cluster: Devcluster, tmp_path: Path) -> Iterator[Stage]:
+    made = Stage(cluster, tmp_path)
+    try:
+        yield made
+    finally:
+        made.end_processes()
+        made.sweep()

@@ -1,0 +1,94 @@
+"""helm as people run it, and what the chart and `samara manifests` say, in a form that can be compared."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+CHART = ROOT / "deploy" / "chart"
+HOOK = "helm.sh/hook"
+CHECKSUM = "checksum/settings"
+FILE = "config.yaml"
+Json = dict[str, Any]
+Grant = tuple[str, str, str, str]
+
+
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+class Helm:
+    """One helm with folders of its own; it speaks to no cluster unless a kubeconfig is given."""
+
+    def __init__(self, program: Path, folder: Path) -> None:
+        self._program = program
+        self._folder = folder
+        homes = {f"HELM_{each}_HOME": str(folder / each.lower()) for each in ("CACHE", "CONFIG", "DATA")}
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(("HELM", "KUBE"))}
+        self._env = {**kept, **homes, "KUBECONFIG": str(folder / "none")}
+
+    def run(self, *args: str | Path) -> Ran:
+        command = [str(self._program), *map(str, args)]
+        done = subprocess.run(command, env=self._env, capture_output=True, text=True, timeout=120, check=False)
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    def values(self, values: Json) -> Path:
+        """Values as a file, in a form that YAML and JSON have in common."""
+        file = self._folder / "values.json"
+        file.write_text(json.dumps(values))
+        return file
+
+    def try_template(self, values: Json | None = None, namespace: str = "ops") -> Ran:
+        return self.run("template", "samara", CHART, "--namespace", namespace, "--values", self.values(values or {}))
+
+    def template(self, values: Json | None = None, namespace: str = "ops") -> list[Json]:
+        """All objects, hooks included."""
+        done = self.try_template(values, namespace)
+        assert done.code == 0, done.err
+        return documents(done.out)
+
+
+def documents(text: str) -> list[Json]:
+    return [document for document in yaml.safe_load_all(text) if document]
+
+
+def is_hook(obj: Json) -> bool:
+    return HOOK in (obj["metadata"].get("annotations") or {})
+
+
+def grants(rules: list[Json]) -> set[Grant]:
+    return {
+        (group, resource, verb, name)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        for name in rule.get("resourceNames", [""])
+    }
+
+
+def comparable(objects: list[Json]) -> dict[tuple[str, str], Json]:
+    """By kind and name; rules as the rights they give, and the settings as what they say."""
+    found = {(each["kind"], each["metadata"]["name"]): _comparable(each) for each in objects}
+    assert len(found) == len(objects), "an object comes twice"
+    return found
+
+
+def _comparable(obj: Json) -> Json:
+    if obj["kind"] in ("Role", "ClusterRole"):
+        return {**obj, "rules": grants(obj["rules"])}
+    if obj["kind"] == "ConfigMap":
+        return {**obj, "data": yaml.safe_load(obj["data"][FILE])}
+    if obj["kind"] == "Deployment":
+        made: Json = json.loads(json.dumps(obj))
+        assert made["spec"]["template"]["metadata"]["annotations"].pop(CHECKSUM)
+        return made
+    return obj

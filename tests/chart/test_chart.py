@@ -1,0 +1,177 @@
+"""The chart gives what `samara manifests` prints, and refuses values that cannot be meant."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from scripts import chart
+from tests.chart.helm import CHART, CHECKSUM, FILE, Helm, comparable, grants, is_hook
+
+from samara import __version__
+from samara.cli.deploy.base import Installation
+from samara.cli.deploy.installation import objects
+from samara.cli.rbac import cluster_rules, own_rules
+from samara.settings import BUILT, parse
+
+Json = dict[str, Any]
+WATCHES = [
+    {"version": "v1", "kind": "Secret"},
+    {"group": "networking.k8s.io", "version": "v1", "kind": "NetworkPolicy"},
+]
+ODD = [
+    "v1/Secret",
+    "example.com/v1/Gateway",
+    "example.com/v1beta1/Proxy",
+    "example.com/v1/Mesh",
+    "example.com/v2/Alias",
+]
+CASES: dict[str, tuple[Json, Json]] = {
+    "the defaults": ({}, {}),
+    "one vocabulary without admission": ({"settings": {"dialects": {"secret-copy": {}}}}, {}),
+    "kinds of the settings": ({"settings": {"dialects": {"sync-to": {"kinds": ODD}}}}, {}),
+    "kinds that are distributed": ({"settings": {"dialects": {"resource-distribution": {"kinds": ODD}}}}, {}),
+    "watches of trees": ({"settings": {"dialects": {"accurate": {"watches": WATCHES}}}}, {}),
+    "a take-over": ({"settings": {"dialects": {"accurate": {"takeover": True}}}}, {}),
+    "one take-over of two": (
+        {"settings": {"dialects": {"accurate": {"takeover": True}, "resource-distribution": {}}}},
+        {},
+    ),
+    "an open tenancy": ({"settings": {"tenancy": "open", "massDelete": {"most": 7}}}, {}),
+    "an address in place of a Service": (
+        {"webhook": {"url": "https://127.0.0.1:9443/"}},
+        {"webhook_url": "https://127.0.0.1:9443/"},
+    ),
+    "cert-manager": ({"webhook": {"certManager": True}}, {"cert_manager": True}),
+    "only observing": ({"observe": True}, {"observe": True}),
+    "monitoring": ({"monitoring": {"serviceMonitor": True, "prometheusRule": True}}, {"monitoring": True}),
+    "another image": (
+        {"image": {"repository": "images.example.com/samara", "tag": "1.2"}},
+        {"image": "images.example.com/samara:1.2"},
+    ),
+}
+
+
+def printed(values: Json, more: Json) -> list[Json]:
+    """What `samara manifests` prints for the same settings; the namespace is helm's to make."""
+    config = yaml.safe_dump({"tenancy": "strict", **values.get("settings", {})})
+    made = objects(Installation(parse(config, "test"), config, "ops", **more))
+    return [each for each in made if each["kind"] != "Namespace"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_chart_and_the_manifests_are_the_same_objects(helm: Helm, case: str) -> None:
+    values, more = CASES[case]
+    rendered = comparable([each for each in helm.template(values) if not is_hook(each)])
+    wanted = comparable(printed(values, more))
+    assert rendered.keys() == wanted.keys()
+    for key, obj in wanted.items():
+        assert rendered[key] == obj, key
+
+
+@pytest.mark.parametrize("size", range(1, len(BUILT) + 1))
+def test_any_choice_of_vocabularies_has_the_rights_of_samara_rbac_and_no_others(helm: Helm, size: int) -> None:
+    for names in combinations(sorted(BUILT), size):
+        dialects: Json = {name: {} for name in names}
+        made = comparable(helm.template({"settings": {"dialects": dialects}}))
+        settings = parse(json.dumps({"dialects": dialects}), "test")
+        assert made["ClusterRole", "samara"]["rules"] == grants(cluster_rules(settings)), names
+        assert made["Role", "samara"]["rules"] == grants(own_rules(settings)), names
+
+
+def test_rules_can_be_added(helm: Helm) -> None:
+    more = {"apiGroups": ["example.com"], "resources": ["owners"], "verbs": ["get"]}
+    made = comparable(helm.template({"rbac": {"extraRules": [more]}}))
+    assert ("example.com", "owners", "get", "") in made["ClusterRole", "samara"]["rules"]
+
+
+def test_the_generated_parts_are_what_the_program_says() -> None:
+    assert chart.stale() == [], "run make chart"
+
+
+def test_the_chart_has_the_version_of_the_program() -> None:
+    told = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert told["version"] == told["appVersion"] == __version__
+
+
+def test_helm_finds_nothing_to_criticise(helm: Helm) -> None:
+    done = helm.run("lint", CHART, "--strict")
+    assert done.code == 0, done.out + done.err
+
+
+def test_the_checksum_is_that_of_the_settings_and_changes_with_them(helm: Helm) -> None:
+    seen = set()
+    opened: Json = {"settings": {"tenancy": "open"}}
+    for values in ({}, opened):
+        made = {each["kind"]: each for each in helm.template(values) if not is_hook(each)}
+        told = made["Deployment"]["spec"]["template"]["metadata"]["annotations"][CHECKSUM]
+        assert told == hashlib.sha256(made["ConfigMap"]["data"][FILE].encode()).hexdigest()
+        seen.add(told)
+    assert len(seen) == 2
+
+
+def test_the_settings_of_the_chart_are_read_by_the_operator(helm: Helm, tmp_path: Path) -> None:
+    values: Json = {
+        "settings": {"massDelete": None, "dialects": {"secret-copy": None, "sync-to": {"kinds": ["v1/Secret"]}}}
+    }
+    made = {each["kind"]: each for each in helm.template(values) if not is_hook(each)}
+    settings = parse(made["ConfigMap"]["data"][FILE], "the chart")
+    assert settings.tenancy == "strict"
+    assert settings.mass_delete is None
+    assert set(settings.dialects) == {"secret-copy", "sync-to"}
+
+
+def test_nothing_is_guarded_where_nobody_would_answer(helm: Helm) -> None:
+    alone: Json = {"settings": {"dialects": {"secret-copy": {}}}}
+    for values in ({"observe": True}, alone):
+        kinds = [each["kind"] for each in helm.template(values) if not is_hook(each)]
+        assert not [kind for kind in kinds if "Webhook" in kind or kind == "Service"]
+
+
+def test_definitions_stay_when_the_chart_goes(helm: Helm) -> None:
+    found = [each for each in helm.template() if each["kind"] == "CustomResourceDefinition"]
+    assert found
+    assert {each["metadata"]["annotations"]["helm.sh/resource-policy"] for each in found} == {"keep"}
+
+
+def test_before_the_end_a_job_runs_samara_uninstall(helm: Helm) -> None:
+    hooks = [each for each in helm.template() if is_hook(each)]
+    assert {each["metadata"]["annotations"]["helm.sh/hook"] for each in hooks} == {"pre-delete"}
+    [job] = [each for each in hooks if each["kind"] == "Job"]
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == ["uninstall", "--yes", "--namespace=ops"]
+    assert not [each for each in helm.template({"uninstall": {"hook": False}}) if is_hook(each)]
+
+
+REFUSED: dict[str, tuple[Json, str]] = {
+    "an unknown value": ({"replica": 3}, "replica"),
+    "an unknown setting": ({"settings": {"tenacy": "open"}}, "tenacy"),
+    "an unknown vocabulary": ({"settings": {"dialects": {"secretcopy": {}}}}, "secretcopy"),
+    "no vocabulary": ({"settings": {"dialects": {}}}, "dialects"),
+    "a word that is none of the choices": ({"settings": {"tenancy": "closed"}}, "tenancy"),
+    "a number that is too small": ({"replicas": 0}, "replicas"),
+    "an address without https": ({"webhook": {"url": "http://127.0.0.1"}}, "url"),
+    "an address and cert-manager": ({"webhook": {"url": "https://127.0.0.1", "certManager": True}}, "leave one out"),
+    "cert-manager without a webhook": ({"observe": True, "webhook": {"certManager": True}}, "leave one out"),
+    "a tag and a digest": ({"image": {"tag": "1", "digest": "sha256:" + "0" * 64}}, "found both"),
+    "a file that no pod has": ({"settings": {"dialects": {"accurate": {"configFile": "/x"}}}}, "configFile"),
+    "overwriting tenants": ({"settings": {"conflicts": "overwrite"}}, "tenancy is strict"),
+    "a kind in two versions": (
+        {"settings": {"dialects": {"sync-to": {"kinds": ["example.com/v1/Thing", "example.com/v2/Thing"]}}}},
+        "two versions",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_values_that_cannot_be_meant_are_refused_by_name(helm: Helm, case: str) -> None:
+    values, word = REFUSED[case]
+    done = helm.try_template(values)
+    assert done.code != 0
+    assert word in done.err
+    assert done.out == ""

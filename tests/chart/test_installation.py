@@ -1,0 +1,360 @@
+"""The rendered chart on a real API server: the operator has the rights of its own account, and they are enough."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.chart.helm import CHART, ROOT, Helm, is_hook
+from tests.chart.pods import NAMESPACE, Account, Pod, by_kind, refused
+from tests.cluster.api import ApiFault
+from tests.cluster.stage import Stage, encoded
+from tests.cluster.waiting import eventually
+
+from samara.cli.deploy.base import Installation
+from samara.cli.deploy.installation import objects
+from samara.devcluster import DevclusterError
+from samara.devcluster.wire import free_port
+from samara.settings import BUILT, parse
+
+Json = dict[str, Any]
+EXAMPLES = ROOT / "examples"
+SPACES = "/api/v1/namespaces"
+HOOKS = "/apis/admissionregistration.k8s.io/v1"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+DISTRIBUTIONS = "/apis/apps.kruise.io/v1beta1/resourcedistributions"
+FISHYSECRETS = "/apis/fishykeys.2v.pm/v1alpha1"
+SUB_NAMESPACES = "/apis/accurate.cybozu.com/v2"
+DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/samara"
+KINDS_OF_OTHERS = ("Issuer", "Certificate", "ServiceMonitor", "PrometheusRule")
+"""Their definitions are not ours to install."""
+FAST = {"sourceGoneAfter": "300ms", "timers": {"lease": "3s", "renew": "2s"}}
+
+
+class Installed:
+    """The chart on the server, and its operator at work under its own account."""
+
+    def __init__(self, stage: Stage, helm: Helm, settings: Json) -> None:
+        self.stage = stage
+        self.port = free_port()
+        url = f"https://127.0.0.1:{self.port}"
+        self.values = {"settings": {**settings, **FAST}, "webhook": {"url": url}}
+        self.objects = helm.template(self.values, NAMESPACE)
+        self.pod = Pod.__new__(Pod)
+
+    def start(self) -> None:
+        self.pod = Pod(self.stage, self.objects, self.port)
+        self.pod.start()
+        self.pod.ready()
+        if "ValidatingWebhookConfiguration" in by_kind(self.objects):
+            eventually(self._is_trusted)
+
+    def _is_trusted(self) -> bool:
+        """The operator has written whom to trust into what the chart made."""
+        config = self.stage.api.get(f"{HOOKS}/validatingwebhookconfigurations/samara")
+        return all(hook["clientConfig"].get("caBundle") for hook in config["webhooks"])
+
+    @property
+    def refused(self) -> list[str]:
+        return refused(self.stage.cluster, self.pod.account.user)
+
+
+@contextmanager
+def installed(stage: Stage, helm: Helm, settings: Json) -> Iterator[Installed]:
+    made = Installed(stage, helm, settings)
+    stage.namespace(NAMESPACE)
+    definitions = [each for each in made.objects if each["kind"] == "CustomResourceDefinition"]
+    others = [each for each in made.objects if not is_hook(each) and each not in definitions]
+    text = yaml.safe_dump_all(others)
+    stage.cluster.kubectl("apply", "--server-side", "--filename=-", input=yaml.safe_dump_all([*definitions, *others]))
+    established(stage, definitions)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.pod.kill()
+        stage.cluster.kubectl("delete", "--ignore-not-found", "--wait=false", "--filename=-", input=text)
+
+
+def established(stage: Stage, definitions: list[Json]) -> None:
+    """They stay on the server for the tests that follow, as they do in people's clusters."""
+    for each in definitions:
+        name = f"crd/{each['metadata']['name']}"
+        stage.cluster.kubectl("wait", "--for=condition=Established", name, "--timeout=60s")
+
+
+def apply(stage: Stage, folder: str, *names: str) -> None:
+    for name in names:
+        stage.cluster.kubectl("apply", f"--filename={EXAMPLES / folder / name}.yaml")
+
+
+def data(stage: Stage, namespace: str, name: str, plural: str = "secrets") -> Json | None:
+    found = stage.api.find(f"{SPACES}/{namespace}/{plural}/{name}")
+    return None if found is None else found["data"]
+
+
+def is_refused(act: Callable[[], object], word: str) -> bool:
+    try:
+        act()
+    except ApiFault as fault:
+        return word in str(fault)
+    return False
+
+
+def at_work_for_secret_copy(stage: Stage) -> None:
+    apply(stage, "secret-copy", "namespaces", "pull-secret", "database")
+    source = stage.api.get(f"{SPACES}/admin/secrets/orders-database")["data"]
+    for namespace in ("shop", "billing"):
+        eventually(lambda where=namespace: data(stage, where, "orders-database") == source)  # type: ignore[misc]
+    eventually(lambda: data(stage, "reports", "registry-pull"))
+    stage.api.delete(f"{SPACES}/shop/secrets/orders-database")
+    eventually(lambda: data(stage, "shop", "orders-database") == source)
+    stage.bump("orders-database")
+    source = stage.api.get(f"{SPACES}/admin/secrets/orders-database")["data"]
+    eventually(lambda: data(stage, "billing", "orders-database") == source)
+    stage.retarget("orders-database", "shop")
+    eventually(lambda: data(stage, "billing", "orders-database") is None)
+    for reason in ("Copied", "Updated", "Removed"):
+        stage.until_event(reason)
+
+
+def at_work_for_sync_to(stage: Stage) -> None:
+    apply(stage, "sync-to", "namespaces", "company-ca", "mail-relay")
+    for namespace in ("shop", "billing", "reports"):
+        eventually(lambda where=namespace: data(stage, where, "company-ca", "configmaps"))  # type: ignore[misc]
+    for namespace in ("shop", "billing"):
+        eventually(lambda where=namespace: data(stage, where, "mail-relay"))  # type: ignore[misc]
+    assert data(stage, "reports", "mail-relay") is None
+    wrong = {"metadata": {"name": "wrong", "annotations": {"openkruise.io/sync-to": "everywhere"}}, "data": {}}
+    eventually(
+        lambda: is_refused(lambda: stage.api.create(f"{SPACES}/platform/configmaps", wrong, dryRun="All"), "sync-to")
+    )
+    stage.api.delete(f"{SPACES}/platform/secrets/mail-relay")
+    eventually(lambda: data(stage, "shop", "mail-relay") is None)
+
+
+def at_work_for_resource_distribution(stage: Stage) -> None:
+    apply(stage, "resource-distribution", "namespaces", "company-registry", "proxy-settings")
+    for namespace in ("shop", "billing", "reports"):
+        eventually(lambda where=namespace: data(stage, where, "company-registry"))  # type: ignore[misc]
+    eventually(lambda: data(stage, "shop", "proxy-settings", "configmaps"))
+    status = f"{DISTRIBUTIONS}/company-registry"
+    eventually(lambda: (stage.api.get(status).get("status") or {}).get("succeeded"))
+    resource = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "wrong"}}
+    wrong: Json = {"metadata": {"name": "wrong"}}
+    wrong["spec"] = {"resource": resource, "targets": {"allNamespaces": True}}
+    wrong |= {"apiVersion": "apps.kruise.io/v1beta1", "kind": "ResourceDistribution"}
+    eventually(lambda: is_refused(lambda: stage.api.create(DISTRIBUTIONS, wrong, dryRun="All"), "samara.dev"))
+    eventually(lambda: _converts(stage, "resourcedistributions.apps.kruise.io"))
+    stage.cluster.kubectl("delete", "resourcedistributions", "--all")
+    # The garbage collector looks for new kinds twice a minute.
+    eventually(lambda: data(stage, "shop", "company-registry") is None, 90.0)
+
+
+def at_work_for_accurate(stage: Stage) -> None:
+    apply(stage, "accurate", "namespaces", "config-reader", "registry", "sub-namespaces")
+    eventually(lambda: data(stage, "acme-shop", "acme-registry"))
+    apply(stage, "accurate", "stages")
+    eventually(lambda: data(stage, "acme-shop-dev", "acme-registry"))
+    roles = "/apis/rbac.authorization.k8s.io/v1/namespaces"
+    for namespace in ("acme", "acme-shop", "acme-shop-dev"):
+        eventually(lambda where=namespace: stage.api.find(f"{roles}/{where}/roles/config-reader"))  # type: ignore[misc]
+    labels = stage.api.get(f"{SPACES}/acme-shop-dev")["metadata"]["labels"]
+    assert labels["example.com/team"] == "acme"
+    wrong = {"apiVersion": "accurate.cybozu.com/v2", "kind": "SubNamespace", "metadata": {"name": "elsewhere"}}
+    path = f"{SUB_NAMESPACES}/namespaces/acme/subnamespaces"
+    eventually(lambda: is_refused(lambda: stage.api.create(path, wrong, dryRun="All"), "samara.dev"))
+    eventually(lambda: _converts(stage, "subnamespaces.accurate.cybozu.com"))
+    stage.api.delete(f"{SUB_NAMESPACES}/namespaces/acme-shop/subnamespaces/acme-shop-dev")
+    eventually(lambda: stage.api.get(f"{SPACES}/acme-shop-dev")["metadata"].get("deletionTimestamp"))
+
+
+def at_work_for_fishysecret(stage: Stage) -> None:
+    values = stage.folder / "values" / "app" / "db"
+    values.mkdir(parents=True)
+    for name, value in (("username", "app_user"), ("password", "click me!")):
+        (values / name).write_text(value)
+    url = f"file://{stage.folder / 'values'}"
+    stage.foreign(NAMESPACE, "fishysecret-config", {"url": url})
+    apply(stage, "fishysecret", "namespaces", "fishysecret")
+    wanted = encoded({"DB_USER": "app_user", "DB_PASS": "click me!"})
+    eventually(lambda: data(stage, "target-namespace", "test-secret") == wanted)
+    stage.api.delete(f"{SPACES}/target-namespace/secrets/test-secret")
+    eventually(lambda: data(stage, "target-namespace", "test-secret") == wanted)
+    path = f"{FISHYSECRETS}/namespaces/default/fishysecrets/fishysecret-db"
+    eventually(lambda: (stage.api.get(path).get("status") or {}).get("conditions"))
+    stage.api.delete(path)
+    eventually(lambda: data(stage, "target-namespace", "test-secret") is None)
+    eventually(lambda: stage.api.find(path) is None)
+
+
+def _converts(stage: Stage, name: str) -> bool:
+    return bool(stage.api.get(f"{CRDS}/{name}")["spec"]["conversion"]["strategy"] == "Webhook")
+
+
+AT_WORK = {
+    "secret-copy": at_work_for_secret_copy,
+    "sync-to": at_work_for_sync_to,
+    "resource-distribution": at_work_for_resource_distribution,
+    "accurate": at_work_for_accurate,
+    "fishysecret": at_work_for_fishysecret,
+}
+NEEDED: Json = {"fishysecret": {"paths": [{"namespaces": ["default"], "allow": ["/app/*"]}]}}
+"""Settings without which a vocabulary does nothing where tenancy is strict."""
+
+
+def settings_for(vocabulary: str) -> Json:
+    """Those of the examples, else the vocabulary alone. A Role is passed on only by whoever has what it gives."""
+    file = EXAMPLES / vocabulary / "settings.yaml"
+    given: Json = (
+        yaml.safe_load(file.read_text()) if file.exists() else {"dialects": {vocabulary: NEEDED.get(vocabulary)}}
+    )
+    return {"dialects": {name: own or {} for name, own in given["dialects"].items()}}
+
+
+@pytest.mark.parametrize("vocabulary", sorted(BUILT))
+def test_the_rendered_account_has_all_the_rights_that_the_examples_need(
+    stage: Stage, helm: Helm, vocabulary: str
+) -> None:
+    with installed(stage, helm, settings_for(vocabulary)) as running:
+        AT_WORK[vocabulary](stage)
+        running.pod.stop()
+        assert running.refused == []
+
+
+def test_the_manifests_are_accepted_by_the_server_to_the_last_field(stage: Stage) -> None:
+    config = "tenancy: strict\n"
+    made = objects(Installation(parse(config, "test"), config, NAMESPACE))
+    stage.cluster.kubectl("apply", "--filename=-", input=yaml.safe_dump(made[0]))
+    for each in made:
+        if each["kind"] not in KINDS_OF_OTHERS:
+            stage.cluster.kubectl(
+                "apply",
+                "--server-side",
+                "--dry-run=server",
+                "--validate=strict",
+                "--filename=-",
+                input=json.dumps(each),
+            )
+
+
+def test_a_pod_of_the_deployment_is_admitted_where_pod_security_is_restricted(stage: Stage, helm: Helm) -> None:
+    stage.api.create(
+        SPACES, {"metadata": {"name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+    )
+    found = {(each["kind"], is_hook(each)): each for each in helm.template({}, NAMESPACE)}
+    for kind in (("Deployment", False), ("Job", True)):
+        spec = found[kind]["spec"]["template"]["spec"]
+        # The classes and accounts are the installation's; here it is about the pod alone.
+        spec = {**spec, "serviceAccountName": "default", "automountServiceAccountToken": False}
+        spec.pop("priorityClassName", None)
+        pod = {"metadata": {"name": "tried"}, "spec": spec}
+        account = f"{SPACES}/{NAMESPACE}/serviceaccounts/default"
+        eventually(lambda path=account: stage.api.find(path))  # type: ignore[misc]
+        stage.api.create(f"{SPACES}/{NAMESPACE}/pods", pod, dryRun="All")
+
+
+# the end
+
+
+@contextmanager
+def released(stage: Stage, helm: Helm, settings: Json) -> Iterator[Installed]:
+    """The same, installed by helm itself."""
+    made = Installed(stage, helm, settings)
+    admin = f"--kubeconfig={stage.cluster.kubeconfig}"
+    values = f"--values={helm.values(made.values)}"
+    # The definitions of other tests are still there, as those of an original may be.
+    flags = (f"--namespace={NAMESPACE}", "--create-namespace", "--take-ownership", admin, values)
+    done = helm.run("install", "samara", CHART, *flags)
+    assert done.code == 0, done.err
+    established(stage, [each for each in made.objects if each["kind"] == "CustomResourceDefinition"])
+    try:
+        made.start()
+        yield made
+    finally:
+        made.pod.kill()
+        done = helm.run("uninstall", "samara", f"--namespace={NAMESPACE}", "--no-hooks", admin)
+        assert done.code == 0, done.err
+
+
+def uninstall(stage: Stage, running: Installed) -> str:
+    """Runs the command of the rendered job with its rendered account. We are the kubelet: the pod ends when told."""
+    hooks = [each for each in running.objects if is_hook(each)]
+    stage.cluster.kubectl("apply", "--filename=-", input=yaml.safe_dump_all([h for h in hooks if h["kind"] != "Job"]))
+    spec = by_kind(hooks)["Job"]["spec"]["template"]["spec"]
+    account = Account(stage, spec["serviceAccountName"])
+    with account.start(*spec["containers"][0]["args"]) as job:
+        if running.pod.running:
+            eventually(lambda: stage.api.get(DEPLOYMENT)["spec"]["replicas"] == 0)
+            running.pod.stop()
+        told, _ = job.communicate(timeout=60)
+    assert job.returncode == 0, told
+    assert refused(stage.cluster, account.user) == []
+    for each in hooks:
+        if each["kind"] != "Job":
+            stage.cluster.kubectl("delete", "--ignore-not-found", "--filename=-", input=json.dumps(each))
+    return str(told)
+
+
+def guarded(stage: Stage) -> list[Json]:
+    found = stage.api.items(f"{SUB_NAMESPACES}/subnamespaces")
+    return [each for each in found if each["metadata"].get("finalizers")]
+
+
+def test_after_uninstall_every_namespace_can_be_written_and_deleted(stage: Stage, helm: Helm) -> None:
+    with released(stage, helm, settings_for("accurate")) as running:
+        apply(stage, "accurate", "namespaces", "registry", "sub-namespaces")
+        eventually(lambda: data(stage, "acme-shop", "acme-registry"))
+        eventually(lambda: _converts(stage, "subnamespaces.accurate.cybozu.com"))
+        assert len(guarded(stage)) == 2
+        told = uninstall(stage, running)
+        assert f"Stops the Deployment {NAMESPACE}/samara." in told
+        assert "Takes our finalizer off 2 SubNamespaces." in told
+        assert told.index("Validating") < told.index("converted by no webhook") < told.index("finalizer")
+        for plural in ("validatingwebhookconfigurations", "mutatingwebhookconfigurations"):
+            assert stage.api.items(f"{HOOKS}/{plural}") == []
+        for name in ("subnamespaces.accurate.cybozu.com", "resourcedistributions.apps.kruise.io"):
+            assert not _converts(stage, name)
+        assert guarded(stage) == []
+        assert data(stage, "acme-shop", "acme-registry")  # copies stay
+        assert "Nothing to remove." in uninstall(stage, running)
+    assert stage.api.find(f"{CRDS}/subnamespaces.accurate.cybozu.com") is not None
+    for name in ("acme-shop", "acme-billing", "acme", "baseline"):
+        stage.api.patch(f"{SPACES}/{name}", {"metadata": {"labels": {"example.com/written": "yes"}}})
+        stage.api.delete(f"{SPACES}/{name}")
+    for name in ("acme-shop", "acme-billing", "acme", "baseline"):
+        eventually(lambda where=name: stage.api.find(f"{SPACES}/{where}") is None, 60.0)  # type: ignore[misc]
+
+
+def test_without_uninstall_namespaces_of_trees_wait_for_an_operator(stage: Stage, helm: Helm) -> None:
+    """What the hook is for."""
+    with installed(stage, helm, settings_for("accurate")) as running:
+        apply(stage, "accurate", "namespaces", "sub-namespaces")
+        eventually(lambda: stage.api.find(f"{SPACES}/acme-shop"))
+        running.pod.kill()
+        change = {"metadata": {"labels": {"example.com/written": "yes"}}}
+        assert is_refused(lambda: stage.api.patch(f"{SPACES}/acme-shop", change), "failed calling webhook")
+        with pytest.raises(DevclusterError, match="failed calling webhook"):
+            apply(stage, "accurate", "stages")
+        uninstall(stage, running)
+        stage.api.patch(f"{SPACES}/acme-shop", change)
+
+
+def test_a_second_hook_of_an_interrupted_one_ends_what_is_left(stage: Stage, helm: Helm, tmp_path: Path) -> None:
+    with installed(stage, helm, settings_for("accurate")) as running:
+        apply(stage, "accurate", "namespaces", "sub-namespaces")
+        eventually(lambda: len(guarded(stage)) == 2)
+        eventually(lambda: _converts(stage, "subnamespaces.accurate.cybozu.com"))
+        running.pod.stop()
+        for plural in ("validatingwebhookconfigurations", "mutatingwebhookconfigurations"):
+            stage.api.delete(f"{HOOKS}/{plural}/samara")
+        stage.api.patch(DEPLOYMENT, {"spec": {"replicas": 0}})
+        told = uninstall(stage, running)
+        assert "Stops" not in told
+        assert guarded(stage) == []
+        assert not _converts(stage, "subnamespaces.accurate.cybozu.com")

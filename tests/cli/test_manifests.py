@@ -1,0 +1,170 @@
+"""`samara manifests`: the whole installation, as restricted as can be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.cli.program import samara
+
+from samara import __version__
+from samara.cli.deploy.base import Installation
+from samara.cli.deploy.installation import objects
+from samara.cli.rbac import objects as rights
+from samara.settings import Settings, parse
+
+Json = dict[str, Any]
+
+
+def made(config: str = "tenancy: strict\n", **more: Any) -> dict[str, Json]:
+    """By kind, or by kind and name where there are several."""
+    found = objects(Installation(parse(config, "test"), config, "ops", **more))
+    return {each["kind"]: each for each in found} | {
+        f"{each['kind']}/{each['metadata']['name']}": each for each in found
+    }
+
+
+def pod(**more: Any) -> Json:
+    spec: Json = made(**more)["Deployment"]["spec"]["template"]["spec"]
+    return spec
+
+
+def test_yaml_and_json_print_the_same_objects() -> None:
+    printed = list(yaml.safe_load_all(samara("manifests", "-n", "ops").out))
+    assert printed == samara("manifests", "-n", "ops", "-o", "json").json["items"]
+    assert [each["kind"] for each in printed][:2] == ["Namespace", "CustomResourceDefinition"]
+
+
+def test_without_settings_tenancy_is_strict_and_that_is_said() -> None:
+    done = samara("manifests")
+    assert "tenancy: strict" in done.err
+    [config] = [each for each in yaml.safe_load_all(done.out) if each["kind"] == "ConfigMap"]
+    assert config["data"] == {"config.yaml": "tenancy: strict\n"}
+    assert config["metadata"]["labels"] == {"app.kubernetes.io/name": "samara"}
+
+
+def test_settings_are_installed_as_they_were_written(tmp_path: Path) -> None:
+    text = "# mine\ndialects:\n  secret-copy:\n    home: vault\n"
+    (tmp_path / "mine.yaml").write_text(text)
+    done = samara("manifests", f"--config={tmp_path / 'mine.yaml'}")
+    by_kind = {each["kind"]: each for each in yaml.safe_load_all(done.out)}
+    assert by_kind["ConfigMap"]["data"]["config.yaml"] == text
+    assert "CustomResourceDefinition" not in by_kind
+    assert "ValidatingWebhookConfiguration" not in by_kind
+    assert "Service" not in by_kind
+
+
+def test_the_output_stands_for_itself() -> None:
+    assert "&id" not in samara("manifests").out
+
+
+def test_the_rights_are_those_of_samara_rbac_and_only_the_pods_get_a_token() -> None:
+    found = objects(Installation(Settings(), "", "ops"))
+    account = {**rights(Settings(), "ops")[0], "automountServiceAccountToken": False}
+    for each in (account, *rights(Settings(), "ops")[1:]):
+        assert each in found
+    assert pod()["automountServiceAccountToken"] is True
+
+
+def test_the_pods_meet_pod_security_restricted() -> None:
+    spec = pod()
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["runAsUser"] > 0
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert "hostNetwork" not in spec
+    [container] = spec["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }
+    assert {next(iter(volume.keys() - {"name"})) for volume in spec["volumes"]} == {"configMap", "emptyDir"}
+    assert made()["Namespace"]["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_two_replicas_elect_a_leader_are_spread_and_are_not_evicted_together() -> None:
+    found = made()
+    assert found["Deployment"]["spec"]["replicas"] == 2
+    assert "--leader-elect" in pod()["containers"][0]["args"]
+    assert pod()["topologySpreadConstraints"][0]["topologyKey"] == "kubernetes.io/hostname"
+    assert found["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 1
+
+
+def test_every_selector_finds_the_pods_and_every_named_port_is_theirs() -> None:
+    found = made(monitoring=True)
+    labels = found["Deployment"]["spec"]["template"]["metadata"]["labels"].items()
+    ports = {port["name"]: port["containerPort"] for port in pod()["containers"][0]["ports"]}
+    assert ports == {"http": 8080, "webhook": 9443}
+    selectors = [
+        found["Deployment"]["spec"]["selector"]["matchLabels"],
+        found["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"],
+        found["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"],
+        *(found[f"Service/{name}"]["spec"]["selector"] for name in ("samara-webhook", "samara-metrics")),
+    ]
+    assert all(selector.items() <= labels for selector in selectors)
+    [port] = found["Service/samara-webhook"]["spec"]["ports"]
+    assert (port["port"], ports[port["targetPort"]]) == (443, 9443)
+    chosen = found["ServiceMonitor"]["spec"]["selector"]["matchLabels"].items()
+    assert chosen <= found["Service/samara-metrics"]["metadata"]["labels"].items()
+    assert not chosen <= found["Service/samara-webhook"]["metadata"]["labels"].items()
+
+
+def test_webhooks_lead_to_the_service_trust_nobody_yet_and_spare_the_operators_namespace() -> None:
+    found = made()
+    for kind, path in (("Validating", "/admit"), ("Mutating", "/mutate")):
+        config = found[f"{kind}WebhookConfiguration"]
+        assert config["metadata"]["labels"] == {"app.kubernetes.io/name": "samara"}
+        for hook in config["webhooks"]:
+            service = {"name": "samara-webhook", "namespace": "ops", "path": path, "port": 443}
+            assert hook["clientConfig"] == {"service": service}
+            [apart] = hook["namespaceSelector"]["matchExpressions"]
+            assert apart == {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["ops"]}
+
+
+def test_an_address_takes_the_place_of_the_service() -> None:
+    found = made(webhook_url="https://127.0.0.1:9443")
+    assert "Service" not in found
+    hooks = found["ValidatingWebhookConfiguration"]["webhooks"]
+    assert {hook["clientConfig"]["url"] for hook in hooks} == {"https://127.0.0.1:9443/admit"}
+    assert "--webhook-url=https://127.0.0.1:9443" in pod(webhook_url="https://127.0.0.1:9443")["containers"][0]["args"]
+
+
+def test_an_operator_that_observes_is_asked_nothing() -> None:
+    found = made(observe=True)
+    assert "--observe" in pod(observe=True)["containers"][0]["args"]
+    assert not [kind for kind in found if "Webhook" in kind or kind.startswith("Service/")]
+
+
+def test_cert_manager_makes_the_certificate_for_the_name_that_the_server_calls() -> None:
+    certificate = made(cert_manager=True)["Certificate"]["spec"]
+    assert certificate["secretName"] == "samara-webhook-tls"
+    assert "samara-webhook.ops.svc" in certificate["dnsNames"]
+
+
+def test_the_default_image_is_of_this_version() -> None:
+    assert pod()["containers"][0]["image"] == f"samara:{__version__}"
+    printed = samara("manifests", "--image", "images.example.com/s:1", "-o", "json").json["items"]
+    [found] = [each for each in printed if each["kind"] == "Deployment"]
+    assert found["spec"]["template"]["spec"]["containers"][0]["image"] == "images.example.com/s:1"
+
+
+@pytest.mark.parametrize(
+    ("flags", "word"),
+    [
+        (("--cert-manager", "--webhook-url=https://127.0.0.1"), "--webhook-url"),
+        (("--cert-manager", "--observe"), "--observe"),
+        (("--webhook-url=http://127.0.0.1",), "https"),
+    ],
+)
+def test_flags_that_contradict_each_other_are_one_line(flags: tuple[str, ...], word: str) -> None:
+    assert word in samara("manifests", *flags).fault
+
+
+def test_a_file_that_no_pod_has_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "original.yaml").write_text("labelKeys: [team]\n")
+    settings = {"dialects": {"accurate": {"configFile": str(tmp_path / "original.yaml")}}}
+    (tmp_path / "mine.yaml").write_text(json.dumps(settings))
+    assert "configFile" in samara("manifests", f"--config={tmp_path / 'mine.yaml'}").fault

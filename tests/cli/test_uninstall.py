@@ -1,0 +1,124 @@
+"""`samara uninstall` by hand: what it shows, what it asks, what it leaves."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from tests.cli.conftest import Shell
+from tests.cluster.stage import OWN, Stage
+
+from samara.cli.deploy.removal import custom_resources
+from samara.dialects.accurate.words import FINALIZER, SUB_NAMESPACE
+from samara.settings import Settings
+from samara.vocabularies import served
+
+LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{OWN}/leases"
+HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+
+
+def test_every_finalizer_of_ours_is_of_the_domain_of_the_resource_that_carries_it() -> None:
+    """By that it is known from those of others."""
+    guarding = [each for each in served(Settings()) if each.finalizer]
+    assert guarding
+    for dialect in guarding:
+        assert {dialect.finalizer.split("/")[0]} == {kind.group for kind in dialect.asking}
+    assert f"{SUB_NAMESPACE.group}/" in FINALIZER
+    assert {kind.name for kind in custom_resources()} >= {"SubNamespace", "ResourceDistribution"}
+
+
+def hook(stage: Stage, name: str, webhook: str) -> None:
+    """Somebody's configuration with our label."""
+    client = {"url": "https://127.0.0.1:1/admit"}
+    rule = {"apiGroups": ["example.com"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["things"]}
+    each = {"name": webhook, "clientConfig": client, "rules": [rule], "sideEffects": "None"}
+    meta = {"name": name, "labels": {"app.kubernetes.io/name": "samara"}}
+    stage.also_remove(f"{HOOKS}/{name}")
+    stage.api.create(HOOKS, {"metadata": meta, "webhooks": [{**each, "admissionReviewVersions": ["v1"]}]})
+
+
+def copied(stage: Stage) -> None:
+    stage.namespace("a", "b", "c")
+    stage.source("db", "a,b")
+    stage.foreign("c", "db")
+    operator = stage.operator()
+    stage.until_copied("db", "a", "b")
+    operator.stop()
+
+
+@pytest.mark.cluster
+def test_nothing_to_remove_is_said_and_is_no_fault(shell: Shell, stage: Stage) -> None:
+    done = shell("uninstall", "-n", OWN)
+    assert done.code == 0
+    assert done.out.splitlines()[-1] == "Nothing to remove."
+
+
+@pytest.mark.cluster
+def test_it_asks_first_and_no_means_no(shell: Shell, stage: Stage) -> None:
+    hook(stage, "ours", "things.example.com.samara.dev")
+    done = shell("uninstall", "-n", OWN, stdin="n\n")
+    assert done.code == 1
+    assert "Deletes the ValidatingWebhookConfiguration ours." in done.out
+    assert stage.api.find(f"{HOOKS}/ours") is not None
+    assert shell("uninstall", "-n", OWN, "--yes").code == 0
+    assert stage.api.find(f"{HOOKS}/ours") is None
+
+
+@pytest.mark.cluster
+def test_a_configuration_whose_webhooks_are_not_ours_stays(shell: Shell, stage: Stage) -> None:
+    hook(stage, "theirs", "things.example.com")
+    assert "Nothing to remove." in shell("uninstall", "-n", OWN, "--yes").out
+    assert stage.api.find(f"{HOOKS}/theirs") is not None
+
+
+@pytest.mark.cluster
+def test_while_an_operator_is_at_work_nothing_is_removed(shell: Shell, stage: Stage) -> None:
+    hook(stage, "ours", "things.example.com.samara.dev")
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    spec = {"holderIdentity": "somebody", "leaseDurationSeconds": 15, "renewTime": now}
+    stage.also_remove(f"{LEASES}/samara")
+    stage.api.create(LEASES, {"metadata": {"name": "samara"}, "spec": spec})
+    done = shell("uninstall", "-n", OWN, "--yes")
+    assert "held by somebody" in done.fault
+    assert stage.api.find(f"{HOOKS}/ours") is not None
+
+
+@pytest.mark.cluster
+def test_copies_stay_unless_they_are_asked_for(shell: Shell, stage: Stage) -> None:
+    copied(stage)
+    done = shell("uninstall", "-n", OWN, "--yes")
+    assert "Copies stay; --copies deletes them." in done.out
+    assert stage.has_copy("a", "db")
+
+
+@pytest.mark.cluster
+def test_with_copies_those_that_we_made_go_and_nothing_else(shell: Shell, stage: Stage) -> None:
+    copied(stage)
+    words = {"secret-copy/origin": "admin/db"}
+    stage.foreign("c", "pasted", metadata={"annotations": words})
+    done = shell("uninstall", "-n", OWN, "--copies", "--yes")
+    assert done.code == 0, done.err
+    assert "Deletes 2 copies of secret-copy." in done.out
+    assert stage.secret("a", "db") is stage.secret("b", "db") is None
+    for namespace, name in (("admin", "db"), ("c", "db"), ("c", "pasted")):
+        assert stage.secret(namespace, name) is not None
+    again = shell("uninstall", "-n", OWN, "--copies", "--yes")
+    assert again.code == 0
+    assert "Nothing to remove." in again.out
+
+
+@pytest.mark.cluster
+def test_copies_in_a_paused_namespace_stay_and_that_is_said(shell: Shell, stage: Stage) -> None:
+    copied(stage)
+    stage.annotate("/api/v1/namespaces/a", {"samara.dev/paused": "true"})
+    done = shell("uninstall", "-n", OWN, "--copies", "--yes")
+    assert "1 copy stay" in done.err
+    assert stage.secret("a", "db") is not None
+    assert stage.secret("b", "db") is None
+
+
+@pytest.mark.cluster
+def test_without_a_terminal_and_without_yes_nothing_happens(shell: Shell, stage: Stage) -> None:
+    copied(stage)
+    assert shell("uninstall", "-n", OWN, "--copies").code == 1
+    assert stage.has_copy("a", "db")
