@@ -10,6 +10,8 @@ import yaml
 from scripts import reference
 from tests.pages import ROOT
 
+from samara.cli.deploy import monitoring
+
 RULES = ROOT / "deploy" / "alerts" / "samara.rules.yaml"
 DASHBOARD = ROOT / "deploy" / "grafana" / "samara.json"
 GUIDE = ROOT / "docs" / "guides" / "alerts.md"
@@ -74,6 +76,11 @@ def test_every_alert_says_how_bad_it_is_and_the_guide_what_to_do() -> None:
     assert [each["alert"] for each in alerts()] == explained
     assert {each["labels"]["severity"] for each in alerts()} <= {"critical", "warning", "info"}
     assert all(each["annotations"]["summary"].endswith(".") for each in alerts())
+
+
+def test_the_guide_explains_the_alerts_of_the_chart_too() -> None:
+    explained = re.findall(r"^## (Samara\w+)$", GUIDE.read_text(), re.MULTILINE)
+    assert {alert.name for alert in monitoring.ALERTS} <= set(explained)
 
 
 def test_words_in_a_summary_are_labels_that_its_expression_keeps() -> None:
