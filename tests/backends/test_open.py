@@ -125,6 +125,23 @@ def test_an_unknown_scheme_names_those_that_are_known() -> None:
     assert "file, " in str(refused("gopher://v.example"))
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "canary://host",
+        "hvs.canary",
+        "fishykeys://canary.example:8090",
+        "aws-sm://eu-west-1?endpoint=https://key:canary@host.example",
+        "aws-sm://eu-west-1?endpoint=https%3A%2F%2Fkey%3Acanary%40host.example",
+        "aws-sm://eu-west-1?endpoint=http://canary.example",
+        "aws-sm://eu-west-1?endpoint=canary",
+        "vault+http://canary.example/kv",
+    ],
+)
+def test_no_part_of_a_url_is_said_again_it_may_be_a_token(url: str) -> None:
+    assert "canary" not in str(refused(url))
+
+
 def test_a_package_that_is_not_installed_is_named(toys: list[Given]) -> None:
     fault = refused("rare://v.example")
     assert fault.reason == "ConnectionError"

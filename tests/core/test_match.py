@@ -1,6 +1,7 @@
 """Lists of names, tokens for labels, and globs."""
 
 import re
+from fnmatch import fnmatchcase
 
 import pytest
 from hypothesis import given
@@ -110,6 +111,17 @@ def test_a_glob_matches_the_whole_text(pattern: str, text: str, matches: bool) -
 def test_no_pattern_matches_nothing_and_several_match_any() -> None:
     assert not any_glob((), "a")
     assert any_glob(("b", "a"), "a")
+
+
+@given(st.text("ab*?", max_size=8), st.text("ab", max_size=10))
+def test_a_glob_means_what_globs_mean(pattern: str, text: str) -> None:
+    assert any_glob((pattern,), text) is fnmatchcase(text, pattern)
+
+
+def test_whoever_chooses_the_text_cannot_make_a_glob_try_every_way() -> None:
+    text = "/a" * 500
+    assert not any_glob(("/*/*/*/*/*/*/shared",), text)
+    assert any_glob(("/*/*/*/*/*/*/shared",), f"{text}/shared")
 
 
 def test_a_persons_own_words_are_quoted_and_cut() -> None:

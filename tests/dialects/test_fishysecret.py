@@ -540,6 +540,24 @@ def test_46_one_not_found_is_no_absence() -> None:
     assert made(world) is before
 
 
+def test_46_the_first_not_found_after_a_restart_is_no_news_where_the_secret_is_there() -> None:
+    world = a_world(optional())
+    before = made(world)
+    holds(world, PASSWORD, None, fault=NOT_FOUND.fault, doubted=True)
+    assert made(world) is before
+    assert faults(world) == []
+    world.delete(TARGET)
+    assert faults(world) == ["FetchError"]
+
+
+def test_46_what_else_is_wrong_is_told_also_while_an_optional_path_is_in_doubt() -> None:
+    world = a_world(optional())
+    made(world)
+    holds(world, PASSWORD, None, fault=NOT_FOUND.fault, doubted=True)
+    holds(world, USER, b"app_user", fault=NOT_FOUND.fault)
+    assert faults(world) == ["FetchError"]
+
+
 def test_50_binary_values_are_carried_as_they_are() -> None:
     world = a_world()
     holds(world, PASSWORD, b"\0\xff{{ evil }}")

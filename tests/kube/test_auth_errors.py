@@ -187,3 +187,11 @@ def test_what_follows_the_value_is_kept() -> None:
     assert from_status(422, status(two), None).message == (
         'x: [a: Invalid value: …: must be y, b: Unsupported value: …: supported values: "A", "B"]'
     )
+
+
+@pytest.mark.parametrize("character", ["'Z'", "'\\''", "'\"'", "'\\n'", "'\\u00ff'", "'é'"])
+def test_the_character_at_which_a_decoder_gave_up_is_one_of_the_value(character: str) -> None:
+    told = (
+        f'data[.dockerconfigjson]: Invalid value: "<secret contents redacted>": invalid character {character} looking'
+    )
+    assert errors.redact(told).endswith("invalid character … looking")

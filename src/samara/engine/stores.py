@@ -32,7 +32,7 @@ class Times:
 
     clock: Callable[[], float]
     now: Callable[[], str] = utc_now
-    jitter: Callable[[], float] = lambda: random.uniform(0.9, 1.1)  # noqa: S311 - not a secret
+    jitter: Callable[[], float] = lambda: random.uniform(0.9, 1.0)  # noqa: S311 - not a secret
     deadline: float = DEADLINE
 
 
@@ -148,6 +148,7 @@ class Stores:
         self._timetable.clear()
         for record in self._records.values():
             record.failures = record.outages = 0
+            record.not_found.clear()  # another who says so counts anew
             self._timetable.put(record.name, self._times.clock(), record.tried)
         self._wake.set()
         async for path in _in_turns(self.book.asked):
@@ -256,6 +257,7 @@ class Stores:
             return
         self._backoff.good(round_)
         record.outages = 0
+        again = record.content is not None
         if not isinstance(outcome, StoreError):
             record.content, record.read_at = outcome, self._times.now()
         elif not record.failures:
@@ -263,7 +265,9 @@ class Stores:
         well = self.book.hear_all(record, outcome, store)
         record.failures = 0 if well else record.failures + 1
         soon = _RETRY * 2.0 ** min(record.failures - 1, 30) if record.failures else inf
-        self._timetable.put(record.name, record.asked_at + self._delay(record, soon), tried=True)
+        # The first refresh is spread, and from then on each keeps its time: nobody waits longer than it has asked for.
+        delay = self.book.every(record) if again and well else self._delay(record, soon)
+        self._timetable.put(record.name, record.asked_at + delay, tried=True)
 
     def _unreachable(self, record: Record, fault: StoreError, round_: int, store: str) -> None:
         self._outage = fault

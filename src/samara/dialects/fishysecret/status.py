@@ -17,7 +17,7 @@ SYNCED = "lastSyncedTime"
 _WORDS = {
     "conflict": ("Conflict", "remove or rename what is there, or choose another target"),
     "no-namespace": ("NoNamespace", "the Secret follows once the namespace is there"),
-    "refused": ("Refused", "it is tried again now and then, and at once when the FishySecret changes"),
+    "refused": ("Refused", "choose another target or ask an administrator; it is tried again now and then"),
     "not-accepted": ("NotAccepted", "ask whoever may edit that namespace, or choose another target"),
     "invalid": ("Invalid", "correct what the spec says"),
     "held": ("Held", "it goes on when the hold ends"),
