@@ -123,12 +123,13 @@ def test_without_a_url_there_is_no_store(config: dict[str, bytes]) -> None:
 
 def test_an_unknown_scheme_names_those_that_are_known() -> None:
     assert "file, " in str(refused("gopher://v.example"))
+    assert "found 'gopher'" in str(refused("gopher://v.example"))
 
 
 @pytest.mark.parametrize(
     "url",
     [
-        "canary://host",
+        "s.canaryCanary4711://host",
         "hvs.canary",
         "fishykeys://canary.example:8090",
         "aws-sm://eu-west-1?endpoint=https://key:canary@host.example",
@@ -139,7 +140,7 @@ def test_an_unknown_scheme_names_those_that_are_known() -> None:
     ],
 )
 def test_no_part_of_a_url_is_said_again_it_may_be_a_token(url: str) -> None:
-    assert "canary" not in str(refused(url))
+    assert "canary" not in str(refused(url)).lower()
 
 
 def test_a_package_that_is_not_installed_is_named(toys: list[Given]) -> None:

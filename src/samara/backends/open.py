@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from samara.backends.base import ConfigFault, ReadSecret, Store, is_loopback, text_of
 
 INSECURE = "insecure"
+_WORD = 15
 
 
 class Given(NamedTuple):
@@ -86,7 +87,8 @@ async def open_store(
     url = parsed(text)
     way = WAYS.get(url.scheme)
     if way is None:
-        raise _wrong(f"expected one of the schemes {', '.join(WAYS)}, found another")
+        found = repr(url.scheme) if len(url.scheme) <= _WORD else "another"  # so long a one may be a token
+        raise _wrong(f"expected one of the schemes {', '.join(WAYS)}, found {found}")
     if way.plain:
         refuse_plain_text(url, url.hostname or "")
     try:
