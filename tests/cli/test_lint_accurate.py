@@ -234,7 +234,9 @@ def test_keys_of_the_tree_are_never_let_through(key: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", ["default", "kube-own", "kube-system", "admin"])
 def test_a_reserved_name_is_found(name: str, tmp_path: Path) -> None:
-    finding = one(tmp_path, sub("stage: dev", name=name))
+    finding = one(
+        tmp_path, sub("stage: dev", name=name), parse("{dialects: {accurate: {}, secret-copy: {}}}", "settings")
+    )
     assert (finding.key, finding.line, finding.found) == ("metadata.name", 4, f"'{name}'")
     assert "reserved" in finding.expected
 

@@ -9,7 +9,7 @@ import pytest
 from tests.cluster.oracles import words
 from tests.cluster.stage import Stage
 from tests.cluster.test_accurate_rules import allow, rooted
-from tests.cluster.trees import FROM, PROPAGATE, SETTLED, Trees
+from tests.cluster.trees import CONFIG, FROM, PROPAGATE, SETTLED, Trees
 from tests.cluster.waiting import eventually, never
 
 pytestmark = [
@@ -112,3 +112,34 @@ def test_5_1_a_claim_is_passed_on_without_the_volume_that_it_is_bound_to(trees: 
         assert copy(trees, "persistentvolumeclaims", name)["spec"] == spec
     trees.api.patch(path("persistentvolumeclaims", "root"), {"metadata": {"labels": {"l": "1"}}})
     eventually(lambda: words(copy(trees, "persistentvolumeclaims", "deep"), "labels").get("l") == "1")
+
+
+def test_what_the_cluster_gave_to_a_copy_stays_when_the_copy_is_put_right(trees: Trees, stage: Stage) -> None:
+    rooted(trees, "root", "web")
+    accounts, claims = "/api/v1/namespaces/{}/serviceaccounts", "/api/v1/namespaces/{}/persistentvolumeclaims"
+    for plural in ("serviceaccounts", "persistentvolumeclaims"):
+        allow(stage, "", plural)
+    meta = {"name": "own", "annotations": {PROPAGATE: "update"}}
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    stage.api.create(accounts.format("root"), {"metadata": meta, "imagePullSecrets": [{"name": "registry"}]})
+    stage.api.create(claims.format("root"), {"metadata": meta, "spec": spec})
+    kinds = ("ServiceAccount", "PersistentVolumeClaim")
+    watches = [*CONFIG["watches"], *({"version": "v1", "kind": kind} for kind in kinds)]
+    operator = trees.serve(accurate={"watches": watches})
+    account, claim = f"{accounts.format('web')}/own", f"{claims.format('web')}/own"
+    eventually(lambda: stage.api.find(account) and stage.api.find(claim))
+    given = {"name": "own-dockercfg-x7k2p"}
+    stage.api.patch(account, {"secrets": [given], "imagePullSecrets": [{"name": "registry"}, given]})
+    stage.api.patch(claim, {"spec": {"volumeName": "pv-1"}})
+    for root in (accounts, claims):
+        stage.api.patch(f"{root.format('root')}/own", {"metadata": {"labels": {"colour": "red"}}})
+    stage.api.patch(f"{accounts.format('root')}/own", {"imagePullSecrets": [{"name": "other"}]})
+
+    def is_red(path: str) -> bool:
+        return bool((stage.api.find(path) or {})["metadata"].get("labels", {}).get("colour") == "red")
+
+    eventually(lambda: is_red(account) and is_red(claim))
+    eventually(lambda: (stage.api.find(account) or {})["imagePullSecrets"] == [{"name": "other"}, given])
+    assert (stage.api.find(account) or {})["secrets"] == [given]
+    assert (stage.api.find(claim) or {})["spec"]["volumeName"] == "pv-1"
+    assert "write.refused" not in operator.log
