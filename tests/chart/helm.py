@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
+from tests.cli.test_rbac import grants
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "deploy" / "chart"
@@ -16,7 +17,6 @@ HOOK = "helm.sh/hook"
 CHECKSUM = "checksum/settings"
 FILE = "config.yaml"
 Json = dict[str, Any]
-Grant = tuple[str, str, str, str]
 
 
 class Ran(NamedTuple):
@@ -62,17 +62,6 @@ def documents(text: str) -> list[Json]:
 
 def is_hook(obj: Json) -> bool:
     return HOOK in (obj["metadata"].get("annotations") or {})
-
-
-def grants(rules: list[Json]) -> set[Grant]:
-    return {
-        (group, resource, verb, name)
-        for rule in rules
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-        for name in rule.get("resourceNames", [""])
-    }
 
 
 def comparable(objects: list[Json]) -> dict[tuple[str, str], Json]:

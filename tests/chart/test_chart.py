@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 from scripts import chart
-from tests.chart.helm import CHART, CHECKSUM, FILE, Helm, comparable, grants, is_hook
+from tests.chart.helm import CHART, CHECKSUM, FILE, Helm, comparable, is_hook
+from tests.cli.test_rbac import grants
 
 from samara import __version__
 from samara.cli.deploy.base import Installation

@@ -94,6 +94,14 @@ class Api:
     def get(self, path: str) -> Json:
         return self.request("GET", path)
 
+    def serves(self, path: str) -> bool:
+        """Whether the kind of this collection is served: a little later than its definition says so."""
+        try:
+            self.get(path)
+        except ApiFault:
+            return False
+        return True
+
     def find(self, path: str) -> Json | None:
         """The object, or None where there is none."""
         try:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from tests.cluster.api import Api, ApiFault
+from tests.cluster.api import Api
 from tests.cluster.audit import Event
 from tests.cluster.fishy_folder import CANARY, Folder
 from tests.cluster.operators import Operator
@@ -70,12 +70,7 @@ def undefine(api: Api) -> None:
 
 
 def is_served(api: Api) -> bool:
-    """True where the server serves the kind: a little later than the definition says so."""
-    try:
-        api.get(f"{FISHY}/fishysecrets")
-    except ApiFault:
-        return False
-    return True
+    return api.serves(f"{FISHY}/fishysecrets")
 
 
 # what people do

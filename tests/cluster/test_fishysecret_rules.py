@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.cli.test_lint_fishysecret import GOOD as SAMPLE
 from tests.cluster.api import ApiFault
 from tests.cluster.audit import Event
 from tests.cluster.faults import answered
@@ -19,23 +20,6 @@ from tests.cluster.waiting import eventually, never
 from samara.devcluster.wire import free_port
 
 Json = dict[str, Any]
-SAMPLE = """
-apiVersion: fishykeys.2v.pm/v1alpha1
-kind: FishySecret
-metadata:
-  name: fishysecret-db
-  namespace: default
-spec:
-  target:
-    name: test-secret
-    namespace: target-namespace
-  data:
-    - secretPath: /app/db/username
-      secretKeyName: DB_USER
-    - secretPath: /app/db/password
-      secretKeyName: DB_PASS
-"""
-"""The post's own."""
 
 
 def is_report(seen: Seen) -> bool:

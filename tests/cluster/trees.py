@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.program import Done, samara
-from tests.cluster.api import Api, ApiFault
+from tests.cluster.api import Api
 from tests.cluster.audit import Event
 from tests.cluster.operators import Operator
 from tests.cluster.oracles import words
@@ -113,12 +113,7 @@ def undefine(api: Api) -> None:
 
 
 def is_served(api: Api) -> bool:
-    """True where the server serves the kind: a little later than the definition says so."""
-    try:
-        api.get(f"/apis/{GROUP}/v2/subnamespaces")
-    except ApiFault:
-        return False
-    return True
+    return api.serves(f"/apis/{GROUP}/v2/subnamespaces")
 
 
 # what people do
