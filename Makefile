@@ -42,9 +42,10 @@ run: $(INSTALLED) ## cluster, operator and example stay up until Ctrl-C; prints 
 test: announce static control-plane rusty-vault helm ## all of it: format, lint, types, layers, unit, property and cluster tests
 	@$(BIN)/python -m pytest $(PARALLEL) $(PYTEST)
 
-# Fewer examples per property, and no seeded faults, which run the pure suite once each: those are for `make test`.
+# Fewer examples per property, nothing that is built or started, and no seeded faults, which run the pure suite once
+# each: those are for `make test`.
 check: static ## the part without a cluster, in under a minute
-	@HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n auto -m 'not cluster' --ignore=tests/test_seeded_faults.py $(PYTEST)
+	@HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n auto -m 'not cluster and not heavy' --ignore=tests/test_seeded_faults.py $(PYTEST)
 
 static: $(INSTALLED) ## format, lint, types and layers only
 	@$(BIN)/ruff format --check --quiet .

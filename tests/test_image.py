@@ -13,6 +13,8 @@ from scripts import image_tree
 
 from samara import __version__
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).resolve().parents[1]
 TOOLS = ("sh", "bash", "dash", "busybox", "pip", "pip3", "gcc", "cc", "ld", "as", "apt", "dpkg", "perl", "wget", "curl")
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).resolve().parents[1]
 LOCKS = ("all.txt", "dev.txt", "run.txt")
 MOST_LINES = 300

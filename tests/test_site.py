@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from tests.pages import ROOT
 
+pytestmark = pytest.mark.heavy
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:

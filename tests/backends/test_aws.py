@@ -34,6 +34,8 @@ from samara.backends.base import (
 )
 from samara.backends.open import open_store
 
+pytestmark = pytest.mark.heavy
+
 CANARY = "canary-c07e"
 KEYS = {"access-key-id": b"AKIDCONFIG", "secret-access-key": b"secret\n"}
 HANG, RESET = b"hang", b"reset"

@@ -17,6 +17,8 @@ from samara.cli.main import COMMANDS
 from samara.cli.main import samara as program
 from samara.devcluster.wire import free_port
 
+pytestmark = pytest.mark.heavy
+
 ON_A_CLUSTER = (
     ("plan",),
     ("why", "secret/db"),

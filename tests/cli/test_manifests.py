@@ -16,6 +16,8 @@ from samara.cli.deploy.installation import objects
 from samara.cli.rbac import objects as rights
 from samara.settings import Settings, parse
 
+pytestmark = pytest.mark.heavy
+
 Json = dict[str, Any]
 
 

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.heavy
+
 ASK = "import os, samara.app, aiohttp.connector as c; print(len(c._SSL_CONTEXT_VERIFIED.get_ca_certs()), os.getenv({}))"
 VARIABLE = "SSL_CERT_FILE"
 

@@ -16,6 +16,8 @@ from samara import __version__
 from samara.cli.accurate.sub import to_the_end
 from samara.devcluster.wire import free_port
 
+pytestmark = pytest.mark.heavy
+
 COMMANDS = (
     ("list",),
     ("ls", "r"),
