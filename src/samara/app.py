@@ -186,7 +186,8 @@ class Operator:
         admission = self._admission
         unanswered = (lambda: admission.waiting) if admission is not None else (lambda: None)
         converted = {kind for each in self._desk.table.dialects for kind in each.asking} if admission else set()
-        return Health(self._watches, self._engine, leases, self._waiting, unanswered, frozenset(converted))
+        obstacle = lambda: self._engine.obstacle  # noqa: E731 - asked when somebody asks
+        return Health(self._watches, self._engine, leases, self._waiting, unanswered, obstacle, frozenset(converted))
 
     def _metrics(self) -> Metrics:
         engine, desk = self._engine, self._desk

@@ -50,6 +50,11 @@ class Engine:
         desk.applier.answered = self._answered
         desk.applier.is_new = lambda: not self.synced
 
+    @property
+    def obstacle(self) -> str | None:
+        """Why nothing at all can be written, where that is so."""
+        return self._sender.obstacle
+
     # what comes in
 
     def changed(self, changes: list[Change]) -> None:
