@@ -59,6 +59,8 @@ class Options:
 
 LOOK_FIRST, LOOK_MOST = 2.0, 60.0
 """How soon, and later how often, it is looked for what was missing."""
+LOOK_AGAIN = 8.0
+"""How often it is looked whether an original is still at work: it takes several looks to know that it is not."""
 
 
 class LeaseLostError(SamaraError):
@@ -172,8 +174,8 @@ class Operator:
         wait = LOOK_FIRST
         while True:
             await asyncio.sleep(wait)
-            wait = min(2 * wait, LOOK_MOST)
-            now = await look_around(self._own, self._settings)
+            wait = min(2 * wait, LOOK_AGAIN if self.around.originals else LOOK_MOST)
+            now = await look_around(self._own, self._settings, self.around)
             self._waiting.update(now.waiting)
             if not now.is_as(self.around):
                 log.info("surroundings.changed", waiting=",".join(now.waiting))
