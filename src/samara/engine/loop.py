@@ -66,7 +66,7 @@ class Engine:
             if not told:
                 self._changed(change, echo_of)
             for key in told if echo_of is None else ():
-                self._reports.touched(key)  # somebody else may have written it
+                self._reports.contested(key)  # somebody else may have written it
         self._wake.set()
 
     def _changed(self, change: Change, echo_of: Write | None) -> None:
