@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from samara import __version__, crds, log
 from samara.core.allow import Rules
+from samara.definitions import tell_of_older
 from samara.dialects import fishysecret
 from samara.engine.desk import Desk, desk_of
 from samara.engine.holdbook import HoldBook
@@ -245,6 +246,7 @@ async def run(settings: Settings, options: Options, access: Access) -> None:
         if options.webhook is not None:
             asking = await stack.enter_async_context(Client(access, options.request_seconds, connections=16))
         around = await first_look(own, settings)
+        await tell_of_older(own, settings)
         while not stop.is_set():
             operator = Operator(settings, options, access, (client, own, asking), around)
             await operator.run(stop)
