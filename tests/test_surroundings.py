@@ -7,21 +7,26 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from tests.engine.parts import Clock
 from tests.kube.scripted import Answer, access, refuses, says, serving
 
 from samara.kube.client import Client
 from samara.kube.errors import ConfigError
 from samara.settings import parse
-from samara.surroundings import Surroundings, leases_of_originals, look_around
+from samara.surroundings import Sightings, Surroundings, leases_of_originals, look_around
 
 DISTRIBUTE = "dialects: {resource-distribution: {}}"
 POLICIES = "dialects: {sync-to: {kinds: [v1/Secret, networking.k8s.io/v1/NetworkPolicy]}}"
 
 
-def lease(age: float, holder: str = "kruise", **more: Any) -> dict[str, Any]:
+HOUR = 3600.0
+
+
+def lease(age: float, holder: str = "kruise", version: int = 1, **more: Any) -> dict[str, Any]:
     renewed = datetime.now(UTC) - timedelta(seconds=age)
     spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": renewed.isoformat()}
-    return {"items": [{"metadata": {"name": "kruise-manager", "namespace": "kruise-system"}, "spec": {**spec, **more}}]}
+    meta = {"name": "kruise-manager", "namespace": "kruise-system", "resourceVersion": str(version)}
+    return {"items": [{"metadata": meta, "spec": {**spec, **more}}]}
 
 
 def around(settings: str, *answers: Answer) -> tuple[Surroundings, list[tuple[str, dict[str, str]]]]:
@@ -43,11 +48,11 @@ def test_a_live_lease_of_the_original_makes_the_vocabulary_wait() -> None:
     "answer",
     [
         says({"items": []}),
-        says(lease(age=120)),
+        says(lease(age=3 * HOUR)),
         says(lease(age=3, holder="")),
         says(lease(age=3, renewTime="soon")),
         says(lease(age=3, renewTime="9999-12-31T23:59:59.000000Z")),
-        says(lease(age=-3600)),
+        says(lease(age=-3 * HOUR)),
         refuses(403, "Forbidden"),
     ],
     ids=["none", "old", "released", "odd", "beyond all time", "from tomorrow", "unreadable"],
@@ -55,6 +60,24 @@ def test_a_live_lease_of_the_original_makes_the_vocabulary_wait() -> None:
 def test_without_a_live_lease_it_is_served(answer: Answer) -> None:
     told, _ = around(DISTRIBUTE, answer)
     assert told.waiting == {}
+
+
+@pytest.mark.parametrize("age", [120.0, HOUR, -HOUR], ids=["a while", "an hour ago", "in an hour"])
+def test_fault_36_a_lease_is_live_while_it_changes_and_over_when_it_has_not_for_twice_its_time(age: float) -> None:
+    """Whatever the clocks say, ours or the other's: both may be wrong, and only the time between two looks counts."""
+
+    async def run() -> None:
+        answers = [says(lease(age, version=version)) for version in (1, 2, 3, 3, 3)]
+        async with serving(*answers) as script, Client(access(script)) as client:
+            settings, now = parse(DISTRIBUTE, "test"), Surroundings(sightings=Sightings(clock := Clock()))
+            for _ in range(4):
+                now = await look_around(client, settings, now)
+                assert now.waiting["resource-distribution"].startswith("original running")
+                clock.now += 29.0
+            clock.now += 2.0
+            assert (await look_around(client, settings, now)).waiting == {}
+
+    asyncio.run(run())
 
 
 def test_a_server_that_cannot_be_asked_makes_the_vocabulary_wait() -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from samara import __version__, crds, log
 from samara.core.allow import Rules
+from samara.definitions import tell_of_older
 from samara.dialects import fishysecret
 from samara.engine.desk import Desk, desk_of
 from samara.engine.holdbook import HoldBook
@@ -59,6 +60,8 @@ class Options:
 
 LOOK_FIRST, LOOK_MOST = 2.0, 60.0
 """How soon, and later how often, it is looked for what was missing."""
+LOOK_AGAIN = 8.0
+"""How often it is looked whether an original is still at work: it takes several looks to know that it is not."""
 
 
 class LeaseLostError(SamaraError):
@@ -172,8 +175,8 @@ class Operator:
         wait = LOOK_FIRST
         while True:
             await asyncio.sleep(wait)
-            wait = min(2 * wait, LOOK_MOST)
-            now = await look_around(self._own, self._settings)
+            wait = min(2 * wait, LOOK_AGAIN if self.around.originals else LOOK_MOST)
+            now = await look_around(self._own, self._settings, self.around)
             self._waiting.update(now.waiting)
             if not now.is_as(self.around):
                 log.info("surroundings.changed", waiting=",".join(now.waiting))
@@ -186,7 +189,8 @@ class Operator:
         admission = self._admission
         unanswered = (lambda: admission.waiting) if admission is not None else (lambda: None)
         converted = {kind for each in self._desk.table.dialects for kind in each.asking} if admission else set()
-        return Health(self._watches, self._engine, leases, self._waiting, unanswered, frozenset(converted))
+        obstacle = lambda: self._engine.obstacle  # noqa: E731 - asked when somebody asks
+        return Health(self._watches, self._engine, leases, self._waiting, unanswered, obstacle, frozenset(converted))
 
     def _metrics(self) -> Metrics:
         engine, desk = self._engine, self._desk
@@ -242,6 +246,7 @@ async def run(settings: Settings, options: Options, access: Access) -> None:
         if options.webhook is not None:
             asking = await stack.enter_async_context(Client(access, options.request_seconds, connections=16))
         around = await first_look(own, settings)
+        await tell_of_older(own, settings)
         while not stop.is_set():
             operator = Operator(settings, options, access, (client, own, asking), around)
             await operator.run(stop)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from samara.core.kinds import is_denied
 from samara.core.model import Kind
 from samara.dialects.accurate.config import VERBS, cluster_scoped, lacking
-from samara.engine.lease import LEASE
+from samara.engine.lease import LEASE, boot_time
 from samara.kube.client import Client, collection
 from samara.kube.codec import decode
 from samara.kube.discovery import discover
@@ -25,6 +25,28 @@ ORIGINALS = {"resource-distribution": "kruise-manager", "accurate": "accurate", 
 _USUAL = 15
 _ASKEW = timedelta(minutes=1)
 """So far the clocks of a cluster may differ: whoever was renewed later than that will be, is none."""
+_WRONG = timedelta(hours=2)
+"""So far a clock may be wrong: a Lease that is nearer than that to our time is looked at for longer."""
+
+
+@dataclass(slots=True)
+class Sightings:
+    """Since when, by a clock that does not jump, each Lease of an original has been as it is."""
+
+    clock: Callable[[], float] = boot_time
+    _since: dict[str, tuple[str, float]] = field(default_factory=dict)
+
+    def is_kept(self, lease: dict[str, Any]) -> bool:
+        """True until a Lease that somebody holds has been seen unchanged for twice its duration."""
+        spec, meta = lease.get("spec") or {}, lease.get("metadata") or {}
+        renewed, lasts = _renewed(spec), _lasts(spec)
+        if not spec.get("holderIdentity") or renewed is None or abs(datetime.now(UTC) - renewed) > _WRONG:
+            return False
+        place, version = f"{meta.get('namespace')}/{meta.get('name')}", str(meta.get("resourceVersion"))
+        known, since = self._since.get(place, ("", 0.0))
+        if known != version:
+            known, since = self._since[place] = version, self.clock()
+        return self.clock() - since <= 2 * lasts.total_seconds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +58,8 @@ class Surroundings:
     """Kinds that the server does not have, or does not tell about, and why."""
     originals: dict[str, str] = field(default_factory=dict)
     """Vocabularies that wait for somebody else to stop."""
+    sightings: Sightings = field(default_factory=Sightings, compare=False)
+    """What the next look has to know of this one."""
 
     @property
     def waiting(self) -> dict[str, str]:
@@ -47,9 +71,9 @@ class Surroundings:
         return mine == theirs
 
 
-async def look_around(client: Client, settings: Settings) -> Surroundings:
-    found = await find_kinds(client, settings)
-    return Surroundings(found.kinds, found.missing, await _originals(client, settings))
+async def look_around(client: Client, settings: Settings, before: Surroundings | None = None) -> Surroundings:
+    found, sightings = await find_kinds(client, settings), (before or Surroundings()).sightings
+    return Surroundings(found.kinds, found.missing, await _originals(client, settings, sightings), sightings)
 
 
 async def first_look(client: Client, settings: Settings) -> Surroundings:
@@ -96,8 +120,8 @@ def _refuse_denied(kinds: Iterable[Kind]) -> None:
         )
 
 
-async def _originals(client: Client, settings: Settings) -> dict[str, str]:
-    found = {name: await _is_at_work(client, lease) for name, lease in leases_of_originals(settings).items()}
+async def _originals(client: Client, settings: Settings, seen: Sightings) -> dict[str, str]:
+    found = {name: await _is_at_work(client, lease, seen) for name, lease in leases_of_originals(settings).items()}
     return {name: why for name, why in found.items() if why is not None}
 
 
@@ -110,7 +134,7 @@ def leases_of_originals(settings: Settings) -> dict[str, str]:
     }
 
 
-async def _is_at_work(client: Client, lease: str) -> str | None:
+async def _is_at_work(client: Client, lease: str, seen: Sightings) -> str | None:
     """Why a vocabulary has to wait, if it has."""
     try:
         raw = await client.get(collection(LEASE), {"fieldSelector": f"metadata.name={lease}"})
@@ -118,17 +142,28 @@ async def _is_at_work(client: Client, lease: str) -> str | None:
         return None  # it cannot be known, and must not stop those who do not use the original
     except SamaraError as fault:
         return f"whether the original is running is not known: {fault}"
-    live = any(is_live(each.get("spec") or {}) for each in decode(raw).get("items") or ())
-    return f"original running (Lease {lease}); it must stop first, or set takeover: true" if live else None
+    kept = [seen.is_kept(each) for each in decode(raw).get("items") or ()]
+    return f"original running (Lease {lease}); it must stop first, or set takeover: true" if any(kept) else None
 
 
 def is_live(spec: dict[str, Any]) -> bool:
-    """True where whoever holds this Lease has renewed it, and not long ago."""
-    try:
-        renewed = datetime.fromisoformat(str(spec["renewTime"]))
-        lasts = timedelta(seconds=int(spec.get("leaseDurationSeconds") or _USUAL))
-        now, ends = datetime.now(UTC), renewed + 2 * lasts
-        ahead = renewed - now > _ASKEW
-    except (KeyError, ValueError, OverflowError, TypeError):
+    """True where whoever holds this Lease has renewed it, and not long ago, as far as one look can tell."""
+    renewed, now = _renewed(spec), datetime.now(UTC)
+    if not spec.get("holderIdentity") or renewed is None:
         return False
-    return bool(spec.get("holderIdentity")) and ends > now and not ahead
+    return -_ASKEW <= now - renewed < 2 * _lasts(spec)
+
+
+def _renewed(spec: dict[str, Any]) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(str(spec["renewTime"]))
+    except (KeyError, ValueError):
+        return None
+    return found if found.tzinfo is not None else None
+
+
+def _lasts(spec: dict[str, Any]) -> timedelta:
+    try:
+        return timedelta(seconds=int(spec.get("leaseDurationSeconds") or _USUAL))
+    except (ValueError, OverflowError, TypeError):
+        return timedelta(seconds=_USUAL)

@@ -106,6 +106,14 @@ def test_a_new_authority_joins_the_bundle_before_it_signs_and_the_old_key_is_for
     assert not trusts(young.bundle, signed)
 
 
+@pytest.mark.parametrize("off", [timedelta(hours=1), -timedelta(hours=1)])
+def test_fault_36_whoever_has_a_clock_that_is_an_hour_off_takes_the_certificate_all_the_same(off: timedelta) -> None:
+    material = made()
+    assert renewed(material, NAMES, NOW + off, TERMS) == material
+    for certificate in (shown(material), *authorities(material)):
+        assert certificate.not_valid_before_utc <= NOW + off < certificate.not_valid_after_utc
+
+
 def test_an_old_authority_leaves_the_bundle_when_it_has_expired() -> None:
     material = made()
     for days in (0, 490, 491, 731):

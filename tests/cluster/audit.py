@@ -11,9 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from samara import __version__
-
-OPERATOR = f"samara/{__version__}"
+OPERATOR = "samara/"
 MUTATING = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _COUNTED = frozenset({"secrets", "namespaces"})
 """O2 counts writes to sources, copies and Namespaces; everything else is counted apart."""
@@ -40,7 +38,8 @@ class Event:
 
     @property
     def ours(self) -> bool:
-        return self.agent == OPERATOR
+        """Of any version: while one replaces the other, both are ours."""
+        return self.agent.startswith(OPERATOR)
 
     @property
     def mutating(self) -> bool:

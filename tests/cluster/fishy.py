@@ -9,7 +9,7 @@ from typing import Any
 from tests.cluster.api import Api
 from tests.cluster.audit import Event
 from tests.cluster.fishy_folder import CANARY, Folder
-from tests.cluster.operators import Operator
+from tests.cluster.operators import PROGRAM, Operator
 from tests.cluster.proxy import Proxy
 from tests.cluster.stage import OWN, SECOND, USER, Stage, encoded
 from tests.cluster.waiting import eventually
@@ -185,7 +185,13 @@ class Fishy:
     # operators
 
     def serve(
-        self, *flags: str, through: Proxy | None = None, user: str = USER, wait: str = "synced", **settings: Any
+        self,
+        *flags: str,
+        through: Proxy | None = None,
+        user: str = USER,
+        wait: str = "synced",
+        program: tuple[str, ...] = PROGRAM,
+        **settings: Any,
     ) -> Operator:
         """An operator; the settings of the vocabulary are those of one word, like `paths`, the rest is as it is."""
         own = {key: settings.pop(key) for key in OWN_SETTINGS if key in settings}
@@ -197,6 +203,7 @@ class Fishy:
             through=through,
             kubeconfig=None if through is not None else self.stage.kubeconfig(user),
             wait=wait,
+            program=program,
         )
 
     def served(self, items: Mapping[str, str], name: str = "db", **more: Any) -> Operator:

@@ -30,6 +30,8 @@ FAST: Json = {
     "timers": {"lease": "3s", "renew": "2s", "silence": "75s", "backoffMost": "4s"},
 }
 """The settings of the tests: timers ten times faster, and a brake that a handful of copies can reach."""
+PROGRAM = ("-m", "samara.cli.main")
+"""What Python is told to run."""
 
 
 def settings(changes: Mapping[str, Any]) -> Json:
@@ -49,7 +51,13 @@ class Operator:
     _numbers = itertools.count(1)
 
     def __init__(
-        self, folder: Path, kubeconfig: Path, flags: tuple[str, ...], config: Json, env: dict[str, str]
+        self,
+        folder: Path,
+        kubeconfig: Path,
+        flags: tuple[str, ...],
+        config: Json,
+        env: dict[str, str],
+        program: tuple[str, ...] = PROGRAM,
     ) -> None:
         number = next(self._numbers)
         self.port = free_port()
@@ -58,8 +66,7 @@ class Operator:
         file.write_text(yaml.safe_dump(config))
         self._command = leashed(
             sys.executable,
-            "-m",
-            "samara.cli.main",
+            *program,
             "run",
             f"--kubeconfig={kubeconfig}",
             f"--config={file}",

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.cluster.api import Api, ApiFault, in_parallel
 from tests.cluster.audit import Audit
-from tests.cluster.operators import Operator, settings
+from tests.cluster.operators import PROGRAM, Operator, settings
 from tests.cluster.proxy import Proxy
 from tests.cluster.waiting import eventually
 
@@ -211,10 +211,12 @@ class Stage:
         through: Proxy | None = None,
         env: Mapping[str, str] | None = None,
         wait: str = "synced",
+        program: tuple[str, ...] = PROGRAM,
     ) -> Operator:
         """Starts an operator and waits until it is `synced`, `ready` or merely `started`."""
         chosen = through.kubeconfig() if through is not None else kubeconfig or self.kubeconfig()
-        made = Operator(self.folder, chosen, (f"--namespace={OWN}", *flags), settings(config or {}), dict(env or {}))
+        flags = (f"--namespace={OWN}", *flags)
+        made = Operator(self.folder, chosen, flags, settings(config or {}), dict(env or {}), program)
         self.operators.append(made)
         made.start()
         if wait != "started":

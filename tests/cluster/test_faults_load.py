@@ -1,4 +1,4 @@
-"""Rows 39, 41, 43 and 44 of the fault catalogue, scaled to what fits a test: load shapes, counted in the audit log."""
+"""Rows 39–41, 43 and 44 of the fault catalogue, scaled to what fits a test: load shapes, counted in the audit log."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.cluster.api import in_parallel
 from tests.cluster.audit import Event
 from tests.cluster.faults import answered, swallowed
+from tests.cluster.operators import Operator
 from tests.cluster.proxy import Seen
-from tests.cluster.stage import Stage, decoded
+from tests.cluster.stage import SYSTEM, Stage, decoded
 from tests.cluster.waiting import eventually, never
 
 Json = dict[str, Any]
@@ -60,6 +62,52 @@ def born(stage: Stage, names: list[str]) -> dict[str, float]:
     found = {event.name: event.answered for event in creates}
     assert set(names) <= set(found)
     return found
+
+
+# 40
+
+
+@pytest.mark.timeout(300)
+def test_fault_40_a_burst_of_deleted_namespaces_is_no_storm_of_errors_and_the_queue_drains(
+    stage: Stage, measured: Measured
+) -> None:
+    names = many("burst", 500)
+    stage.namespace(*names, "stays")
+    stage.source("all", "")
+    stage.source("named", ",".join(names))
+    operator = stage.operator()
+    eventually(lambda: operator.copies("right") >= 1000, 60, every=0.5)
+    mark, lines = stage.audit.mark(), operator.log.count("\n")
+    began = time.monotonic()
+    in_parallel(lambda name: stage.api.delete(f"/api/v1/namespaces/{name}"), names)
+    stage.bump("all")  # there is work meanwhile, and it is not delayed
+    stage.until_copied("all", "stays", deadline=5)
+    eventually(lambda: not left_of(stage, names), 200, every=0.5)
+    measured("seconds until all 500 namespaces were gone:", time.monotonic() - began)
+    eventually(lambda: has_drained(operator))
+    into = [event for event in stage.audit.writes(mark) if event.namespace in set(names)]
+    measured("writes into namespaces that were being deleted:", len(into))
+    assert len(into) <= 50, "what was in flight, and no more"
+    assert [event for event in into if event.verb == "delete"] == [], "the server empties them, not we"
+    written = operator.log.count("\n") - lines
+    measured("lines of log for 500 deleted namespaces:", written)
+    assert written <= 50
+    assert " warning " not in operator.log
+    assert operator.copies("right") == 1 + len(SYSTEM), "one source has no namespace left, and says so"
+    assert operator.copies("blocked") == 500
+
+
+def left_of(stage: Stage, names: list[str]) -> set[str]:
+    return {each["metadata"]["name"] for each in stage.api.items("/api/v1/namespaces")} & set(names)
+
+
+def has_drained(operator: Operator) -> bool:
+    told = operator.metrics()
+    return not (
+        told["samara_queue_depth"]
+        or told["samara_oldest_pending_seconds"]
+        or told['samara_copies{dialect="secret-copy",state="pending"}']
+    )
 
 
 # 41

@@ -87,7 +87,9 @@ def test_a_path_that_leads_out_of_the_store_is_not_followed(fishy: Fishy, stage:
 # Values
 
 
-def test_a_binary_value_arrives_byte_by_byte_and_nothing_in_a_value_is_interpreted(fishy: Fishy, stage: Stage) -> None:
+def test_fault_50_a_binary_value_arrives_byte_by_byte_and_nothing_in_a_value_is_interpreted(
+    fishy: Fishy, stage: Stage
+) -> None:
     raw = {"B": bytes(range(256)), "T": b"{{ .Values.x }} ${HOME} %(x)s \x00\n", "E": b""}
     for key, value in raw.items():
         fishy.put(key.lower(), value)
@@ -100,7 +102,7 @@ def test_a_binary_value_arrives_byte_by_byte_and_nothing_in_a_value_is_interpret
     assert {key: base64.b64decode(value) for key, value in found["data"].items()} == raw
 
 
-def test_a_value_of_more_than_a_mebibyte_is_not_taken_and_the_last_good_one_stays(fishy: Fishy) -> None:
+def test_fault_50_a_value_of_more_than_a_mebibyte_is_not_taken_and_the_last_good_one_stays(fishy: Fishy) -> None:
     operator = fishy.served({"A": "a"})
     before = fishy.version("db")
     fishy.put("a", b"x" * (MIB + 1))
@@ -111,7 +113,9 @@ def test_a_value_of_more_than_a_mebibyte_is_not_taken_and_the_last_good_one_stay
     assert operator.running
 
 
-def test_values_that_are_too_much_together_are_told_and_the_last_good_secret_stays(fishy: Fishy, stage: Stage) -> None:
+def test_fault_50_values_that_are_too_much_together_are_told_and_the_last_good_secret_stays(
+    fishy: Fishy, stage: Stage
+) -> None:
     fishy.served({"A": "a", "B": "b"})
     before = fishy.version("db")
     fishy.put("b", b"x" * MIB)  # as much as one may have, if it is alone

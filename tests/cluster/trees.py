@@ -16,7 +16,7 @@ from typing import Any
 from tests.cli.program import Done, samara
 from tests.cluster.api import Api
 from tests.cluster.audit import Event
-from tests.cluster.operators import Operator
+from tests.cluster.operators import PROGRAM, Operator
 from tests.cluster.oracles import words
 from tests.cluster.stage import OWN, SECOND, USER, Stage, encoded
 from tests.cluster.waiting import eventually, no_faults
@@ -253,10 +253,17 @@ class Trees:
     # operators
 
     def serve(
-        self, *flags: str, accurate: Json | None = None, wait: str = "synced", user: str = USER, **more: Any
+        self,
+        *flags: str,
+        accurate: Json | None = None,
+        wait: str = "synced",
+        user: str = USER,
+        program: tuple[str, ...] = PROGRAM,
+        **more: Any,
     ) -> Operator:
         config = {"dialects": {"accurate": {**CONFIG, **(accurate or {})}}, **more}
-        return self.stage.operator(*flags, config=config, wait=wait, kubeconfig=self.stage.kubeconfig(user))
+        chosen = self.stage.kubeconfig(user)
+        return self.stage.operator(*flags, config=config, wait=wait, kubeconfig=chosen, program=program)
 
     def settings(self, **accurate: Any) -> Path:
         """The settings of these tests as a file, for the commands."""

@@ -12,7 +12,20 @@ from tests.settle import plan_of
 from tests.world import World, at, secret
 
 from samara.core.allow import Rules
-from samara.core.model import MANAGER, NAMESPACE, SECRET, Content, Key, Kind, Object, Owner, Ref, namespace_ref
+from samara.core.compare import merged
+from samara.core.model import (
+    ANNOTATIONS,
+    MANAGER,
+    NAMESPACE,
+    SECRET,
+    Content,
+    Key,
+    Kind,
+    Object,
+    Owner,
+    Ref,
+    namespace_ref,
+)
 from samara.core.plan import plan
 from samara.core.table import Table
 from samara.core.travel import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
@@ -126,6 +139,17 @@ def test_a_label_of_ours_that_is_no_longer_wanted_makes_a_copy_differ() -> None:
     world = a_world()
     ours(world, labels={"team": "red", "old": "1"})
     assert isinstance(write_of(world), Update)
+
+
+def test_fault_38_a_word_of_ours_that_we_do_not_know_is_another_versions_and_stays() -> None:
+    world = a_world()
+    words = {MARK: "home", "samara.dev/of-tomorrow": "1"}
+    ours(world, annotations=words)
+    assert is_quiet(world)
+    ours(world, secret("old"), annotations=words)
+    write = write_of(world)
+    assert isinstance(write, Update)
+    assert merged(ANNOTATIONS, write.copy, write.have, world.table[write.key.dialect]) == words
 
 
 def test_a_fixed_field_that_differs_means_recreate() -> None:

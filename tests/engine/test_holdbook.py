@@ -294,3 +294,23 @@ def test_names_counts_and_times_are_all_that_is_written() -> None:
         assert "uid" not in text
 
     with_store(deed)
+
+
+def test_fault_38_what_another_version_has_written_down_stays() -> None:
+    async def deed(client: Client, store: Store, script: Script) -> None:
+        entry = {**asdict(Entry("of tomorrow", 1, "s", "u", "d")), "weight": 3}
+        theirs = {"a-new-sort": "v2 {}", entry_name("of tomorrow"): json.dumps(entry)}
+        store.write(PATH, {"metadata": {"name": "samara-holds"}, "data": theirs})
+        holds = Holds(Brake(5, 30.0), 600.0, Clock())
+        book = HoldBook(client, "samara", holds)
+        await book.load()
+        assert holds.remembered == {"of tomorrow"}
+        holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
+        await turn(book)
+        assert store.objects[PATH]["data"].items() > theirs.items(), "with a field that we do not know"
+        holds.settle([a_key()])
+        holds.judge(a_key(), [], 10, 10)
+        await turn(book)
+        assert store.objects[PATH]["data"] == {"a-new-sort": "v2 {}"}
+
+    with_store(deed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.engine.parts import a_copy, a_key, a_namespace, a_source, delete
+from tests.engine.parts import a_copy, a_key, a_namespace, a_source, create, delete
 from tests.engine.test_loop import an_engine, sent
 from tests.world import at
 
@@ -16,11 +16,13 @@ from samara.core.write import Write
 from samara.dialects.accurate import tree
 from samara.dialects.accurate.config import read
 from samara.dialects.accurate.words import CREATED_BY, PARENT
-from samara.engine.apply import Outcome, Result
+from samara.engine.apply import Outcome, Result, judged
 from samara.engine.loop import Engine
+from samara.kube.errors import ServerFault
 
 BROKEN = Result(Outcome.FAILED, "a webhook fails", broken=True)
 REFUSED = Result(Outcome.REFUSED, "exceeded quota")
+FULL = ServerFault(500, "InternalError", "etcdserver: mvcc: database space exceeded")
 HERE = at("a", "db")
 
 
@@ -133,3 +135,40 @@ def test_labels_that_somebody_sets_again_and_again_are_put_back_five_times_and_t
     assert engine.desk.queue.next_due() == 600.0
     topic = engine.desk.news._teller._topics[namespace_ref("a"), "Fought"]
     assert topic.message.startswith("kubectl-label changes what is inherited here again and again")
+
+
+def obstacle(engine: Engine) -> str:
+    return engine.obstacle or ""
+
+
+def test_fault_19_a_full_store_is_told_once_refuses_nobody_and_is_over_with_the_first_write_that_is_stored() -> None:
+    engine, tally = begun()
+    assert not obstacle(engine)
+    tried(engine, judged(FULL), 5)
+    assert (tally.pending, told(tally)) == (1, {})
+    assert "database space exceeded" in obstacle(engine)
+    engine._sender._judge(delete("b"), Result(Outcome.DONE), 0.1)
+    assert obstacle(engine), "a delete needs no room"
+    engine._sender._judge(create("b"), Result(Outcome.DONE), 0.1)
+    assert not obstacle(engine)
+
+
+def test_fault_19_that_the_store_was_full_is_not_told_for_ever_when_nobody_writes() -> None:
+    engine, _ = begun()
+    engine._sender._judge(create("a"), judged(FULL), 0.1)
+    assert obstacle(engine)
+    engine.desk.clock.now += 61.0  # type: ignore[attr-defined]
+    assert not obstacle(engine)
+
+
+def test_fault_19_a_full_store_pauses_all_writes() -> None:
+    engine, _ = begun()
+    for namespace in ("a", "b"):
+        engine._sender._judge(create(namespace), judged(FULL), 0.1)
+    assert engine.desk.window.wait() > 0
+
+
+@pytest.mark.parametrize("message", ["etcdserver: request timed out", "a webhook failed"])
+def test_other_faults_of_the_server_are_no_full_store(message: str) -> None:
+    result = judged(ServerFault(500, "InternalError", message))
+    assert (result.full, result.broken, result.overloaded) == (False, True, False)

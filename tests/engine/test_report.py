@@ -26,7 +26,9 @@ def reported(obj: Object, view: object, tally: Tally) -> dict[str, object]:
 class Stage:
     def __init__(self) -> None:
         self.clock = Clock()
-        self.desk = a_desk(self.clock, table=Table((replace(toys.fetch(), report=reported),)))
+        self.desk = a_desk(
+            self.clock, table=Table((replace(toys.fetch(), report=reported, conditions=frozenset({"Ready"})),))
+        )
         self.growing: set[Key] = set()
         self.offered: list[Report] = []
         self.tally = Tally(names={"a": ("f",), "b": ("f",)})
@@ -116,3 +118,31 @@ def test_what_is_missing_is_told() -> None:
     stage.tally.exceptions["a"] = {at("a", "f"): Missing("conflict")}
     stage.reports.write(KEY)
     assert stage.statuses()[0]["right"] == 1
+
+
+def test_fault_38_a_condition_that_is_not_ours_stays_and_is_no_reason_to_write() -> None:
+    stage = Stage()
+    theirs = {"type": "Fresh", "status": "True", "lastTransitionTime": "2025"}
+    mine = {**CONDITION, "lastTransitionTime": "2025"}
+    stage.put(2, wanted=2, right=2, conditions=[mine, theirs])
+    stage.reports.write(KEY)
+    assert stage.offered == []
+    stage.put(3, wanted=1, right=1, conditions=[mine, theirs])
+    stage.reports.write(KEY)
+    assert stage.statuses()[0]["conditions"] == [mine, theirs]
+
+
+def test_fault_38_a_status_that_somebody_else_writes_too_is_put_right_five_times_in_ten_minutes() -> None:
+    stage = Stage()
+    for _ in range(20):
+        stage.reports.contested(KEY)
+        stage.reports._due.discard(KEY)
+        stage.clock.now += 1.0
+    stage.reports.contested(KEY)
+    assert stage.reports.due == 0
+    stage.reports.touched(KEY)
+    assert stage.reports.due == 1, "what we have to tell ourselves is told all the same"
+    stage.reports._due.discard(KEY)
+    stage.clock.now += 600.0
+    stage.reports.contested(KEY)
+    assert stage.reports.due == 1

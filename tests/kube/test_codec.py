@@ -191,6 +191,12 @@ def test_the_editor_is_who_changed_it_last_and_is_not_us() -> None:
     assert recorded(entry("kubectl-edit", time=CREATED), entry(THEIRS, time=LATER)).editor == ""
 
 
+def test_of_two_who_changed_it_in_the_same_second_the_editor_is_who_is_not_us() -> None:
+    """The server puts those who applied first, and then goes by name: the order says nothing."""
+    for pair in ((entry(), entry("zz-tool")), (entry("a-tool"), entry())):
+        assert recorded(*pair).editor.endswith("-tool")
+
+
 # what is shared
 
 

@@ -6,9 +6,11 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from aiohttp import web
 from tests.engine.parts import a_table
 from tests.kube.scripted import Answer, Script, access, cuts, gated, hangs, refuses, says, serving, streams
 from tests.world import at
@@ -430,6 +432,37 @@ def test_410_on_a_later_page_begins_the_list_anew() -> None:
 
     whole = page(source("x", 5), source("y", 6), version=20)
     watching(deed, refuses(400), page(source("x", 5), token="more"), refuses(410, "Expired"), whole, STAYS)
+
+
+def test_a_server_that_passes_over_that_its_list_should_be_streamed_is_listed_in_pages() -> None:
+    """It sends what there is and then watches; a bookmark that ends no list gives it away."""
+
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: "+z" in stage.heard.names())
+        assert stage.queries("limit") == [None, "500", None]
+        assert stage.queries("resourceVersion") == [None, None, "10"]
+        assert stage.held() == ["x", "y", "z"]
+        assert stage.heard.lists == 1
+
+    watching(deed, streams(added("x", 5), bookmark(9)), page(source("x", 5), source("y", 6)), streams(added("z", 11)))
+
+
+async def ends_late(request: web.Request) -> web.StreamResponse:
+    await asyncio.sleep(0.55)
+    return await streams(end="ends")(request)
+
+
+@pytest.mark.parametrize(
+    ("pace", "answer"),
+    [(replace(PACE, silence=0.1), STAYS), (replace(PACE, longest=1.0), ends_late)],
+    ids=["silent", "ended"],
+)
+def test_a_list_that_does_not_end_while_its_watch_lives_is_asked_for_in_pages(pace: Pace, answer: Answer) -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: stage.heard.lists == 1)
+        assert stage.queries("limit")[:2] == [None, "500"]
+
+    watching(deed, answer, page(source("x", 5)), STAYS, pace=pace)
 
 
 def test_pages_make_up_for_missed_deletions_too() -> None:

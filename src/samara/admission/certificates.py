@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-SKEW = timedelta(minutes=5)
-"""Certificates begin a little before now: the API server's clock is not ours."""
+SKEW = timedelta(days=1)
+"""Certificates begin well before now: the API server's clock is not ours, and either may be hours off."""
 _MOST_AUTHORITIES = 3
 _ODD = (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm)
 """What bytes raise that are no PEM, not of a kind that we can use, or not signed by whom they say."""

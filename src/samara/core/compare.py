@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from samara.core.model import ANNOTATIONS, LABELS, Object, Owner
-from samara.core.travel import ADOPTED, RELEASED
+from samara.core.travel import ADOPTED, RELEASED, is_of_another_version
 from samara.core.view import View
 from samara.core.want import KEEP, Copy, Dialect
 
@@ -22,7 +22,7 @@ def is_right(copy: Copy, have: Object, dialect: Dialect, view: View) -> bool:
 
 def _is_stale(where: str, key: str, copy: Copy, have: Object, dialect: Dialect) -> bool:
     wanted = copy.labels if where == LABELS else copy.annotations
-    if key in wanted or (key == ADOPTED and where == ANNOTATIONS):
+    if key in wanted or (key == ADOPTED and where == ANNOTATIONS) or is_of_another_version(key):
         return False
     return have.owns(where, key, dialect.all_managers)
 

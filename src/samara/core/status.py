@@ -44,14 +44,21 @@ def status_due(dialect: Dialect, source: Object, view: View, tally: Tally, now: 
         return None
     before = status_of(source)
     wanted = dict(dialect.report(source, view, tally))
-    conditions = wanted.get("conditions")
+    conditions, stored = wanted.get("conditions"), before.get("conditions") or []
     if isinstance(conditions, list):
-        wanted["conditions"] = settled(conditions, before.get("conditions") or [], now)
+        wanted["conditions"] = [*settled(conditions, stored, now), *_others(dialect, stored)]
     if dialect.reporter:  # applied: what is not said goes, and what others say stays
-        ours = [each for each in before.get("conditions") or [] if each.get("type") in dialect.conditions]
-        stored = {key: value for key, value in {**before, "conditions": ours}.items() if value}
-        return None if not wanted or wanted == stored else wanted
+        ours = [each for each in stored if each.get("type") in dialect.conditions]
+        told = {key: value for key, value in {**before, "conditions": ours}.items() if value}
+        return None if not wanted or wanted == told else wanted
     return None if wanted.items() <= before.items() else wanted
+
+
+def _others(dialect: Dialect, stored: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
+    """Conditions that are not ours to take away: of another controller, or of another version of ours."""
+    if dialect.reporter or not dialect.conditions:  # what is applied leaves them alone by itself
+        return []
+    return [each for each in stored if each.get("type") not in dialect.conditions]
 
 
 def _since(wanted: Mapping[str, object], before: Mapping[str, object] | None, now: str) -> object:

@@ -11,6 +11,7 @@ PART_OF = "app.kubernetes.io/name"
 IGNORE = "samara.dev/ignore"
 PAUSED = "samara.dev/paused"
 ACCEPT = "samara.dev/accept-from"
+WORDS = frozenset({ADOPTED, RELEASED, IGNORE, PAUSED, ACCEPT})
 
 NEVER_TRAVELS = ("kubectl.kubernetes.io/*", "samara.dev/*")
 """Never copied, whatever the settings say; the marks and asks of every vocabulary join them."""
@@ -40,3 +41,8 @@ NOT_BY_DEFAULT = (
     "kubernetes.io/service-account*",
 )
 """Keys that would make another controller take a copy for its own object."""
+
+
+def is_of_another_version(key: str) -> bool:
+    """True for a word of ours that we do not know: a newer version or an older one has written it, and it stays."""
+    return key.startswith("samara.dev/") and key not in WORDS

@@ -262,7 +262,7 @@ class Dialect:
     reporter: str = ""
     """The field manager under which the status is applied; none: it is patched under ours."""
     conditions: frozenset[str] = frozenset()
-    """The types of the conditions that an applied status may hold; those of other types are other people's."""
+    """The types of the conditions that a status of ours may hold; those of other types are other people's."""
     gone_after: float | None = None
     """How long the copies of a source that vanished are left to the garbage collector; None: as the settings say."""
 

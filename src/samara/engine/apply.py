@@ -54,6 +54,8 @@ class Result(NamedTuple):
     """False where nobody knows what is at the address now: it must be read before it is planned again."""
     broken: bool = False
     """True where the server says that it could not do it: a webhook that fails, mostly."""
+    full: bool = False
+    """True where the server has no room to store anything: that is nobody's fault but the cluster's."""
     version: int | None = None
     """The version that the write made; None for a delete."""
 
@@ -288,6 +290,8 @@ def judged(fault: SamaraError) -> Result:
             return Result(Outcome.REFUSED, str(fault))
         case TooMany(retry_after=wait):
             return Result(Outcome.FAILED, str(fault), wait, overloaded=True)
+        case ServerFault(full=True):  # refused as a whole, so nothing has changed
+            return Result(Outcome.FAILED, str(fault), overloaded=True, full=True)
         case ServerFault(status=status, retry_after=wait):  # a 500 may be one namespace's webhook
             return Result(Outcome.FAILED, str(fault), wait, overloaded=status in (503, 504), sure=False, broken=True)
         case _:

@@ -57,6 +57,12 @@ def entries(config_map: dict[str, Any]) -> dict[str, Entry]:
     return found
 
 
+def unknown(config_map: dict[str, Any]) -> dict[str, str]:
+    """What another version of ours may have written down beside the holds: it stays as it is."""
+    known = {ENDED, *map(entry_name, entries(config_map))}
+    return {name: text for name, text in (config_map.get("data") or {}).items() if name not in known}
+
+
 def endings(config_map: dict[str, Any]) -> dict[str, datetime]:
     """When each Namespace was let go that is written down; what cannot be read is left out."""
     text, found = (config_map.get("data") or {}).get(ENDED, "{}"), {}
@@ -76,6 +82,7 @@ class HoldBook:
         self._holds = holds
         self._found: dict[str, str] = {}
         """What was written down before this process started."""
+        self._unknown: dict[str, str] = {}
         self._texts: dict[str, tuple[str, str]] = {}
         """What this process has written of each hold: the digest of its set, and the text."""
         self._written: dict[str, str] = {}
@@ -102,7 +109,7 @@ class HoldBook:
 
     def _take(self, config_map: dict[str, Any]) -> None:
         self._found = self._written = config_map.get("data") or {}
-        self._version = config_map["metadata"]["resourceVersion"]
+        self._unknown, self._version = unknown(config_map), config_map["metadata"]["resourceVersion"]
         self._holds.remembered = {entry.key for entry in entries(config_map).values()}
         told = endings(config_map)
         self._holds.recall({name: time.time() - when.timestamp() for name, when in told.items()})
@@ -140,9 +147,10 @@ class HoldBook:
         try:
             config_map = decode(await self._client.get(address(self._ref)))
         except NotFound:
-            self._written, self._version = {}, ""
+            self._written, self._unknown, self._version = {}, {}, ""
             return []
         told, self._version = entries(config_map), config_map["metadata"]["resourceVersion"]
+        self._unknown = unknown(config_map)
         found = []
         for key, hold in self._holds.held.items():
             word, _, of = (told[str(key)].answer if str(key) in told else "").partition(" ")
@@ -157,7 +165,8 @@ class HoldBook:
         held = {entry_name(hold.key): self._text(hold) for hold in self._holds.held.values()}
         waiting = {entry_name(key) for key in self._holds.remembered}
         ended = self._holds.ended()
-        texts = {**{name: text for name, text in self._found.items() if name in waiting}, **held, **self._ended(ended)}
+        texts = {**self._unknown, **{name: text for name, text in self._found.items() if name in waiting}}
+        texts |= {**held, **self._ended(ended)}
         if texts != self._written:
             await self._send(texts)
             self._written = texts

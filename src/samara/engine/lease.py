@@ -46,6 +46,8 @@ class Lease:
         self.progress = clock()
         """When the Lease was last read or written."""
         self._releasing = False
+        self._told = ""
+        """Why the last try failed: the same is told once, however long it lasts."""
         self._seen: tuple[str, str] = ("", "")
         self._seen_at = clock()
 
@@ -104,14 +106,19 @@ class Lease:
         except (Conflict, AlreadyExists):
             held = False
         except (SamaraError, TimeoutError) as fault:
-            log.warning("lease.failed", fault=fault or "timed out")
+            self._failed(str(fault) or "timed out")
             return False
-        self.progress = self._clock()
+        self._told, self.progress = "", self._clock()
         if held and not self._releasing:
             self.deadline = began + self._renew
         elif self.may_write():  # somebody took it from us
             self.deadline = float("-inf")
         return held
+
+    def _failed(self, why: str) -> None:
+        tell = log.debug if why == self._told else log.warning
+        self._told = why
+        tell("lease.failed", fault=why)
 
     async def _take(self) -> bool:
         try:

@@ -50,6 +50,11 @@ class Engine:
         desk.applier.answered = self._answered
         desk.applier.is_new = lambda: not self.synced
 
+    @property
+    def obstacle(self) -> str | None:
+        """Why nothing at all can be written, where that is so."""
+        return self._sender.obstacle
+
     # what comes in
 
     def changed(self, changes: list[Change]) -> None:
@@ -61,7 +66,7 @@ class Engine:
             if not told:
                 self._changed(change, echo_of)
             for key in told if echo_of is None else ():
-                self._reports.touched(key)  # somebody else may have written it
+                self._reports.contested(key)  # somebody else may have written it
         self._wake.set()
 
     def _changed(self, change: Change, echo_of: Write | None) -> None:

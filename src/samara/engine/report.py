@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from samara.core.status import status_due
 from samara.core.tally import Tally
 from samara.core.write import Report, Write
 from samara.engine.desk import Desk
+from samara.engine.fights import REVERSALS, WINDOW
 from samara.engine.moment import utc_now
 
 EVERY = 1.0
@@ -40,6 +42,7 @@ class Reports:
         self._due: set[Key] = set()
         self._since: dict[Key, float] = {}
         """When the work that is going on began, or was last told of."""
+        self._contests: dict[Key, deque[float]] = {}
         self._wake = asyncio.Event()
 
     @property
@@ -54,6 +57,16 @@ class Reports:
             self._due.add(key.whole)
             self._since.setdefault(key.whole, self._desk.clock())
         self._wake.set()
+
+    def contested(self, key: Key) -> None:
+        """Somebody else has written a status: it is put right a few times, and then when the source is planned again.
+
+        Two versions of us at once may not agree on their words, and must not go on about it for ever.
+        """
+        now, times = self._desk.clock(), self._contests.setdefault(key.whole, deque(maxlen=REVERSALS))
+        if len(times) < REVERSALS or now - times[0] > WINDOW:
+            times.append(now)
+            self.touched(key)
 
     async def run(self, wake: Callable[[], None]) -> None:
         """For ever; `wake` is called when something has been put into the outbox."""
@@ -89,6 +102,7 @@ class Reports:
         source, tally = self._desk.cache.get(key.source), self._tallies.get(key)
         if source is None or tally is None or is_paused(source):
             self._since.pop(key, None)
+            self._contests.pop(key, None)
             return
         if key in self._since:
             self._since[key] = self._desk.clock()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from samara import log
 from samara.core.model import Key, Object, Ref
 from samara.core.tally import Tally
-from samara.core.write import Apply, Create, Guard, Recreate, Removal, Report, Update, Write
+from samara.core.write import Apply, Create, Delete, Guard, Recreate, Removal, Report, Update, Write
 from samara.engine.apply import Outcome, Result, verb
 from samara.engine.desk import Desk
 from samara.engine.fights import Fights
@@ -18,6 +18,12 @@ from samara.engine.moment import utc_now
 from samara.engine.retry import TOLD_FROM, Wait
 
 Again = Callable[[Key, float], None]
+FULL = (
+    "the API server's store is full (etcd: database space exceeded): nothing can be written until it is compacted and "
+    "defragmented, or has a larger quota, and its alarm is disarmed"
+)
+TRIED_WITHIN = 60.0
+"""What could not be written is tried again within this time, in seconds."""
 
 
 class Sender:
@@ -46,9 +52,16 @@ class Sender:
         self._group: asyncio.TaskGroup | None = None
         self.pause = 0.0
         """How long the window made the last pump wait: asked again a moment later it may be open, and nobody pumps."""
+        self._full_until = float("-inf")
+        """How long it counts that there was no room: nobody may be left who would try."""
 
     def begin(self, group: asyncio.TaskGroup) -> None:
         self._group = group
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why nothing at all can be written, where that is so."""
+        return FULL if self.desk.clock() < self._full_until else None
 
     @property
     def idle(self) -> bool:
@@ -140,12 +153,24 @@ class Sender:
             self.desk.window.bad(write.ref.namespace, result.retry_after)
         else:
             self.desk.window.good(took)
+        self._note_room(write, result)
         if result.outcome is Outcome.DONE:
             self._done(write)
         else:
             self._not_done(write, result)
         if not isinstance(write, Report):
             self.touched(write.key)
+
+    def _note_room(self, write: Write, result: Result) -> None:
+        """Told once when there is no room and once when there is again, however many writes meet it."""
+        was = self.obstacle
+        if result.full:
+            self._full_until = self.desk.clock() + TRIED_WITHIN
+            if was is None:
+                log.warning("writes.paused", why=FULL)
+        elif was and result.outcome is Outcome.DONE and not isinstance(write, Delete):  # a delete needs no room
+            self._full_until = float("-inf")
+            log.info("writes.resumed")
 
     def _done(self, write: Write) -> None:
         tally = self._tallies.get(write.key)

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -103,7 +102,6 @@ class Words(dict[str, str]):
 
 
 _NONE: frozenset[Owned] = frozenset()
-_TIME = attrgetter("time")
 
 
 class Codec:
@@ -174,7 +172,10 @@ class Codec:
         return self._owned(entries), self._owned(applied), any(each.manager == MANAGER for each in entries)
 
     def _editor(self, meta: _Metadata) -> str:
-        newest = max(meta.managedFields or (), key=_TIME, default=None)
+        """Who else wrote last. The server notes whole seconds: of two records of one second another's tells more."""
+        newest = max(
+            meta.managedFields or (), key=lambda each: (each.time, each.manager not in self._managers), default=None
+        )
         return "" if newest is None or newest.manager in self._managers else sys.intern(newest.manager)
 
     def _owned(self, entries: list[_ManagedFields]) -> frozenset[Owned]:

@@ -24,7 +24,16 @@ class _Resources(msgspec.Struct):
     resources: list[_Resource] | None = None
 
 
+class _Version(msgspec.Struct):
+    version: str
+
+
+class _Group(msgspec.Struct):
+    versions: list[_Version] | None = None
+
+
 _resources = msgspec.json.Decoder(_Resources).decode
+_group = msgspec.json.Decoder(_Group).decode
 
 
 @dataclass(slots=True)
@@ -57,6 +66,25 @@ async def kinds_of(client: Client, api_version: str) -> dict[str, Kind]:
     """The kinds of one version of an API, by name."""
     group, _, version = api_version.rpartition("/")
     return await _served(client, group, version)
+
+
+async def explained(client: Client, kind: Kind, fault: SamaraError) -> str:
+    """A fault in words; where the server has a kind in other versions only, with what to do about it."""
+    others = await _other_versions(client, kind) if isinstance(fault, NotFound) and kind.group else []
+    if not others:
+        return str(fault)
+    return (
+        f"{fault}; it has {kind.name} only in {', '.join(others)}, and {kind.version} is needed: "
+        "install a definition that serves it (`samara crds` prints ours)"
+    )
+
+
+async def _other_versions(client: Client, kind: Kind) -> list[str]:
+    try:
+        versions = _group(await client.get(f"/apis/{kind.group}")).versions or ()
+        return [each.version for each in versions if kind.name in await _served(client, kind.group, each.version)]
+    except (SamaraError, msgspec.DecodeError):
+        return []
 
 
 async def _served(client: Client, group: str, version: str) -> dict[str, Kind]:

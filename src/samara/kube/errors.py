@@ -124,6 +124,11 @@ class TooMany(ApiError):
 class ServerFault(ApiError):
     """5xx: the server could not do it now."""
 
+    @property
+    def full(self) -> bool:
+        """True where etcd has raised its alarm: until somebody makes room only deletes go through."""
+        return "database space exceeded" in self.message
+
 
 _BY_STATUS: dict[int, type[ApiError]] = {
     401: Unauthorized,

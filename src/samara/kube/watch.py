@@ -15,6 +15,7 @@ from samara.core.model import Kind, Ref
 from samara.kube.cache import Cache, Change
 from samara.kube.client import Client, collection
 from samara.kube.codec import Codec, RawEvent, raw_event
+from samara.kube.discovery import explained
 from samara.kube.errors import ApiError, Forbidden, Gone, NotFound, SamaraError, Unreachable, from_status
 from samara.kube.intake import ODD, Intake, Place, pages
 from samara.kube.lines import Silent, answered_in_time, whole_lines
@@ -38,6 +39,10 @@ class Pace:
     backoff_most: float = 30.0
     unservable: float = 5.0
     """A kind that the server does not know is asked for this often: it may be installed at any time."""
+
+
+class _NotStreamedError(SamaraError):
+    """A server that does not know `sendInitialEvents` may pass over it: then it says nowhere where its list ends."""
 
 
 class Sink(Protocol):
@@ -99,18 +104,25 @@ class Watch:
                     await self._list()
                 began = self._now()
                 await self._follow()
-                self._restarted("ended")
-                if self._now() - began < SHORT:  # a server or proxy that ends every watch at once
-                    await asyncio.sleep(SHORT)
-                else:
-                    self._is_well()
+                await self._ended(self._now() - began)
             except Silent:  # that was wait enough; and a kind without events is always silent
                 self._is_well()
                 self._restarted("silent")
+                if self._present is not None:
+                    self._go_through_pages()
             except Gone as fault:
                 await self._begin_again(fault)
             except SamaraError as fault:
                 await self._recover(fault)
+
+    async def _ended(self, lasted: float) -> None:
+        self._restarted("ended")
+        if self._present is not None and lasted > self.pace.longest / 2:  # a list that does not end as it should
+            self._go_through_pages()
+        if lasted < SHORT:  # a server or proxy that ends every watch at once
+            await asyncio.sleep(SHORT)
+        else:
+            self._is_well()
 
     async def _follow(self) -> None:
         """Reads one watch to its end."""
@@ -182,8 +194,8 @@ class Watch:
 
     def _bookmark(self, line: bytes, version: str) -> Iterable[Change]:
         if self._present is not None:
-            if _LIST_END not in line:
-                return ()
+            if _LIST_END not in line:  # a server that streams lists sends no other bookmark before their end
+                raise _NotStreamedError(f"the list of {self.kind} is not streamed: asking for it in pages")
             return self._listed(version)
         self._advance(version)
         return ()
@@ -212,6 +224,10 @@ class Watch:
             self._sink.changed([change for change in seen if change is not None])
         self._sink.changed(self._listed(page.version))
 
+    def _go_through_pages(self) -> None:
+        self._streams_lists = False
+        log.info("watch.in-pages", kind=self.kind, why="this server does not stream lists")
+
     def _in_stream(self, line: bytes) -> SamaraError:
         """The error that the server put into the stream in place of an event, or what a cut line means."""
         try:
@@ -231,18 +247,19 @@ class Watch:
     async def _recover(self, fault: SamaraError) -> None:
         """Waits as the fault demands; what is cached stays as it was."""
         self._present = None
-        if isinstance(fault, ApiError) and fault.status in (400, 422) and not self._version and self._streams_lists:
-            self._streams_lists = False  # an older server: lists come in pages
+        if not self._version and self._streams_lists and _is_of_older_server(fault):
+            self._go_through_pages()
             return
-        said = self.waiting
+        said, told = self.waiting, str(fault)
         if isinstance(fault, Forbidden | NotFound):
-            self.waiting, self._store.unservable = str(fault), True
+            told = await explained(self._client, self.kind, fault)
+            self.waiting, self._store.unservable = told, True
             self._sink.changed([])  # it may have been the last kind that everything waited for
         self._failures += 1
         self._restarted("error")
-        await self._pause(fault, self._failures, quietly=self.unservable and said == self.waiting)
+        await self._pause(fault, self._failures, told, quietly=self.unservable and said == self.waiting)
 
-    async def _pause(self, fault: SamaraError, times: int, *, quietly: bool = False) -> None:
+    async def _pause(self, fault: SamaraError, times: int, told: str = "", *, quietly: bool = False) -> None:
         """Longer each time, and never shorter than the server says, or than an empty list is doubted."""
         least = self.pace.doubt if self._doubted else 0.0
         if isinstance(fault, ApiError) and fault.retry_after is not None:
@@ -251,7 +268,7 @@ class Watch:
         wait = min(0.1 * 2.0 ** min(times, 20), most)
         wait = max(least, wait * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
         tell = log.debug if quietly else log.warning  # a kind that is not there is told of once
-        tell("watch.failed", kind=self.kind, fault=fault, again_in=f"{wait:.1f}s")
+        tell("watch.failed", kind=self.kind, fault=told or fault, again_in=f"{wait:.1f}s")
         await asyncio.sleep(wait)
 
     def _is_well(self) -> None:
@@ -266,6 +283,11 @@ class Watch:
     @staticmethod
     def _now() -> float:
         return asyncio.get_running_loop().time()
+
+
+def _is_of_older_server(fault: SamaraError) -> bool:
+    """True where the server refuses to stream a list, or does not know how: lists come in pages."""
+    return isinstance(fault, _NotStreamedError) or (isinstance(fault, ApiError) and fault.status in (400, 422))
 
 
 class _Code(msgspec.Struct):

@@ -34,6 +34,8 @@ class Health:
     """What is not served besides the watches' kinds, and why; the rest is."""
     unanswered: Callable[[], str | None] = lambda: None
     """Why the webhook server does not answer, where there is one and it does not."""
+    obstacle: Callable[[], str | None] = lambda: None
+    """Why nothing can be written, where that is so: a restart would not help, and others can still be heard."""
     converted: frozenset[Kind] = frozenset()
     """Kinds behind our own conversion: the server may need us ready before it can list them."""
 
@@ -53,9 +55,11 @@ class Health:
         waiting.update(self.waiting)
         counted = [watch for watch in self.watches if not watch.unservable and watch.kind not in self.converted]
         unlisted = [watch for watch in counted if watch.waiting is not None]
-        webhook = self.unanswered()
+        webhook, obstacle = self.unanswered(), self.obstacle()
         if webhook is not None:
             waiting["webhook"] = webhook
+        if obstacle is not None:
+            waiting["writes"] = obstacle
         ready = not unlisted and webhook is None
         return ready, {"ok": ready, "waiting": waiting}
 

@@ -12,7 +12,7 @@ from samara.core.tally import Tally
 from samara.core.view import View
 from samara.core.want import KEEP, Adopt, Copy, Dialect, Fault, Places, SecretPath, Want
 from samara.dialects.fishysecret.spec import Spec, read
-from samara.dialects.fishysecret.status import SUSPENDED, Told, outcome, status, synced_at
+from samara.dialects.fishysecret.status import READY, SUSPENDED, Told, outcome, status, synced_at
 from samara.dialects.fishysecret.values import Values, content, gather, merged
 from samara.dialects.fishysecret.words import CONFIG as CONFIG
 from samara.dialects.fishysecret.words import FINALIZER as FINALIZER
@@ -154,6 +154,7 @@ def dialect(terms: Terms | None = None) -> Dialect:
         also=also,
         reads=reads,
         report=report,
+        conditions=frozenset({READY}),
         managers=terms.managers,
         rank=3,
         consent=terms.consent,

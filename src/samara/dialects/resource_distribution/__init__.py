@@ -14,7 +14,7 @@ from samara.dialects.resource_distribution.asked import FROM as FROM
 from samara.dialects.resource_distribution.asked import HASHCODE as HASHCODE
 from samara.dialects.resource_distribution.asked import Asked, Order, Orders
 from samara.dialects.resource_distribution.convert import convert as convert
-from samara.dialects.resource_distribution.status import status
+from samara.dialects.resource_distribution.status import TYPES, status
 
 NAME = "resource-distribution"
 RESOURCE_DISTRIBUTION = Kind(
@@ -98,6 +98,7 @@ def dialect(kinds: tuple[Kind, ...], bare: Bare, managers: frozenset[str] = froz
         also=also,
         reads=reads,
         report=report,
+        conditions=frozenset(TYPES),
         admit=admit,
         guarded=(RESOURCE_DISTRIBUTION,),
         asking=(RESOURCE_DISTRIBUTION,),

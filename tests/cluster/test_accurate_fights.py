@@ -1,0 +1,99 @@
+"""Labels that a namespace inherits, and that another tool changes back again and again."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import Any
+
+import pytest
+from tests.cluster.api import ApiFault
+from tests.cluster.audit import Event
+from tests.cluster.trees import SPACES, Trees
+from tests.cluster.waiting import eventually, never
+
+pytestmark = pytest.mark.oracle_off("O4", reason="it knows the rules of Secret copy only; trees have a judge of theirs")
+
+Json = dict[str, Any]
+REVERSALS = 5
+
+
+class Tool(threading.Thread):
+    """Keeps a label of one namespace as it wants it: another value, or none."""
+
+    def __init__(self, trees: Trees, namespace: str, wanted: str | None) -> None:
+        super().__init__(daemon=True)
+        self._api = trees.api.as_agent("other-tool/1")
+        self._path = f"{SPACES}/{namespace}"
+        self._wanted = wanted
+        self._over = threading.Event()
+        self.edits = 0
+
+    def run(self) -> None:
+        patch = {"metadata": {"labels": {"team": self._wanted}}}
+        while not self._over.wait(0.02):
+            if (self._api.get(self._path)["metadata"].get("labels") or {}).get("team") != self._wanted:
+                with contextlib.suppress(ApiFault):
+                    self._api.patch(self._path, patch, fieldManager="other-tool")
+                    self.edits += 1
+        self._api.close()
+
+    def __enter__(self) -> Tool:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self.join(10)
+
+
+@pytest.fixture
+def child(trees: Trees) -> str:
+    """A namespace that inherits `team: red`."""
+    trees.root("root", team="red")
+    trees.hang("child", "root")
+    trees.hang("other", "root")
+    return "child"
+
+
+def overlays(trees: Trees, namespace: str, mark: int) -> list[Event]:
+    return [
+        each
+        for each in trees.writes(mark)
+        if (each.resource, each.verb, each.name, each.code) == ("namespaces", "patch", namespace, 200)
+    ]
+
+
+@pytest.mark.forest_off(reason="the other tool has the last word in this namespace")
+@pytest.mark.parametrize("wanted", ["blue", None], ids=["another value", "no label"])
+def test_a_label_that_another_tool_keeps_changing_back_is_given_up_reported_and_no_hot_loop(
+    trees: Trees, child: str, wanted: str | None
+) -> None:
+    operator = trees.serve()
+    eventually(lambda: trees.labels("child").get("team") == "red")
+    mark = trees.stage.audit.mark()
+    with Tool(trees, child, wanted) as tool:
+        event = trees.stage.until_event("Fought", "default", about="child")
+        who = "other-tool" if wanted else "somebody"  # who takes away leaves no name behind
+        assert f"{who} changes what is inherited here again and again" in event["message"]
+        assert event["involvedObject"]["kind"] == "Namespace"
+        assert event["type"] == "Warning"
+        assert len(overlays(trees, child, mark)) == REVERSALS
+        never(lambda: len(overlays(trees, child, mark)) > REVERSALS, 2.0)
+        assert tool.edits <= REVERSALS + 1
+        trees.label("root", {"team": "green"})
+        eventually(lambda: trees.labels("other").get("team") == "green")
+        assert operator.running
+    assert trees.labels("child").get("team") == wanted
+
+
+def test_a_label_that_somebody_changes_once_is_put_back_and_they_are_told(trees: Trees, child: str) -> None:
+    trees.serve()
+    eventually(lambda: trees.labels(child).get("team") == "red")
+    mark = trees.stage.audit.mark()
+    trees.label(child, {"team": "blue"})
+    eventually(lambda: trees.labels(child).get("team") == "red")
+    event = trees.stage.until_event("Updated", "default", about=child)
+    assert "put back to what is inherited here" in event["message"]
+    assert len(overlays(trees, child, mark)) == 1
+    assert not trees.stage.events("default", "Fought")

@@ -1,0 +1,173 @@
+"""Row 36 of the fault catalogue: the time of day jumps, or runs too fast; what is timed is timed by other clocks."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from tests.cluster.askew import Clock
+from tests.cluster.fishy import Fishy
+from tests.cluster.fishy_folder import CANARY
+from tests.cluster.stage import OWN, SECOND, Stage
+from tests.cluster.trees import Trees
+from tests.cluster.waiting import eventually, never
+
+Json = dict[str, Any]
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{OWN}/leases/samara"
+HOUR = 3600.0
+MINUTE = 60.0
+Clocks = Callable[..., Clock]
+
+
+@pytest.fixture
+def clocks(stage: Stage) -> Clocks:
+    """Makes clocks, each with its own idea of the time."""
+
+    def made(offset: float = 0.0, rate: float = 1.0) -> Clock:
+        return Clock(stage.folder / f"clock-{len(list(stage.folder.glob('clock-*')))}", offset, rate)
+
+    return made
+
+
+def stamp_is_off_by(stage: Stage) -> float:
+    """How far the time that the leader wrote into its Lease is from the right one."""
+    told = datetime.fromisoformat(stage.api.get(LEASE)["spec"]["renewTime"])
+    return (told - datetime.now(UTC)).total_seconds()
+
+
+@pytest.mark.parametrize(
+    ("leading", "waiting"),
+    [((HOUR, 1.0), (-HOUR, 1.0)), ((-HOUR, 1.0), (HOUR, 1.0)), ((0.0, 10.0), (0.0, 1.0)), ((0.0, 1.0), (0.0, 10.0))],
+    ids=["the leader's is ahead", "the standby's is ahead", "the leader's is fast", "the standby's is fast"],
+)
+def test_fault_36_clocks_that_differ_jump_or_run_too_fast_change_nothing_in_who_leads(
+    stage: Stage, clocks: Clocks, leading: tuple[float, float], waiting: tuple[float, float]
+) -> None:
+    stage.namespace("a")
+    stage.source("db", "a")
+    one, two = clocks(*leading), clocks(*waiting)
+    leader = stage.operator("--leader-elect", program=one.program)
+    eventually(lambda: leader.leads)
+    if leading[0]:
+        assert abs(stamp_is_off_by(stage) - leading[0]) < MINUTE, "this clock is not wrong"
+    standby = stage.operator("--leader-elect", program=two.program, kubeconfig=stage.kubeconfig(SECOND), wait="ready")
+    never(lambda: standby.leads or not leader.leads, 3.5)  # longer than a lease lasts
+    one.set(-leading[0], leading[1])
+    two.set(-waiting[0], waiting[1])
+    never(lambda: standby.leads or not leader.leads, 3.5)
+    stage.bump("db")
+    stage.until_copied("db", "a", deadline=3)
+    began = time.monotonic()
+    leader.kill()
+    eventually(lambda: standby.leads, deadline=8)
+    assert time.monotonic() - began > 2.0, "the lease was not over"
+    stage.bump("db")
+    stage.until_copied("db", "a", deadline=3)
+    assert [event.code for event in stage.audit.ours() if event.resource == "leases" and event.code >= 500] == []
+
+
+@pytest.mark.parametrize("jump", [HOUR, -HOUR])
+def test_fault_36_a_hold_of_the_brake_lasts_as_long_as_it_says_whatever_the_time_of_day(
+    stage: Stage, clocks: Clocks, jump: float
+) -> None:
+    names = [f"t{number}" for number in range(10)]
+    stage.namespace(*names)
+    stage.source("db", ",".join(names))
+    clock = clocks()
+    operator = stage.operator(config={"massDelete": {"hold": "4s"}}, program=clock.program)
+    stage.until_copied("db", *names)
+    stage.retarget("db", ",")
+    eventually(lambda: operator.metrics()["samara_mass_delete_held"] == 10, every=0.01)
+    began = time.monotonic()
+    clock.set(jump)
+    never(lambda: any(stage.secret(name, "db") is None for name in names), 3.0)
+    eventually(lambda: not any(stage.secret(name, "db") for name in names), deadline=6)
+    assert time.monotonic() - began < 8.0
+
+
+@pytest.mark.parametrize("jump", [HOUR, -HOUR])
+def test_fault_36_an_operator_that_starts_with_a_wrong_clock_writes_nothing_and_then_what_is_due(
+    stage: Stage, clocks: Clocks, jump: float
+) -> None:
+    stage.namespace("a", "b")
+    stage.source("db", "a,b")
+    stage.operator().stop()
+    mark = stage.audit.mark()
+    stage.operator(program=clocks(jump).program)
+    never(lambda: stage.audit.writes(mark), 1.0)
+    stage.bump("db")
+    stage.until_copied("db", "a", "b", deadline=3)
+    assert [event.verb for event in stage.audit.writes(mark)] == ["update"] * 2
+    event = stage.until_event("Updated", about="db")
+    assert abs(datetime.fromisoformat(event["lastTimestamp"]).timestamp() - time.time() - jump) < MINUTE
+
+
+def test_fault_36_a_secret_manager_is_read_at_its_pace_and_told_of_no_more_often(
+    fishy: Fishy, stage: Stage, clocks: Clocks
+) -> None:
+    clock = clocks()
+    fishy.served({"A": "a"}, program=clock.program)
+    mark, began = stage.audit.mark(), time.monotonic()
+    for number, (offset, rate) in enumerate([(-HOUR, 1.0), (HOUR, 1.0), (0.0, 10.0), (-HOUR, 1.0)]):
+        clock.set(offset, rate)
+        fishy.put("a", f"{CANARY}-{number}")
+        fishy.until_data("db", {"A": f"{CANARY}-{number}"}, deadline=4)
+    passed = time.monotonic() - began
+    fishy.until("db")
+    changes = 2 * 4  # each writes the Secret, and its status
+    assert len(fishy.writes(mark)) <= changes + passed / 0.9 + 1, "once per refresh, as ever"
+
+
+class Renewing(threading.Thread):
+    """The original: it renews its Lease by a clock that is right."""
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(daemon=True)
+        self._api = stage.api.as_agent("accurate-controller/v0")
+        self._over = threading.Event()
+        leases = "/apis/coordination.k8s.io/v1/namespaces/admin/leases"
+        self._path = f"{leases}/accurate"
+        self._api.create(leases, {"metadata": {"name": "accurate"}, "spec": self._spec()})
+        stage.also_remove(self._path)
+
+    @staticmethod
+    def _spec() -> Json:
+        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        return {"holderIdentity": "accurate-0", "leaseDurationSeconds": 2, "renewTime": now}
+
+    def run(self) -> None:
+        while not self._over.wait(0.5):
+            self._api.patch(self._path, {"spec": self._spec()})
+        self._api.close()
+
+    def __enter__(self) -> Renewing:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self.join(10)
+
+
+@pytest.mark.oracle_off("O4", reason="it knows the rules of Secret copy only; trees have a judge of theirs")
+@pytest.mark.parametrize("off", [HOUR, -HOUR])
+def test_fault_36_an_original_is_seen_at_work_by_who_has_a_wrong_clock_and_its_end_is_seen_too(
+    trees: Trees, stage: Stage, clocks: Clocks, off: float
+) -> None:
+    trees.root(team="a")
+    trees.hang("web", "root")
+    with Renewing(stage):
+        operator = trees.serve(program=clocks(off).program)
+
+        def served() -> bool:
+            status, body = operator.answer("/readyz")  # nobody answers while it begins anew
+            return status == 200 and "accurate" not in json.loads(body)["waiting"]
+
+        never(lambda: served() or trees.sent(), 7.0)
+    eventually(served, deadline=30)
+    eventually(lambda: trees.labels("web").get("team") == "a")

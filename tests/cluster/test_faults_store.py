@@ -1,0 +1,117 @@
+"""Row 19 of the fault catalogue: etcd has no room left, and takes nothing until somebody has made some."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.cluster.api import in_parallel
+from tests.cluster.operators import Operator
+from tests.cluster.stage import Stage
+from tests.cluster.waiting import eventually, never
+
+from samara.devcluster import Devcluster, DevclusterOptions
+from samara.devcluster.errors import DevclusterError
+
+Json = dict[str, Any]
+MIB = 2**20
+QUOTA = 32 * MIB
+FILLER = b"/filler/"
+PAUSED = 40
+"""Of forty copies each would be tried five times in six seconds, if each waited for itself alone."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Devcluster]:
+    """A control plane whose etcd is soon full."""
+    small = (f"--quota-backend-bytes={QUOTA}",)
+    with Devcluster(DevclusterOptions(audit_secret_bodies=True, audit_bodies=True, etcd_args=small)) as running:
+        yield running
+
+
+def coded(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()
+
+
+def alarms(cluster: Devcluster) -> list[Json]:
+    return list(cluster.etcd_call("/v3/maintenance/alarm", {"action": "GET"}).get("alarms") or ())
+
+
+@contextlib.contextmanager
+def full(cluster: Devcluster) -> Iterator[None]:
+    """While it lasts etcd has no room; afterwards somebody has tidied up as its manual says."""
+    try:
+        fill(cluster)
+        assert [each["alarm"] for each in alarms(cluster)] == ["NOSPACE"]
+        yield
+    finally:
+        make_room(cluster)
+        assert not alarms(cluster)
+
+
+def fill(cluster: Devcluster) -> None:
+    """Beside what the API server keeps there, block by block until one is refused."""
+    block = coded(b"x" * MIB)
+    with contextlib.suppress(DevclusterError):
+        for number in range(QUOTA // MIB):
+            cluster.etcd_call("/v3/kv/put", {"key": coded(FILLER + b"%03d" % number), "value": block})
+
+
+def make_room(cluster: Devcluster) -> None:
+    end = FILLER[:-1] + bytes([FILLER[-1] + 1])
+    cluster.etcd_call("/v3/kv/deleterange", {"key": coded(FILLER), "range_end": coded(end)})
+    cluster.compact()
+    cluster.etcd_call("/v3/maintenance/defragment", {})
+    for alarm in alarms(cluster):
+        cluster.etcd_call("/v3/maintenance/alarm", {"action": "DEACTIVATE", **alarm})
+
+
+def waiting(operator: Operator) -> Json:
+    status, body = operator.answer("/readyz")
+    assert status == 200, body
+    found: Json = json.loads(body)["waiting"]
+    return found
+
+
+def test_fault_19_while_the_store_is_full_writes_pause_it_is_told_and_all_is_made_up_by_itself(stage: Stage) -> None:
+    names = [f"t{number:02}" for number in range(40)]
+    stage.namespace(*names)
+    stage.source("db", "")
+    operator = stage.operator()
+    stage.until_copied("db", *names)
+    with full(stage.cluster):
+        mark = stage.audit.mark()
+        in_parallel(lambda name: stage.api.delete(stage.path(name, "db")), names)  # which etcd still takes
+        eventually(lambda: "writes" in waiting(operator))
+        assert "database space exceeded" in waiting(operator)["writes"]
+        assert "defragmented" in waiting(operator)["writes"]
+        never(lambda: len(stage.audit.writes(mark)) > PAUSED, 6.0)
+        assert operator.answer("/healthz")[0] == 200, "a restart would not help"
+        assert operator.copies("pending") == 40, "what waits is not called right, and not refused either"
+        assert operator.metrics()['samara_writes_total{dialect="secret-copy",result="failed",verb="create"}'] > 0
+        assert operator.log.count("database space exceeded") == 1, "told once, however many writes meet it"
+    stage.until_copied("db", *names, deadline=30)
+    eventually(lambda: "writes" not in waiting(operator))
+    assert "writes.resumed" in operator.log
+
+
+def test_fault_19_a_leader_that_cannot_renew_ends_and_the_next_leads_as_soon_as_there_is_room(stage: Stage) -> None:
+    stage.namespace("a")
+    stage.source("db", "a")
+    leader = stage.operator("--leader-elect")
+    stage.until_copied("db", "a")
+    with full(stage.cluster):
+        assert leader.wait(10) != 0
+        assert "database space exceeded" in leader.log
+        stage.api.delete(stage.path("a", "db"))
+        mark = stage.audit.mark()
+        following = stage.operator("--leader-elect", wait="ready")
+        never(lambda: following.leads or not following.running, 4.0)
+        assert following.log.count("lease.failed") == 1, "told once, and tried again all the time"
+        assert not stage.audit.writes(mark)
+    eventually(lambda: following.leads, deadline=10)
+    stage.until_copied("db", "a")

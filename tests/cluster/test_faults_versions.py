@@ -1,0 +1,177 @@
+"""Row 38 of the fault catalogue: an upgrade and the way back, with both versions alive for a while."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from tests.cluster.audit import OPERATOR, Event
+from tests.cluster.fishy import DEFINITION, DEFINITIONS, SELDOM, Fishy
+from tests.cluster.fishy_folder import CANARY
+from tests.cluster.operators import Operator
+from tests.cluster.oracles import words
+from tests.cluster.stage import SECOND, Stage
+from tests.cluster.versions import NEXT, Edit, other_version
+from tests.cluster.waiting import eventually, never
+
+from samara import __version__
+
+Json = dict[str, Any]
+NAMES = [f"t{number}" for number in range(10)]
+MARK = "samara.dev/made-by"
+MARKS = Edit(
+    "dialects/secret_copy.py",
+    'annotations = {ORIGIN: f"{home}/{source.name}"}',
+    f'annotations = {{ORIGIN: f"{{home}}/{{source.name}}", "{MARK}": "{NEXT}"}}',
+)
+"""A mark that the version of now does not know."""
+SAYS = (
+    Edit("dialects/fishysecret/status.py", "Secret successfully synced", "in order"),
+    Edit(
+        "dialects/fishysecret/status.py",
+        'return {"conditions": conditions, **',
+        'return {"conditions": [*conditions, condition("Fresh", True, "Read", "", obj.generation)], "reads": 1, **',
+    ),
+    Edit("dialects/fishysecret/__init__.py", "frozenset({READY})", 'frozenset({READY, "Fresh"})'),
+)
+"""Other words for the same, one more condition, and one more field."""
+
+
+@pytest.fixture
+def copied(stage: Stage) -> None:
+    stage.namespace(*NAMES)
+    stage.source("db", ",".join(NAMES))
+
+
+def now(stage: Stage, *flags: str, user: str | None = None, **more: Any) -> Operator:
+    kubeconfig = stage.kubeconfig(user) if user else None
+    operator = stage.operator(*flags, kubeconfig=kubeconfig, **more)
+    assert f"version={__version__} " in operator.log
+    return operator
+
+
+def later(stage: Stage, env: dict[str, str], *flags: str, **more: Any) -> Operator:
+    operator = stage.operator(*flags, env=env, kubeconfig=stage.kubeconfig(SECOND), **more)
+    assert f"version={NEXT} " in operator.log
+    return operator
+
+
+def by(version: str, events: list[Event]) -> list[Event]:
+    return [each for each in events if each.agent == f"{OPERATOR}{version}"]
+
+
+def marked(stage: Stage) -> set[str]:
+    return {name for name in NAMES if words(stage.secret(name, "db") or {"metadata": {}}).get(MARK) == NEXT}
+
+
+def hand_over(leader: Operator, standby: Operator) -> None:
+    leader.stop()
+    eventually(lambda: standby.leads)
+    standby.synced()
+
+
+@pytest.mark.usefixtures("copied")
+def test_fault_38_with_the_lease_an_upgrade_and_the_way_back_write_what_changed_once_and_nothing_else(
+    stage: Stage,
+) -> None:
+    env = other_version(stage.folder, MARKS)
+    old = now(stage, "--leader-elect")
+    stage.until_copied("db", *NAMES)
+    mark = stage.audit.mark()
+    new = later(stage, env, "--leader-elect", wait="ready")
+    stage.bump("db")
+    stage.until_copied("db", *NAMES)
+    never(lambda: new.leads or by(NEXT, stage.audit.writes(mark)), 2.0)
+    mark = stage.audit.mark()
+    hand_over(old, new)
+    eventually(lambda: marked(stage) == set(NAMES))
+    assert Counter(event.address[0] for event in stage.audit.writes(mark)) == Counter(NAMES), "each copy once"
+
+    mark = stage.audit.mark()
+    back = now(stage, "--leader-elect", wait="ready")
+    never(lambda: stage.audit.writes(mark), 2.0)
+    hand_over(new, back)
+    never(lambda: stage.audit.writes(mark), 2.0)
+    stage.bump("db")
+    stage.until_copied("db", *NAMES)
+    assert Counter(event.address[0] for event in stage.audit.writes(mark)) == Counter(NAMES), "each copy once"
+    assert marked(stage) == set(NAMES), "what it does not know it keeps"
+
+    mark = stage.audit.mark()
+    again = later(stage, env, "--leader-elect", wait="ready")
+    hand_over(back, again)
+    never(lambda: stage.audit.writes(mark), 2.0)
+
+
+@pytest.mark.usefixtures("copied")
+def test_fault_38_without_the_lease_both_versions_at_once_settle_and_do_not_take_turns(stage: Stage) -> None:
+    now(stage)
+    stage.until_copied("db", *NAMES)
+    later(stage, other_version(stage.folder, MARKS))
+    eventually(lambda: marked(stage) == set(NAMES))
+    mark = stage.audit.mark()
+    for _ in range(5):
+        stage.bump("db")
+    stage.until_copied("db", *NAMES)
+    assert len(stage.audit.writes(mark)) <= 2 * 5 * len(NAMES), "each change once by each"
+    mark = stage.audit.mark()
+    never(lambda: [str(event) for event in stage.audit.writes(mark)], 5.0, every=0.2)
+    assert marked(stage) == set(NAMES)
+
+
+@pytest.mark.usefixtures("copied")
+def test_fault_38_versions_that_want_different_things_give_up_soon_and_say_so(stage: Stage) -> None:
+    """Without the lease, and with a mark whose value both know and each has its own idea of."""
+    other = Edit(MARKS.file, MARKS.ours, 'annotations = {ORIGIN: f"{home}/{source.name}", "team/a": "1"}')
+    third = Edit(MARKS.file, MARKS.ours, 'annotations = {ORIGIN: f"{home}/{source.name}", "team/a": "2"}')
+    one, two = (
+        other_version(stage.folder, edit, version=version) for edit, version in ((other, "9.1.0"), (third, "9.2.0"))
+    )
+    mark = stage.audit.mark()
+    stage.operator(env=one, wait="started")
+    stage.operator(env=two, kubeconfig=stage.kubeconfig(SECOND), wait="started")
+    stage.until_event("Fought", about="db")
+    stage.expect.blocked |= {(name, "db") for name in NAMES}
+    tries = (
+        len(NAMES) * 2 * (1 + 5 + 1)
+    )  # by each: written once and put back five times, and one that both sent at once
+    never(lambda: len([event for event in stage.audit.writes(mark) if event.done]) > tries, 4.0, every=0.2)
+    for operator in stage.operators:
+        operator.kill()
+
+
+def conditions(fishy: Fishy) -> dict[str, str]:
+    return {each["type"]: each["message"] for each in fishy.status("db").get("conditions") or ()}
+
+
+@pytest.fixture
+def wider(fishy: Fishy, stage: Stage) -> None:
+    """The definition of the next version, which has one field more; of the test's own module, so it may stay."""
+    path = f"{DEFINITIONS}/{DEFINITION}"
+    found = stage.api.get(path)
+    for version in found["spec"]["versions"]:
+        version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["reads"] = {"type": "integer"}
+    stage.api.replace(path, found)
+
+
+@pytest.mark.usefixtures("wider")
+def test_fault_38_versions_that_tell_in_different_words_do_not_take_turns_and_keep_what_they_do_not_know(
+    fishy: Fishy, stage: Stage
+) -> None:
+    fishy.served({"A": "a"}, refreshInterval=SELDOM)
+    mark = stage.audit.mark()
+    env = other_version(stage.folder, *SAYS)
+    config = {"dialects": {"fishysecret": {"refreshInterval": SELDOM}}}
+    new = later(stage, env, config=config)
+    eventually(lambda: fishy.status("db").get("reads") == 1)
+    never(lambda: len(fishy.reports(mark)) > 2 * 5 + 2, 4.0)
+    settled = stage.audit.mark()
+    never(lambda: fishy.writes(settled), 2.0)
+    new.stop()
+    fishy.put("a", f"{CANARY}-new")
+    fishy.change("db", refreshInterval="1s")
+    fishy.until_data("db", {"A": f"{CANARY}-new"})
+    eventually(lambda: conditions(fishy).get("Ready") == "Secret successfully synced")
+    assert conditions(fishy).keys() == {"Ready", "Fresh"}
+    assert fishy.status("db")["reads"] == 1

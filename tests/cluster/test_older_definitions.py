@@ -1,0 +1,242 @@
+"""Definitions that somebody installed before us: of an older version, or without a field that ours has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import yaml
+from tests.cluster.api import Api
+from tests.cluster.fishy import CONFIG, FISHY, TEAM, manifest
+from tests.cluster.fishy_folder import CANARY, Folder
+from tests.cluster.operators import Operator
+from tests.cluster.stage import OWN, USER, Stage, encoded
+from tests.cluster.test_faults_kinds import a_map, listed
+from tests.cluster.trees import CONFIG as TREES
+from tests.cluster.waiting import eventually, never
+
+from samara import crds
+from samara.cli.rbac import cluster_rules
+from samara.devcluster import Devcluster
+from samara.settings import Accurate, FishySecret, ResourceDistribution, SecretCopy, Settings, Vocabulary
+
+pytestmark = pytest.mark.oracle_off("O4", reason="it knows Secrets only; here each test counts its own writes")
+
+Json = dict[str, Any]
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+SUB, DISTRIBUTION, SECRET = (
+    "subnamespaces.accurate.cybozu.com",
+    "resourcedistributions.apps.kruise.io",
+    "fishysecrets.fishykeys.2v.pm",
+)
+DISTRIBUTIONS = "/apis/apps.kruise.io/v1beta1/resourcedistributions"
+ALL: Json = {
+    "secret-copy": {},
+    "resource-distribution": {},
+    "accurate": TREES,
+    "fishysecret": {"refreshInterval": "1s"},
+}
+Install = Callable[[Json], None]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _rights(cluster: Devcluster) -> Iterator[None]:
+    """Exactly what `samara rbac` prints for these vocabularies."""
+    api, group = Api(cluster.url, cluster._credentials.admin_context()), "rbac.authorization.k8s.io"
+    served: dict[str, Vocabulary] = {
+        "secret-copy": SecretCopy(),
+        "resource-distribution": ResourceDistribution(),
+        "accurate": Accurate(config=TREES),
+        "fishysecret": FishySecret(),
+    }
+    role = {"kind": "ClusterRole", "name": "older", "apiGroup": group}
+    user = {"kind": "User", "name": USER, "apiGroup": group}
+    api.create(f"{RBAC}/clusterroles", {"metadata": {"name": "older"}, "rules": cluster_rules(Settings(served))})
+    api.create(f"{RBAC}/clusterrolebindings", {"metadata": {"name": "older"}, "roleRef": role, "subjects": [user]})
+    yield
+    for plural in ("clusterrolebindings", "clusterroles"):
+        api.gone(f"{RBAC}/{plural}/older")
+    api.close()
+
+
+@pytest.fixture
+def install(stage: Stage) -> Iterator[Install]:
+    """Installs a definition; all of them go with the test."""
+    names: list[str] = []
+
+    def installed(definition: Json) -> None:
+        names.append(definition["metadata"]["name"])
+        stage.cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=json.dumps(definition))
+        spec = definition["spec"]
+        for version in [each for each in spec["versions"] if each["served"]]:
+            path = f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
+            eventually(lambda where=path: stage.api.serves(where))  # type: ignore[misc]
+
+    yield installed
+    stage.end_processes()
+    stage.forget("accurate.cybozu.com/subnamespaces/", "fishykeys.2v.pm/fishysecrets/")
+    stage.forget("apps.kruise.io/resourcedistributions/")
+    for name in dict.fromkeys(names):
+        stage.api.gone(f"{DEFINITIONS}/{name}")
+        eventually(lambda each=name: stage.api.find(f"{DEFINITIONS}/{each}") is None)  # type: ignore[misc]
+
+
+def ours(name: str) -> Json:
+    found: Json = yaml.safe_load(crds.text(name))
+    return found
+
+
+def only(name: str, version: str) -> Json:
+    """Our definition as it was when it had only this version."""
+    older = ours(name)
+    older["spec"]["versions"] = [each for each in older["spec"]["versions"] if each["name"] == version]
+    older["spec"]["versions"][0] |= {"served": True, "storage": True}
+    return older
+
+
+def without(name: str, *paths: str) -> Json:
+    """Our definition before it had these fields."""
+    older = ours(name)
+    for version in older["spec"]["versions"]:
+        for path in paths:
+            *steps, last = path.split(".")
+            schema = version["schema"]["openAPIV3Schema"]
+            for step in steps:
+                schema = schema["items"] if step == "[]" else schema["properties"][step]
+            schema["properties"].pop(last, None)
+    return older
+
+
+def serve(stage: Stage, *names: str) -> Operator:
+    return stage.operator(config={"dialects": {name: ALL[name] for name in ("secret-copy", *names)}})
+
+
+def waiting(operator: Operator) -> dict[str, str]:
+    status, body = operator.answer("/readyz")
+    assert status == 200, body
+    found: dict[str, str] = json.loads(body)["waiting"]
+    return found
+
+
+def others_work(stage: Stage) -> None:
+    stage.namespace("a")
+    stage.source("db", "a")
+    stage.until_copied("db", "a")
+
+
+def written(stage: Stage, resource: str, mark: int = 0) -> list[str]:
+    return [str(each) for each in stage.audit.ours(mark) if each.mutating and each.resource == resource]
+
+
+def needs(operator: Operator, kind: str, have: str, version: str) -> None:
+    """Both the page and the log say what is there, what is needed and what to do."""
+    told = waiting(operator)[kind]
+    assert f"only in {have}, and {version} is needed" in told
+    assert "samara crds" in told
+    assert f"only in {have}, and {version} is needed" in operator.log
+    assert operator.log.count("watch.failed") == 1, "told once"
+
+
+def test_sub_namespaces_of_the_first_version_wait_untouched_until_the_second_is_served(
+    stage: Stage, install: Install
+) -> None:
+    install(only(SUB, "v1"))
+    stage.api.create(
+        "/api/v1/namespaces", {"metadata": {"name": "root", "labels": {"accurate.cybozu.com/type": "root"}}}
+    )
+    old = {"apiVersion": "accurate.cybozu.com/v1", "kind": "SubNamespace", "metadata": {"name": "web"}, "spec": {}}
+    path = "/apis/accurate.cybozu.com/v1/namespaces/root/subnamespaces"
+    before = stage.api.create(path, old)
+    operator = serve(stage, "accurate")
+    needs(operator, "accurate.cybozu.com/v2/SubNamespace", "v1", "v2")
+    others_work(stage)
+    never(lambda: written(stage, "subnamespaces") + written(stage, "namespaces"), 1.0)
+    assert stage.api.get(f"{path}/web")["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+    install(ours(SUB))
+    eventually(lambda: not waiting(operator), 30)
+    eventually(lambda: stage.api.find("/api/v1/namespaces/web"))
+
+
+def test_distributions_of_the_first_version_wait_untouched_until_the_second_is_served(
+    stage: Stage, install: Install
+) -> None:
+    install(only(DISTRIBUTION, "v1alpha1"))
+    stage.namespace("b")
+    spec = {"resource": a_map("cm", {"k": "1"}), "targets": {"includedNamespaces": listed("b")}}
+    head = {"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ResourceDistribution"}
+    path = DISTRIBUTIONS.replace("v1beta1", "v1alpha1")
+    before = stage.api.create(path, {**head, "metadata": {"name": "old"}, "spec": spec})
+    operator = serve(stage, "resource-distribution")
+    needs(operator, "apps.kruise.io/v1beta1/ResourceDistribution", "v1alpha1", "v1beta1")
+    others_work(stage)
+    never(lambda: written(stage, "resourcedistributions") + written(stage, "configmaps"), 1.0)
+    assert stage.api.get(f"{path}/old")["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+    install(ours(DISTRIBUTION))
+    eventually(lambda: not waiting(operator), 30)
+    eventually(lambda: stage.api.find("/api/v1/namespaces/b/configmaps/cm"))
+
+
+def test_a_definition_that_is_not_there_at_all_is_told_and_the_others_work(stage: Stage) -> None:
+    operator = serve(stage, "accurate", "resource-distribution", "fishysecret")
+    kinds = {each.rpartition("/")[2] for each in waiting(operator)}
+    assert kinds == {"SubNamespace", "ResourceDistribution", "FishySecret"}
+    assert all("404" in why for why in waiting(operator).values())
+    others_work(stage)
+
+
+def fishy(stage: Stage) -> None:
+    """A FishySecret, and the folder that it is read from."""
+    folder = Folder(stage.folder / "manager")
+    folder.put("a", CANARY)
+    stage.namespace(TEAM)
+    config = {"metadata": {"name": CONFIG}, "type": "Opaque", "data": encoded({"url": folder.url})}
+    stage.api.create(f"/api/v1/namespaces/{OWN}/secrets", config)
+    spec = {"target": {"name": "fishy", "namespace": TEAM}, "data": [{"secretKeyName": "A", "secretPath": "a"}]}
+    stage.api.create(f"{FISHY}/namespaces/{TEAM}/fishysecrets", manifest("fishy", spec))
+
+
+def test_a_fishysecret_definition_without_our_fields_is_told_at_the_start_and_served_as_far_as_it_goes(
+    stage: Stage, install: Install
+) -> None:
+    """As the original's, which knows no refresh of its own and has no word for when it was last right."""
+    install(without(SECRET, "spec.refreshInterval", "spec.suspend", "status.lastSyncedTime"))
+    fishy(stage)
+    operator = serve(stage, "fishysecret")
+    (line,) = [line for line in operator.log.splitlines() if "definition.older" in line]
+    assert " warning " in line
+    for told in ("spec.refreshInterval", "spec.suspend", "status.lastSyncedTime", "samara crds"):
+        assert told in line
+    assert waiting(operator) == {}
+    eventually(lambda: stage.data(TEAM, "fishy") == {"A": CANARY})
+    others_work(stage)
+    mark = stage.audit.mark()
+    never(lambda: len(written(stage, "fishysecrets", mark)) > 5, 4.0)
+
+
+def test_a_distribution_definition_without_a_field_of_the_status_is_told_and_not_written_for_ever(
+    stage: Stage, install: Install
+) -> None:
+    install(without(DISTRIBUTION, "status.succeeded", "status.conditions.[].failedNamespaces"))
+    operator = serve(stage, "resource-distribution")
+    assert "status.succeeded" in operator.log
+    assert waiting(operator) == {}
+    stage.namespace("b")
+    spec = {"resource": a_map("cm", {"k": "1"}), "targets": {"includedNamespaces": listed("b", "nowhere")}}
+    head = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "ResourceDistribution"}
+    stage.api.create(DISTRIBUTIONS, {**head, "metadata": {"name": "cm"}, "spec": spec})
+    eventually(lambda: stage.api.find("/api/v1/namespaces/b/configmaps/cm"))
+    eventually(lambda: (stage.api.get(f"{DISTRIBUTIONS}/cm").get("status") or {}).get("desired") == 2)
+    others_work(stage)
+    mark = stage.audit.mark()
+    never(lambda: written(stage, "resourcedistributions", mark), 3.0)
+
+
+def test_ours_is_not_called_older(stage: Stage, install: Install) -> None:
+    for name in crds.shipped():
+        install(ours(name))
+    operator = serve(stage, "accurate", "resource-distribution", "fishysecret")
+    assert waiting(operator) == {}
+    assert "definition.older" not in operator.log

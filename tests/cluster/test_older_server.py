@@ -1,0 +1,129 @@
+"""A server older than those that stream lists, as Kubernetes 1.30: it refuses to, or does not know that it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from aiohttp import web
+from tests.cli.program import samara
+from tests.cluster.faults import answered, body
+from tests.cluster.operators import Operator
+from tests.cluster.proxy import Exchange, Proxy, Seen
+from tests.cluster.stage import Stage
+
+from samara.devcluster import Devcluster
+
+Json = dict[str, Any]
+REFUSED = (
+    'ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch '
+    "unless the WatchList feature gate is enabled"
+)
+"""What Kubernetes has said from 1.27 on, where the feature is off."""
+STREAMING = ("sendInitialEvents", "resourceVersionMatch")
+VERSION = b'{"major": "1", "minor": "30", "gitVersion": "v1.30.14", "platform": "linux/amd64"}'
+SHORT = "--watch-seconds=5"
+"""A server sends a bookmark a little before it ends a watch, and else about once a minute."""
+
+
+def streams(seen: Seen) -> bool:
+    return "sendInitialEvents" in seen.query
+
+
+def in_pages(seen: Seen) -> bool:
+    return seen.lists and "limit" in seen.query
+
+
+async def unaware(exchange: Exchange) -> web.StreamResponse:
+    """The server hears nothing of what it does not know."""
+    known = {key: value for key, value in exchange.seen.query.items() if key not in STREAMING}
+    return await Exchange(exchange.proxy, exchange.request, replace(exchange.seen, query=known)).forward()
+
+
+def as_old(stage: Stage) -> Proxy:
+    """Between the operator and the server, which is made to look older."""
+    proxy = stage.proxy()
+    proxy.on_request(lambda seen: seen.path == "/version", body(VERSION))
+    return proxy
+
+
+def lives(stage: Stage, proxy: Proxy, operator: Operator) -> None:
+    """Everything works: what is new, what changes, what goes, and what was missed while the watch was down."""
+    stage.until_copied("db", "a", "b")
+    stage.bump("db")
+    stage.until_copied("db", "a", "b")
+    forgotten = proxy.on_request(
+        lambda seen: seen.plural == "secrets" and seen.watch and not streams(seen), answered(410, "Expired"), times=1
+    )
+    stage.expect.on_source_gone = "delete"
+    stage.source("gone", "a")
+    stage.until_copied("gone", "a")
+    proxy.freeze("secrets")
+    stage.api.delete(stage.path("admin", "gone"))
+    stage.bump("db")
+    proxy.cut("secrets")
+    proxy.thaw("secrets")
+    stage.until_copied("db", "a", "b")
+    stage.until_gone("a", "gone")
+    assert forgotten.hits == 1
+    assert operator.running
+
+
+@pytest.fixture
+def unstreamed(cluster: Devcluster) -> Iterator[str]:
+    """A real server that does not stream lists."""
+    url = cluster.start_second_apiserver(apiserver_args=("--feature-gates=WatchList=false",))
+    yield url
+    for name in [name for name in cluster.pids if name.startswith("kube-apiserver-")]:
+        cluster.stop_process(name)
+
+
+def begun(stage: Stage, proxy: Proxy, *flags: str) -> Operator:
+    stage.namespace("a", "b")
+    stage.source("db", "a,b")
+    return stage.operator(*flags, config={"dialects": {"secret-copy": {"onSourceGone": "delete"}}}, through=proxy)
+
+
+def test_a_server_that_refuses_to_stream_lists_is_listed_in_pages(stage: Stage, unstreamed: str) -> None:
+    proxy = as_old(stage)
+    proxy.upstream = unstreamed
+    operator = begun(stage, proxy)
+    assert operator.log.count("this server does not stream lists") == 3
+    assert " warning " not in operator.log, "that is no fault"
+    lives(stage, proxy, operator)
+    asked = [seen.plural for seen in proxy.requests(streams)]
+    assert sorted(asked) == ["namespaces", "resourcequotas", "secrets"], "each kind asks once, and then knows"
+
+
+def test_a_refusal_in_the_words_of_1_30_is_understood(stage: Stage) -> None:
+    proxy = as_old(stage)
+    refused = proxy.on_request(streams, answered(422, "Invalid", REFUSED))
+    operator = begun(stage, proxy)
+    lives(stage, proxy, operator)
+    assert refused.hits == 3
+
+
+def test_a_server_that_does_not_know_that_it_should_stream_is_found_out(stage: Stage, unstreamed: str) -> None:
+    """By a bookmark that ends no list; where a kind has no events there is none, and the watch ends without one."""
+    proxy = as_old(stage)
+    proxy.upstream = unstreamed
+    passed_over = proxy.on_request(streams, unaware)
+    operator = begun(stage, proxy, SHORT)
+    lives(stage, proxy, operator)
+    assert passed_over.hits == 3
+    assert proxy.requests(in_pages)
+
+
+def test_the_commands_work_on_it_and_say_which_version_it_is(stage: Stage, unstreamed: str) -> None:
+    stage.namespace("a")
+    stage.source("db", "a")
+    proxy = as_old(stage)
+    proxy.upstream = unstreamed
+    chosen, settings = f"--kubeconfig={proxy.kubeconfig()}", stage.folder / "settings.yaml"
+    settings.write_text("dialects: {secret-copy: {}}")
+    assert "v1.30.14" in samara("version", chosen).out
+    assert samara("plan", chosen, f"--config={settings}", "-o", "json").json["summary"]["create"] == 1
+    stage.operator(through=proxy)
+    stage.until_copied("db", "a")

@@ -1,0 +1,89 @@
+"""Definitions that are installed, compared with ours."""
+
+from __future__ import annotations
+
+import asyncio
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import yaml
+from tests.kube.scripted import Answer, access, refuses, says, serving
+
+from samara import crds
+from samara.definitions import fields_missing, tell_of_older
+from samara.kube.client import Client
+from samara.settings import parse
+
+FISHY = "fishysecrets.fishykeys.2v.pm"
+Json = dict[str, Any]
+
+
+def ours(name: str = FISHY) -> Json:
+    found: Json = yaml.safe_load(crds.text(name))
+    return found
+
+
+def without(*path: str) -> Json:
+    """Our definition as it was before it had a field."""
+    older = deepcopy(ours())
+    for version in older["spec"]["versions"]:
+        schema = version["schema"]["openAPIV3Schema"]
+        for step in path[:-1]:
+            schema = schema["items"] if step == "[]" else schema["properties"][step]
+        del schema["properties"][path[-1]]
+    return older
+
+
+@pytest.mark.parametrize("name", crds.shipped())
+def test_our_own_lacks_nothing(name: str) -> None:
+    assert fields_missing(ours(name), ours(name)) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        (("spec", "refreshInterval"), "v1alpha1 spec.refreshInterval"),
+        (("spec", "data", "[]", "optional"), "v1alpha1 spec.data[].optional"),
+        (("status", "lastSyncedTime"), "v1alpha1 status.lastSyncedTime"),
+    ],
+)
+def test_a_field_that_is_not_there_is_named(path: tuple[str, ...], told: str) -> None:
+    assert fields_missing(without(*path), ours()) == [told]
+
+
+def test_a_definition_that_keeps_everything_lacks_nothing() -> None:
+    loose = ours()
+    for version in loose["spec"]["versions"]:
+        keeps = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        version["schema"]["openAPIV3Schema"]["properties"] = {"spec": keeps, "status": keeps}
+    assert fields_missing(loose, ours()) == []
+
+
+@pytest.mark.parametrize("version", [{"name": "v1alpha1"}, {"name": "v1alpha1", "schema": {}}, {"name": "v0"}])
+def test_one_without_a_schema_has_nothing_that_could_be_compared(version: Json) -> None:
+    assert fields_missing({"spec": {"versions": [version]}}, ours()) == []
+
+
+def told(caplog: pytest.LogCaptureFixture, answer: Answer) -> list[str]:
+    async def run() -> None:
+        async with serving(answer) as script, Client(access(script)) as client:
+            await tell_of_older(client, parse("dialects: {fishysecret: {}, secret-copy: {}}", "test"))
+            assert [seen.path.rpartition("/")[2] for seen in script.seen] == [FISHY]
+
+    asyncio.run(run())
+    return [f"{each.message} {getattr(each, 'fields', '')}" for each in caplog.records]
+
+
+def test_an_older_one_is_told_with_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
+    (line,) = told(caplog, says(without("spec", "refreshInterval")))
+    assert line.startswith("definition.older")
+    assert "spec.refreshInterval" in line
+    assert "samara crds" in line
+
+
+@pytest.mark.parametrize("answer", [says(ours()), refuses(404, "NotFound"), refuses(403, "Forbidden")])
+def test_one_that_is_as_ours_is_not_there_or_cannot_be_read_is_not_told(
+    caplog: pytest.LogCaptureFixture, answer: Answer
+) -> None:
+    assert told(caplog, answer) == []
