@@ -48,9 +48,11 @@ def slate(cluster: Devcluster) -> Slate:
 @pytest.fixture
 def walk(cluster: Devcluster, slate: Slate, tmp_path: Path) -> Iterator[Walk]:
     made = Walk(cluster, tmp_path / "here", find_helm(to_stderr))
-    yield made
-    made.stop()
-    slate.restore()
+    try:
+        yield made
+    finally:
+        made.stop()
+        slate.restore()
 
 
 @pytest.mark.cluster

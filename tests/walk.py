@@ -173,7 +173,7 @@ class Walk:
     def stop(self) -> None:
         if self._operator is not None:
             self._operator.terminate()
-            self._operator.wait(15)
+            self._operator.wait(30)
             self._operator = None
 
     def log(self) -> str:

@@ -25,6 +25,8 @@ metadata:
 stringData: {password: an-example-not-a-password}
 """
 
+_DATABASE = _PULL_SECRET.replace("registry-pull", "orders-database")
+
 _DISTRIBUTION = """
 apiVersion: apps.kruise.io/v1beta1
 kind: ResourceDistribution
@@ -156,6 +158,7 @@ BEFORE = {
     "docs/guides/sync-to.md": Before(TEAMS),
     "docs/guides/tenants.md": Before(("shop", "platform")),
     "docs/guides/upgrade.md": Before(commands=f"{BARE}\nhelm install samara deploy/chart -n samara --create-namespace"),
+    "docs/reference/events.md": Before(("shop",), _DATABASE, "samara run\nkubectl get secret orders-database -n shop"),
     "docs/reference/kubectl-accurate.md": Before((), _TREES, _INHERITED),
     "examples/resource-distribution/README.md": Before(commands="samara run"),
     "examples/secret-copy/README.md": Before(commands="samara run"),
