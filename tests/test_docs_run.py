@@ -1,15 +1,17 @@
 """What the pages show is done, block by block, on a real control plane; what is not done says so."""
 
 import base64
+import json
 import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.pages import EXAMPLES, PAGES, ROOT, Fence, fences
 from tests.walk import Slate, Walk, dialogue, is_as_shown
-from tests.walk_before import BEFORE
+from tests.walk_before import ASKED, BEFORE
 
 from samara import crds
 from samara.devcluster import Devcluster, DevclusterOptions
@@ -99,6 +101,62 @@ def raw(cluster: Devcluster, key: str) -> bytes:
     """What is in etcd."""
     asked = {"key": base64.b64encode(key.encode()).decode()}
     return base64.b64decode(cluster.etcd_call("/v3/kv/range", asked)["kvs"][0]["value"])
+
+
+# answers in JSON
+
+SHOWN_BY = {
+    "plan": "samara plan -o json",
+    "status": "samara status -o json",
+    "why": "samara why secret/orders-database -n shop -o json",
+    "orphans": "samara orphans -o json",
+    "lint": "samara lint wrong.yaml -o json || true",
+    "tree": "samara tree payments --config settings.yaml -o json",
+}
+
+
+def shapes() -> dict[str, Any]:
+    """By command: the JSON that the pages show for it."""
+    found = {}
+    for fence in LISTED:
+        if fence.language == "json" and fence.page.name in ("commands.md", "kubectl-accurate.md"):
+            above = "".join(fence.page.read_text().splitlines(keepends=True)[: fence.line])
+            found[re.findall(r"`samara ([a-z]+)[^`]*`", above)[-1]] = json.loads(fence.text)
+    return found
+
+
+def differences(shown: Any, said: Any, at: str = "") -> list[str]:
+    """Where the two have other keys; a list is its first item, and null may stand for anything."""
+    if isinstance(shown, list) and isinstance(said, list):
+        return differences(shown[0], said[0], f"{at}[]") if shown and said else []
+    if isinstance(shown, dict) and isinstance(said, dict):
+        other = [f"{at}.{key}" for key in shown.keys() ^ said.keys()]
+        return other + [
+            each for key in shown.keys() & said.keys() for each in differences(shown[key], said[key], f"{at}.{key}")
+        ]
+    return [] if None in (shown, said) or type(shown) is type(said) else [f"{at} is {type(said).__name__}"]
+
+
+@pytest.mark.cluster
+def test_answers_in_json_have_the_shape_that_the_pages_show(walk: Walk) -> None:
+    walk.folder.mkdir()
+    walk.prepare(BEFORE["docs/reference/kubectl-accurate.md"])
+    walk.apply(ASKED)
+    (walk.folder / "wrong.yaml").write_text(ASKED.replace("nowhere", "No_Where"))
+    assert shapes().keys() == SHOWN_BY.keys()
+    for name, shown in shapes().items():
+        done = walk.shell(SHOWN_BY[name])
+        assert done.returncode == 0, done.stderr
+        said = json.loads(done.stdout)
+        assert [key for key, value in said.items() if value == []] == (["held"] if name == "status" else []), name
+        assert differences(shown, said) == [], name
+
+
+def test_another_key_or_another_type_is_a_difference() -> None:
+    shown = {"a": [{"b": 1, "c": None}]}
+    assert differences(shown, {"a": [{"b": 2, "c": "x"}, {}]}) == []
+    assert differences(shown, {"a": [{"b": "2", "c": "x"}]}) == [".a[].b is str"]
+    assert sorted(differences(shown, {"a": [{"b": 2, "d": 1}]})) == [".a[].c", ".a[].d"]
 
 
 # what is not run

@@ -136,14 +136,14 @@ class Walk:
             return
         end, told = time.monotonic() + PATIENCE, []
         while True:
-            done = self._shell(command)
+            done = self.shell(command)
             if done.returncode == 0 and is_as_shown(done.stdout, shown):
                 return
             told.append(f"$ {command}\n{done.stdout}{done.stderr}[{done.returncode}]")
             assert time.monotonic() < end, "\n".join((told[0], told[-1], f"expected:\n{shown}", self.log()))
             time.sleep(POLL)
 
-    def _shell(self, command: str) -> subprocess.CompletedProcess[str]:
+    def shell(self, command: str) -> subprocess.CompletedProcess[str]:
         line = ("bash", "-euo", "pipefail", "-c", command)
         # Who is asked says yes.
         return subprocess.run(

@@ -142,6 +142,23 @@ annotations: {{accurate.cybozu.com/propagate: update, accurate.cybozu.com/from: 
 echo '{{dialects: {{accurate: {{watches: [{{version: v1, kind: Secret}}]}}}}}}' > settings.yaml
 """
 
+ASKED = """
+apiVersion: v1
+kind: Secret
+metadata:
+  name: orders-database
+  namespace: admin
+  annotations: {secret-copy/namespaces: "shop, nowhere"}
+---
+apiVersion: v1
+kind: Secret
+metadata:
+  name: old
+  namespace: shop
+  annotations: {secret-copy/origin: admin/old}
+"""
+"""A copy to make, one that cannot be made, and one that nobody wants."""
+
 BEFORE = {
     "README.md": Before(TEAMS, commands=f"{BARE}\nsamara run"),
     "docs/guides/ca-bundles.md": Before(
