@@ -1,13 +1,14 @@
 """Writes what the program is made of, from the lock file and without a network: a CycloneDX SBOM and a licence list.
 
 Versions and hashes are those of requirements/all.txt. Licences are read from the installed packages, which the
-development environment has all of.
+development environment has all of, and are SPDX expressions where what a package says of itself allows it.
 """
 
 import json
 import re
 import sys
 from importlib import metadata
+from importlib.metadata import PackageMetadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,18 @@ from samara import __version__
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements" / "all.txt"
 UNKNOWN = "unknown"
+IDS = ("Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MIT-0", "MPL-2.0", "PSF-2.0")
+"""What a free text or a classifier may mean; an expression of the package's own is taken as it is."""
+SAID = {
+    **{each.lower(): each for each in IDS},
+    "3-clause bsd license": "BSD-3-Clause",
+    "apache 2.0": "Apache-2.0",
+    "apache software license": "Apache-2.0",
+    "isc license (iscl)": "ISC",
+    "mit license": "MIT",
+    "mozilla public license 2.0 (mpl 2.0)": "MPL-2.0",
+    "python software foundation license": "PSF-2.0",
+}
 
 
 class Part(NamedTuple):
@@ -40,17 +53,46 @@ def _part(entry: str) -> Part:
     return Part(name, version, marker.strip(), tuple(each.strip() for each in hashes))
 
 
-def licence(name: str) -> str:
-    """What the package itself says; the classifiers where it says nothing short."""
+class Licence(NamedTuple):
+    text: str
+    is_spdx: bool
+
+
+def licence(name: str) -> Licence:
+    """The package's own expression; else what its one word, or all of its classifiers together, mean."""
     try:
-        about = metadata.metadata(name)
+        about = metadata.distribution(name)
     except metadata.PackageNotFoundError:
-        return UNKNOWN
-    said = next((about[key] for key in ("License-Expression", "License") if key in about), "")
-    if said and "\n" not in said and len(said) < 60:
-        return said
-    found = [each.rpartition(" :: ")[2] for each in about.get_all("Classifier", []) if each.startswith("License ::")]
-    return " AND ".join(found) or UNKNOWN
+        return Licence(UNKNOWN, False)
+    return licence_of(about.metadata, _licence_texts(about))
+
+
+def licence_of(about: PackageMetadata, texts: str) -> Licence:
+    if "License-Expression" in about:
+        return Licence(about["License-Expression"], True)
+    word = next(iter(about.get_all("License", [])), "")
+    if word.lower() in SAID:
+        return Licence(SAID[word.lower()], True)
+    classified = [
+        each.rpartition(" :: ")[2] for each in about.get_all("Classifier", []) if each.startswith("License ::")
+    ]
+    meant = [SAID.get(each.lower()) or _bsd(each, texts) for each in classified]
+    if meant and all(meant):
+        # What is given to choose from and what applies together look the same here: all of it is the safe reading.
+        return Licence(" AND ".join(sorted(filter(None, meant))), True)
+    short = word if word and "\n" not in word and len(word) < 60 else ""
+    return Licence(short or ", ".join(classified) or UNKNOWN, False)
+
+
+def _bsd(classified: str, texts: str) -> str | None:
+    """The classifier does not say how many clauses there are; the text does."""
+    if classified != "BSD License" or "Redistributions in binary form" not in texts:
+        return None
+    return "BSD-3-Clause" if "Neither the name" in texts else "BSD-2-Clause"
+
+
+def _licence_texts(about: metadata.Distribution) -> str:
+    return "".join(file.read_text() for file in about.files or () if file.name.upper().startswith(("LICEN", "COPYING")))
 
 
 def bom(lock: str) -> dict[str, Any]:
@@ -77,14 +119,18 @@ def _component(part: Part) -> dict[str, Any]:
         "name": part.name,
         "version": part.version,
         "purl": purl,
-        "licenses": [{"license": {"name": licence(part.name)}}],
+        "licenses": [_shown(licence(part.name))],
         "hashes": [{"alg": "SHA-256", "content": each} for each in part.hashes],
         **({"properties": [{"name": "samara:only-where", "value": part.marker}]} if part.marker else {}),
     }
 
 
+def _shown(said: Licence) -> dict[str, Any]:
+    return {"expression": said.text} if said.is_spdx else {"license": {"name": said.text}}
+
+
 def licences(lock: str) -> str:
-    return "".join(f"{part.name} {part.version}: {licence(part.name)}\n" for part in parts(lock))
+    return "".join(f"{part.name} {part.version}: {licence(part.name).text}\n" for part in parts(lock))
 
 
 def main(folder: Path) -> int:

@@ -10,7 +10,10 @@ import yaml
 from scripts import reference
 from tests.pages import ROOT
 
+from samara.backends.base import StoreError
 from samara.cli.deploy import monitoring
+from samara.core.tally import total
+from samara.engine.apply import Outcome
 
 RULES = ROOT / "deploy" / "alerts" / "samara.rules.yaml"
 DASHBOARD = ROOT / "deploy" / "grafana" / "samara.json"
@@ -78,9 +81,23 @@ def test_every_alert_says_how_bad_it_is_and_the_guide_what_to_do() -> None:
     assert all(each["annotations"]["summary"].endswith(".") for each in alerts())
 
 
-def test_the_guide_explains_the_alerts_of_the_chart_too() -> None:
-    explained = re.findall(r"^## (Samara\w+)$", GUIDE.read_text(), re.MULTILINE)
-    assert {alert.name for alert in monitoring.ALERTS} <= set(explained)
+def test_every_place_has_the_same_alerts() -> None:
+    chart = ROOT / "deploy" / "chart" / "files" / "alerts.yaml"
+    assert yaml.safe_load(RULES.read_text()) == {"groups": monitoring.groups()}, "run make chart"
+    assert chart.read_text() == RULES.read_text()
+
+
+def test_every_value_of_a_label_that_an_expression_asks_for_can_occur() -> None:
+    faults = {each.__name__.lower() for each in StoreError.__subclasses__()}
+    known = {
+        "samara_copies": set(total([])),
+        "samara_writes_total": {each.value for each in Outcome},
+        "samara_provider_calls_total": {"ok", "timeout", *faults},
+        "samara_admission_requests_total": {"allowed", "refused", "failed"},
+    }
+    asked = re.findall(r'(samara_\w+){\w+=~?"([^"]+)"', " ".join(expressions(RULES)))
+    assert {metric for metric, _ in asked} == set(known)
+    assert [each for each in asked if not set(each[1].split("|")) <= known[each[0]]] == []
 
 
 def test_words_in_a_summary_are_labels_that_its_expression_keeps() -> None:

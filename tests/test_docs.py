@@ -10,7 +10,7 @@ import yaml
 from scripts import reference
 from tests.pages import PAGES, ROOT, Fence, fences, prose
 
-from samara.cli.main import COMMANDS
+from samara.cli.main import COMMANDS, samara
 from samara.core.allow import Reason
 from samara.core.want import Fault
 from samara.engine import news
@@ -33,7 +33,7 @@ def test_data_on_a_page_parses(fence: Fence) -> None:
 
 
 @pytest.mark.parametrize(
-    "fence", [each for each in LISTED if each.language == "yaml" and not each.is_manifest], ids=str
+    "fence", [each for each in LISTED if each.language == "yaml" and not each.is_manifest and not each.not_run], ids=str
 )
 def test_settings_on_a_page_are_accepted(fence: Fence) -> None:
     parse(fence.text, str(fence))
@@ -69,6 +69,25 @@ def test_commands_on_a_page_exist() -> None:
     }
     assert used <= set(COMMANDS)
     assert {"plan", "why", "run"} <= used
+
+
+def test_flags_of_commands_in_a_sentence_exist() -> None:
+    shown = re.findall(r"`(?:kubectl )?samara ([a-z]+)( [^`\n]+)`", "\n".join(map(prose, PAGES)))
+    unknown = {
+        f"samara {name} {flag}"
+        for name, rest in shown
+        for flag in re.findall(r"(?<=\s)--?[a-z][a-z-]*", rest)
+        if flag not in flags_of(name)
+    }
+    assert unknown == set()
+    assert len(shown) > 20
+
+
+def flags_of(name: str) -> set[str]:
+    with samara.make_context("samara", [], resilient_parsing=True) as context:
+        command = samara.get_command(context, name)
+        assert command is not None
+        return {flag for each in command.params for flag in (*each.opts, *each.secondary_opts)}
 
 
 def test_make_targets_on_a_page_exist() -> None:

@@ -85,3 +85,11 @@ def test_the_image_starts_what_the_tree_holds_as_nobody() -> None:
     assert 'ENTRYPOINT ["/usr/local/bin/python3", "-I", "-m", "samara.cli.main"]' in text
     assert f"USER {image_tree.USER}:{image_tree.USER}" in text
     assert text.rindex("FROM scratch") < text.rindex("COPY --from=tree /tree /")
+
+
+def test_every_base_of_the_image_is_pinned_by_its_digest() -> None:
+    text = (ROOT / "Containerfile").read_text()
+    given = dict(re.findall(r"^ARG (\w+)=(.+)$", text, re.MULTILINE))
+    bases = [given.get(base.strip("${}"), base) for base in re.findall(r"^FROM (\S+)", text, re.MULTILINE)]
+    assert bases[-1] == "scratch"
+    assert [base for base in bases[:-1] if not re.fullmatch(r"\S+:\S+@sha256:[0-9a-f]{64}", base)] == []

@@ -23,6 +23,33 @@ def test_every_make_target_exists(path: Path) -> None:
     assert {"test", "site", "sbom"} <= used <= defined
 
 
+NEEDS = {
+    "$(INSTALLED)": "actions/setup-python@",
+    "control-plane": "actions/setup-go@",
+    "helm": "actions/setup-go@",
+    "rusty-vault": "rustup toolchain install",
+}
+"""By prerequisite of a make target: the step that installs what it is made with."""
+
+
+def needs(target: str) -> set[str]:
+    """All prerequisites of a target, those of its prerequisites included."""
+    rules = dict(re.findall(r"^([a-z$()A-Z-]+):([^=#\n]*)", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    own = rules.get(target, "").split()
+    return {target, *own}.union(*(needs(each) for each in own))
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_what_a_make_target_needs_is_set_up_before_it(path: Path) -> None:
+    assert needs("test") >= set(NEEDS)
+    ready = ""
+    for step in steps(path):
+        for run in re.findall(r"^make ([a-z -]+)", step.get("run", "")):
+            wanted = {NEEDS[each] for target in run.split() for each in needs(target) if each in NEEDS}
+            assert [each for each in wanted if each not in ready] == [], run
+        ready += f"{step.get('uses', '')} {step.get('run', '')}\n"
+
+
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_a_workflow_may_read_and_its_jobs_say_what_more_they_need(path: Path) -> None:
     assert yaml.safe_load(path.read_text())["permissions"] == {"contents": "read"}

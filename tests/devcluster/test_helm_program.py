@@ -6,7 +6,7 @@ import pytest
 from tests.devcluster.test_binaries import calls, install, machine
 
 from samara.devcluster import DevclusterError
-from samara.devcluster.helm_program import cached_helm, find_helm, helm_version
+from samara.devcluster.helm_program import MINUTES, cached_helm, find_helm, helm_version
 
 __all__ = ["machine"]
 # Writes what `go build -o DIR/ …` would write, after noting that it ran.
@@ -25,7 +25,7 @@ def test_a_build_is_kept_and_not_repeated(machine: Path) -> None:
     assert found == find_helm(lines.append) == cached_helm()
     assert len(calls(machine)) == 1
     assert "helm.sh/helm/v4/cmd/helm" in calls(machine)[0]
-    assert "about 4 minutes" in lines[0]
+    assert f"about {MINUTES} minutes" in lines[0]
     assert helm_version() in lines[0]
 
 

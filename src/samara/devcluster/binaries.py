@@ -26,6 +26,8 @@ PACKAGES = (
     "k8s.io/kubernetes/cmd/kube-apiserver",
 )
 VERSION_PACKAGE = "k8s.io/component-base/version"
+MINUTES = 6
+"""What a build takes on two cores."""
 HEARTBEAT_SECONDS = 30.0
 
 Progress = Callable[[str], None]
@@ -139,7 +141,7 @@ def _build(recipe: Recipe, folder: Path, progress: Progress, heartbeat: float) -
         raise DevclusterError(f"Go was not found on this machine: {_advice(recipe)}.")
     progress(
         f"Building a local control plane (Kubernetes {recipe.kubernetes} and etcd) from Go modules into {folder}: "
-        "about 6 minutes on two cores the first time, then never again for this version."
+        f"about {MINUTES} minutes on two cores the first time, then never again for this version."
     )
     # One fixed name, guarded by the lock: what a killed build left behind is swept by the next one.
     work = folder.with_suffix(".building")

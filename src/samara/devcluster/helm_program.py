@@ -27,6 +27,8 @@ MODULE = Path(__file__).with_name("helm")
 MODULE_FILES = ("go.mod", "go.sum", "tools.go")
 PACKAGE = "helm.sh/helm/v4/cmd/helm"
 VERSION = "helm.sh/helm/v4/internal/version.version"
+MINUTES = 4
+"""What a build takes on two cores."""
 
 
 def find_helm(progress: Progress, heartbeat: float = HEARTBEAT_SECONDS) -> Path:
@@ -61,7 +63,8 @@ def _build(program: Path, progress: Progress, heartbeat: float) -> None:
     if go is None:
         raise DevclusterError("Go was not found on this machine: install it, or name a helm 4 with the variable HELM.")
     progress(
-        f"Building helm {helm_version()} from Go modules into {program.parent}: about 4 minutes on two cores, once."
+        f"Building helm {helm_version()} from Go modules into {program.parent}: "
+        f"about {MINUTES} minutes on two cores, once."
     )
     # One fixed name, guarded by the lock: what a killed build left behind is swept by the next one.
     work = program.parent.with_suffix(".building")
