@@ -181,7 +181,7 @@ def test_rule_2_what_is_the_operators_own_is_no_target_by_name_or_as_one_of_all(
     world = a_world(to("a", "b"))
     (blocked,) = plan_of(KEY, world, rules).blocked
     assert (blocked.ref.namespace, blocked.reason) == ("a", "refused")
-    assert blocked.message == f"Secret a/{SOURCE.name} is the operator's own"
+    assert blocked.message == "the object of this name there is the operator's own"
     everywhere = plan_of(KEY, a_world(), rules)
     assert "a" not in {write.ref.namespace for write in everywhere.writes}
     assert everywhere.blocked == ()

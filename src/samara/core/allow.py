@@ -85,7 +85,7 @@ def _protected(copy: Copy, dialect: Dialect, rules: Rules) -> Refusal | None:
 def _own(copy: Copy, dialect: Dialect, rules: Rules) -> Refusal | None:
     if dialect.reach is not Reach.NEVER or copy.ref not in rules.own:
         return None
-    return Refusal("refused", f"{copy.ref} is the operator's own") if copy.named else SPARED
+    return Refusal("refused", "the object of this name there is the operator's own") if copy.named else SPARED
 
 
 def _content_denied(copy: Copy) -> Refusal | None:
