@@ -364,6 +364,29 @@ def test_defect_4_with_consent_a_namespace_must_accept_the_one_of_the_fishysecre
     assert made(world) is None
 
 
+@pytest.mark.parametrize("stopped", [spec(suspend=True), {**SAMPLE, "data": []}], ids=["suspended", "invalid"])
+def test_withdrawn_consent_takes_the_secret_of_one_that_is_not_served_once_it_is(stopped: Json) -> None:
+    world = a_world(terms=Terms(consent=True))
+    namespace = namespace_ref("target-namespace")
+    world.edit(namespace, annotations={ACCEPT: "default"})
+    before = made(world)
+    ask(world, stopped)
+    world.edit(namespace, annotations={})
+    assert made(world) is before
+    ask(world, SAMPLE)
+    assert made(world) is None
+
+
+def test_withdrawn_consent_takes_the_secret_also_while_the_store_is_down() -> None:
+    world = a_world(terms=Terms(consent=True))
+    namespace = namespace_ref("target-namespace")
+    world.edit(namespace, annotations={ACCEPT: "default"})
+    assert made(world) is not None
+    holds(world, USER, b"app_user", fault=DOWN)
+    world.edit(namespace, annotations={})
+    assert made(world) is None
+
+
 def test_defect_4_its_own_namespace_needs_no_consent() -> None:
     world = a_world(spec(namespace="default"), Terms(consent=True))
     assert made(world, at("default", "test-secret")) is not None
