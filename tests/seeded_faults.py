@@ -160,6 +160,7 @@ FAULTS = (
     Fault(
         "protected namespaces are open", "allow", "or not any_glob(rules.protected, copy.ref.namespace):", "or True:"
     ),
+    Fault("the operator's own is open", "allow", "or copy.ref not in rules.own:", "or True:"),
     Fault("tokens are copied", "allow", 'return None if denied is None else Refusal("refused", denied)', "return None"),
     Fault(
         "narrow ignores its namespace",
@@ -465,6 +466,12 @@ FAULTS = (
         "dialects/fishysecret/__init__",
         "or FINALIZER not in obj.finalizers or asked.faults(obj):",
         "or asked.faults(obj):",
+    ),
+    Fault(
+        "a time that has not come yet stays",
+        "dialects/fishysecret/status",
+        "_seconds(time) > _seconds(now) + _SKEW",
+        "False",
     ),
     Fault("one label makes an owner", "dialects/fishysecret/words", " or not is_namespace_name(namespace):", ":"),
     Fault(

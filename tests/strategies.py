@@ -447,7 +447,8 @@ def _bystanders(draw: st.DrawFn, world: World) -> None:
 
 
 def rules() -> st.SearchStrategy[Rules]:
-    return st.builds(Rules, st.sampled_from(((), ("kube-*",), ("c",), ("kube-*", "b"))), mostly())
+    own = st.sampled_from((frozenset(), frozenset({at("c", "y"), at("a", "x")})))
+    return st.builds(Rules, st.sampled_from(((), ("kube-*",), ("c",), ("kube-*", "b"))), mostly(), own=own)
 
 
 def orders() -> st.SearchStrategy[Callable[[list[Key]], list[Key]]]:

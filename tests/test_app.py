@@ -13,7 +13,7 @@ from tests.world import at
 from samara import app
 from samara.app import Operator, Options, rules_of
 from samara.core.allow import Rules
-from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, SECRET, Key, Object
+from samara.core.model import ANNOTATIONS, CONFIG_MAP, LABELS, NAMESPACE, SECRET, Key, Kind, Object, Ref
 from samara.core.plan import plan
 from samara.core.want import Adopt
 from samara.core.write import Create, Plan, Update
@@ -110,9 +110,21 @@ def test_what_never_travels_is_added_to() -> None:
 def test_rules_come_from_the_settings() -> None:
     settings = Settings(protected_namespaces=("kube-*",), recreate="refuse")
 
+    own = rules_of(settings, an_access()).own
+
     assert rules_of(settings, an_access()) == Rules(
-        ("kube-*",), False, ("kube-*", "default", "kube-*", "samara", "admin")
+        ("kube-*",), False, ("kube-*", "default", "kube-*", "samara", "admin"), own
     )
+
+
+@pytest.mark.parametrize(("told", "home"), [("{}", "samara"), ("dialects: {fishysecret: {namespace: keys}}", "keys")])
+def test_what_the_operator_keeps_for_itself_is_its_own(told: str, home: str) -> None:
+    assert rules_of(parse(told, "test"), an_access()).own == {
+        Ref(SECRET, home, "fishysecret-config"),
+        Ref(SECRET, "samara", "samara-webhook-tls"),
+        Ref(CONFIG_MAP, "samara", "samara-holds"),
+        Ref(Kind("coordination.k8s.io", "v1", "Lease", "leases"), "samara", "samara"),
+    }
 
 
 def test_in_a_cluster_our_own_namespace_is_protected() -> None:

@@ -25,7 +25,7 @@ from samara.core.model import CONFIG_MAP, NAMESPACE, SECRET, Content, Key, Kind,
 from samara.core.plan import plan, prepare, steps
 from samara.core.tally import Tally
 from samara.core.travel import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
-from samara.core.want import KEEP, Adopt, Mode
+from samara.core.want import KEEP, Adopt, Mode, Reach
 from samara.core.write import Create, Delete, Guard, Plan, Recreate, Release, Update, Write
 from samara.dialects import fishysecret, resource_distribution, sync_to
 from samara.dialects.accurate.words import PROPAGATE, SUB_NAMESPACE
@@ -330,6 +330,17 @@ def test_protected_namespaces_are_reached_only_where_the_dialect_may(world: Worl
         copy = wanted(cache, write)
         if isinstance(write, Create | Update | Recreate) and copy is not None:
             assert may_reach(cache, write, copy, rules.protected)
+
+    settle(world, rules, check=check)
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_what_is_the_operators_own_is_written_for_nobody_who_may_not_reach_protected_namespaces(
+    world: World, rules: Rules
+) -> None:
+    def check(cache: World, write: Write) -> None:
+        if isinstance(write, Create | Update | Recreate) and write.ref in rules.own:
+            assert cache.table[write.key.dialect].reach is not Reach.NEVER
 
     settle(world, rules, check=check)
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 from tests.world import World, at, content, path
 
-from samara.admission.tls_secret import NAME as CERTIFICATE
 from samara.core.allow import Rules
 from samara.core.model import Key, Ref
 from samara.core.plan import plan
 from samara.core.want import Reading
 from samara.core.write import Plan
-from samara.dialects.fishysecret import CONFIG, FINALIZER, FISHY_SECRET, NAME
+from samara.dialects.fishysecret import FINALIZER, FISHY_SECRET, NAME
 from samara.settings import parse
 from samara.vocabularies import store_config, table_of
 
@@ -78,19 +77,6 @@ def test_without_rules_tenancy_says_whether_paths_may_be_read(settings: str, exp
 )
 def test_another_namespace_is_reached_as_the_settings_say(settings: str, expected: list[str]) -> None:
     assert told(settings, "/app/db", "team-b/db") == expected
-
-
-@pytest.mark.parametrize(
-    ("settings", "target", "refused"),
-    [
-        ("{}", f"samara/{CONFIG}", True),
-        ("{}", f"samara/{CERTIFICATE}", True),
-        ("{}", f"keys/{CONFIG}", False),
-        ("dialects: {fishysecret: {namespace: keys}}", f"keys/{CONFIG}", True),
-    ],
-)
-def test_the_operators_own_secrets_are_nobodys_target(settings: str, target: str, refused: bool) -> None:
-    assert told(settings, "/app/db", target) == (["Refused"] if refused else [])
 
 
 def test_the_configuration_of_the_store_is_in_the_operators_namespace_unless_said_otherwise() -> None:

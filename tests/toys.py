@@ -148,7 +148,6 @@ def whole_table(on_source_gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL, co
     terms = accurate.Terms(adopt, cascading=consent, is_reserved=lambda name: name in ("admin", "kube-x"))
     trees = accurate.dialects(accurate_config.read(TREE_KEYS), (SECRET, CONFIG_MAP), bare, terms)
     last = sync_to.dialect((SECRET, CONFIG_MAP), bare, adopt, consent, carry_labels=not consent)
-    own = frozenset({Ref(SECRET, "c", "y")})
-    fishy = fishysecret.dialect(fishysecret.Terms(own, lambda where, path: path != FORBIDDEN, consent=consent))
+    fishy = fishysecret.dialect(fishysecret.Terms(lambda where, path: path != FORBIDDEN, consent=consent))
     made.append(Table((first, second, fetch(), *trees, fishy, replace(chain(bare), rank=3), inherit(), last)))
     return made[0]

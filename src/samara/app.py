@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 
 from samara import __version__, crds, log
 from samara.core.allow import Rules
+from samara.core.model import CONFIG_MAP, SECRET, Ref
 from samara.definitions import tell_of_older
 from samara.dialects import fishysecret
+from samara.engine import holdbook, lease
 from samara.engine.desk import Desk, desk_of
 from samara.engine.holdbook import HoldBook
 from samara.engine.lease import Lease
@@ -30,7 +32,7 @@ from samara.kube.errors import SamaraError
 from samara.kube.watch import Pace, Watch
 from samara.settings import Settings
 from samara.surroundings import Surroundings, first_look, look_around
-from samara.vocabularies import CONVERTERS, reserved, store_config, table_of
+from samara.vocabularies import CERTIFICATE, CONVERTERS, reserved, store_config, table_of
 from samara.web.health import Health
 from samara.web.metrics import Metrics, Sources
 from samara.web.server import serve
@@ -72,7 +74,14 @@ def rules_of(settings: Settings, access: Access) -> Rules:
     """The settings' rules; in a cluster the operator's own namespace is always protected."""
     own = (access.namespace,) if access.in_cluster else ()
     names = reserved(settings, access.namespace)
-    return Rules((*settings.protected_namespaces, *own), settings.recreate == "allow", names)
+    protected = (*settings.protected_namespaces, *own)
+    return Rules(protected, settings.recreate == "allow", names, _own_objects(settings, access.namespace))
+
+
+def _own_objects(settings: Settings, home: str) -> frozenset[Ref]:
+    """What the operator reads and writes for itself; outside a cluster its namespace may be anybody's."""
+    certificate, holds = Ref(SECRET, home, CERTIFICATE), Ref(CONFIG_MAP, home, holdbook.NAME)
+    return frozenset((store_config(settings, home), certificate, holds, Ref(lease.LEASE, home, lease.NAME)))
 
 
 def _stores(settings: Settings, desk: Desk) -> Stores | None:

@@ -8,6 +8,7 @@ import sys
 from datetime import UTC, datetime
 
 _logger = logging.getLogger("samara")
+_logger.addHandler(logging.NullHandler())  # else Python writes our events, without their fields, for every command
 
 
 def debug(event: str, **fields: object) -> None:

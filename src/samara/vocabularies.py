@@ -65,7 +65,7 @@ def table_of(
         _secret_copy(settings),
         _resource_distribution(settings, kinds, as_written),  # whoever wrote a key into one means it
         *_accurate(settings, kinds, bare, home),
-        _fishysecret(settings, home),
+        _fishysecret(settings),
         _sync_to(settings, kinds, bare),
     ]  # in order of rank
     watched = {kind for each in made if every_kind or each.title in on for kind in each.kinds}
@@ -145,10 +145,9 @@ def _accurate(settings: Settings, kinds: Kinds, bare: Bare, home: str) -> tuple[
     return accurate.dialects(own.read_config(), _found(watched_kinds(own), kinds), bare, terms)
 
 
-def _fishysecret(settings: Settings, home: str) -> Dialect:
+def _fishysecret(settings: Settings) -> Dialect:
     own = _own(settings, fishysecret.NAME, FishySecret)
     terms = fishysecret.Terms(
-        frozenset((store_config(settings, home), Ref(SECRET, home, CERTIFICATE))),
         may_read(settings),
         own.refresh_interval,
         own.last_synced == "change",

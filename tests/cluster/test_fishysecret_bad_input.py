@@ -224,6 +224,7 @@ def test_the_commands_name_the_path_that_failed_and_show_no_value(fishy: Fishy, 
         assert done.code == 0, done.err
         assert CANARY not in done.out + done.err
         assert "Traceback" not in done.err
+        assert "store." not in done.err  # what an operator logs is nothing for a person at a terminal
     (source,) = status.json["sources"]
     assert (source["dialect"], source["namespace"], source["name"]) == ("fishysecret", TEAM, "db")
     assert f"{TEAM}/db" in why.out

@@ -28,6 +28,7 @@ from tests.cluster.waiting import eventually, never
 
 Json = dict[str, Any]
 THEIRS = "example.com/held"
+SYNC_TO = "openkruise.io/sync-to"
 LONG = "a-name-of-many-words-" * 12 + "z"
 """As long as a name can be: 253 characters."""
 
@@ -89,7 +90,10 @@ def test_defect_03_while_the_new_place_is_taken_the_old_secret_stays(fishy: Fish
     assert fishy.data("moved") == {"A": f"{CANARY}-a"}
 
 
-@pytest.mark.parametrize("target", ["kube-system/db", f"{OWN}/{CONFIG}", f"{OWN}/samara-webhook-tls"])
+OURS = [f"{OWN}/{CONFIG}", f"{OWN}/samara-webhook-tls"]
+
+
+@pytest.mark.parametrize("target", ["kube-system/db", *OURS])
 def test_defect_04_nobody_is_lent_the_right_to_write_where_it_gives_power(
     fishy: Fishy, stage: Stage, target: str
 ) -> None:
@@ -103,6 +107,17 @@ def test_defect_04_nobody_is_lent_the_right_to_write_where_it_gives_power(
     fishy.until_gone("db")
     assert [each for each in fishy.sent(mark) if " secrets " in each] == []
     assert stage.secret(OWN, CONFIG) is not None
+
+
+@pytest.mark.parametrize("target", OURS)
+def test_defect_04_nor_by_way_of_sync_to(fishy: Fishy, stage: Stage, target: str) -> None:
+    namespace, name = target.split("/")
+    fishy.serve(dialects={"sync-to": {}})
+    asked = {SYNC_TO: "namespaces", f"{SYNC_TO}-namespaces": f"{namespace};{TARGET}"}
+    stage.foreign(TEAM, name, {"url": "file:///elsewhere"}, metadata={"annotations": asked})
+    assert "the operator's own" in stage.until_event("Refused", TEAM, name)["message"]
+    eventually(lambda: stage.secret(TARGET, name))
+    assert stage.secret(namespace, name) is None
 
 
 def test_defect_04_a_secret_of_a_type_that_gives_rights_is_never_made(fishy: Fishy) -> None:
@@ -127,6 +142,25 @@ def test_defect_05_of_two_with_one_target_the_older_has_it_and_the_other_is_told
     fishy.let_go("younger")
     fishy.until_gone("younger")
     assert fishy.data("older") == {"A": f"{CANARY}-a"}
+
+
+def test_defect_05_an_older_one_that_is_given_the_target_of_another_has_it_and_the_other_is_told(
+    fishy: Fishy, stage: Stage
+) -> None:
+    fishy.served({"A": "a"}, "older", refreshInterval=SELDOM)
+    fishy.put("b", f"{CANARY}-b")
+    eventually(lambda: int(time.time()) > _created(fishy.get("older")))
+    fishy.ask("younger", {"B": "b"})
+    fishy.until("younger")
+    before = stage.secret(TARGET, "younger")
+    fishy.change("older", target={"name": "younger"})
+    assert f"{TEAM}/older" in fishy.until("younger", "Conflict")
+    fishy.until_data("younger", {"A": f"{CANARY}-a"})
+    after = stage.secret(TARGET, "younger")
+    assert before is not None
+    assert after is not None
+    assert before["metadata"]["uid"] == after["metadata"]["uid"]  # it was never away
+    eventually(lambda: stage.secret(TARGET, "older") is None)
 
 
 def test_defect_05_when_the_older_goes_the_other_has_the_place(fishy: Fishy, stage: Stage) -> None:
@@ -205,6 +239,36 @@ def test_defect_08_the_time_of_the_last_sync_is_written_once_an_interval(fishy: 
     eventually(lambda: fishy.calls(operator) >= began + 4)
     assert 2 <= len(fishy.reports(mark)) <= 5
     assert fishy.sent(mark) == []
+
+
+def test_defect_08_whoever_is_impatient_is_read_for_every_second_and_reported_once_a_minute(
+    fishy: Fishy, stage: Stage
+) -> None:
+    operator = fishy.served({"A": "a"}, refreshInterval=SELDOM)
+    mark, began = fishy.stage.audit.mark(), fishy.calls(operator)
+    fishy.change("db", refreshInterval="1s")
+    eventually(lambda: fishy.calls(operator) >= began + 5)
+    assert len(fishy.reports(mark)) == 1  # of the new generation
+    fishy.put("a", f"{CANARY}-2")
+    fishy.until_data("db", {"A": f"{CANARY}-2"}, deadline=4.0)
+
+
+def test_a_time_of_the_last_sync_that_has_not_come_yet_is_put_right(fishy: Fishy, stage: Stage) -> None:
+    fishy.served({"A": "a"})
+    future = {"status": {"lastSyncedTime": "2100-01-01T00:00:00Z"}}
+    fishy.api.patch(f"{fishy.path('db')}/status", future)
+    eventually(lambda: fishy.status("db")["lastSyncedTime"] < "2100")
+
+
+def test_an_event_says_what_to_do_in_the_words_of_the_condition(fishy: Fishy, stage: Stage) -> None:
+    stage.foreign(TARGET, "taken", {"A": "theirs"})
+    fishy.served({"A": "a"}, refreshInterval=SELDOM)
+    fishy.ask("taken", {"A": "a"})
+    fishy.ask("none", {"A": "nowhere"})
+    for name, reason in (("taken", "Conflict"), ("none", "FetchError")):
+        advice = fishy.until(name, reason).rpartition("; ")[2]
+        assert advice
+        assert stage.until_event(reason, TEAM, name)["message"].endswith(f"; {advice}")
 
 
 def test_defect_09_without_our_finalizer_a_deletion_deletes_nothing(fishy: Fishy, stage: Stage) -> None:

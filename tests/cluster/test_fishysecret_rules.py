@@ -134,6 +134,16 @@ def test_promise_07_a_deletion_takes_the_secret_then_the_finalizer_and_syncs_not
     assert stage.secret(TARGET, "db") is None
 
 
+def test_promise_07_also_when_it_was_made_and_deleted_a_moment_before(fishy: Fishy, stage: Stage) -> None:
+    fishy.served({"A": "a"})
+    for _ in range(2):
+        fishy.let_go("db")
+        fishy.until_gone("db")
+        assert stage.secret(TARGET, "db") is None
+        fishy.ask("db", {"A": "a"})
+        fishy.until("db")
+
+
 def test_promise_08_a_secret_deleted_by_hand_stops_no_deletion(fishy: Fishy, stage: Stage) -> None:
     operator = fishy.served({"A": "a"})
     operator.pause()

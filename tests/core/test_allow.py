@@ -4,12 +4,12 @@ import pytest
 from tests.world import Words, at, secret
 
 from samara.core.allow import SPARED, Rules, accepts, allow
-from samara.core.model import SECRET, Kind, Object, namespace_ref
+from samara.core.model import CONFIG_MAP, SECRET, Kind, Object, namespace_ref
 from samara.core.travel import ACCEPT, IGNORE, PAUSED
 from samara.core.want import KEEP, Copy, Dialect, Places, Reach, Want
 
 SOURCE = at("admin", "x")
-PROTECTED = Rules(protected=("kube-*",))
+PROTECTED = Rules(protected=("kube-*",), own=frozenset({at("ours", "x")}))
 
 
 def dialect(reach: Reach = Reach.NEVER, consent: bool = False, any_kind: bool = False) -> Dialect:
@@ -53,6 +53,26 @@ REACHES = [
 @pytest.mark.parametrize(("reach", "named", "answer"), REACHES)
 def test_a_protected_namespace_is_reached_as_the_dialect_may(reach: Reach, named: bool, answer: str) -> None:
     assert reason(wanted("kube-system", named), of=dialect(reach)) == answer
+
+
+OWN = [
+    (Reach.ANYWHERE, False, "allowed"),
+    (Reach.NAMED, False, "allowed"),
+    (Reach.NAMED, True, "allowed"),
+    (Reach.NEVER, False, "spared"),
+    (Reach.NEVER, True, "refused"),
+]
+
+
+@pytest.mark.parametrize(("reach", "named", "answer"), OWN)
+def test_what_is_the_operators_own_is_no_target_of_what_tenants_write(reach: Reach, named: bool, answer: str) -> None:
+    assert reason(wanted("ours", named), of=dialect(reach)) == answer
+
+
+def test_only_that_very_object_is_the_operators_own() -> None:
+    assert reason(Copy(at("ours", "y"), secret(), named=True)) == "allowed"
+    assert reason(wanted("a", named=True)) == "allowed"
+    assert reason(wanted("ours", named=True, kind=CONFIG_MAP)) == "allowed"
 
 
 @pytest.mark.parametrize("reach", list(Reach))

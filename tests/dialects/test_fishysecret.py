@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -332,12 +333,26 @@ def test_a_broken_spec_takes_nothing_away(broken: object) -> None:
 @pytest.mark.parametrize("namespace", ["kube-system", "samara"])
 def test_defect_4_protected_namespaces_and_the_operators_own_secrets_are_refused(namespace: str) -> None:
     own = at("samara", "fishysecret-config")
-    world = a_world(spec("fishysecret-config", namespace), Terms(own=frozenset({own})))
+    world = a_world(spec("fishysecret-config", namespace))
     world.namespace("samara")
-    plan = planned(world)
+    plan = plan_of(KEY, world, replace(RULES, own=frozenset({own})))
     assert plan.writes == ()
-    told = [*(each.reason for each in plan.blocked), *(each.reason for each in plan.faults)]
-    assert told == (["refused"] if namespace == "kube-system" else ["Refused"])
+    assert [each.reason for each in plan.blocked] == ["refused"]
+
+
+def test_defect_4_nothing_is_changed_or_taken_away_for_one_that_aims_at_what_is_the_operators_own() -> None:
+    own = at("other", "fishysecret-config")
+    rules = replace(RULES, own=frozenset({own}))
+    world = a_world()
+    before = made(world)
+    mine = world.put(own, secret())
+    ask(world, spec("fishysecret-config", "other"))
+    settle(world, rules)
+    assert (world.objects[TARGET], world.objects[own]) == (before, mine)
+    world.edit(SOURCE, deleting=True)
+    settle(world, rules)
+    assert world.objects[own] is mine
+    assert TARGET not in world.objects
 
 
 def test_defect_4_with_consent_a_namespace_must_accept_the_one_of_the_fishysecret() -> None:
@@ -346,6 +361,29 @@ def test_defect_4_with_consent_a_namespace_must_accept_the_one_of_the_fishysecre
     world.edit(namespace_ref("target-namespace"), annotations={ACCEPT: "default"})
     assert made(world) is not None
     world.edit(namespace_ref("target-namespace"), annotations={ACCEPT: "other"})
+    assert made(world) is None
+
+
+@pytest.mark.parametrize("stopped", [spec(suspend=True), {**SAMPLE, "data": []}], ids=["suspended", "invalid"])
+def test_withdrawn_consent_takes_the_secret_of_one_that_is_not_served_once_it_is(stopped: Json) -> None:
+    world = a_world(terms=Terms(consent=True))
+    namespace = namespace_ref("target-namespace")
+    world.edit(namespace, annotations={ACCEPT: "default"})
+    before = made(world)
+    ask(world, stopped)
+    world.edit(namespace, annotations={})
+    assert made(world) is before
+    ask(world, SAMPLE)
+    assert made(world) is None
+
+
+def test_withdrawn_consent_takes_the_secret_also_while_the_store_is_down() -> None:
+    world = a_world(terms=Terms(consent=True))
+    namespace = namespace_ref("target-namespace")
+    world.edit(namespace, annotations={ACCEPT: "default"})
+    assert made(world) is not None
+    holds(world, USER, b"app_user", fault=DOWN)
+    world.edit(namespace, annotations={})
     assert made(world) is None
 
 
@@ -382,6 +420,21 @@ def test_defect_5_of_two_with_one_target_the_older_has_it_and_the_other_deletes_
     world.delete(SOURCE)
     settle(world, RULES)
     assert world.objects[TARGET] is found
+
+
+def test_defect_5_an_older_one_that_is_given_the_target_of_another_has_it_from_then_on() -> None:
+    world = a_world(created="2026-02")
+    found = made(world)
+    ask(world, spec("elsewhere"), SECOND, created="2026-01")
+    settle(world, RULES)
+    ask(world, SAMPLE, SECOND)
+    writes = settle(world, RULES)
+    assert [type(write) for write in writes if write.ref == TARGET] == [Update]  # it is never away
+    taken = world.objects[TARGET]
+    assert found is not None
+    assert (taken.uid, taken.labels[OWNER_NAME]) == (found.uid, "second")
+    (blocked,) = planned(world).blocked
+    assert blocked.message == "fishysecret/FishySecret/default/second has this place"
 
 
 def test_defect_5_when_the_older_goes_the_other_takes_the_secret_over() -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from tests.dialects.test_fishysecret import AT, DOWN, PASSWORD, SAMPLE, SOURCE, TARGET, USER, a_world, ask, holds, spec
 from tests.settle import plan_of, settle
 from tests.world import World, a_field, at, secret
 
-from samara.core.allow import Rules
+from samara.core.allow import Reason, Rules
 from samara.core.model import Key, Object, namespace_ref
 from samara.core.status import status_due
 from samara.core.tally import Tally
@@ -47,9 +47,9 @@ def stored(world: World, when: str, status: str = "True") -> Object:
     return world.edit(SOURCE, status=a_field("status", told))
 
 
-def synced(world: World, landed: str = "") -> str | None:
+def synced(world: World, landed: str = "", now: str = "") -> str | None:
     tally = Tally.of(plan_of(KEY, world, RULES))
-    tally.landed = landed
+    tally.landed, tally.now = landed, now
     return report(world, tally).get("lastSyncedTime")
 
 
@@ -158,6 +158,16 @@ def test_what_the_server_refuses_and_what_is_fought_over_have_their_conditions()
         assert "as the server says" in told["message"]
 
 
+def test_every_reason_has_its_advice_and_the_condition_ends_with_it() -> None:
+    world = a_world()
+    advice = world.table[NAME].advice
+    assert advice.keys() == set(get_args(Reason))
+    for reason in get_args(Reason):
+        tally = Tally.of(plan_of(KEY, world, RULES))
+        tally.blocked_now(TARGET, reason, "as it is")
+        assert report(world, tally)["conditions"][0]["message"].endswith(f"as it is; {advice[reason]}")
+
+
 def test_a_target_of_before_that_cannot_be_removed_is_told() -> None:
     world = a_world()
     settle(world, RULES)
@@ -245,10 +255,65 @@ def test_a_refresh_moves_the_time_once_per_interval_and_a_restart_within_it_does
 
 
 def test_the_interval_is_that_of_the_object() -> None:
-    world = in_sync(refreshInterval="10s")
+    world = in_sync(refreshInterval="90s")
     stored(world, AT)
+    read_at(world, "2026-11-15T10:01:29Z")
+    assert synced(world) == AT
+    read_at(world, "2026-11-15T10:01:30Z")
+    assert synced(world) == "2026-11-15T10:01:30Z"
+
+
+def test_however_often_values_are_read_a_sync_is_told_once_a_minute_at_most() -> None:
+    world = in_sync(refreshInterval="1s")
+    stored(world, AT)
+    read_at(world, "2026-11-15T10:00:59Z")
+    assert synced(world) == AT
+    read_at(world, "2026-11-15T10:01:00Z")
+    assert synced(world) == "2026-11-15T10:01:00Z"
+
+
+def test_or_as_often_as_the_settings_say_where_that_is_more_often() -> None:
+    world = in_sync(Terms(every=10.0), refreshInterval="1s")
+    stored(world, AT)
+    read_at(world, "2026-11-15T10:00:09Z")
+    assert synced(world) == AT
     read_at(world, "2026-11-15T10:00:10Z")
     assert synced(world) == "2026-11-15T10:00:10Z"
+
+
+NOW, FUTURE = "2026-11-15T10:00:40Z", "2030-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize("on_change", [False, True])
+def test_a_time_that_has_not_come_yet_is_replaced(on_change: bool) -> None:
+    world = in_sync(Terms(on_change=on_change))
+    stored(world, FUTURE)
+    read_at(world, "2026-11-15T10:00:30Z")
+    assert synced(world, now=NOW) == "2026-11-15T10:00:30Z"
+
+
+@pytest.mark.parametrize("on_change", [False, True])
+def test_nor_does_a_write_count_that_landed_at_a_time_that_has_not_come_yet(on_change: bool) -> None:
+    world = in_sync(Terms(on_change=on_change))
+    stored(world, FUTURE)
+    read_at(world, "2026-11-15T10:00:30Z")
+    assert synced(world, landed=FUTURE, now=NOW) == "2026-11-15T10:00:30Z"
+
+
+def test_a_clock_that_is_a_little_ahead_of_another_causes_no_write() -> None:
+    world = in_sync()
+    stored(world, "2026-11-15T10:00:45Z")
+    read_at(world, "2026-11-15T10:00:30Z")
+    assert synced(world, now=NOW) == "2026-11-15T10:00:45Z"
+
+
+def test_who_writes_the_status_says_what_time_it_is() -> None:
+    world = in_sync()
+    stored(world, FUTURE)
+    tally = Tally.of(plan_of(KEY, world, RULES))
+    due = status_due(world.table[NAME], world.objects[SOURCE], world, tally, NOW)
+    assert due is not None
+    assert due["lastSyncedTime"] == AT
 
 
 def test_one_value_that_was_refreshed_is_no_refresh_of_all() -> None:

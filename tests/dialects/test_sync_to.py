@@ -176,6 +176,17 @@ def test_rule_2_a_protected_namespace_is_refused_even_when_listed_by_name() -> N
     assert filled(world) == {"a"}
 
 
+def test_rule_2_what_is_the_operators_own_is_no_target_by_name_or_as_one_of_all() -> None:
+    rules = Rules(own=frozenset({at("a", SOURCE.name)}))
+    world = a_world(to("a", "b"))
+    (blocked,) = plan_of(KEY, world, rules).blocked
+    assert (blocked.ref.namespace, blocked.reason) == ("a", "refused")
+    assert blocked.message == "the object of this name there is the operator's own"
+    everywhere = plan_of(KEY, a_world(), rules)
+    assert "a" not in {write.ref.namespace for write in everywhere.writes}
+    assert everywhere.blocked == ()
+
+
 def test_rule_2_unless_it_is_taken_off_the_list_in_the_settings() -> None:
     world = a_world(to("kube-system"))
     (write,) = plan_of(KEY, world, Rules()).writes

@@ -11,6 +11,7 @@ from tests.engine.parts import Clock, a_desk, a_namespace, an_object
 from tests.engine.test_stores import Manager
 from tests.world import at, secret
 
+from samara.backends.base import Denied
 from samara.core.model import Content, Key, Object, Ref
 from samara.core.table import Table
 from samara.core.view import View
@@ -42,7 +43,8 @@ def a_dialect() -> Dialect:
 
 
 def a_source(name: str, paths: str, version: int = 1) -> Object:
-    return an_object(Ref(toys.FETCH, "home", name), version, annotations={toys.PATH: paths})
+    ref = Ref(toys.FETCH, "home", name)
+    return an_object(ref, version, generation=version, annotations={toys.PATH: paths})
 
 
 def key(name: str) -> Key:
@@ -53,7 +55,7 @@ class Stage:
     """An engine that leads, over a store that a test hands to it."""
 
     def __init__(self, *sources: Object) -> None:
-        clock = Clock()
+        self.clock = clock = Clock()
         desk = a_desk(clock, table=Table((a_dialect(),)))
         self.stores = Stores(frozenset({"fetch"}), Meter(), Times(clock, lambda: "now", lambda: 1.0))
         self.desk: Desk = replace(desk, stores=self.stores)
@@ -137,6 +139,21 @@ def test_a_source_that_asks_for_something_else_drops_what_it_asked_for() -> None
     stage.plan("f")
 
     assert stage.asked() == {"two": {"f"}}
+
+
+def test_an_edited_source_asks_again_for_what_it_did_not_get() -> None:
+    stage = Stage(a_source("f", "one"))
+    stage.manager.documents = {"one": Denied("not yours")}
+    stage.plan("f")
+    asyncio.run(stage.read())
+    stage.clock.now += 2
+    stage.plan("f")
+    asyncio.run(stage.read())
+    assert stage.manager.asked == ["one"]
+    stage.desk.cache.put(a_source("f", "one", version=2))
+    stage.plan("f")
+    asyncio.run(stage.read())
+    assert stage.manager.asked == ["one", "one"]
 
 
 def test_a_source_that_is_gone_drops_out() -> None:

@@ -28,6 +28,7 @@ from tests.world import at
 from samara.core.brake import Brake
 from samara.core.model import MANAGER, Key, Owned, Owner, Ref
 from samara.core.write import Delete, Spare
+from samara.dialects.fishysecret import FISHY_SECRET
 from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
 from samara.engine.flaps import Flaps
 from samara.engine.holds import Holds, digest_of
@@ -412,6 +413,17 @@ def test_a_source_that_is_there_and_asks_for_nothing_any_more_is_obeyed_at_once(
     assert removals.allowed(a_key(), None, deletes(["a"])) == []
     desk.cache.pass_by(a_key().source)
     assert len(removals.allowed(a_key(), None, deletes(["a"]))) == 1
+
+
+def test_whoever_deletes_a_source_does_not_wait_because_its_copy_came_and_went() -> None:
+    key = Key("fishysecret", Ref(FISHY_SECRET, "team", "db"))
+    desk, flaps = a_desk(Clock(), table=toys.whole_table()), Flaps(clock := Clock())
+    gate = Removals(desk, lambda key, delay: None, flaps)
+    (gone,) = removals = deletes(["a"], key)
+    flaps.removed(gone.ref)
+    clock.now += 10.0
+    assert gate.allowed(key, an_object(key.source), removals) == []
+    assert gate.allowed(key, an_object(key.source, deleting=True), removals) == removals
 
 
 # what an earlier source of the same name has left

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.world import at
 
 from samara.core.brake import Brake
 from samara.core.model import namespace_ref
+from samara.core.table import Table
 from samara.core.tally import Tally
 from samara.core.want import Fault, Want
 from samara.core.write import Blocked, Step
@@ -169,6 +171,17 @@ def test_a_removal_that_the_server_refuses_is_told_beside_the_copies_that_it_ref
         stage.news.due(a_key(), tally)
         await stage.tell()
         assert stage.said() == [("Refused", "a webhook fails in 2 namespaces: a, b", 1)]
+
+    on_stage(deed)
+
+
+def test_an_event_ends_with_what_to_do_where_the_vocabulary_says_it() -> None:
+    async def deed(stage: Stage) -> None:
+        (dialect,) = stage.cache.table.dialects
+        stage.news = News(stage.teller, Cache(Table((replace(dialect, advice={"conflict": "rename it"}),))))
+        stage.news.due(a_key(), blocked(["a", "b"]))
+        await stage.tell()
+        assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b; rename it", 1)]
 
     on_stage(deed)
 

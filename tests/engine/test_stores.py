@@ -96,9 +96,11 @@ class Stage:
         self.stores.book.touched = lambda key: self.touched.append(key.source.name)
         self.stores.begin(self.group)
 
-    async def ask(self, who: str, *paths: str, every: float = EVERY, opened: bool = True) -> None:
+    async def ask(
+        self, who: str, *paths: str, every: float = EVERY, opened: bool = True, edition: int | None = None
+    ) -> None:
         """A source is planned that needs these paths; the store is there."""
-        self.stores.asks(a_key(who), tuple(SecretPath(path, every) for path in paths))
+        self.stores.asks(a_key(who), tuple(SecretPath(path, every) for path in paths), edition)
         if opened and self.stores._store is None:
             await self.stores.use(self.manager, keep=True)
         await self.settle()
@@ -132,6 +134,11 @@ class Stage:
             found = await self.after(step)
             asked += [self.clock.now - began] * len(found)
         return asked
+
+    async def until_asked(self) -> None:
+        """Lets time pass until the store is asked for anything."""
+        while not await self.after(1.0):
+            pass
 
     def known(self, path: str) -> Reading:
         return self.stores.book.known[path]
@@ -368,11 +375,101 @@ def test_a_fault_of_one_document_concerns_no_other(fault: StoreError) -> None:
         stage.manager.documents = {"bad": fault}
         await stage.ask("f", "bad#a")
         await stage.ask("g", "good#a")
-        assert stage.fault("bad#a") == f"FetchError: cannot read 'bad#a' from the toy store: {fault}"
+        assert stage.fault("bad#a").startswith(f"FetchError: cannot read 'bad#a' from the toy store: {fault}")
         assert stage.value("good#a") == b"good"
         assert stage.known("bad#a").value is None
         assert not stage.known("bad#a").absent
         assert await stage.in_steps(700) == [10, 30, 70, 150, 300, 310, 600, 610]  # 10 s, doubling up to its refresh
+
+    on_stage(deed)
+
+
+IMPATIENT = 1.0
+LONGER_AND_LONGER = [1, 3, 7, 15, 31, 63, 127, 255, 511, 811, 1111]
+"""1 s, doubling up to five minutes."""
+
+
+FAULTS = [Denied("not yours"), Absent("none"), Unfit("too large"), Unavailable("busy")]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+def test_however_impatient_somebody_is_what_fails_is_asked_for_more_and_more_seldom(fault: StoreError) -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"bad": fault}
+        await stage.ask("f", "bad#a", every=IMPATIENT)
+        assert await stage.in_steps(1200) == LONGER_AND_LONGER
+
+    on_stage(deed)
+
+
+def test_what_is_read_seldom_is_left_alone_for_as_long_when_it_fails() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"bad": Denied("not yours")}
+        await stage.ask("f", "bad#a", every=3600)
+        await stage.in_steps(10_000, 10)
+        assert await stage.in_steps(7200, 10) != []
+        assert len(await stage.in_steps(7200, 10)) == 2
+
+    on_stage(deed)
+
+
+def test_who_asks_in_vain_slows_nobody_down_for_whom_the_same_document_is_well() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.ask("well", "db#a", every=60)
+        await stage.ask("wrong", "db#none", every=IMPATIENT)
+        await stage.in_steps(1200)
+        assert len(await stage.in_steps(600)) in (10, 11, 12)  # once a minute, and at most two of the other
+
+    on_stage(deed)
+
+
+def test_an_edited_source_is_asked_for_at_once_and_its_waits_begin_anew() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"bad": Denied("not yours")}
+        await stage.ask("f", "bad#a", "good#a", edition=1)
+        await stage.in_steps(100)
+        stage.manager.asked.clear()
+        await stage.ask("f", "bad#a", "good#a", edition=1)
+        assert stage.manager.asked == []  # planned again, and the same
+        await stage.ask("f", "bad#a", "good#a", edition=2)
+        assert stage.manager.asked == ["bad"]
+        assert await stage.in_steps(31) == [10, 30]
+
+    on_stage(deed)
+
+
+def test_nobodys_edits_make_us_ask_more_than_once_a_second() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"bad": Denied("not yours")}
+        for edition in range(20):
+            await stage.ask("f", "bad#a", edition=edition)
+            stage.clock.now += 0.25
+        await stage.settle()
+        assert len(stage.manager.asked) in (5, 6)
+
+    on_stage(deed)
+
+
+@pytest.mark.parametrize("document", [Denied("not yours"), Fields({"b": b"2"})], ids=["refused", "without-the-field"])
+def test_somebody_new_is_asked_for_at_once_where_others_have_asked_in_vain(document: Document | Exception) -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"bad": document}
+        await stage.ask("f", "bad#a")
+        await stage.in_steps(100)
+        stage.manager.asked.clear()
+        await stage.ask("g", "bad#a")
+        assert stage.manager.asked == ["bad"]
+
+    on_stage(deed)
+
+
+def test_what_is_not_there_is_told_with_what_to_do() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"gone": Absent("there is none"), "closed": Denied("not yours")}
+        await stage.ask("f", "gone#a", "db#none", "closed#a")
+        for path in ("gone#a", "db#none"):
+            assert stage.fault(path).endswith("; put a value there, or ask for another path")
+        assert stage.fault("closed#a").endswith(": not yours")
 
     on_stage(deed)
 
@@ -502,9 +599,9 @@ def test_nothing_but_not_found_may_lie_between(between: Document | Exception) ->
         stage.manager.documents = {"db": between}
         await stage.after(10)
         stage.manager.documents = {"db": Absent("none")}
-        await stage.after(10)
+        await stage.until_asked()
         assert not stage.known("db#a").absent
-        await stage.after(10)
+        await stage.until_asked()
         assert stage.known("db#a").absent
 
     on_stage(deed)
@@ -517,14 +614,14 @@ def test_what_is_absent_stays_so_until_there_is_a_value(later: Exception) -> Non
         await stage.ask("f", "db#a", every=10)
         await stage.after(10)
         stage.manager.documents = {"db": later}
-        await stage.after(10)
+        await stage.until_asked()
         assert stage.known("db#a").absent
         await stage.stores.fail(MISSING)
         assert stage.known("db#a").absent
         await stage.stores.use(stage.manager, keep=True)
         stage.manager.documents = {}
         await stage.after(10)
-        assert stage.known("db#a") == Reading(b"db", "at 1030")
+        assert stage.known("db#a") == Reading(b"db", f"at {stage.clock.now:g}")
 
     on_stage(deed)
 

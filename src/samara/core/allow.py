@@ -22,6 +22,8 @@ class Rules:
     recreate: bool = True
     reserved: tuple[str, ...] = ()
     """Names, as globs, that no Namespace made by us may have; the protected ones join them."""
+    own: frozenset[Ref] = frozenset()
+    """What belongs to the operator itself: no target of a vocabulary that tenants write."""
 
 
 class Refusal(NamedTuple):
@@ -44,6 +46,7 @@ def allow(copy: Copy, source: Ref, namespace: Object | None, dialect: Dialect, r
     return (
         _kind_denied(copy, dialect)
         or _protected(copy, dialect, rules)
+        or _own(copy, dialect, rules)
         or _content_denied(copy)
         or _paused(namespace)
         or _ignored(copy, namespace)
@@ -77,6 +80,12 @@ def _protected(copy: Copy, dialect: Dialect, rules: Rules) -> Refusal | None:
     if dialect.reach is Reach.NAMED:
         return None
     return Refusal("refused", f"namespace {copy.ref.namespace} is protected (setting protectedNamespaces)")
+
+
+def _own(copy: Copy, dialect: Dialect, rules: Rules) -> Refusal | None:
+    if dialect.reach is not Reach.NEVER or copy.ref not in rules.own:
+        return None
+    return Refusal("refused", "the object of this name there is the operator's own") if copy.named else SPARED
 
 
 def _content_denied(copy: Copy) -> Refusal | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from samara.core.model import Object
@@ -43,7 +44,7 @@ def status_due(dialect: Dialect, source: Object, view: View, tally: Tally, now: 
     if dialect.report is None:
         return None
     before = status_of(source)
-    wanted = dict(dialect.report(source, view, tally))
+    wanted = dict(dialect.report(source, view, replace(tally, now=now)))
     conditions, stored = wanted.get("conditions"), before.get("conditions") or []
     if isinstance(conditions, list):
         wanted["conditions"] = [*settled(conditions, stored, now), *_others(dialect, stored)]

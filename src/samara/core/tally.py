@@ -58,6 +58,8 @@ class Tally:
     """Uid and generation of the source whose every place was counted last."""
     landed: str = ""
     """When a copy was last written for it, in UTC, as conditions have their times; empty where that was before us."""
+    now: str = ""
+    """When the status is made, likewise; empty elsewhere."""
 
     @classmethod
     def of(cls, plan: Plan) -> Tally:

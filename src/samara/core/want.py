@@ -263,6 +263,8 @@ class Dialect:
     """The field manager under which the status is applied; none: it is patched under ours."""
     conditions: frozenset[str] = frozenset()
     """The types of the conditions that a status of ours may hold; those of other types are other people's."""
+    advice: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    """By the reason for which a place is blocked: what people can do. Events say it, and so does the status."""
     gone_after: float | None = None
     """How long the copies of a source that vanished are left to the garbage collector; None: as the settings say."""
 

@@ -89,13 +89,15 @@ class News:
     def _gather(self) -> None:
         for key, tally in self._due.items():
             about, faults = self._about(key.source), self._faults.get(key, ())
+            advice = self._cache.table[key.dialect].advice
             for fault in faults:
                 self._teller.note(about, fault.reason, set(), fault.message)
             told = {fault.reason for fault in faults}  # what is wrong with the source itself explains its places, too
             for reason, found in _problems(tally).items():
                 if reason in _REASONS and _REASONS[reason] not in told and not (told and reason == "invalid"):
                     first, missing = next(iter(found.items()))
-                    self._teller.note(about, _REASONS[reason], set(map(_where, found)), missing.shown(first))
+                    where, told_of = set(map(_where, found)), missing.shown(first)
+                    self._teller.note(about, _REASONS[reason], where, told_of, advice.get(reason, ""))
         self._due.clear()
         for key, hold in self._held.items():
             text = f"{hold.count} removals are held by the brake; `samara release {hold.key}` lets them go on"

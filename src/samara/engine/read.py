@@ -46,7 +46,9 @@ class Reader:
         desk = self._desk
         if desk.stores is not None and key.dialect in desk.stores.served:
             reads = desk.table[key.dialect].reads(key.source, desk.cache)
-            desk.stores.asks(key.whole, [read for read in reads if isinstance(read, SecretPath)])
+            source = desk.cache.get(key.source)
+            edition = (source.uid, source.generation) if source is not None else None
+            desk.stores.asks(key.whole, [read for read in reads if isinstance(read, SecretPath)], edition)
         prepared = prepare(key, desk.cache, desk.table, desk.rules)
         if not isinstance(prepared, Plan):
             return prepared

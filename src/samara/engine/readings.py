@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
+from math import inf
 from typing import NamedTuple
 
 from samara.backends.base import Absent, Document, StoreError
@@ -17,6 +18,8 @@ LEAST = 1.0
 _APART = 0.8
 """The part of a refresh that must lie between two answers that there is nothing, before that is believed."""
 _MOST_TEXT = 500
+_ADVICE = "; put a value there, or ask for another path"
+"""What to do about a path that leads nowhere; the stores themselves say it of other faults."""
 _NONE = Reading()
 _NOTHING: Mapping[str, float] = {}
 
@@ -54,7 +57,7 @@ class Moved(NamedTuple):
     left: tuple[str, ...]
     """Paths that nobody asks for any more."""
     paced: tuple[str, ...]
-    """Paths that somebody else asks for already, maybe less often."""
+    """Paths that were asked for before, by this source or another, but maybe less often or in vain."""
 
 
 class Readings:
@@ -68,22 +71,22 @@ class Readings:
         """Told of every key for which a reading has changed."""
         self.touched: Callable[[Key], None] = lambda key: None
         """Told of every key for which a value was read anew, whatever it was."""
-        self._asks: dict[Key, Mapping[str, float]] = {}
+        self._asks: dict[Key, tuple[Mapping[str, float], object]] = {}
         self._clock = clock
 
-    def asks(self, key: Key, reads: Iterable[SecretPath]) -> Moved | None:
-        """Takes all that a source asks for now; None where it is what it asked for before."""
+    def asks(self, key: Key, reads: Iterable[SecretPath], edition: object = None) -> Moved | None:
+        """Takes all that a source asks for now; None where it is what this very edition asked for before."""
         new: dict[str, float] = {}
         for read in reads:
             new[read.path] = max(LEAST, min(read.every, new.get(read.path, read.every)))
-        old = self._asks.get(key, _NOTHING)
-        if new == old:
+        old, before = self._asks.get(key, (_NOTHING, edition))
+        if (new, edition) == (old, before):
             return None
-        self._asks[key] = new
+        self._asks[key] = new, edition
         if not new:
             del self._asks[key]
         left = tuple(path for path in old if path not in new and self._is_left_by(key, path))
-        changed = [path for path, every in new.items() if old.get(path) != every]
+        changed = [path for path, every in new.items() if old.get(path) != every or edition != before]
         fresh = tuple(path for path in changed if path not in self.asked)
         for path in changed:
             self.asked.setdefault(path, {})[key] = new[path]
@@ -98,9 +101,13 @@ class Readings:
         self.known.pop(path, None)
         return True
 
-    def every(self, record: Record) -> float:
-        """How often a document is read: as the most impatient of all who ask for any part of it says."""
-        return min(chain.from_iterable(self.asked[path].values() for path in record.fields))
+    def every(self, record: Record, *, faulty: bool) -> float:
+        """How often a document is read for those who have what they ask for, or for those who do not."""
+        paths = (path for path in record.fields if self.is_faulty(path) is faulty)
+        return min(chain.from_iterable(self.asked[path].values() for path in paths), default=inf)
+
+    def is_faulty(self, path: str) -> bool:
+        return self.known.get(path, _NONE).fault is not None
 
     # what is heard
 
@@ -139,9 +146,9 @@ class Readings:
 
     def fault(self, path: str, fault: StoreError, store: str, absent: bool = False) -> bool:
         """A path could not be read: its value stays, and so does that it is known to have none."""
-        message = f"cannot read {shown(path)} from the {store} store: {bounded(fault)}"
-        doubted = isinstance(fault, Absent) and not absent
-        return self.unreadable(path, Unreadable("FetchError", message), absent, doubted)
+        gone = isinstance(fault, Absent)
+        message = f"cannot read {shown(path)} from the {store} store: {bounded(fault)}{_ADVICE if gone else ''}"
+        return self.unreadable(path, Unreadable("FetchError", message), absent, gone and not absent)
 
     def unreadable(self, path: str, fault: Unreadable, absent: bool = False, doubted: bool = False) -> bool:
         old = self.known.get(path, _NONE)

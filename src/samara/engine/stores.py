@@ -7,7 +7,6 @@ import contextlib
 import random
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
-from math import inf
 
 from samara import log
 from samara.backends.base import Spot, Store, StoreError, Unauthenticated, Unavailable
@@ -15,13 +14,13 @@ from samara.core.model import Key
 from samara.core.want import SecretPath, Unreadable
 from samara.engine.meter import Meter
 from samara.engine.moment import utc_now
-from samara.engine.readings import Outcome, Readings, Record, bounded
-from samara.engine.timetable import FIRST, Backoff, Timetable
+from samara.engine.readings import LEAST, Outcome, Readings, Record, bounded
+from samara.engine.timetable import FIRST, Backoff, Timetable, pause
 
 AT_ONCE = 8
 DEADLINE = 5.0
 _RETRY = 10.0
-"""How soon a document is asked for again that was refused or not found; twice as long each time, up to its refresh."""
+"""How soon a document is asked for again that was refused or not found, unless it is read more often than that."""
 _CHUNK = 500
 """Documents and paths that are gone through before others have their turn."""
 
@@ -66,9 +65,12 @@ class Stores:
 
     # who asks
 
-    def asks(self, key: Key, reads: Iterable[SecretPath]) -> None:
-        """Takes all that a source asks for now; one that asks nothing, or is gone, drops out."""
-        moved = self.book.asks(key, reads)
+    def asks(self, key: Key, reads: Iterable[SecretPath], edition: object = None) -> None:
+        """Takes all that a source asks for now; one that asks nothing, or is gone, drops out.
+
+        With another edition of it, what was asked for in vain is asked for again at once.
+        """
+        moved = self.book.asks(key, reads, edition)
         if moved is None:
             return
         for path in moved.left:
@@ -94,15 +96,17 @@ class Stores:
             record = self._records[spot.document] = Record(spot.document)
             self._timetable.put(record.name, self._times.clock(), tried=False)
         record.fields[path] = spot.field
-        self._sooner(record, path)
         outcomes = [each for each in (record.content, record.fault) if each is not None]
         changes = [self.book.hear(path, record, each, self._store.scheme) for each in outcomes]
+        self._sooner(record, path)
         return any(changes)
 
     def _sooner(self, record: Record, path: str) -> None:
-        """A new asker may be more impatient than the others."""
-        every = min(self.book.asked[path].values())
-        due, wanted = self._timetable.when(record.name), record.asked_at + every * self._times.jitter()
+        """A new asker may be more impatient than the others, and may have put right what was wrong."""
+        every = min(self.book.asked[path].values()) * self._times.jitter()
+        if self.book.is_faulty(path):
+            every, record.failures = LEAST, 0
+        due, wanted = self._timetable.when(record.name), record.asked_at + every
         if due is not None and record.tried and wanted < due:
             self._timetable.put(record.name, wanted, tried=True)
 
@@ -264,10 +268,11 @@ class Stores:
             log.warning("store.refused", store=store, document=record.name, fault=bounded(outcome))
         well = self.book.hear_all(record, outcome, store)
         record.failures = 0 if well else record.failures + 1
-        soon = _RETRY * 2.0 ** min(record.failures - 1, 30) if record.failures else inf
         # The first refresh is spread, and from then on each keeps its time: nobody waits longer than it has asked for.
-        delay = self.book.every(record) if again and well else self._delay(record, soon)
-        self._timetable.put(record.name, record.asked_at + delay, tried=True)
+        # Who asks in vain slows nobody down for whom the same document is well.
+        spread = 1.0 if again and well else self._times.jitter()
+        delay = min(self.book.every(record, faulty=False), self._pause_of(record, _RETRY, record.failures))
+        self._timetable.put(record.name, record.asked_at + delay * spread, tried=True)
 
     def _unreachable(self, record: Record, fault: StoreError, round_: int, store: str) -> None:
         self._outage = fault
@@ -278,11 +283,11 @@ class Stores:
             log.warning("store.unreachable", store=store, fault=bounded(fault), again_in=again_in)
         if self._backoff.wait():
             self._put_off(store)  # the others go first: this one may be alone in failing, and must not stop them
-        own = record.asked_at + self._delay(record, FIRST * 2.0 ** min(record.outages - 1, 30))
+        own = record.asked_at + self._pause_of(record, FIRST, record.outages) * self._times.jitter()
         self._timetable.put(record.name, max(own, self._backoff.until), tried=True)
 
-    def _delay(self, record: Record, soon: float) -> float:
-        return min(soon, self.book.every(record)) * self._times.jitter()
+    def _pause_of(self, record: Record, first: float, failures: int) -> float:
+        return pause(first, failures, self.book.every(record, faulty=True))
 
 
 async def _in_turns(paths: Iterable[str]) -> AsyncIterator[str]:

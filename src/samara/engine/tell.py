@@ -31,6 +31,7 @@ class _Topic:
     reason: str
     namespaces: set[str] = field(default_factory=set)
     message: str = ""
+    advice: str = ""
     count: int = 0
     first: str = ""
     said_at: float = float("-inf")
@@ -47,7 +48,7 @@ class Teller:
         self._clock = clock
         self._topics: dict[tuple[Ref, str], _Topic] = {}
 
-    def note(self, about: Object | Ref, reason: str, namespaces: set[str], message: str) -> None:
+    def note(self, about: Object | Ref, reason: str, namespaces: set[str], message: str, advice: str = "") -> None:
         """Takes a piece of news; the same news is not said again before its time."""
         ref, uid = (about.ref, about.uid) if isinstance(about, Object) else (about, "")
         topic = self._topics.setdefault((ref, reason), _Topic(ref, uid, reason))
@@ -55,7 +56,7 @@ class Teller:
             topic.namespaces |= namespaces
         else:
             topic.namespaces = namespaces
-        topic.uid, topic.message = uid or topic.uid, message
+        topic.uid, topic.message, topic.advice = uid or topic.uid, message, advice
         due = self._clock() - topic.said_at >= AGAIN
         if reason in NORMAL or due or _text(topic) != topic.said:
             topic.dirty = True
@@ -102,11 +103,10 @@ class Teller:
 
 
 def _text(topic: _Topic) -> str:
-    where = sample(topic.namespaces)
     many = len(topic.namespaces)
-    if not many:
-        return topic.message
-    return f"{topic.message} in {many} namespace{'s' if many > 1 else ''}: {where}"
+    where = f" in {many} namespace{'s' if many > 1 else ''}: {sample(topic.namespaces)}" if many else ""
+    advice = f"; {topic.advice}" if topic.advice else ""
+    return f"{topic.message}{where}{advice}"
 
 
 def _name(topic: _Topic) -> str:

@@ -5,11 +5,23 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from itertools import count
+from math import inf
 
 FIRST, MOST = 1.0, 300.0
-"""How long a store that does not answer is left alone: so long at first, and never longer than that."""
+"""How long a store that does not answer is left alone: so long at first, and never longer than that.
+
+Nor is a document that is refused, unless nobody wants to have it read so often.
+"""
 LONGEST = 3600.0
 """What a store itself may ask for at most."""
+
+
+def pause(first: float, failures: int, every: float) -> float:
+    """How long something is left alone that has failed so often in a row; `every` is how often it should be read.
+
+    It grows, also beyond `every`: whoever wants to be up to date within a second may not knock every second.
+    """
+    return min(min(first, every) * 2.0 ** min(failures - 1, 30), max(every, MOST)) if failures else inf
 
 
 class Timetable:

@@ -12,7 +12,7 @@ from samara.core.tally import Tally
 from samara.core.view import View
 from samara.core.want import KEEP, Adopt, Copy, Dialect, Fault, Places, SecretPath, Want
 from samara.dialects.fishysecret.spec import Spec, read
-from samara.dialects.fishysecret.status import READY, SUSPENDED, Told, outcome, status, synced_at
+from samara.dialects.fishysecret.status import ADVICE, READY, SELDOM, SUSPENDED, Told, outcome, status, synced_at
 from samara.dialects.fishysecret.values import Values, content, gather, merged
 from samara.dialects.fishysecret.words import CONFIG as CONFIG
 from samara.dialects.fishysecret.words import FINALIZER as FINALIZER
@@ -29,8 +29,6 @@ _NO_SPEC = Field("spec", b"", None)
 class Terms:
     """What the settings say."""
 
-    own: frozenset[Ref] = frozenset()
-    """The operator's own Secrets, which are nobody's target."""
     may_read: Callable[[str, str], bool] = lambda namespace, path: True
     """Whether the FishySecrets of a namespace may read a path."""
     every: float = 300.0
@@ -58,14 +56,18 @@ class Asked:
     def every(self, spec: Spec) -> float:
         return spec.every or self._terms.every
 
+    def told_every(self, obj: Object) -> float | None:
+        """How often it is told that a Secret is still right; None where only a change is.
+
+        A tenant may want a value within a second, but has no say in how often we write to the server.
+        """
+        least = min(SELDOM, self._terms.every)
+        return None if self._terms.on_change else max(self.every(self.spec(obj)), least)
+
     def faults(self, obj: Object) -> tuple[Fault, ...]:
         """With one of these nothing is read and nothing is written."""
         spec = self.spec(obj)
-        return merged((*spec.faults, *self._refused(spec), *self._not_allowed(spec, obj.ref.namespace)))
-
-    def _refused(self, spec: Spec) -> Iterable[Fault]:
-        if spec.target in self._terms.own:
-            yield Fault("Refused", f"spec.target: {spec.target} is the operator's own; choose another target")
+        return merged((*spec.faults, *self._not_allowed(spec, obj.ref.namespace)))
 
     def _not_allowed(self, spec: Spec, namespace: str) -> Iterable[Fault]:
         closed = [path for path in spec.paths if not self._terms.may_read(namespace, path)]
@@ -131,8 +133,7 @@ def dialect(terms: Terms | None = None) -> Dialect:
         told = _told(obj, values, tally)
         if told is None:
             return {}
-        interval = None if terms.on_change else asked.every(asked.spec(obj))
-        return status(obj, told, synced_at(obj, told, tally.landed, values.read_at, interval))
+        return status(obj, told, synced_at(obj, told, tally, values.read_at, asked.told_every(obj)))
 
     def _told(obj: Object, values: Values, tally: Tally) -> Told | None:
         if obj.deleting or not obj.generation or FINALIZER not in obj.finalizers:
@@ -163,6 +164,7 @@ def dialect(terms: Terms | None = None) -> Dialect:
         hands_on=True,
         explicit=True,
         whole=True,
+        advice=ADVICE,
         gone_after=0.0,
     )
 

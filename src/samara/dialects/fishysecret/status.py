@@ -14,6 +14,10 @@ from samara.dialects.fishysecret.values import Values
 
 READY = "Ready"
 SYNCED = "lastSyncedTime"
+SELDOM = 60.0
+"""Seconds at least between two reports that only say that all is still well, unless the settings' interval is less."""
+_SKEW = 60
+"""The clocks of two replicas may differ a little, in seconds."""
 _WORDS = {
     "conflict": ("Conflict", "remove or rename what is there, or choose another target"),
     "no-namespace": ("NoNamespace", "the Secret follows once the namespace is there"),
@@ -23,6 +27,7 @@ _WORDS = {
     "held": ("Held", "it goes on when the hold ends"),
     "fought": ("Fought", "find out who else writes this Secret"),
 }
+ADVICE = {reason: advice for reason, (_, advice) in _WORDS.items()}
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 
 
@@ -66,16 +71,22 @@ def status(obj: Object, told: Told, synced: str) -> Mapping[str, object]:
     return {"conditions": conditions, **({SYNCED: synced} if synced else {})}
 
 
-def synced_at(obj: Object, told: Told, landed: str, read_at: str, interval: float | None) -> str:
+def synced_at(obj: Object, told: Told, tally: Tally, read_at: str, interval: float | None) -> str:
     """When the Secret was last known to be right. Without an interval only a change is worth a write."""
     before = status_of(obj)
     stored = _time(before.get(SYNCED))
     if not told.ready:
         return stored
+    stored, landed, read_at = (_unless_ahead(time, tally.now) for time in (stored, tally.landed, read_at))
     latest = max(stored, landed)
     if not stored or not _was_ready(before) or (interval is not None and _is_over(stored, read_at, interval)):
         return max(latest, read_at)
     return latest
+
+
+def _unless_ahead(time: str, now: str) -> str:
+    """Nothing in place of a time that has not come yet: some clock was wrong when it was taken."""
+    return "" if _time(time) and _time(now) and _seconds(time) > _seconds(now) + _SKEW else time
 
 
 def _was_ready(before: Mapping[str, Any]) -> bool:
