@@ -326,6 +326,33 @@ def test_a_mode_flipped_on_a_copy_is_flipped_back(trees: Trees) -> None:
     eventually(lambda: words(trees.get("secrets", "web", "db") or {})[PROPAGATE] == "update")
 
 
+@pytest.mark.parametrize("stripped", [(FROM,), (PROPAGATE,), (FROM, PROPAGATE)])
+def test_5_4_an_update_copy_whose_marks_somebody_removes_is_taken_over_again(
+    trees: Trees, stripped: tuple[str, ...]
+) -> None:
+    rooted(trees, "root", "web", "deep")
+    trees.put("root", "db")
+    trees.serve()
+    trees.until_copied("db", "root", "web", "deep")
+    trees.edit("web", "db", {"metadata": {"annotations": dict.fromkeys(stripped)}})
+    eventually(lambda: words(trees.get("secrets", "web", "db") or {}) == {FROM: "root", PROPAGATE: "update"})
+    trees.until_copied("db", "root", "web", "deep")
+
+
+def test_5_4_a_create_copy_without_from_is_an_origin_of_its_own(trees: Trees) -> None:
+    rooted(trees, "root", "web")
+    trees.put("root", "seed", "create")
+    trees.serve()
+    trees.until_copied("seed", "root", "web")
+    trees.edit("web", "seed", {"metadata": {"annotations": {FROM: None}}, "data": encoded({"k": "mine"})})
+    mark = trees.stage.audit.mark()
+    trees.edit("root", "seed", {"data": encoded({"k": "2"})})
+    trees.hang("deep", "web")
+    trees.until_copied("seed", "web", "deep")
+    assert (trees.data("web", "seed"), trees.data("deep", "seed")) == ({"k": "mine"}, {"k": "mine"})
+    assert "update secrets web/seed" not in trees.sent(mark)
+
+
 def test_a_create_copy_is_the_namespaces_own_it_is_not_overwritten_and_stays_when_its_source_goes(
     trees: Trees,
 ) -> None:
