@@ -430,14 +430,19 @@ def stored_in_v1(trees: Trees) -> None:
 
 
 @pytest.mark.usefixtures("stored_in_v1")
-@pytest.mark.parametrize("converted", [True, False])
-def test_2_2_what_is_stored_in_the_oldest_version_is_served_told_of_and_let_go(trees: Trees, converted: bool) -> None:
-    """Without a webhook the server hands it out with the status that it was stored with: one word."""
-    if converted:
-        guard(trees)
-    else:
-        trees.serve()
+def test_2_2_what_is_stored_in_the_oldest_version_is_converted_served_and_let_go(trees: Trees) -> None:
+    guard(trees)
     eventually(lambda: trees.labels("web").get("app") == "x")
     eventually(lambda: (trees.asked("web", "root") or {}).get("status") == {"observedGeneration": 1})
+    trees.api.delete(trees.path("subnamespaces", "root", "web"))
+    eventually(lambda: trees.asked("web", "root") is None and trees.there("web") is None)
+
+
+@pytest.mark.usefixtures("stored_in_v1")
+def test_2_2_what_is_stored_in_the_oldest_version_is_served_and_let_go_where_nobody_converts_it(trees: Trees) -> None:
+    """The server hands it out with the one word that it was stored with, and takes no other status over it."""
+    trees.serve()
+    eventually(lambda: trees.labels("web").get("app") == "x")
+    assert (trees.asked("web", "root") or {})["status"] == "ok"
     trees.api.delete(trees.path("subnamespaces", "root", "web"))
     eventually(lambda: trees.asked("web", "root") is None and trees.there("web") is None)

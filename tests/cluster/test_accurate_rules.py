@@ -732,6 +732,18 @@ def test_an_identical_object_is_adopted_and_given_back_and_overwrite_takes_what_
     trees.until_copied("db", "root", "web")
 
 
+def test_row_3_what_hung_on_an_adopted_object_goes_when_that_is_given_back(trees: Trees) -> None:
+    rooted(trees, "root", "web", "deep")
+    trees.put("root", "same")
+    trees.put("web", "same", None)
+    trees.serve()
+    trees.until_copied("same", "root", "web", "deep")
+    trees.mode("root", "same", None)
+    eventually(lambda: FROM not in words(trees.get("secrets", "web", "same") or {}))
+    trees.until_gone("same", "deep")
+    assert trees.data("web", "same") == {"k": "1"}
+
+
 def test_a_child_in_which_the_same_name_is_a_source_of_its_own_keeps_it_when_the_parents_goes(
     trees: Trees, stage: Stage
 ) -> None:
