@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.engine.parts import a_copy, a_key, a_namespace, a_source, delete
+from tests.engine.parts import a_copy, a_key, a_namespace, a_source, create, delete
 from tests.engine.test_loop import an_engine, sent
 from tests.world import at
 
@@ -81,6 +81,14 @@ def test_a_source_that_changes_is_not_refused_before_it_was_tried() -> None:
     engine.changed([change])
     engine._plan(a_key())
     assert (tally.pending, told(tally)) == (1, {})
+
+
+def test_what_is_refused_to_one_source_does_not_wait_for_another() -> None:
+    engine, tally = begun()
+    engine.desk.waits.note(create("a", a_key("other"), "db"), REFUSED)
+    engine._plan(a_key())
+    assert [write.ref for write in sent(engine.desk)] == [HERE]
+    assert told(tally) == {}
 
 
 def test_a_removal_that_fails_again_and_again_is_told_also_after_a_new_plan() -> None:
