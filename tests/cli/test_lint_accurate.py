@@ -214,6 +214,26 @@ def test_an_annotation_may_have_any_text_but_no_illegal_key(tmp_path: Path) -> N
     assert one(tmp_path, sub("note: [a]", field="annotations")).found == "a list"
 
 
+@pytest.mark.parametrize(
+    ("spec", "key", "found"),
+    [
+        ("{label: {app: x}}", "spec.label", "a field"),
+        ("{labels: [app]}", "spec.labels", "a list"),
+        ("{annotations: app=x}", "spec.annotations", "a text"),
+        ("[app]", "spec", "a list"),
+    ],
+)
+def test_2_1_a_spec_of_another_shape_is_found(spec: str, key: str, found: str, tmp_path: Path) -> None:
+    head = sub("app: x").partition("spec:")[0]
+    finding = one(tmp_path, f"{head}spec: {spec}\n", Settings())
+    assert (finding.key, finding.line, finding.found) == (key, 6, found)
+
+
+@pytest.mark.parametrize("spec", ["", "spec:\n", "spec: {}\n", "spec: {labels: null, annotations: {}}\n"])
+def test_2_1_a_spec_that_asks_for_nothing_is_right(spec: str, tmp_path: Path) -> None:
+    assert found_in(tmp_path, sub("app: x").partition("spec:")[0] + spec, Settings()) == []
+
+
 @pytest.mark.parametrize(("field", "setting"), [("labels", "Label"), ("annotations", "Annotation")])
 def test_a_key_that_no_pattern_lets_through_is_found(field: str, setting: str, tmp_path: Path) -> None:
     finding = one(tmp_path, sub("elsewhere: x", field=field))
@@ -262,3 +282,53 @@ def test_excluding_the_keys_of_the_tree_takes_nothing_from_a_copy(tmp_path: Path
 def test_the_prefix_of_an_annotation_may_have_capitals_as_the_server_has_it(tmp_path: Path) -> None:
     assert found_in(tmp_path, sub("Example.COM/note: x", field="annotations"), Settings()) == []
     assert one(tmp_path, sub("Example.COM/note: x"), Settings()).expected == "the key of a label"
+
+
+# The original's configuration file
+
+CONFIG = """labelKeys: [team]
+annotationKeys: []
+subNamespaceLabelKeys: ["*.example.com/*"]
+subNamespaceAnnotationKeys: null
+watches: [{version: v1, kind: Secret}]
+propagateLabelKeyExcludes: ["*kubernetes.io/*"]
+propagateAnnotationKeyExcludes: [accurate.cybozu.com/x]
+namingPolicies: [{root: "^app-", match: "("}]
+"""
+
+
+@pytest.mark.parametrize("text", [CONFIG, "kind: Secret\nlabelKeys: ['[']\n", "dialects: {}\n", "image: x\n", "- a\n"])
+def test_3_a_right_configuration_and_what_is_none_have_no_findings(text: str, tmp_path: Path) -> None:
+    assert found_in(tmp_path, text, Settings()) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("labelKeys", "['[']", "malformed pattern for labelKeys [: syntax error in pattern"),
+        ("annotationKeys", f"[{KEY}/x]", f"misconfigured annotationKey: {KEY}/x is not allowed"),
+        ("subNamespaceLabelKeys", f"[{KEY}/x]", f"misconfigured subNamespaceLabelKey: {KEY}/x is not allowed"),
+        ("watches", "[{version: v1, kind: Namespace}]", "/v1, Kind=Namespace is not namespace-scoped"),
+        ("propagateLabelKeyExcludes", "['a\\']", "malformed pattern for propagateLabelKeyExcludes a\\: syntax error"),
+        ("namingPolicies", '[{root: "("}]', "invalid naming policy: error parsing regexp: "),
+    ],
+)
+def test_3_3_what_stops_the_start_is_found_on_its_line_in_the_originals_words(
+    key: str, value: str, told: str, tmp_path: Path
+) -> None:
+    finding = one(tmp_path, f"# ours\n{key}: {value}\n", Settings())
+    assert (finding.key, finding.line) == (key, 2)
+    assert finding.found.startswith(f"invalid configurations: {told}")
+    assert finding.expected.startswith("a list of ")
+
+
+def test_3_3_an_unknown_key_is_found_with_the_one_that_is_meant(tmp_path: Path) -> None:
+    found = found_in(tmp_path, "labelKey: [team]\nextra: 1\nwatches: Secret\n", Settings())
+    unknown = (
+        'unable to load the configuration file: error unmarshaling JSON: while decoding JSON: json: unknown field "{}"'
+    )
+    assert [(each.key, each.line) for each in found] == [("labelKey", 1), ("extra", 2), ("watches", 3)]
+    assert [each.found for each in found[:2]] == [unknown.format("labelKey"), unknown.format("extra")]
+    assert found[0].expected == "labelKeys"
+    assert found[1].expected.startswith("one of labelKeys, annotationKeys")
+    assert found[2].found == "unable to load the configuration file: watches: expected a list, found text"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.cli.accurate.plugin import Told, accurate
 from tests.cluster.api import ApiFault
 from tests.cluster.operators import Operator
 from tests.cluster.stage import SECOND
@@ -21,6 +22,7 @@ from tests.cluster.trees import (
     TEMPLATE,
     TYPE,
     Trees,
+    define,
 )
 from tests.cluster.waiting import eventually, never
 
@@ -245,6 +247,14 @@ def test_3_2_a_name_is_judged_when_it_is_chosen_and_labels_of_namespaces_never_a
     assert refusal(trees, "create", "-f", "-", body=a_namespace("api", parent="strict1")) == ""
 
 
+def test_3_2_an_expansion_that_is_no_regular_expression_is_an_internal_error(trees: Trees) -> None:
+    trees.root("strict1")
+    guard(trees, accurate={"namingPolicies": [{"root": "^strict", "match": "("}]})
+    told = refusal(trees, "create", "-f", "-", body=a_sub("web", "strict1"))
+    assert "(InternalError)" in told
+    assert "naming policy root=^strict match=(" in told
+
+
 def test_the_finalizer_is_added_beside_the_users_own_before_the_operator_has_seen_it(trees: Trees) -> None:
     landscape(trees)
     guard(trees)
@@ -282,6 +292,70 @@ def test_what_the_operator_itself_does_passes_its_own_admission(trees: Trees) ->
     trees.until_copied("db", "root", "web", "deep")
     trees.kubectl("delete", "subnamespace", "deep", "-n", "web", "--timeout=20s")
     eventually(lambda: trees.there("deep") is None)
+
+
+# The plugin
+
+
+def plugin(trees: Trees, *args: str) -> Told:
+    return accurate(*args, f"--kubeconfig={trees.stage.cluster.kubeconfig}")
+
+
+def test_7_the_plugin_tells_what_is_refused_and_nothing_is_changed(trees: Trees) -> None:
+    landscape(trees)
+    trees.root("other")
+    trees.ask("web", "root")
+    guard(trees)
+    trees.until_well("web", "root")
+    before = {name: trees.labels(name) for name in ("root", "web", "gold", "plain")}
+    cases: list[tuple[tuple[str, ...], str]] = [
+        (("ns", "set-type", "root", "none"), "there are sub-namespaces under root"),
+        (("ns", "set-type", "gold", "root"), "there are namespaces referencing gold"),
+        (("ns", "set-type", "web", "root"), "a sub-namespace cannot be a root or a template"),
+        (("template", "set", "plain", "root"), "root is not a valid template namespace"),
+        (("template", "set", "plain", "nowhere"), "namespace does not exist: nowhere"),
+        (("template", "set", "web", "gold"), "a sub-namespace cannot have a template"),
+        (("sub", "create", "new", "plain"), "namespace plain is neither a root nor a sub namespace"),
+        (("sub", "create", "kube-new", "root"), "namespace kube-new is reserved"),
+        (("sub", "delete", "web"), CHILDREN),
+        (("sub", "graft", "root", "other"), "there are sub-namespaces under root"),
+        (("sub", "graft", "gold", "root"), "there are namespaces referencing gold"),
+    ]
+    for args, told in cases:
+        assert told in plugin(trees, *args).fault, args
+    assert {name: trees.labels(name) for name in before} == before
+    assert [each["metadata"]["name"] for each in trees.api.items(trees.path("subnamespaces", "other"))] == []
+
+
+def test_7_the_plugin_makes_moves_cuts_and_grafts_under_admission(trees: Trees) -> None:
+    landscape(trees)
+    trees.root("other")
+    guard(trees)
+    assert (
+        plugin(trees, "sub", "create", "new", "root", "--labels=app=x").good == "SubNamespace new is created in root\n"
+    )
+    eventually(lambda: trees.labels("new").get("app") == "x")
+    trees.until_well("new", "root")
+    assert plugin(trees, "sub", "move", "new", "other").good.splitlines() == [
+        "the parent has changed to other",
+        "deleted the original SubNamespace root/new",
+        "created SubNamespace other/new",
+    ]
+    trees.until_well("new", "other")
+    eventually(lambda: trees.asked("new", "root") is None)
+    assert trees.labels("new")["app"] == "x"
+    assert plugin(trees, "sub", "cut", "new").good == "cut new as a root namespace\n"
+    eventually(lambda: trees.asked("new", "other") is None)
+    assert plugin(trees, "template", "set", "new", "gold").good == "set gold as a template of new\n"
+    assert plugin(trees, "sub", "graft", "new", "web").good == "grafted new under web\n"
+    trees.until_well("new", "web")
+    assert {key: trees.labels("new").get(key) for key in (PARENT, TEMPLATE, TYPE)} == {
+        PARENT: "web",
+        TEMPLATE: None,
+        TYPE: None,
+    }
+    assert plugin(trees, "sub", "delete", "new").good == "deleted SubNamespace web/new\n"
+    eventually(lambda: trees.there("new") is None and trees.asked("new", "web") is None)
 
 
 # When nobody answers
@@ -333,3 +407,42 @@ def test_with_two_replicas_the_other_goes_on_judging_when_the_leader_ends(trees:
     assert f"denied the request: {CHILDREN}" in refusal(trees, "delete", "namespace", "root")
     trees.ask("late", "root")
     trees.until_well("late", "root")
+
+
+# Versions of long ago
+
+
+@pytest.fixture
+def stored_in_v1(trees: Trees) -> None:
+    """A SubNamespace as an early release has stored it, below the definition of today."""
+    definition = trees.api.get(f"{DEFINITIONS}/{DEFINITION}")
+    for version in definition["spec"]["versions"]:
+        version["served"] = version["storage"] = version["name"] == "v1"
+    trees.api.replace(f"{DEFINITIONS}/{DEFINITION}", definition)
+    oldest = f"/apis/{GROUP}/v1/namespaces/root/subnamespaces"
+    eventually(lambda: trees.api.serves(oldest))
+    trees.root()
+    trees.hang("web", "root")
+    meta = {"name": "web", "finalizers": [FINALIZER]}
+    head = {"apiVersion": f"{GROUP}/v1", "kind": "SubNamespace", "metadata": meta}
+    trees.api.create(oldest, {**head, "spec": {"labels": {"app": "x"}}, "status": "ok"})
+    define(trees.stage.cluster, trees.api)
+
+
+@pytest.mark.usefixtures("stored_in_v1")
+def test_2_2_what_is_stored_in_the_oldest_version_is_converted_served_and_let_go(trees: Trees) -> None:
+    guard(trees)
+    eventually(lambda: trees.labels("web").get("app") == "x")
+    eventually(lambda: (trees.asked("web", "root") or {}).get("status") == {"observedGeneration": 1})
+    trees.api.delete(trees.path("subnamespaces", "root", "web"))
+    eventually(lambda: trees.asked("web", "root") is None and trees.there("web") is None)
+
+
+@pytest.mark.usefixtures("stored_in_v1")
+def test_2_2_what_is_stored_in_the_oldest_version_is_served_and_let_go_where_nobody_converts_it(trees: Trees) -> None:
+    """The server hands it out with the one word that it was stored with, and takes no other status over it."""
+    trees.serve()
+    eventually(lambda: trees.labels("web").get("app") == "x")
+    assert (trees.asked("web", "root") or {})["status"] == "ok"
+    trees.api.delete(trees.path("subnamespaces", "root", "web"))
+    eventually(lambda: trees.asked("web", "root") is None and trees.there("web") is None)

@@ -326,6 +326,33 @@ def test_a_mode_flipped_on_a_copy_is_flipped_back(trees: Trees) -> None:
     eventually(lambda: words(trees.get("secrets", "web", "db") or {})[PROPAGATE] == "update")
 
 
+@pytest.mark.parametrize("stripped", [(FROM,), (PROPAGATE,), (FROM, PROPAGATE)])
+def test_5_4_an_update_copy_whose_marks_somebody_removes_is_taken_over_again(
+    trees: Trees, stripped: tuple[str, ...]
+) -> None:
+    rooted(trees, "root", "web", "deep")
+    trees.put("root", "db")
+    trees.serve()
+    trees.until_copied("db", "root", "web", "deep")
+    trees.edit("web", "db", {"metadata": {"annotations": dict.fromkeys(stripped)}})
+    eventually(lambda: words(trees.get("secrets", "web", "db") or {}) == {FROM: "root", PROPAGATE: "update"})
+    trees.until_copied("db", "root", "web", "deep")
+
+
+def test_5_4_a_create_copy_without_from_is_an_origin_of_its_own(trees: Trees) -> None:
+    rooted(trees, "root", "web")
+    trees.put("root", "seed", "create")
+    trees.serve()
+    trees.until_copied("seed", "root", "web")
+    trees.edit("web", "seed", {"metadata": {"annotations": {FROM: None}}, "data": encoded({"k": "mine"})})
+    mark = trees.stage.audit.mark()
+    trees.edit("root", "seed", {"data": encoded({"k": "2"})})
+    trees.hang("deep", "web")
+    trees.until_copied("seed", "web", "deep")
+    assert (trees.data("web", "seed"), trees.data("deep", "seed")) == ({"k": "mine"}, {"k": "mine"})
+    assert "update secrets web/seed" not in trees.sent(mark)
+
+
 def test_a_create_copy_is_the_namespaces_own_it_is_not_overwritten_and_stays_when_its_source_goes(
     trees: Trees,
 ) -> None:
@@ -703,6 +730,18 @@ def test_an_identical_object_is_adopted_and_given_back_and_overwrite_takes_what_
     trees.put("root", "db")
     trees.serve(accurate={"conflicts": "overwrite"})
     trees.until_copied("db", "root", "web")
+
+
+def test_row_3_what_hung_on_an_adopted_object_goes_when_that_is_given_back(trees: Trees) -> None:
+    rooted(trees, "root", "web", "deep")
+    trees.put("root", "same")
+    trees.put("web", "same", None)
+    trees.serve()
+    trees.until_copied("same", "root", "web", "deep")
+    trees.mode("root", "same", None)
+    eventually(lambda: FROM not in words(trees.get("secrets", "web", "same") or {}))
+    trees.until_gone("same", "deep")
+    assert trees.data("web", "same") == {"k": "1"}
 
 
 def test_a_child_in_which_the_same_name_is_a_source_of_its_own_keeps_it_when_the_parents_goes(

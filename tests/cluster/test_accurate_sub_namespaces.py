@@ -236,6 +236,16 @@ def test_deleting_it_deletes_its_namespace_by_uid_and_version_and_then_lets_it_g
     assert released.received - deleted.answered < 1.0  # it does not wait for the end of the namespace
 
 
+def test_2_6_a_namespace_whose_labels_the_server_refuses_goes_at_once(trees: Trees) -> None:
+    trees.root()
+    trees.serve(timers={"backoffMost": "15m"})
+    trees.ask("odd", "root", labels={"app": "a b"})
+    assert "a valid label must be" in trees.stage.until_event("Refused", OWN, "odd")["message"]
+    eventually(lambda: trees.sent().count("patch namespaces odd") == 4, 30.0)  # the next try is far away
+    let_go(trees, "odd", "root")
+    eventually(lambda: trees.there("odd") is None and trees.asked("odd", "root") is None, 5.0)
+
+
 def test_a_namespace_that_does_not_exist_or_is_terminating_lets_it_go_at_once(trees: Trees) -> None:
     trees.grow_ready("root", "web")
     operator = trees.stage.operators[0]

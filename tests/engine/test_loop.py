@@ -28,7 +28,7 @@ from tests.world import at, secret
 from samara.core.brake import Brake
 from samara.core.model import MANAGER, QUOTA, SECRET, Key, Object, Owned, Ref, namespace_ref
 from samara.core.table import Table
-from samara.core.travel import ACCEPT, PAUSED
+from samara.core.travel import ACCEPT, PAUSED, RELEASED
 from samara.core.want import Adopt
 from samara.core.write import Create, Delete, Write
 from samara.dialects import secret_copy
@@ -392,7 +392,8 @@ def test_the_table_of_these_tests_has_right_copies() -> None:
 # chains
 
 
-def test_the_end_of_a_copy_that_we_deleted_goes_on_at_once_also_where_its_echo_is_faster_than_the_answer() -> None:
+def a_chain() -> tuple[list[Object], Object, Object]:
+    """Three namespaces, and the copies in the lower two; the source above is gone, or asks no more."""
     ours = frozenset({Owned(MANAGER, "annotations", FROM)})
     first, second = (
         an_object(
@@ -400,11 +401,11 @@ def test_the_end_of_a_copy_that_we_deleted_goes_on_at_once_also_where_its_echo_i
         )
         for name, above in (("mid", "top"), ("leaf", "mid"))
     )
-    spaces = [
-        a_namespace("top"),
-        a_namespace("mid", labels={PARENT: "top"}),
-        a_namespace("leaf", labels={PARENT: "mid"}),
-    ]
+    return [a_namespace("top"), child("mid"), child("leaf", of="mid")], first, second
+
+
+def test_the_end_of_a_copy_that_we_deleted_goes_on_at_once_also_where_its_echo_is_faster_than_the_answer() -> None:
+    spaces, first, second = a_chain()
     engine = an_engine(*spaces, first, second, table=TREES, clock=(clock := Clock()))
     engine._plan(IN_TREE)
     clock.now += 3.0
@@ -413,5 +414,14 @@ def test_the_end_of_a_copy_that_we_deleted_goes_on_at_once_also_where_its_echo_i
     echo = engine.desk.cache.drop(first.ref)
     assert echo is not None
     engine.changed([echo])
+    engine._turn()
+    assert deleted(engine) == ["leaf"]
+
+
+def test_what_hung_on_a_copy_that_we_have_given_back_goes_when_the_answer_comes() -> None:
+    """Its echo is no news any more, and what it is now is nobody's source."""
+    spaces, first, second = a_chain()
+    engine = an_engine(*spaces, first, second, table=TREES)
+    engine._answered(engine.desk.cache.put(replace(first, version=2, annotations={RELEASED: "true"})))
     engine._turn()
     assert deleted(engine) == ["leaf"]

@@ -85,6 +85,14 @@ def test_a_source_that_changes_is_not_refused_before_it_was_tried() -> None:
     assert (tally.pending, told(tally)) == (1, {})
 
 
+def test_what_is_refused_to_one_source_does_not_wait_for_another() -> None:
+    engine, tally = begun()
+    engine.desk.waits.note(create("a", a_key("other"), "db"), REFUSED)
+    engine._plan(a_key())
+    assert [write.ref for write in sent(engine.desk)] == [HERE]
+    assert told(tally) == {}
+
+
 def test_a_removal_that_fails_again_and_again_is_told_also_after_a_new_plan() -> None:
     engine = an_engine(a_source(targets="b"), a_copy("a"), namespaces=["a", "b"])
     engine._plan(a_key())

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from samara.cli.lint_nodes import Finding, Manifest, Word
+import yaml
+
+from samara.cli import lint_accurate_config
+from samara.cli.lint_nodes import Finding, Manifest, Word, kind_of, spot
 from samara.cli.lint_part import NAMESPACE_NAME, Part, bad_type, stays_behind, wrong_kind
 from samara.core.match import any_glob, is_label_value, is_namespace_name, shown
-from samara.core.model import NAMESPACE
+from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE
 from samara.core.select import is_label_key
 from samara.dialects.accurate.config import Config
 from samara.dialects.accurate.globs import OWN, Keys
@@ -30,6 +33,7 @@ from samara.dialects.accurate.words import (
 from samara.settings import Accurate
 
 A_MODE = f'"{CREATE}" or "{UPDATE}": with any other value the object is not passed on'
+ABSENT = ("nothing", "null")
 A_TYPE = f'"{ROOT}" or "{IS_TEMPLATE}": any other value means nothing'
 
 
@@ -41,6 +45,7 @@ def part(own: Accurate, reserved: tuple[str, ...]) -> Part:
         return manifest.annotation(PROPAGATE) is not None and _unpassed(manifest, config) is None
 
     def findings(manifest: Manifest) -> Iterator[Finding]:
+        yield from lint_accurate_config.findings(manifest)
         yield from _passed_on(manifest, config)
         yield from _generated(manifest, own.propagate_generated)
         yield from _roles(manifest)
@@ -166,6 +171,7 @@ def _sub_namespace(manifest: Manifest, config: Config | None, reserved: tuple[st
         yield manifest.finding(version.line, version.key, version.found, expected)
     if name is not None and name.value is not None:
         yield from _name(manifest, name, name.value, reserved)
+    yield from _shape(manifest)
     for word in manifest.spec:
         yield from list(_illegal(manifest, word)) or _not_let_through(manifest, word, config)
 
@@ -176,6 +182,21 @@ def _name(manifest: Manifest, word: Word, name: str, reserved: tuple[str, ...]) 
     elif any_glob(reserved, name):
         expected = "another name: this one is reserved, and no namespace is made of it"
         yield manifest.finding(word.line, "metadata.name", word.found, expected)
+
+
+def _shape(manifest: Manifest) -> Iterator[Finding]:
+    """Fields that the server refuses, or drops without a word."""
+    spec = spot(manifest.root, "spec")
+    if not isinstance(spec.node, yaml.MappingNode):
+        if kind_of(spec.node) not in ABSENT:
+            yield manifest.finding(spec.line, "spec", kind_of(spec.node), "a mapping with labels and annotations")
+        return
+    for key, node in spec.node.value:
+        line, name = key.start_mark.line + 1, f"spec.{shown(str(key.value))[1:-1]}"
+        if key.value not in (LABELS, ANNOTATIONS):
+            yield manifest.finding(line, name, "a field", "labels or annotations: the server drops any other field")
+        elif not isinstance(node, yaml.MappingNode) and kind_of(node) not in ABSENT:
+            yield manifest.finding(line, name, kind_of(node), "a mapping of keys to texts")
 
 
 def _illegal(manifest: Manifest, word: Word) -> Iterator[Finding]:

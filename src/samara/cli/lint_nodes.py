@@ -89,8 +89,8 @@ def _objects(file: str, root: yaml.Node) -> Iterator[Manifest]:
     if _scalar(_child(root, "kind")) == "List" and isinstance(items, yaml.SequenceNode):
         for item in items.value:
             yield from _objects(file, item)
-    elif isinstance(root, yaml.MappingNode) and _child(root, "kind") is not None:
-        yield _manifest(file, root)
+    elif isinstance(root, yaml.MappingNode) and (_child(root, "kind") is not None or _child(root, "metadata") is None):
+        yield _manifest(file, root)  # without a kind: somebody's configuration
 
 
 def _manifest(file: str, root: yaml.MappingNode) -> Manifest:

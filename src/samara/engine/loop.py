@@ -113,10 +113,12 @@ class Engine:
             self._again(key, delay)
 
     def _answered(self, change: Change | None) -> None:
-        """Our own write came back: the next hop of a chain starts from it, without waiting for the echo."""
-        obj = None if change is None or told_only(change, self.desk) else change.new or change.old
-        for key in self.desk.table.onward(obj, self.desk.cache) if obj is not None else ():
-            if change is not None and change.new is None and key.source == change.ref:
+        """Our own write came back: the next hop of a chain starts from it, and from what it was, without its echo."""
+        if change is None or told_only(change, self.desk):
+            return
+        seen = (obj for obj in (change.old, change.new) if obj is not None)
+        for key in dict.fromkeys(key for obj in seen for key in self.desk.table.onward(obj, self.desk.cache)):
+            if change.new is None and key.source == change.ref:
                 self._removals.meant(key.source)
             self._again(key)
 

@@ -81,6 +81,8 @@ class Sender:
         if self._observing:
             return
         wait = self.desk.waits.of(write.ref)
+        if wait is not None and wait.key != write.key:
+            wait = None  # what was refused to others says nothing of this: a bad label, and a namespace that shall go
         if wait is not None and wait.refused:
             _note_refused(write, tally, wait.message)  # until it succeeds, also while it is tried again
         if wait is not None and wait.until > self.desk.clock():

@@ -89,10 +89,10 @@ def test_a_flag_after_the_command_wins_over_the_same_before_it(nobody: Path) -> 
     ],
     ids=" ".join,
 )
-def test_wrong_usage_is_exit_2(args: tuple[str, ...]) -> None:
+def test_7_wrong_usage_is_exit_1_and_one_line_without_the_usage(args: tuple[str, ...]) -> None:
     told = accurate_inside(*args)
-    assert told.code == 2, told
-    assert "Traceback" not in told.err
+    assert told.fault.endswith("--help` shows how it is used")
+    assert (told.out, "Usage:" in told.err) == ("", False)
 
 
 def test_7_a_type_that_there_is_not_is_a_fault_of_one_line_and_no_cluster_is_asked(nobody: Path) -> None:

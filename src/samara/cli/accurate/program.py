@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from samara import __version__
@@ -23,7 +25,20 @@ def _version(context: click.Context, parameter: click.Parameter, wanted: bool) -
         context.exit()
 
 
-kubectl_accurate = Group(
+class Program(Group):
+    """Wrong usage is a fault as any other, as scripts know it of the original: one line, and exit 1."""
+
+    def main(self, *args: Any, **more: Any) -> Any:
+        try:
+            return super().main(*args, **more)
+        except click.UsageError as fault:
+            from samara.kube.errors import SamaraError
+
+            path = fault.ctx.command_path if fault.ctx is not None else PROGRAM
+            raise SamaraError(f"{fault.format_message().rstrip('.')}; `{path} --help` shows how it is used") from fault
+
+
+kubectl_accurate = Program(
     COMMANDS,
     all_shown=True,
     name=PROGRAM,
