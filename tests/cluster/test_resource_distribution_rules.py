@@ -288,6 +288,48 @@ def test_a_namespace_is_served_while_its_labels_match(stage: Stage, distributor:
     distributor.until_counted("db", 0, 0)
 
 
+@pytest.mark.parametrize(
+    ("key", "operator", "values", "chosen"),
+    [
+        ("team", "In", ["red", "green"], ["a"]),
+        ("team", "NotIn", ["red"], ["b", "c"]),
+        ("team", "Exists", [], ["a", "b"]),
+        ("team", "DoesNotExist", [], ["c"]),
+    ],
+)
+def test_every_operator_of_a_selector_chooses_as_it_does_everywhere_in_kubernetes(
+    stage: Stage, distributor: Distributor, key: str, operator: str, values: list[str], chosen: list[str]
+) -> None:
+    stage.namespace("a", "b", "c")
+    for name in "abc":
+        labelled(stage, name, tested="yes")
+    labelled(stage, "a", team="red")
+    labelled(stage, "b", team="blue")
+    expression = {"key": key, "operator": operator, **({"values": values} if values else {})}
+    selector = {"matchLabels": {"tested": "yes"}, "matchExpressions": [expression]}
+    distributor.create("db", {"namespaceLabelSelector": selector})
+    serve(stage)
+    distributor.until_counted("db", len(chosen), len(chosen))
+    assert [each for each in "abc" if distributor.copy(each, "db")] == chosen
+
+
+@pytest.mark.parametrize("version", ["v1alpha1", "v1beta1"])
+def test_the_newer_name_of_the_selector_is_kept_and_counts_through_both_versions(
+    stage: Stage, distributor: Distributor, version: str
+) -> None:
+    stage.namespace("a", "b")
+    labelled(stage, "a", team="red")
+    selector = {"matchLabels": {"team": "red"}}
+    distributor.create("db", {"namespaceSelector": selector}, version=version)
+    serve(stage)
+    distributor.until("db", "a")
+    distributor.until_counted("db", 1, 1)
+    for each in ("v1alpha1", "v1beta1"):
+        assert distributor.get("db", each)["spec"]["targets"] == {"namespaceSelector": selector}
+    labelled(stage, "b", team="red")
+    distributor.until("db", "b")
+
+
 # Copies
 
 
@@ -593,6 +635,19 @@ def test_copies_orphaned_by_cascade_orphan_stay(stage: Stage, distributor: Distr
         )
 
 
+@pytest.mark.usefixtures("collector")
+def test_an_orphaned_copy_is_nobodys_and_no_lower_source_takes_it(stage: Stage, distributor: Distributor) -> None:
+    synced(stage)
+    distributor.create("db", included("a"))
+    distributor.until("db", "a")
+    distributor.delete("db", "Orphan")
+    eventually(lambda: stage.api.find(f"{DISTRIBUTIONS}/db") is None, COLLECTED)
+    eventually(lambda: "not ours" in stage.until_event("Conflict", "team", "db")["message"])
+    assert stage.data("a", "db") == {"key": "one"}
+    stage.api.delete(stage.path("a", "db"))
+    eventually(lambda: stage.data("a", "db") == {"key": "synced"})
+
+
 # What cannot be served
 
 
@@ -613,7 +668,8 @@ def test_a_resource_that_cannot_be_served_is_told_and_changes_nothing(
     distributor.until("db", "a")
     mark = stage.audit.mark()
     distributor.change("db", included("b"), resource)
-    distributor.until_condition("db", "GetResourceFailed", reason)
+    distributor.until_condition("db", "GetResourceFailed", reason, ["b"])
+    distributor.until_counted("db", 1, 0)
     assert stage.audit.writes(mark) == []
     assert distributor.copy("a", "db") is not None
     event = eventually(lambda: stage.events("default", reason, "db"))[0]
@@ -680,7 +736,7 @@ def test_what_the_server_would_not_take_is_told_and_changes_nothing(stage: Stage
     distributor.until_counted("odd", 1, 1)
     mark = stage.audit.mark()
     distributor.change("odd", included("default"), a_policy("odd", policyTypes=["Sideways"]))
-    distributor.until_condition("odd", "GetResourceFailed", "Invalid")
+    distributor.until_condition("odd", "GetResourceFailed", "Invalid", ["default"])
     distributor.until_counted("odd", 1, 0)
     assert [each for each in distributor.writes(mark) if each.resource == "networkpolicies"] == []
     assert "policyTypes" in eventually(lambda: stage.events("default", "Invalid", "odd"))[0]["message"]
@@ -765,14 +821,20 @@ def test_kubectl_explains_every_field(stage: Stage) -> None:
     assert "how many more there are" in explained("distributor.status.conditions.failedNamespace", "v1alpha1")
 
 
-def test_the_columns_are_total_succeed_failed_and_age(stage: Stage, distributor: Distributor) -> None:
+def test_the_columns_are_total_succeed_and_failed(stage: Stage, distributor: Distributor) -> None:
     stage.namespace("a")
     distributor.create("db", included("a", "zz"))
     serve(stage)
     distributor.until_counted("db", 2, 1)
-    head, line = stage.cluster.kubectl("get", "distributor").strip().splitlines()
-    assert head.split() == ["NAME", "TOTAL", "SUCCEED", "FAILED", "AGE"]
-    assert line.split()[:4] == ["db", "2", "1", "1"]
+    for version in ("v1beta1", "v1alpha1"):
+        shown = stage.cluster.kubectl("get", f"resourcedistributions.{version}.apps.kruise.io").strip()
+        assert [line.split() for line in shown.splitlines()] == [
+            ["NAME", "TOTAL", "SUCCEED", "FAILED"],
+            ["db", "2", "1", "1"],
+        ]
+    assert stage.cluster.kubectl("get", "distributor", "-o", "name").split() == [
+        "resourcedistribution.apps.kruise.io/db"
+    ]
 
 
 def test_both_versions_can_be_written_and_read(stage: Stage, distributor: Distributor) -> None:
