@@ -392,6 +392,73 @@ def test_a_deleted_copy_is_put_back(stage: Stage, distributor: Distributor) -> N
     distributor.until("db", "a")
 
 
+def test_an_owner_reference_that_is_no_controller_any_more_is_put_right_and_those_of_others_stay(
+    stage: Stage, distributor: Distributor
+) -> None:
+    stage.namespace("a")
+    distributor.create("db", included("a"))
+    serve(stage)
+    distributor.until("db", "a")
+    (own,) = (distributor.copy("a", "db") or {})["metadata"]["ownerReferences"]
+    theirs = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "name": "theirs",
+        "uid": stage.foreign("a", "theirs")["metadata"]["uid"],
+    }
+    stage.api.patch(stage.path("a", "db"), {"metadata": {"ownerReferences": [theirs, {**own, "controller": False}]}})
+    eventually(lambda: (distributor.copy("a", "db") or {})["metadata"]["ownerReferences"] == [theirs, own])
+
+
+def test_a_copy_whose_owner_reference_is_taken_away_is_a_conflict_until_it_is_back(
+    stage: Stage, distributor: Distributor
+) -> None:
+    stage.namespace("a")
+    distributor.create("db", included("a"))
+    serve(stage)
+    distributor.until("db", "a")
+    own = (distributor.copy("a", "db") or {})["metadata"]["ownerReferences"]
+    stage.api.patch(stage.path("a", "db"), {"metadata": {"ownerReferences": None}, "data": encoded({"key": "theirs"})})
+    distributor.until_condition("db", "ConflictOccurred", "Conflict", ["a"])
+    assert stage.data("a", "db") == {"key": "theirs"}
+    stage.api.patch(stage.path("a", "db"), {"metadata": {"ownerReferences": own}})
+    distributor.until_counted("db", 1, 1)
+    assert stage.data("a", "db") == {"key": "one"}
+
+
+def test_without_admission_a_changed_name_or_kind_of_the_resource_replaces_the_copies(
+    stage: Stage, distributor: Distributor
+) -> None:
+    stage.namespace("a", "b")
+    distributor.create("db", included("a", "b"))
+    serve(stage)
+    distributor.until_counted("db", 2, 2)
+    distributor.change("db", resource=a_secret("other"))
+    distributor.until_gone("db", "a", "b")
+    eventually(lambda: stage.data("a", "other") == stage.data("b", "other") == {"key": "one"})
+    distributor.change("db", resource=a_map("other"))
+    distributor.until_gone("other", "a", "b")
+    eventually(lambda: distributor.copy("a", "other", "configmaps") and distributor.copy("b", "other", "configmaps"))
+    distributor.until_counted("db", 2, 2)
+
+
+def test_what_happened_after_a_crash_is_made_up_at_the_next_start(stage: Stage, distributor: Distributor) -> None:
+    stage.namespace("a", "b", "c", "d")
+    distributor.create("db", included("a", "b", "c"))
+    operator = serve(stage)
+    distributor.until_counted("db", 3, 3)
+    operator.kill()
+    stage.api.delete(stage.path("a", "db"))
+    stage.api.patch(stage.path("b", "db"), {"data": encoded({"key": "two"})})
+    distributor.change("db", included("a", "b", "d"))
+    serve(stage)
+    distributor.until("db", "a", "b", "d")
+    distributor.until_gone("db", "c")
+    distributor.until_counted("db", 3, 3)
+    assert stage.data("b", "db") == {"key": "one"}
+    assert distributor.status("db")["observedGeneration"] == 2
+
+
 def test_label_and_annotation_changes_reach_existing_copies_and_dropped_ones_leave(
     stage: Stage, distributor: Distributor
 ) -> None:
@@ -619,6 +686,26 @@ def test_a_deleted_distribution_leaves_its_copies_to_the_garbage_collector_and_w
 
 
 @pytest.mark.usefixtures("collector")
+def test_a_distribution_deleted_in_the_foreground_goes_after_its_copies_and_none_comes_back(
+    stage: Stage, distributor: Distributor
+) -> None:
+    stage.namespace("a", "b")
+    distributor.create("db", included("a", "b"))
+    serve(stage)
+    distributor.until("db", "a", "b")
+    stage.api.patch(stage.path("a", "db"), {"metadata": {"finalizers": ["example.com/waits"]}})
+    mark = stage.audit.mark()
+    distributor.delete("db", "Foreground")
+    distributor.until_gone("db", "b", deadline=COLLECTED)
+    assert distributor.get("db")["metadata"]["deletionTimestamp"]
+    never(lambda: stage.audit.writes(mark), SETTLED)
+    stage.api.patch(stage.path("a", "db"), {"metadata": {"finalizers": None}})
+    distributor.until_gone("db", "a", deadline=COLLECTED)
+    eventually(lambda: stage.api.find(f"{DISTRIBUTIONS}/db") is None, COLLECTED)
+    assert stage.audit.writes(mark) == []
+
+
+@pytest.mark.usefixtures("collector")
 def test_copies_orphaned_by_cascade_orphan_stay(stage: Stage, distributor: Distributor) -> None:
     stage.namespace("a", "b")
     distributor.create("db", included("a", "b"))
@@ -777,6 +864,16 @@ def test_the_status_is_written_once_per_settled_change(stage: Stage, distributor
     stage.annotate(f"{DISTRIBUTIONS}/db", {"note": "nothing that travels"})
     stage.api.patch(stage.path("a", "db"), {"metadata": {"labels": {"theirs": "1"}}})
     never(lambda: len(distributor.reports(mark)) > 1, SETTLED)
+
+
+def test_a_status_that_somebody_changed_is_put_back(stage: Stage, distributor: Distributor) -> None:
+    stage.namespace("a")
+    distributor.create("db", included("a"))
+    serve(stage)
+    distributor.until_counted("db", 1, 1)
+    before = distributor.status("db")
+    stage.api.patch(f"{DISTRIBUTIONS}/db/status", {"status": {"desired": 99, "failed": 98}})
+    eventually(lambda: distributor.status("db") == before)
 
 
 @pytest.mark.parametrize("there", [False, True])

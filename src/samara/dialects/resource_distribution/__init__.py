@@ -125,7 +125,7 @@ def _missed(obj: Object, asked: Asked, view: View) -> Iterable[Copy]:
     kind, name = _NO_KIND, obj.ref.name
     if asked.resource is not None:
         group, _, version = asked.resource.api_version.rpartition("/")
-        kind, name = Kind(group, version, asked.resource.kind, ""), asked.resource.name
+        kind, name = Kind(group, version, asked.resource.kind, ""), asked.resource.name or name
     for namespace, named in asked.targets.within(view) if asked.is_aimed else ():
         yield Copy(Ref(kind, namespace, name), KEEP, adopt=Adopt.NEVER, named=named)
 
