@@ -167,8 +167,9 @@ def test_who_only_labels_a_faulty_distribution_or_lets_it_go_is_not_refused() ->
     assert answered(None, stored(**faulty)) == ()
 
 
-def test_a_faulty_distribution_may_be_corrected() -> None:
-    assert answered(stored(), stored({"kind": "Secret"})) == ()
+@pytest.mark.parametrize("what", [{"kind": "Secret"}, resource(metadata={"name": "Not_Good"})])
+def test_a_faulty_distribution_may_be_corrected(what: Json) -> None:
+    assert answered(stored(), stored(what)) == ()
 
 
 # The dry run
