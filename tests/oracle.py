@@ -127,7 +127,14 @@ def is_ours(world: World, key: Key, have: Object) -> bool:
     owner = world.table.owner(have, world)
     referred = owner is not None and world.table[owner.dialect].by_owner
     made = have.made or is_recorded(world, key, have)
-    return made and not referred and RELEASED not in have.annotations
+    return made and not referred and not is_orphaned(world, have) and RELEASED not in have.annotations
+
+
+def is_orphaned(world: World, have: Object) -> bool:
+    """It was made for a source that owns by reference, and no reference is left."""
+    owning = [each for each in world.table.dialects if each.by_owner]
+    recorded = any(proof(have, mark, each.all_managers) for each in owning for mark in each.marks)
+    return recorded and world.table.owner(have, world) is None
 
 
 def is_recorded(world: World, key: Key, have: Object) -> bool:

@@ -89,6 +89,7 @@ FAULTS = (
     Fault(
         "takes what was kept on purpose", "place", "return gone and dialect.rank <", "return False and dialect.rank <"
     ),
+    Fault("takes what was orphaned", "place", "return not _is_orphaned(case, have)", "return True"),
     Fault("adopts different content", "place", "copy.content == have.content and _is_free(have)", "_is_free(have)"),
     Fault("adopts what has an owner", "place", "return not have.owners and not any(", "return not any("),
     Fault(

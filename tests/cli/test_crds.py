@@ -74,14 +74,13 @@ def test_the_versions_differ_in_the_name_of_a_conditions_list_and_in_nothing_els
     assert beta.replace("storage: true", "storage: false").replace("failedNamespaces:", "failedNamespace:") == alpha
 
 
-def test_columns_are_total_succeed_failed_and_age() -> None:
+def test_columns_are_total_succeed_and_failed() -> None:
     for version in definition()["spec"]["versions"]:
         columns = {each["name"]: each["jsonPath"] for each in version["additionalPrinterColumns"]}
         assert columns == {
             "TOTAL": ".status.desired",
             "SUCCEED": ".status.succeeded",
             "FAILED": ".status.failed",
-            "AGE": ".metadata.creationTimestamp",
         }
         assert version["subresources"] == {"status": {}}
 

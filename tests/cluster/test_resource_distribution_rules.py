@@ -288,6 +288,48 @@ def test_a_namespace_is_served_while_its_labels_match(stage: Stage, distributor:
     distributor.until_counted("db", 0, 0)
 
 
+@pytest.mark.parametrize(
+    ("key", "operator", "values", "chosen"),
+    [
+        ("team", "In", ["red", "green"], ["a"]),
+        ("team", "NotIn", ["red"], ["b", "c"]),
+        ("team", "Exists", [], ["a", "b"]),
+        ("team", "DoesNotExist", [], ["c"]),
+    ],
+)
+def test_every_operator_of_a_selector_chooses_as_it_does_everywhere_in_kubernetes(
+    stage: Stage, distributor: Distributor, key: str, operator: str, values: list[str], chosen: list[str]
+) -> None:
+    stage.namespace("a", "b", "c")
+    for name in "abc":
+        labelled(stage, name, tested="yes")
+    labelled(stage, "a", team="red")
+    labelled(stage, "b", team="blue")
+    expression = {"key": key, "operator": operator, **({"values": values} if values else {})}
+    selector = {"matchLabels": {"tested": "yes"}, "matchExpressions": [expression]}
+    distributor.create("db", {"namespaceLabelSelector": selector})
+    serve(stage)
+    distributor.until_counted("db", len(chosen), len(chosen))
+    assert [each for each in "abc" if distributor.copy(each, "db")] == chosen
+
+
+@pytest.mark.parametrize("version", ["v1alpha1", "v1beta1"])
+def test_the_newer_name_of_the_selector_is_kept_and_counts_through_both_versions(
+    stage: Stage, distributor: Distributor, version: str
+) -> None:
+    stage.namespace("a", "b")
+    labelled(stage, "a", team="red")
+    selector = {"matchLabels": {"team": "red"}}
+    distributor.create("db", {"namespaceSelector": selector}, version=version)
+    serve(stage)
+    distributor.until("db", "a")
+    distributor.until_counted("db", 1, 1)
+    for each in ("v1alpha1", "v1beta1"):
+        assert distributor.get("db", each)["spec"]["targets"] == {"namespaceSelector": selector}
+    labelled(stage, "b", team="red")
+    distributor.until("db", "b")
+
+
 # Copies
 
 
@@ -348,6 +390,73 @@ def test_a_deleted_copy_is_put_back(stage: Stage, distributor: Distributor) -> N
     distributor.until("db", "a")
     stage.api.delete(stage.path("a", "db"))
     distributor.until("db", "a")
+
+
+def test_an_owner_reference_that_is_no_controller_any_more_is_put_right_and_those_of_others_stay(
+    stage: Stage, distributor: Distributor
+) -> None:
+    stage.namespace("a")
+    distributor.create("db", included("a"))
+    serve(stage)
+    distributor.until("db", "a")
+    (own,) = (distributor.copy("a", "db") or {})["metadata"]["ownerReferences"]
+    theirs = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "name": "theirs",
+        "uid": stage.foreign("a", "theirs")["metadata"]["uid"],
+    }
+    stage.api.patch(stage.path("a", "db"), {"metadata": {"ownerReferences": [theirs, {**own, "controller": False}]}})
+    eventually(lambda: (distributor.copy("a", "db") or {})["metadata"]["ownerReferences"] == [theirs, own])
+
+
+def test_a_copy_whose_owner_reference_is_taken_away_is_a_conflict_until_it_is_back(
+    stage: Stage, distributor: Distributor
+) -> None:
+    stage.namespace("a")
+    distributor.create("db", included("a"))
+    serve(stage)
+    distributor.until("db", "a")
+    own = (distributor.copy("a", "db") or {})["metadata"]["ownerReferences"]
+    stage.api.patch(stage.path("a", "db"), {"metadata": {"ownerReferences": None}, "data": encoded({"key": "theirs"})})
+    distributor.until_condition("db", "ConflictOccurred", "Conflict", ["a"])
+    assert stage.data("a", "db") == {"key": "theirs"}
+    stage.api.patch(stage.path("a", "db"), {"metadata": {"ownerReferences": own}})
+    distributor.until_counted("db", 1, 1)
+    assert stage.data("a", "db") == {"key": "one"}
+
+
+def test_without_admission_a_changed_name_or_kind_of_the_resource_replaces_the_copies(
+    stage: Stage, distributor: Distributor
+) -> None:
+    stage.namespace("a", "b")
+    distributor.create("db", included("a", "b"))
+    serve(stage)
+    distributor.until_counted("db", 2, 2)
+    distributor.change("db", resource=a_secret("other"))
+    distributor.until_gone("db", "a", "b")
+    eventually(lambda: stage.data("a", "other") == stage.data("b", "other") == {"key": "one"})
+    distributor.change("db", resource=a_map("other"))
+    distributor.until_gone("other", "a", "b")
+    eventually(lambda: distributor.copy("a", "other", "configmaps") and distributor.copy("b", "other", "configmaps"))
+    distributor.until_counted("db", 2, 2)
+
+
+def test_what_happened_after_a_crash_is_made_up_at_the_next_start(stage: Stage, distributor: Distributor) -> None:
+    stage.namespace("a", "b", "c", "d")
+    distributor.create("db", included("a", "b", "c"))
+    operator = serve(stage)
+    distributor.until_counted("db", 3, 3)
+    operator.kill()
+    stage.api.delete(stage.path("a", "db"))
+    stage.api.patch(stage.path("b", "db"), {"data": encoded({"key": "two"})})
+    distributor.change("db", included("a", "b", "d"))
+    serve(stage)
+    distributor.until("db", "a", "b", "d")
+    distributor.until_gone("db", "c")
+    distributor.until_counted("db", 3, 3)
+    assert stage.data("b", "db") == {"key": "one"}
+    assert distributor.status("db")["observedGeneration"] == 2
 
 
 def test_label_and_annotation_changes_reach_existing_copies_and_dropped_ones_leave(
@@ -577,6 +686,26 @@ def test_a_deleted_distribution_leaves_its_copies_to_the_garbage_collector_and_w
 
 
 @pytest.mark.usefixtures("collector")
+def test_a_distribution_deleted_in_the_foreground_goes_after_its_copies_and_none_comes_back(
+    stage: Stage, distributor: Distributor
+) -> None:
+    stage.namespace("a", "b")
+    distributor.create("db", included("a", "b"))
+    serve(stage)
+    distributor.until("db", "a", "b")
+    stage.api.patch(stage.path("a", "db"), {"metadata": {"finalizers": ["example.com/waits"]}})
+    mark = stage.audit.mark()
+    distributor.delete("db", "Foreground")
+    distributor.until_gone("db", "b", deadline=COLLECTED)
+    assert distributor.get("db")["metadata"]["deletionTimestamp"]
+    never(lambda: stage.audit.writes(mark), SETTLED)
+    stage.api.patch(stage.path("a", "db"), {"metadata": {"finalizers": None}})
+    distributor.until_gone("db", "a", deadline=COLLECTED)
+    eventually(lambda: stage.api.find(f"{DISTRIBUTIONS}/db") is None, COLLECTED)
+    assert stage.audit.writes(mark) == []
+
+
+@pytest.mark.usefixtures("collector")
 def test_copies_orphaned_by_cascade_orphan_stay(stage: Stage, distributor: Distributor) -> None:
     stage.namespace("a", "b")
     distributor.create("db", included("a", "b"))
@@ -591,6 +720,19 @@ def test_copies_orphaned_by_cascade_orphan_stay(stage: Stage, distributor: Distr
             "ownerReferences"
             not in (distributor.copy(namespace, "db") or {"metadata": {"ownerReferences": 1}})["metadata"]
         )
+
+
+@pytest.mark.usefixtures("collector")
+def test_an_orphaned_copy_is_nobodys_and_no_lower_source_takes_it(stage: Stage, distributor: Distributor) -> None:
+    synced(stage)
+    distributor.create("db", included("a"))
+    distributor.until("db", "a")
+    distributor.delete("db", "Orphan")
+    eventually(lambda: stage.api.find(f"{DISTRIBUTIONS}/db") is None, COLLECTED)
+    eventually(lambda: "not ours" in stage.until_event("Conflict", "team", "db")["message"])
+    assert stage.data("a", "db") == {"key": "one"}
+    stage.api.delete(stage.path("a", "db"))
+    eventually(lambda: stage.data("a", "db") == {"key": "synced"})
 
 
 # What cannot be served
@@ -613,7 +755,8 @@ def test_a_resource_that_cannot_be_served_is_told_and_changes_nothing(
     distributor.until("db", "a")
     mark = stage.audit.mark()
     distributor.change("db", included("b"), resource)
-    distributor.until_condition("db", "GetResourceFailed", reason)
+    distributor.until_condition("db", "GetResourceFailed", reason, ["b"])
+    distributor.until_counted("db", 1, 0)
     assert stage.audit.writes(mark) == []
     assert distributor.copy("a", "db") is not None
     event = eventually(lambda: stage.events("default", reason, "db"))[0]
@@ -680,7 +823,7 @@ def test_what_the_server_would_not_take_is_told_and_changes_nothing(stage: Stage
     distributor.until_counted("odd", 1, 1)
     mark = stage.audit.mark()
     distributor.change("odd", included("default"), a_policy("odd", policyTypes=["Sideways"]))
-    distributor.until_condition("odd", "GetResourceFailed", "Invalid")
+    distributor.until_condition("odd", "GetResourceFailed", "Invalid", ["default"])
     distributor.until_counted("odd", 1, 0)
     assert [each for each in distributor.writes(mark) if each.resource == "networkpolicies"] == []
     assert "policyTypes" in eventually(lambda: stage.events("default", "Invalid", "odd"))[0]["message"]
@@ -721,6 +864,16 @@ def test_the_status_is_written_once_per_settled_change(stage: Stage, distributor
     stage.annotate(f"{DISTRIBUTIONS}/db", {"note": "nothing that travels"})
     stage.api.patch(stage.path("a", "db"), {"metadata": {"labels": {"theirs": "1"}}})
     never(lambda: len(distributor.reports(mark)) > 1, SETTLED)
+
+
+def test_a_status_that_somebody_changed_is_put_back(stage: Stage, distributor: Distributor) -> None:
+    stage.namespace("a")
+    distributor.create("db", included("a"))
+    serve(stage)
+    distributor.until_counted("db", 1, 1)
+    before = distributor.status("db")
+    stage.api.patch(f"{DISTRIBUTIONS}/db/status", {"status": {"desired": 99, "failed": 98}})
+    eventually(lambda: distributor.status("db") == before)
 
 
 @pytest.mark.parametrize("there", [False, True])
@@ -765,14 +918,20 @@ def test_kubectl_explains_every_field(stage: Stage) -> None:
     assert "how many more there are" in explained("distributor.status.conditions.failedNamespace", "v1alpha1")
 
 
-def test_the_columns_are_total_succeed_failed_and_age(stage: Stage, distributor: Distributor) -> None:
+def test_the_columns_are_total_succeed_and_failed(stage: Stage, distributor: Distributor) -> None:
     stage.namespace("a")
     distributor.create("db", included("a", "zz"))
     serve(stage)
     distributor.until_counted("db", 2, 1)
-    head, line = stage.cluster.kubectl("get", "distributor").strip().splitlines()
-    assert head.split() == ["NAME", "TOTAL", "SUCCEED", "FAILED", "AGE"]
-    assert line.split()[:4] == ["db", "2", "1", "1"]
+    for version in ("v1beta1", "v1alpha1"):
+        shown = stage.cluster.kubectl("get", f"resourcedistributions.{version}.apps.kruise.io").strip()
+        assert [line.split() for line in shown.splitlines()] == [
+            ["NAME", "TOTAL", "SUCCEED", "FAILED"],
+            ["db", "2", "1", "1"],
+        ]
+    assert stage.cluster.kubectl("get", "distributor", "-o", "name").split() == [
+        "resourcedistribution.apps.kruise.io/db"
+    ]
 
 
 def test_both_versions_can_be_written_and_read(stage: Stage, distributor: Distributor) -> None:

@@ -106,6 +106,36 @@ UNIONS: list[tuple[Json, set[str]]] = [
         {"namespaceLabelSelector": {"matchLabels": {"team": "red"}}, "excludedNamespaces": listed("a")},
         {"c"},
     ),
+    ({"namespaceSelector": {"matchLabels": {"team": "red"}}}, {"a", "c"}),
+    ({"namespaceSelector": {}}, set()),
+    (
+        {
+            "namespaceLabelSelector": {"matchLabels": {"team": "red"}},
+            "namespaceSelector": {"matchLabels": {"team": "blue"}},
+            "excludedNamespaces": listed("a"),
+        },
+        {"b", "c"},
+    ),
+    *(
+        ({"namespaceLabelSelector": {"matchExpressions": [{"key": key, "operator": operator, **values}]}}, found)
+        for key, operator, values, found in (
+            ("team", "In", {"values": ["red", "green"]}, {"a", "c"}),
+            ("team", "NotIn", {"values": ["red"]}, {"b"}),
+            ("stage", "NotIn", {"values": ["test"]}, {"a", "b", "c"}),
+            ("stage", "Exists", {}, set()),
+            ("team", "DoesNotExist", {}, set()),
+            ("stage", "DoesNotExist", {"values": []}, {"a", "b", "c"}),
+        )
+    ),
+    (
+        {
+            "namespaceLabelSelector": {
+                "matchLabels": {"team": "red"},
+                "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "Exists"}],
+            }
+        },
+        set(),
+    ),
     ({"includedNamespaces": {"list": []}, "excludedNamespaces": {}}, set()),
     ({"includedNamespaces": None}, set()),
 ]
@@ -389,7 +419,34 @@ def test_a_resource_that_cannot_be_had_is_reported_and_changes_nothing(what: obj
     assert fault.reason == reason
     assert told in fault.message
     assert filled(world) == {"a", "b"}
-    assert told_by(world)["GetResourceFailed"] == {"status": "True", "reason": reason}
+    failed = {"status": "True", "reason": reason, "failedNamespaces": ["c"]}
+    assert told_by(world) == {kind: failed if kind == "GetResourceFailed" else FINE for kind in SIX}
+    status = status_of(world)
+    assert (status["desired"], status["succeeded"], status["failed"]) == (1, 0, 1)
+
+
+ACCOUNT: Json = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "db"}}
+
+
+@pytest.mark.parametrize("what", [ACCOUNT, None])
+def test_the_targets_of_a_resource_that_cannot_be_had_count_as_failed_but_for_those_that_are_none(
+    what: Json | None,
+) -> None:
+    world = a_world({"allNamespaces": True, "includedNamespaces": listed("zz")}, what or {})
+    world.namespace("apart", annotations={"samara.dev/ignore": "true"})
+    status, told = status_of(world), told_by(world)
+    assert (status["desired"], status["succeeded"], status["failed"]) == (4, 0, 4)
+    assert told["GetResourceFailed"]["failedNamespaces"] == ["a", "b", "c"]
+    assert told["NamespaceNotExists"]["failedNamespaces"] == ["zz"]
+    assert (told["CreateResourceFailed"], told["UpdateResourceFailed"]) == (FINE, FINE)
+
+
+def test_of_targets_that_cannot_be_read_nobody_says_how_many_they_are() -> None:
+    targets = {"includedNamespaces": listed("a"), "namespaceLabelSelector": {"matchLabels": {"!": "a"}}}
+    world = a_world(targets, ACCOUNT)
+    status, told = status_of(world), told_by(world)
+    assert (status["desired"], status["succeeded"], status["failed"]) == (0, 0, 0)
+    assert told["GetResourceFailed"] == {"status": "True", "reason": "Invalid,Refused"}
 
 
 @pytest.mark.parametrize(
@@ -741,6 +798,19 @@ def test_a_copy_made_by_us_is_recognised_by_its_owner_and_not_by_its_record() ->
     orphan = world.edit(at("a", "db"), owners=())
     assert orphan.made
     assert [(each.ref.namespace, each.reason) for each in planned(world).blocked] == [("a", "conflict")]
+
+
+def test_an_orphaned_copy_is_nobodys_whoever_else_wants_its_place() -> None:
+    world = a_world()
+    settle(world, RULES)
+    world.edit(at("a", "db"), owners=())
+    world.delete(DISTRIBUTION)
+    orphan = copy(world)
+    world.put(at("c", "db"), secret("theirs"), annotations={sync_to.ASK: "namespaces", sync_to.LIST: "a"})
+    world.namespace("admin")
+    world.put(at("admin", "db"), secret("home"), annotations={secret_copy.TARGETS: "a"})
+    settle(world, RULES)
+    assert copy(world) is orphan
 
 
 def test_the_same_spec_seen_by_another_digest_is_read_anew() -> None:

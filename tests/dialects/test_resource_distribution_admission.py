@@ -17,7 +17,7 @@ from tests.dialects.test_resource_distribution import (
 from tests.world import World, content
 
 from samara.core.admit import Request
-from samara.core.model import Object, Ref
+from samara.core.model import SECRET, Object, Ref
 from samara.core.want import Rejected, Trial
 from samara.dialects.resource_distribution import NAME, RESOURCE_DISTRIBUTION, convert
 
@@ -44,6 +44,7 @@ def answered(new: Object | None, old: Object | None = None, world: World | None 
         {"allNamespaces": True},
         {"includedNamespaces": listed("a", "kube-system"), "excludedNamespaces": listed("b")},
         {"namespaceLabelSelector": {"matchLabels": {"a": "b"}}},
+        {"namespaceSelector": {"matchLabels": {"a": "b"}}},
     ],
 )
 def test_a_good_distribution_is_taken(targets: Json) -> None:
@@ -93,6 +94,11 @@ FAULTS: list[tuple[object, object, str]] = [
         " at least one value was expected with In, found none",
     ),
     (
+        SECRET_DB,
+        {"namespaceSelector": {"matchLabels": {"a": "not good"}}},
+        "spec.targets.namespaceSelector.matchLabels[a]: a label value was expected, found 'not good'",
+    ),
+    (
         resource(type="kubernetes.io/service-account-token"),
         {},
         "spec.resource: Secrets of type kubernetes.io/service-account-token are never copied",
@@ -123,6 +129,19 @@ def test_one_answer_lists_all_faults() -> None:
     assert len(answered(stored({"apiVersion": "v1"}, targets, bad))) == 6
 
 
+def test_a_bad_name_of_the_resource_hides_no_other_fault() -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "Not_Good"}}
+    told = answered(stored(pod), stored())
+    assert [fault.partition(": ")[0] for fault in told] == [
+        "spec.resource.metadata.name",
+        "spec.resource",
+        "spec.resource.kind cannot be changed",
+        "spec.resource.metadata.name cannot be changed",
+    ]
+    unnamed = {"apiVersion": "v1", "kind": "Secret", "metadata": {}, "stringData": {"key": "one"}}
+    assert the_trial(unnamed, SECRET) == the_trial(SECRET_DB, SECRET)
+
+
 CHANGES: list[tuple[Json, list[str]]] = [
     (resource(metadata={"name": "other"}), ["spec.resource.metadata.name cannot be changed: 'db' was expected"]),
     (resource(kind="ConfigMap"), ["spec.resource.kind cannot be changed: 'Secret' was expected, found 'ConfigMap'"]),
@@ -148,8 +167,9 @@ def test_who_only_labels_a_faulty_distribution_or_lets_it_go_is_not_refused() ->
     assert answered(None, stored(**faulty)) == ()
 
 
-def test_a_faulty_distribution_may_be_corrected() -> None:
-    assert answered(stored(), stored({"kind": "Secret"})) == ()
+@pytest.mark.parametrize("what", [{"kind": "Secret"}, resource(metadata={"name": "Not_Good"})])
+def test_a_faulty_distribution_may_be_corrected(what: Json) -> None:
+    assert answered(stored(), stored(what)) == ()
 
 
 # The dry run

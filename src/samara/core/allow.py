@@ -44,12 +44,12 @@ def allow(copy: Copy, source: Ref, namespace: Object | None, dialect: Dialect, r
     if namespace is None:
         return None if copy.content is KEEP else _reserved(copy.ref, rules)
     return (
-        _kind_denied(copy, dialect)
-        or _protected(copy, dialect, rules)
+        _protected(copy, dialect, rules)
+        or _ignored(copy, namespace)
+        or _kind_denied(copy, dialect)
         or _own(copy, dialect, rules)
         or _content_denied(copy)
         or _paused(namespace)
-        or _ignored(copy, namespace)
         or _consent(copy, source, namespace, dialect)
     )
 

@@ -160,7 +160,14 @@ def is_ours(case: Case, have: Object) -> bool:
     if not made or RELEASED in have.annotations or have.labels.get(PART_OF, "").startswith(MANAGER):
         return False
     owner = case.table.owner(have, case.view)
-    return owner is None or not (case.table[owner.dialect].by_owner or _is_kept(case, owner, have))
+    if owner is None:
+        return not _is_orphaned(case, have)
+    return not (case.table[owner.dialect].by_owner or _is_kept(case, owner, have))
+
+
+def _is_orphaned(case: Case, have: Object) -> bool:
+    """True for a copy whose owner reference somebody took away: it is nobody's then."""
+    return any(each.by_owner and is_marked_by_us(have, each) for each in case.table.dialects)
 
 
 def _is_kept(case: Case, owner: Key, have: Object) -> bool:

@@ -23,6 +23,8 @@ RESOURCE_DISTRIBUTION = Kind(
 GONE_AFTER = 30.0
 """For so long the copies of a distribution that is gone are left to the garbage collector."""
 _NO_SPEC = Field("spec", b"", None)
+_NO_KIND = Kind("", "v1", "Unknown", "unknown")
+"""Of a resource that cannot be read."""
 
 
 def dialect(kinds: tuple[Kind, ...], bare: Bare, managers: frozenset[str] = frozenset()) -> Dialect:
@@ -47,7 +49,7 @@ def dialect(kinds: tuple[Kind, ...], bare: Bare, managers: frozenset[str] = froz
 
     def reads(source: Ref, view: View) -> tuple[Trial, ...]:
         asked = asked_by(source, view)
-        return asked.order.reads if asked is not None and asked.order is not None else ()
+        return asked.order.reads if asked and asked.order and not asked.faults else ()
 
     def want(source: Ref, view: View) -> Want:
         obj = view.get(source)
@@ -57,7 +59,7 @@ def dialect(kinds: tuple[Kind, ...], bare: Bare, managers: frozenset[str] = froz
             return Want(prune=False)  # the garbage collector takes them, or leaves them where somebody said orphan
         asked = orders.asked(_spec(obj))
         if asked.order is None or asked.faults:
-            return Want(prune=False, faults=asked.faults)
+            return Want(tuple(_missed(obj, asked, view)), prune=False, faults=asked.faults)
         content = orders.content(_spec(obj), asked.order, view)
         copies = tuple(_copies(obj, asked, asked.order, content if isinstance(content, Content) else KEEP, view))
         if isinstance(content, Content):
@@ -117,6 +119,16 @@ def _copies(obj: Object, asked: Asked, order: Order, content: Content | Keep, vi
     for namespace, named in asked.targets.within(view):
         ref = Ref(order.kind, namespace, order.resource.name)
         yield Copy(ref, content, order.labels, annotations, adopt=Adopt.NEVER, named=named, owner=owner)
+
+
+def _missed(obj: Object, asked: Asked, view: View) -> Iterable[Copy]:
+    """The places of a resource that cannot be served: nothing is done there, and the status counts them."""
+    kind, name = _NO_KIND, obj.ref.name
+    if asked.resource is not None:
+        group, _, version = asked.resource.api_version.rpartition("/")
+        kind, name = Kind(group, version, asked.resource.kind, ""), asked.resource.name or name
+    for namespace, named in asked.targets.within(view) if asked.is_aimed else ():
+        yield Copy(Ref(kind, namespace, name), KEEP, adopt=Adopt.NEVER, named=named)
 
 
 def _owner(obj: Object) -> Owner:

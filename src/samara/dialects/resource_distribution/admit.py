@@ -33,8 +33,8 @@ def _named(name: str) -> Iterator[str]:
 
 
 def _changed(new: Asked, old: Asked | None) -> Iterator[str]:
-    if old is None or old.resource is None or new.resource is None:
-        return
+    if old is None or old.resource is None or new.resource is None or not is_dns_subdomain(old.resource.name):
+        return  # what cannot have been copied may be corrected
     both = zip(("apiVersion", "kind", "metadata.name"), old.resource.identity, new.resource.identity, strict=True)
     for what, was, now in both:
         if was != now:

@@ -11,7 +11,7 @@ from samara.core.match import sample, shown
 from samara.core.model import ANNOTATIONS, LABELS, Content, Field, Kind
 from samara.core.view import View
 from samara.core.want import UNREAD, Bare, Fault, Rejected, Trial, Unread
-from samara.dialects.resource_distribution.spec import RESOURCE, Resource, Targets, compact, read
+from samara.dialects.resource_distribution.spec import RESOURCE, TARGETS, Resource, Targets, compact, read
 
 FROM = "kruise.io/resourcedistribution.resource.from"
 HASHCODE = "kruise.io/resourcedistribution.resource.hashcode"
@@ -44,6 +44,11 @@ class Asked:
     targets: Targets
     faults: tuple[Fault, ...]
     slips: tuple[Fault, ...]
+
+    @property
+    def is_aimed(self) -> bool:
+        """True where it can be said for which namespaces it is, whatever is wrong with the resource."""
+        return not any(fault.message.startswith(TARGETS) for fault in self.faults)
 
 
 class Orders:

@@ -15,7 +15,9 @@ from samara.core.select import parse as parse_selector
 from samara.core.view import View
 
 RESOURCE, TARGETS = "spec.resource", "spec.targets"
-INCLUDED, EXCLUDED, SELECTOR = "includedNamespaces", "excludedNamespaces", "namespaceLabelSelector"
+INCLUDED, EXCLUDED = "includedNamespaces", "excludedNamespaces"
+SELECTORS = ("namespaceLabelSelector", "namespaceSelector")
+"""The second is the original's newest name for the first, in its v1beta1. Here both count in both versions."""
 DEEPEST = 200
 """Levels of a spec; the decoders of every interpreter go deeper."""
 _OUTSIDE_CONTENT = ("apiVersion", "kind", "metadata", "status")
@@ -30,7 +32,8 @@ class Targets(NamedTuple):
     everywhere: bool = False
     included: Names = Names((), (), frozenset())
     excluded: Names = Names((), (), frozenset())
-    selector: Selector = Selector()
+    selectors: tuple[Selector, ...] = ()
+    """Those that are not empty: an empty one selects nothing."""
 
     @property
     def is_mistyped(self) -> bool:
@@ -42,15 +45,14 @@ class Targets(NamedTuple):
         return name not in self.excluded.members and (name in self.included.members or self._select(labels))
 
     def _select(self, labels: Mapping[str, str]) -> bool:
-        """An empty selector selects nothing."""
-        return self.everywhere or (bool(self.selector.requirements) and self.selector.matches(labels))
+        return self.everywhere or any(each.matches(labels) for each in self.selectors)
 
     def within(self, view: View) -> Iterator[tuple[str, bool]]:
         """The target namespaces in sight, each with whether it is named; a named one need not exist."""
         for name in view.namespaces(self.included):
             if name not in self.excluded.members:
                 yield name, True
-        if self.everywhere or self.selector.requirements:
+        if self.everywhere or self.selectors:
             for each in view.all(NAMESPACE):
                 if each.ref.name not in self.included.members and self.reach(each.ref.name, each.labels):
                     yield each.ref.name, False
@@ -126,22 +128,30 @@ def _mapping(found: object, at: str, faults: list[str]) -> Mapping[str, Any]:
 
 
 def _resource(found: object, faults: list[str]) -> Resource | None:
+    """The resource also where only its name is at fault: of what else it says all faults are to be told."""
     before = len(faults)
     body = _mapping(found, RESOURCE, faults)
     meta = _mapping(body.get("metadata"), f"{RESOURCE}.metadata", faults)
+    misnamed = tuple(_misnamed(meta)) if len(faults) == before else ()
     if len(faults) == before:
-        faults += _incomplete(body, meta)
+        faults += _incomplete(body)
     words = [_words(meta, where, faults) for where in ("labels", "annotations")]
-    if len(faults) > before:
+    is_whole = len(faults) == before
+    faults += misnamed
+    if not is_whole:
         return None
     fields = {name: value for name, value in body.items() if name not in _OUTSIDE_CONTENT}
-    return Resource(body["apiVersion"], body["kind"], meta["name"], words[0], words[1], fields, hashcode(body))
+    name = str(meta.get("name") or "")
+    return Resource(body["apiVersion"], body["kind"], name, words[0], words[1], fields, hashcode(body))
 
 
-def _incomplete(body: Mapping[str, Any], meta: Mapping[str, Any]) -> Iterator[str]:
+def _incomplete(body: Mapping[str, Any]) -> Iterator[str]:
     for part in ("apiVersion", "kind"):
         if not isinstance(body.get(part), str) or not body[part]:
             yield f"{RESOURCE}.{part}: expected, and missing"
+
+
+def _misnamed(meta: Mapping[str, Any]) -> Iterator[str]:
     name = meta.get("name")
     if not isinstance(name, str) or not is_dns_subdomain(name):
         found = shown(name) if isinstance(name, str) else "none"
@@ -161,11 +171,16 @@ def _targets(found: Mapping[str, Any], faults: list[str]) -> Targets:
     everywhere = found.get("allNamespaces") or False
     if not isinstance(everywhere, bool):
         faults.append(f"{TARGETS}.allNamespaces: true or false was expected")
-    selector, wrong = parse_selector(found.get(SELECTOR))
-    joint = "." if isinstance(found.get(SELECTOR), Mapping) else ": "
-    faults += [f"{TARGETS}.{SELECTOR}{joint}{each}" for each in wrong]
+    selectors = [_selector(found.get(which), f"{TARGETS}.{which}", faults) for which in SELECTORS]
     lists = [_names(found.get(which), f"{TARGETS}.{which}", faults) for which in (INCLUDED, EXCLUDED)]
-    return Targets(everywhere is True, lists[0], lists[1], selector)
+    return Targets(everywhere is True, lists[0], lists[1], tuple(each for each in selectors if each.requirements))
+
+
+def _selector(found: object, at: str, faults: list[str]) -> Selector:
+    selector, wrong = parse_selector(found)
+    joint = "." if isinstance(found, Mapping) else ": "
+    faults += [f"{at}{joint}{each}" for each in wrong]
+    return selector
 
 
 def _names(found: object, at: str, faults: list[str]) -> Names:

@@ -38,12 +38,15 @@ def status(
     """With a fault nothing counts as succeeded: what lies in the namespaces is not what the spec says."""
     broken = {fault.reason for fault in faults}
     desired, succeeded = tally.wanted, 0 if broken else tally.right
+    problems = _problems(tally, is_there)
+    if broken:
+        _blame(problems, broken, tally.names)
     return {
         "desired": desired,
         "succeeded": succeeded,
         "failed": desired - succeeded,
         "observedGeneration": generation,
-        "conditions": _conditions(broken, _problems(tally, is_there)),
+        "conditions": [_condition(kind, problems[kind]) for kind in TYPES],
     }
 
 
@@ -61,7 +64,7 @@ class Problem:
         self.reasons.add(_WORDS.get(reason, reason))
 
 
-def _problems(tally: Tally, is_there: Callable[[Ref], bool]) -> Mapping[str, Problem]:
+def _problems(tally: Tally, is_there: Callable[[Ref], bool]) -> dict[str, Problem]:
     found = {kind: Problem() for kind in TYPES}
     for reason, places in tally.by_reason().items():
         for ref in places:
@@ -81,10 +84,13 @@ def _type_of(reason: str, ref: Ref, is_there: Callable[[Ref], bool]) -> str:
             return UPDATE if is_there(ref) else CREATE
 
 
-def _conditions(broken: Collection[str], problems: Mapping[str, Problem]) -> list[dict[str, object]]:
-    for reason in broken:
-        problems[GET].reasons.add(reason)
-    return [_condition(kind, problems[kind]) for kind in TYPES]
+def _blame(problems: dict[str, Problem], broken: Iterable[str], wanted: Iterable[str]) -> None:
+    """Where the resource itself is at fault, that is what is wrong wherever nothing else is in its way."""
+    for kind in (CREATE, UPDATE):
+        problems[kind] = Problem()
+    problems[GET].reasons.update(broken)
+    others = problems[CONFLICT].namespaces | problems[NO_NAMESPACE].namespaces
+    problems[GET].namespaces.update(each for each in wanted if each not in others)
 
 
 def _condition(kind: str, problem: Problem) -> dict[str, object]:

@@ -1,0 +1,225 @@
+"""Admission and conversion of ResourceDistributions and of sync-to by a running operator on the real server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.cluster.api import Api
+from tests.cluster.operators import Operator
+from tests.cluster.stage import USER, Stage
+from tests.cluster.test_resource_distribution_rules import (
+    DEFINITION,
+    DEFINITIONS,
+    GROUP,
+    RBAC,
+    Distributor,
+    a_map,
+    a_secret,
+    definition,
+    distributor,
+    included,
+    listed,
+)
+from tests.cluster.waiting import eventually
+
+from samara.devcluster import Devcluster, DevclusterError
+from samara.devcluster.wire import free_port
+
+pytestmark = [
+    pytest.mark.oracle_off("O4", reason="it knows the rules of Secret copy only; here each test asserts its own"),
+    pytest.mark.usefixtures("unregistered"),
+]
+
+Json = dict[str, Any]
+HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/samara"
+REGISTERING = {
+    "apiGroups": ["admissionregistration.k8s.io"],
+    "resources": ["validatingwebhookconfigurations"],
+    "verbs": ["get", "list", "create", "update", "delete"],
+}
+"""Whoever runs the operator outside a cluster gives it this right as well."""
+ASK, LIST = "openkruise.io/sync-to", "openkruise.io/sync-to-namespaces"
+__all__ = ["definition", "distributor"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registering(cluster: Devcluster, definition: None) -> Iterator[None]:
+    api = Api(cluster.url, cluster._credentials.admin_context())
+    group = "rbac.authorization.k8s.io"
+    role = {"kind": "ClusterRole", "name": "registering", "apiGroup": group}
+    subjects = [{"kind": "User", "name": USER, "apiGroup": group}]
+    api.create(f"{RBAC}/clusterroles", {"metadata": {"name": "registering"}, "rules": [REGISTERING]})
+    binding = {"metadata": {"name": "registering"}, "roleRef": role, "subjects": subjects}
+    api.create(f"{RBAC}/clusterrolebindings", binding)
+    yield
+    for plural in ("clusterrolebindings", "clusterroles"):
+        api.gone(f"{RBAC}/{plural}/registering")
+    api.close()
+
+
+@pytest.fixture
+def unregistered(stage: Stage) -> Iterator[None]:
+    """Nothing is left of an operator that was killed."""
+    yield
+    for operator in stage.operators:
+        operator.kill()
+    stage.api.gone(HOOKS)
+    conversion = {"spec": {"conversion": {"strategy": "None", "webhook": None}}}
+    stage.api.patch(f"{DEFINITIONS}/{DEFINITION}", conversion)
+    eventually(lambda: stage.api.serves(f"{GROUP}/v1alpha1/resourcedistributions"))
+
+
+def guard(stage: Stage) -> Operator:
+    """An operator that judges, when the server has begun to ask it."""
+    port = free_port()
+    flags = (f"--webhook-address=127.0.0.1:{port}", f"--webhook-url=https://127.0.0.1:{port}")
+    operator = stage.operator(*flags, config={"dialects": {"resource-distribution": {}, "sync-to": {}}})
+    eventually(lambda: "spec.targets" in said(stage, a_distribution(targets=included("Not_Good"))))
+    eventually(lambda: "accepted are" in said(stage, asking("probe", {ASK: "everywhere"})))
+    path = f"{DEFINITIONS}/{DEFINITION}"
+    eventually(lambda: stage.api.get(path)["spec"]["conversion"]["strategy"] == "Webhook")
+    eventually(lambda: stage.api.serves(f"{GROUP}/v1alpha1/resourcedistributions"))
+    return operator
+
+
+def a_distribution(name: str = "db", version: str = "v1beta1", **spec: Any) -> Json:
+    found = {"resource": a_secret(), "targets": {}, **spec}
+    head = {"apiVersion": f"apps.kruise.io/{version}", "kind": "ResourceDistribution"}
+    return {**head, "metadata": {"name": name}, "spec": found}
+
+
+def asking(name: str, annotations: dict[str, str]) -> Json:
+    meta = {"name": name, "namespace": "default", "annotations": annotations}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": meta}
+
+
+def said(stage: Stage, body: Json) -> str:
+    """What kubectl prints where the server refuses; nothing is stored either way."""
+    try:
+        stage.cluster.kubectl("apply", "--dry-run=server", "-f", "-", input=json.dumps(body))
+    except DevclusterError as fault:
+        return str(fault)
+    return ""
+
+
+def test_what_is_good_is_admitted_in_both_versions_and_served(stage: Stage, distributor: Distributor) -> None:
+    stage.namespace("a")
+    guard(stage)
+    distributor.create("old", included("a"), a_map("old"), version="v1alpha1")
+    distributor.create("new", included("a"))
+    distributor.until("old", "a", plural="configmaps")
+    distributor.until("new", "a")
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])
+def test_one_answer_lists_all_faults(stage: Stage, version: str) -> None:
+    guard(stage)
+    targets = {
+        "includedNamespaces": listed("Not_Good", "both"),
+        "excludedNamespaces": listed("both"),
+        "namespaceLabelSelector": {"matchExpressions": [{"key": "team", "operator": "In"}]},
+    }
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "db"}}
+    told = said(stage, a_distribution(version=version, resource=account, targets=targets))
+    for each in (
+        "spec.targets.namespaceLabelSelector.matchExpressions[0].values",
+        "'v1/ServiceAccount'",
+        "'Not_Good'",
+        "in includedNamespaces and in excludedNamespaces, where the latter counts: both",
+    ):
+        assert each in told
+
+
+@pytest.mark.parametrize(
+    ("resource", "words"),
+    [
+        (a_secret(data={"key": "not base64!"}), "the server would not take it"),
+        (a_secret(type="kubernetes.io/tls"), "data[tls.crt]"),
+        (a_secret(metadata={"labels": {"not good": "1"}}), "metadata.labels"),
+        (a_map("db", data={"not/good": "1"}), "data[not/good]"),
+        (a_map("db", data={"text": "x" * (1024 * 1024 + 1)}), "Too long"),
+    ],
+)
+def test_what_a_dry_run_refuses_is_refused_without_its_values(stage: Stage, resource: Json, words: str) -> None:
+    guard(stage)
+    body = a_distribution(resource=resource)
+    with pytest.raises(DevclusterError) as told:
+        stage.cluster.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(body))
+    assert words in str(told.value)
+    assert "not base64!" not in str(told.value)
+
+
+def test_a_resource_that_is_there_already_in_the_operators_namespace_is_no_fault(
+    stage: Stage, distributor: Distributor
+) -> None:
+    stage.foreign("default", "db")
+    stage.also_remove("/api/v1/namespaces/default/secrets/db")
+    guard(stage)
+    assert said(stage, a_distribution()) == ""
+
+
+def test_on_update_api_version_kind_and_name_of_the_resource_are_immutable_and_all_else_is_not(
+    stage: Stage, distributor: Distributor
+) -> None:
+    stage.namespace("a")
+    distributor.create("db", included("a"))
+    guard(stage)
+    distributor.until("db", "a")
+    assert "spec.resource.metadata.name cannot be changed: 'db' was expected, found 'other'" in said(
+        stage, a_distribution(resource=a_secret("other"))
+    )
+    assert "spec.resource.kind cannot be changed: 'Secret' was expected, found 'ConfigMap'" in said(
+        stage, a_distribution(resource=a_map("db"))
+    )
+    new = a_secret(stringData={"username": "u", "password": "p"}, type="kubernetes.io/basic-auth")
+    distributor.change("db", included("a", "default"), new)
+    distributor.until("db", "a", "default")
+    assert (distributor.copy("a", "db") or {})["type"] == "kubernetes.io/basic-auth"
+
+
+def test_the_namespaces_of_a_condition_read_right_through_both_versions(stage: Stage, distributor: Distributor) -> None:
+    stage.namespace("a")
+    guard(stage)
+    distributor.create("db", included("a", "zz"), version="v1alpha1")
+    distributor.until_counted("db", 2, 1)
+    for version, field in (("v1alpha1", "failedNamespace"), ("v1beta1", "failedNamespaces")):
+        *fine, last = distributor.get("db", version)["status"]["conditions"]
+        assert {key: last[key] for key in last if key != "lastTransitionTime"} == {
+            "type": "NamespaceNotExists",
+            "status": "True",
+            "reason": "NoNamespace",
+            field: ["zz"],
+        }
+        assert {frozenset(each) for each in fine} == {frozenset({"type", "status", "reason", "lastTransitionTime"})}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "words"),
+    [
+        ({ASK: "everywhere"}, ("openkruise.io/sync-to is 'everywhere'", "'cluster'", "'namespaces'")),
+        ({ASK: ""}, ("openkruise.io/sync-to is ''", "'cluster'", "'namespaces'")),
+        ({ASK: "namespaces"}, ("openkruise.io/sync-to-namespaces is ''", "'ns-1;ns-2'")),
+        ({ASK: "namespaces", LIST: " ; ,"}, ("openkruise.io/sync-to-namespaces is ' ; ,'", "'ns-1;ns-2'")),
+        ({ASK: "namespaces", LIST: "a;Not_Good"}, (LIST, "'Not_Good'", "'ns-1;ns-2'")),
+    ],
+)
+def test_a_sync_to_that_cannot_be_meant_is_refused_with_the_key_the_value_and_the_accepted_ones(
+    stage: Stage, annotations: dict[str, str], words: tuple[str, ...]
+) -> None:
+    guard(stage)
+    told = said(stage, asking("db", annotations))
+    for each in words:
+        assert each in told
+    for good in ({ASK: "cluster"}, {ASK: "namespace", LIST: "a"}, {ASK: "namespaces", LIST: "a;b,c d"}):
+        assert said(stage, asking("db", good)) == ""
+
+
+def test_a_stopped_operator_leaves_no_webhook_and_no_conversion_behind(stage: Stage, distributor: Distributor) -> None:
+    operator = guard(stage)
+    operator.stop()
+    assert stage.api.find(HOOKS) is None
+    assert stage.api.get(f"{DEFINITIONS}/{DEFINITION}")["spec"]["conversion"] == {"strategy": "None"}
+    eventually(lambda: said(stage, a_distribution(targets=included("Not_Good"))) == "")
