@@ -204,6 +204,7 @@ class Operator:
                 lambda dialect: orphans(dialect, desk),
                 desk.cache.sources,
                 lambda: self._watchdog.longest,
+                tuple(self.around.missing),
             )
         )
 
@@ -241,8 +242,8 @@ async def run(settings: Settings, options: Options, access: Access) -> None:
         asking = own
         if options.webhook is not None:
             asking = await stack.enter_async_context(Client(access, options.request_seconds, connections=16))
-        around = await first_look(own, settings)
-        while not stop.is_set():
+        around = await _first_look(own, settings, stop)
+        while around is not None and not stop.is_set():
             operator = Operator(settings, options, access, (client, own, asking), around)
             await operator.run(stop)
             around = operator.around
@@ -257,6 +258,15 @@ async def _first(*events: asyncio.Event) -> None:
     finally:
         for each in waits:
             each.cancel()
+
+
+async def _first_look(client: Client, settings: Settings, stop: asyncio.Event) -> Surroundings | None:
+    """Nothing where a signal comes first: a server that does not answer must not keep us."""
+    looking, stopping = asyncio.create_task(first_look(client, settings)), asyncio.create_task(stop.wait())
+    await asyncio.wait((looking, stopping), return_when=asyncio.FIRST_COMPLETED)
+    for each in (looking, stopping):
+        each.cancel()
+    return looking.result() if looking.done() else None
 
 
 def _on_signals(stop: asyncio.Event) -> None:

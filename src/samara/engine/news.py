@@ -89,13 +89,13 @@ class News:
     def _gather(self) -> None:
         for key, tally in self._due.items():
             about, faults = self._about(key.source), self._faults.get(key, ())
-            for fault in faults:
-                self._teller.note(about, fault.reason, set(), fault.message)
-            told = {fault.reason for fault in faults}  # what is wrong with the source itself explains its places, too
+            told = _by_reason(faults)  # what is wrong with the source itself explains its places, too
+            for word, message in told.items():
+                self._teller.note(about, word, set(), message)
             for reason, found in _problems(tally).items():
                 if reason in _REASONS and _REASONS[reason] not in told and not (told and reason == "invalid"):
-                    first, missing = next(iter(found.items()))
-                    self._teller.note(about, _REASONS[reason], set(map(_where, found)), missing.shown(first))
+                    first = min(found)  # and not the one that was tried last: the same is to be said in the same words
+                    self._teller.note(about, _REASONS[reason], set(map(_where, found)), found[first].shown(first))
         self._due.clear()
         for key, hold in self._held.items():
             text = f"{hold.count} removals are held by the brake; `samara release {hold.key}` lets them go on"
@@ -108,6 +108,14 @@ class News:
         if place is not None or not source.namespace:
             return place or source
         return self._cache.get(namespace_ref(source.namespace)) or source
+
+
+def _by_reason(faults: tuple[Fault, ...]) -> dict[str, str]:
+    """One reason is one Event, which says all that there is to say for it."""
+    told: dict[str, list[str]] = {}
+    for fault in faults:
+        told.setdefault(fault.reason, []).append(fault.message)
+    return {reason: "; ".join(messages) for reason, messages in told.items()}
 
 
 def _problems(tally: Tally) -> dict[str, dict[Ref, Missing]]:
