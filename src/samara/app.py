@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 DRAIN = 10.0
 """Running writes may take this long after a signal."""
+LAST_WORDS = 0.5
+"""And so long it may take to tell of them: a standby waits."""
 STANDSTILL = 2.0
 """The event loop may stand still for this many durations of the lease before the process ends itself."""
 
@@ -149,6 +151,9 @@ class Operator:
             if self._admission is not None:
                 await self._admission.close()
             await self._engine.drain(DRAIN)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_WORDS):
+                    await self._desk.news.tell()
             if self._lease is not None:
                 await self._lease.release()
             for task in tasks:

@@ -42,8 +42,7 @@ class Stage:
 
     async def tell(self) -> None:
         """What the news do once a second."""
-        self.news._gather()
-        await self.teller.flush()
+        await self.news.tell()
 
     def events(self) -> list[dict[str, Any]]:
         return list(self.store.objects.values())

@@ -48,8 +48,12 @@ class News:
     async def run(self) -> None:
         while True:
             await asyncio.sleep(EVERY)
-            self._gather()
-            await self._teller.flush()
+            await self.tell()
+
+    async def tell(self) -> None:
+        """Says what has come together since the last time."""
+        self._gather()
+        await self._teller.flush()
 
     def wrote(self, write: Write) -> None:
         words = _WORDS.get(type(write))
