@@ -55,7 +55,7 @@ class Removals:
         if self._is_too_soon(key, source, removals):
             return []
         late = self._left_over(key, [each for each in removals if _is_late(each)])
-        removals = [each for each in removals if not _is_late(each) and not self._flaps_at(key, each)]
+        removals = [each for each in removals if not _is_late(each) and not self._flaps_at(key, source, each)]
         return [_kept(each, source, guard) for each in (*late, *self._braked(key, source, removals))]
 
     def _braked(self, key: Key, source: Object | None, removals: Sequence[Removal]) -> list[Removal]:
@@ -67,9 +67,9 @@ class Removals:
         released = [each for each in removals if isinstance(each, Release)]
         return [*map(self._as_answered, allowed), *released]
 
-    def _flaps_at(self, key: Key, removal: Removal) -> bool:
+    def _flaps_at(self, key: Key, source: Object | None, removal: Removal) -> bool:
         """True where a copy comes and goes: it stays until it has been unwanted for a while."""
-        wait = self._flaps.wait(removal.ref) if isinstance(removal, Delete) else 0.0
+        wait = self._flaps.wait(removal.ref, source) if isinstance(removal, Delete) else 0.0
         if wait:
             self._again(key.part(removal.ref.namespace), wait)
         return wait > 0.0
