@@ -154,7 +154,7 @@ FAULTS = (
     Fault(
         "ignored namespaces are not spared",
         "allow",
-        "return SPARED if ignored and not copy.named else None",
+        "return SPARED if _says(namespace, IGNORE) and not copy.named else None",
         "return None",
     ),
     Fault("consent is not asked", "allow", 'if accepts(namespace.annotations.get(ACCEPT, ""), source):', "if True:"),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from dataclasses import replace
 
 import pytest
 from tests.engine.parts import a_copy, a_namespace, a_source, an_access
-from tests.kube.scripted import access, refuses, says, serving
+from tests.kube.scripted import access, hangs, refuses, says, serving
 from tests.world import at
 
 from samara import app
@@ -176,10 +178,23 @@ def test_the_operator_begins_anew_when_what_it_waits_for_has_come_and_not_when_t
         async with serving(*answers) as script, Client(access(script)) as client:
             first = await look_around(client, settings)
             operator = Operator(settings, Options(), access(script), (client, client, client), first)
+            metrics = operator._metrics().text()
             await operator._look_around()
             assert len(script.seen) == 3
             assert "etcd is away" in operator._health().waiting["toys.dev/v1/Widget"]
+            assert b'samara_kind_waiting{kind="toys.dev/v1/Widget"} 1.0' in metrics
             assert operator.around.waiting == {}
+
+    asyncio.run(run())
+
+
+def test_a_signal_ends_it_also_while_the_server_does_not_answer_the_first_question() -> None:
+    async def run() -> None:
+        async with serving(hangs) as script, asyncio.timeout(5):
+            running = asyncio.create_task(app.run(Settings(), Options(), access(script)))
+            await script.until(lambda: bool(script.seen))
+            os.kill(os.getpid(), signal.SIGTERM)
+            await running
 
     asyncio.run(run())
 

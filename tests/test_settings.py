@@ -33,7 +33,7 @@ WHOLE = """
 dialects:
   secret-copy: {home: vault, onSourceGone: delete, conflicts: overwrite, takeover: true, managers: [old, older]}
   sync-to: {kinds: [v1/Secret, apps/v1/Deployment], crossNamespace: allow, conflicts: refuse}
-  resource-distribution: {kinds: [rbac.authorization.k8s.io/v1/Role]}
+  resource-distribution: {kinds: [networking.k8s.io/v1/NetworkPolicy]}
   accurate:
     labelKeys: [team, "*.example.com/*"]
     watches: [{version: v1, kind: Secret}]
@@ -59,14 +59,14 @@ timers: {lease: 30s, renew: 20s, silence: 2m, backoffMost: 1h30m}
 
 
 def test_every_key_is_read_into_its_field() -> None:
-    role = KindName("rbac.authorization.k8s.io", "v1", "Role")
+    policy = KindName("networking.k8s.io", "v1", "NetworkPolicy")
     secret, deployment = KindName("", "v1", "Secret"), KindName("apps", "v1", "Deployment")
     config = {"labelKeys": ["team", "*.example.com/*"], "watches": [{"version": "v1", "kind": "Secret"}]}
     assert parse(WHOLE, "whole.yaml", EVERY) == Settings(
         dialects={
             "secret-copy": SecretCopy("vault", "delete", "overwrite", True, ("old", "older")),
             "sync-to": SyncTo((secret, deployment), "allow", "refuse"),
-            "resource-distribution": ResourceDistribution((role,)),
+            "resource-distribution": ResourceDistribution((policy,)),
             "accurate": Accurate(None, config, True, True),
             "fishysecret": FishySecret("keys", "consent", (PathRule(("team-*",), ("/app/*",)),), 90.0, "change"),
         },

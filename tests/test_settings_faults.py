@@ -22,6 +22,7 @@ def faults(text: str, built: frozenset[str] = EVERY) -> list[str]:
     return [fault.removeprefix("f: ") for fault in error.value.faults]
 
 
+DENIED = "kinds that give rights or that keep the cluster's books are never copied"
 MISMATCHES = [
     ("tenancy: shut", "tenancy: found 'shut', expected open or strict"),
     ("conflicts: merge", "conflicts: found 'merge', expected refuse or overwrite"),
@@ -83,6 +84,12 @@ OF_A_VOCABULARY = [
     ("secret-copy", "takeover: 'true'", "takeover: found 'true', expected true or false"),
     ("secret-copy", "managers: ['']", f"managers[0]: found '', expected {MANAGER}"),
     ("sync-to", "kinds: [Secret]", f"kinds[0]: found 'Secret', expected {KIND}"),
+    ("sync-to", "kinds: [v1/ServiceAccount]", f"kinds[0]: found 'v1/ServiceAccount', expected {KIND} ({DENIED})"),
+    (
+        "resource-distribution",
+        "kinds: [v1/Secret, rbac.authorization.k8s.io/v1/Role]",
+        f"kinds[1]: found 'rbac.authorization.k8s.io/v1/Role', expected {KIND} ({DENIED})",
+    ),
     ("sync-to", "kinds: [v1/secret]", f"kinds[0]: found 'v1/secret', expected {KIND}"),
     ("sync-to", "kinds: [a/b/v1/Secret]", f"kinds[0]: found 'a/b/v1/Secret', expected {KIND}"),
     ("sync-to", "crossNamespace: ask", "crossNamespace: found 'ask', expected allow or consent"),

@@ -96,17 +96,12 @@ def test_a_kind_that_the_server_does_not_have_waits_and_the_others_are_served() 
     assert [kind.name for kind in told.kinds.values()] == ["Secret"]
 
 
-@pytest.mark.parametrize(
-    ("named", "resource"),
-    [
-        ("rbac.authorization.k8s.io/v1/Role", {"name": "roles", "kind": "Role", "namespaced": True}),
-        ("v1/ServiceAccount", {"name": "serviceaccounts", "kind": "ServiceAccount", "namespaced": True}),
-        ("v1/Node", {"name": "nodes", "kind": "Node", "namespaced": False}),
-    ],
-)
-def test_a_denied_kind_is_refused_by_name(named: str, resource: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=named):
-        around(f"dialects: {{sync-to: {{kinds: [{named}]}}}}", says({"resources": [resource]}))
+def test_a_kind_without_a_namespace_is_refused_by_the_path_of_its_key() -> None:
+    nodes = {"name": "nodes", "kind": "Node", "namespaced": False}
+    with pytest.raises(
+        ConfigError, match=r"dialects\.sync-to\.kinds: found v1/Node, expected kinds that may be copied"
+    ):
+        around("dialects: {secret-copy: {}, sync-to: {kinds: [v1/Node]}}", says({"resources": [nodes]}))
 
 
 @pytest.mark.parametrize(

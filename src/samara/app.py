@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 DRAIN = 10.0
 """Running writes may take this long after a signal."""
+LAST_WORDS = 0.5
+"""And so long it may take to tell of them: a standby waits."""
 STANDSTILL = 2.0
 """The event loop may stand still for this many durations of the lease before the process ends itself."""
 
@@ -161,6 +163,9 @@ class Operator:
             if self._admission is not None:
                 await self._admission.close()
             await self._engine.drain(DRAIN)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_WORDS):
+                    await self._desk.news.tell()
             if self._lease is not None:
                 await self._lease.release()
             for task in tasks:
@@ -217,6 +222,7 @@ class Operator:
                 lambda dialect: orphans(dialect, desk),
                 desk.cache.sources,
                 lambda: self._watchdog.longest,
+                tuple(self.around.missing),
             )
         )
 
@@ -254,9 +260,10 @@ async def run(settings: Settings, options: Options, access: Access) -> None:
         asking = own
         if options.webhook is not None:
             asking = await stack.enter_async_context(Client(access, options.request_seconds, connections=16))
-        around = await first_look(own, settings)
-        await tell_of_older(own, settings)
-        while not stop.is_set():
+        around = await _first_look(own, settings, stop)
+        if around is not None:
+            await tell_of_older(own, settings)
+        while around is not None and not stop.is_set():
             operator = Operator(settings, options, access, (client, own, asking), around)
             await operator.run(stop)
             around = operator.around
@@ -271,6 +278,15 @@ async def _first(*events: asyncio.Event) -> None:
     finally:
         for each in waits:
             each.cancel()
+
+
+async def _first_look(client: Client, settings: Settings, stop: asyncio.Event) -> Surroundings | None:
+    """Nothing where a signal comes first: a server that does not answer must not keep us."""
+    looking, stopping = asyncio.create_task(first_look(client, settings)), asyncio.create_task(stop.wait())
+    await asyncio.wait((looking, stopping), return_when=asyncio.FIRST_COMPLETED)
+    for each in (looking, stopping):
+        each.cancel()
+    return looking.result() if looking.done() else None
 
 
 def _on_signals(stop: asyncio.Event) -> None:

@@ -17,7 +17,7 @@ from samara.kube.codec import decode
 from samara.kube.discovery import discover
 from samara.kube.errors import ConfigError, Forbidden, NotFound, SamaraError
 from samara.kube.rights import may
-from samara.settings import Settings
+from samara.settings import KindName, Settings
 from samara.vocabularies import WELL_KNOWN, Kinds, kinds_for_all, kinds_in, kinds_of_trees
 
 ORIGINALS = {"resource-distribution": "kruise-manager", "accurate": "accurate", "fishysecret": "dd9fe84d.2v.pm"}
@@ -99,7 +99,7 @@ async def _may(client: Client, verb: str, kind: Kind) -> bool:
 async def find_kinds(client: Client, settings: Settings) -> Surroundings:
     """The kinds alone, for those who do not serve."""
     found = await discover(client, kinds_in(settings), WELL_KNOWN)
-    _refuse_denied([found.kinds[name] for name in kinds_for_all(settings) if name in found.kinds])
+    _refuse_denied([found.kinds[name] for name in kinds_for_all(settings) if name in found.kinds], settings)
     _refuse_cluster_scoped([found.kinds[name] for name in kinds_of_trees(settings) if name in found.kinds])
     missing = {f"{name.group}/{name.version}/{name.kind}".lstrip("/"): why for name, why in found.missing.items()}
     return Surroundings(found.kinds, missing)
@@ -111,13 +111,15 @@ def _refuse_cluster_scoped(kinds: Iterable[Kind]) -> None:
         raise ConfigError(fault)
 
 
-def _refuse_denied(kinds: Iterable[Kind]) -> None:
-    denied = [str(kind) for kind in kinds if is_denied(kind)]
-    if denied:
-        raise ConfigError(
-            f"dialects: kinds that may be copied were expected, found {', '.join(denied)}: "
-            "kinds that give rights, that keep the cluster's books or that have no namespace are never copied"
-        )
+def _refuse_denied(kinds: Iterable[Kind], settings: Settings) -> None:
+    """What a name alone does not tell: it is the server that knows what has no namespace."""
+    for kind in filter(is_denied, kinds):
+        named = KindName(kind.group, kind.version, kind.name)
+        keys = [
+            f"dialects.{name}.kinds" for name, own in settings.dialects.items() if named in getattr(own, "kinds", ())
+        ]
+        expected = "expected kinds that may be copied; kinds that have no namespace are never copied"
+        raise ConfigError(f"{', '.join(keys)}: found {kind}, {expected}")
 
 
 async def _originals(client: Client, settings: Settings, seen: Sightings) -> dict[str, str]:

@@ -107,6 +107,22 @@ def test_wrong_usage_is_exit_2(args: tuple[str, ...]) -> None:
     assert "Traceback" not in done.err
 
 
+def test_a_vocabulary_that_the_settings_leave_out_cannot_be_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("dialects: {secret-copy: {}, accurate: {}}\n")
+    fault = samara_inside("run", "--config", file, "--dialect", "sync-to").fault
+    assert "--dialect sync-to: expected a vocabulary that the settings name" in fault
+    assert "secret-copy, accurate" in fault
+
+
+@pytest.mark.parametrize("text", ["secret-copy sync-to", "secret-copy,sync-to", "secret-copy, sync-to"])
+def test_the_variable_of_a_repeatable_flag_takes_several(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("dialects: {secret-copy: {}}\n")
+    fault = samara_inside("run", "--config", file, env={"SAMARA_DIALECT": text}).fault
+    assert "--dialect sync-to: " in fault
+
+
 def test_an_unexpected_fault_is_one_line_that_says_where_and_debug_shows_the_rest(tmp_path: Path) -> None:
     # A command whose module is broken is the one bug that can be had without changing our own code.
     script = (

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+import yaml
 from tests.cli.program import samara_inside
 
 from samara.cli.rbac import cluster_rules, own_rules
@@ -52,3 +54,8 @@ def test_a_person_reads_words_and_no_manifest() -> None:
     out = samara_inside("rbac", "--explain").out
     assert "get, update: leases of coordination.k8s.io, only samara\n      to hold and renew that Lease\n" in out
     assert "apiVersion" not in out
+
+
+def test_yaml_is_yaml_where_it_is_asked_for() -> None:
+    told = {form: samara_inside("rbac", "--explain", "-o", form).out for form in ("yaml", "json")}
+    assert yaml.safe_load(told["yaml"]) == json.loads(told["json"])

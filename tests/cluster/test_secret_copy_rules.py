@@ -261,6 +261,20 @@ def test_rule_05_a_copy_in_a_namespace_no_longer_wanted_is_deleted(stage: Stage)
     assert stage.has_copy("a", "db")
 
 
+def test_rule_05_a_namespace_that_leaves_the_list_again_and_again_loses_its_copy_each_time_at_once(
+    stage: Stage,
+) -> None:
+    stage.namespace("a", "b")
+    stage.source("db", "a,b")
+    stage.operator()
+    for _ in range(3):
+        stage.until_copied("db", "a", "b")
+        stage.retarget("db", "a")
+        stage.until_gone("b", "db")
+        stage.retarget("db", "a,b")
+    stage.until_copied("db", "a", "b")
+
+
 def test_rule_05_a_pasted_copy_in_an_unwanted_namespace_is_never_deleted(stage: Stage) -> None:
     stage.namespace("a", "b")
     stage.source("db", "a")

@@ -59,6 +59,15 @@ def test_a_running_write_may_end_after_the_signal_and_no_other_begins(stage: Sta
     stage.operator()
 
 
+def test_what_was_done_last_is_told_before_it_ends(stage: Stage) -> None:
+    stage.namespace("a")
+    operator = stage.operator()
+    stage.source("db", "a")
+    stage.until_copied("db", "a")
+    operator.stop()
+    assert [each["reason"] for each in stage.events()] == ["Copied"]
+
+
 def test_a_second_signal_ends_it_at_once(stage: Stage) -> None:
     proxy = stage.proxy()
     proxy.on_request(copy_is_posted, delayed(8.0))

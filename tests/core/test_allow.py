@@ -98,6 +98,7 @@ def test_a_place_that_only_keeps_what_it_has_is_not_asked_for_its_type() -> None
 def test_a_paused_namespace_holds_all_copies() -> None:
     assert reason(wanted(), {PAUSED: "true"}) == "held"
     assert reason(wanted(named=True), {PAUSED: "true"}) == "held"
+    assert reason(wanted(), labels={PAUSED: "true"}) == "held"
     assert reason(wanted(), {PAUSED: "false"}) == "allowed"
 
 

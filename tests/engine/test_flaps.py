@@ -1,48 +1,66 @@
 """Copies that are wanted and unwanted in turns."""
 
-from tests.engine.parts import Clock
+from dataclasses import replace
+
+import pytest
+from tests.engine.parts import Clock, a_source
 from tests.world import at
 
+from samara.core.model import Object
 from samara.engine.flaps import PATIENCE, WINDOW, Flaps
 
 PLACE = at("a", "db")
+SOURCE = a_source()
 
 
 def test_the_first_removal_goes_at_once() -> None:
-    assert Flaps(Clock()).wait(PLACE) == 0.0
+    assert Flaps(Clock()).wait(PLACE, SOURCE) == 0.0
 
 
 def test_fault_42_the_next_removal_waits_until_it_has_lasted() -> None:
     clock = Clock()
     flaps = Flaps(clock)
-    flaps.removed(PLACE)
+    flaps.removed(PLACE, SOURCE)
     clock.now += 5.0
-    assert flaps.wait(PLACE) == PATIENCE
+    assert flaps.wait(PLACE, SOURCE) == PATIENCE
     clock.now += 10.0
-    assert flaps.wait(PLACE) == PATIENCE - 10.0
+    assert flaps.wait(PLACE, SOURCE) == PATIENCE - 10.0
     clock.now += 20.0
-    assert flaps.wait(PLACE) == 0.0
+    assert flaps.wait(PLACE, SOURCE) == 0.0
 
 
 def test_fault_42_a_copy_that_is_wanted_again_begins_to_wait_anew() -> None:
     clock = Clock()
     flaps = Flaps(clock)
-    flaps.removed(PLACE)
-    flaps.wait(PLACE)
+    flaps.removed(PLACE, SOURCE)
+    flaps.wait(PLACE, SOURCE)
     clock.now += PATIENCE - 1.0
     flaps.calm(PLACE)
-    assert flaps.wait(PLACE) == PATIENCE
+    assert flaps.wait(PLACE, SOURCE) == PATIENCE
 
 
 def test_after_ten_quiet_minutes_a_removal_goes_at_once() -> None:
     clock = Clock()
     flaps = Flaps(clock)
-    flaps.removed(PLACE)
+    flaps.removed(PLACE, SOURCE)
     clock.now += WINDOW
-    assert flaps.wait(PLACE) == 0.0
+    assert flaps.wait(PLACE, SOURCE) == 0.0
 
 
 def test_another_address_does_not_wait() -> None:
     flaps = Flaps(Clock())
-    flaps.removed(PLACE)
-    assert flaps.wait(at("b", "db")) == 0.0
+    flaps.removed(PLACE, SOURCE)
+    assert flaps.wait(at("b", "db"), SOURCE) == 0.0
+
+
+@pytest.mark.parametrize("now", [replace(SOURCE, version=SOURCE.version + 1), replace(SOURCE, uid="another"), None])
+def test_a_removal_that_its_source_has_asked_for_anew_goes_at_once(now: Object | None) -> None:
+    flaps = Flaps(Clock())
+    flaps.removed(PLACE, SOURCE)
+    assert flaps.wait(PLACE, now) == 0.0
+
+
+def test_a_status_that_we_have_written_is_no_new_wish() -> None:
+    flaps, asking = Flaps(Clock()), replace(SOURCE, generation=3)
+    flaps.removed(PLACE, asking)
+    assert flaps.wait(PLACE, replace(asking, version=asking.version + 1)) == PATIENCE

@@ -97,6 +97,18 @@ def test_whoever_makes_the_sub_namespace_again_and_deletes_it_again_is_obeyed() 
     assert written(engine) == [(Delete, "a")]
 
 
+def test_a_held_sub_namespace_is_let_go_soon_after_its_definition_begins_to_go_and_its_namespace_stays() -> None:
+    engine = ending("a", holds=Holds(Brake(namespaces=0), 600.0, Clock()))
+    assert written(engine) == []
+    engine.desk.cache.answers.keep(Definition(SUB_NAMESPACE), False)
+    assert isinstance(engine.desk.clock, Clock)
+    engine.desk.clock.now += 10.0
+    engine._turn()
+
+    assert written(engine) == [(Guard, "a")]
+    assert engine.desk.holds.held == {}
+
+
 # over a restart
 
 

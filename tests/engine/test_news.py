@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
@@ -43,8 +44,7 @@ class Stage:
 
     async def tell(self) -> None:
         """What the news do once a second."""
-        self.news._gather()
-        await self.teller.flush()
+        await self.news.tell()
 
     def events(self) -> list[dict[str, Any]]:
         return list(self.store.objects.values())
@@ -293,5 +293,54 @@ def test_a_place_whose_value_cannot_be_read_is_explained_by_what_was_wrong_with_
         stage.news.planned(a_key(), want, tally, None)
         await stage.tell()
         assert stage.said() == [("FetchError", "the store does not answer", 1)]
+
+    on_stage(deed)
+
+
+def test_several_faults_of_one_reason_are_one_event_that_is_not_repeated_before_its_time() -> None:
+    async def deed(stage: Stage) -> None:
+        faults = (Fault("Invalid", "the name is illegal"), Fault("Invalid", "the selector does not parse"))
+        for _ in range(3):
+            stage.news.planned(a_key(), Want(faults=faults), Tally(), None)
+            await stage.tell()
+        assert stage.said() == [("Invalid", "the name is illegal; the selector does not parse", 1)]
+
+    on_stage(deed)
+
+
+def test_places_that_are_blocked_in_different_words_are_told_in_the_same_words_whichever_was_tried_last() -> None:
+    async def deed(stage: Stage) -> None:
+        one, other = blocked(["a"], message="somebody's"), blocked(["b"], message="another one's")
+        for first, second in ((one, other), (other, one)):
+            both = Tally({**first.names, **second.names}, {**first.exceptions, **second.exceptions})
+            stage.news.planned(a_key(), Want(), both, None)
+            await stage.tell()
+        assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b", 1)]
+
+    on_stage(deed)
+
+
+def test_an_event_goes_on_to_count_after_a_restart() -> None:
+    async def deed(stage: Stage) -> None:
+        for name in numbered(0, 3):
+            stage.news.wrote(create(name))
+        await stage.tell()
+        stage.teller = Teller(stage.teller._client, stage.clock)
+        stage.news = News(stage.teller, stage.cache)
+        for name in ("a", "b"):
+            stage.news.wrote(create(name))
+            await stage.tell()
+        assert stage.said() == [("Copied", "copied in 1 namespace: b", 5)]
+
+    on_stage(deed)
+
+
+def test_the_event_of_a_very_long_name_has_a_legal_name_wherever_it_is_cut() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.teller.note(at("admin", f"{'x' * 219}-{'y' * 33}"), "Copied", {"a"}, "copied")
+        await stage.teller.flush()
+        (event,) = stage.events()
+        label = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+        assert re.fullmatch(rf"{label}(\.{label})*", event["metadata"]["name"])
 
     on_stage(deed)

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from samara import crds
 from samara.admission.configuration import needed
@@ -45,13 +46,15 @@ Rule = dict[str, list[str]]
 @config_flag
 @output_flag("yaml", "json")
 @kubectl_flags
-def command(cluster: Cluster, explain: bool, config: str | None, output: str) -> None:
+@click.pass_context
+def command(context: click.Context, cluster: Cluster, explain: bool, config: str | None, output: str) -> None:
     """Print the RBAC that the settings need, for the operator's namespace (-n, else where it is, else samara)."""
     settings, installed = wait_for(settings_if_any(cluster, config))
     namespace = cluster.namespace or (installed.namespace if installed else DEFAULT_NAMESPACE)
     made = objects(settings, namespace)
     if explain:
-        explain_rules(made, chosen(settings), "table" if output == "yaml" else output)
+        asked = context.get_parameter_source("output") is not ParameterSource.DEFAULT
+        explain_rules(made, chosen(settings), output if asked else "table")
     elif output == "json":
         click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": made}, indent=2))
     else:

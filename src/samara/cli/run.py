@@ -11,6 +11,7 @@ import click
 from samara import log
 from samara.cli.base import Command
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
+from samara.kube.errors import ConfigError
 from samara.settings import BUILT, Settings, help_text
 from samara.settings import load as load_settings
 
@@ -66,7 +67,7 @@ def command(
     from samara import app
 
     log.configure(log_format, log_level)
-    settings = only(load_settings(config), dialects)
+    settings = only(load_settings(config), _spelled(dialects))
     access = cluster.access()
     elect = access.in_cluster if leader_elect is None else leader_elect
     webhook = None
@@ -84,9 +85,17 @@ def only(settings: Settings, names: tuple[str, ...]) -> Settings:
     for name in names:
         if name not in BUILT:
             raise click.UsageError(f"--dialect {name!r}: expected one of {', '.join(sorted(BUILT))}")
+        if name not in settings.dialects:
+            named = ", ".join(settings.dialects)
+            raise ConfigError(f"--dialect {name}: expected a vocabulary that the settings name, found {named}")
     if not names:
         return settings
     return replace(settings, dialects={name: own for name, own in settings.dialects.items() if name in names})
+
+
+def _spelled(names: tuple[str, ...]) -> tuple[str, ...]:
+    """One by one: in a variable people write several of them with commas."""
+    return tuple(part for name in names for part in (list(filter(None, name.split(","))) or [name]))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -96,7 +96,12 @@ def _content_denied(copy: Copy) -> Refusal | None:
 
 
 def is_paused(obj: Object) -> bool:
-    return obj.annotations.get(PAUSED) == "true"
+    return _says(obj, PAUSED)
+
+
+def _says(obj: Object, control: str) -> bool:
+    """A control may be an annotation or a label: people have both at hand, and it must not fail to stop us."""
+    return "true" in (obj.annotations.get(control), obj.labels.get(control))
 
 
 def _paused(namespace: Object) -> Refusal | None:
@@ -106,8 +111,7 @@ def _paused(namespace: Object) -> Refusal | None:
 
 
 def _ignored(copy: Copy, namespace: Object) -> Refusal | None:
-    ignored = namespace.annotations.get(IGNORE) == "true" or namespace.labels.get(IGNORE) == "true"
-    return SPARED if ignored and not copy.named else None
+    return SPARED if _says(namespace, IGNORE) and not copy.named else None
 
 
 def _consent(copy: Copy, source: Ref, namespace: Object, dialect: Dialect) -> Refusal | None:

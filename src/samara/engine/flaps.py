@@ -5,25 +5,34 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 
-from samara.core.model import Ref
+from samara.core.model import Object, Ref
 
 WINDOW = 600.0
 PATIENCE = 30.0
 _REMEMBERED = 10_000
+Wish = tuple[str, int] | None
+
+
+def _wish(source: Object | None) -> Wish:
+    """What a person has last said: where it is another wish, nothing flaps. A status of ours is no wish."""
+    return None if source is None else (source.uid, source.generation or source.version)
 
 
 class Flaps:
-    """The first removal of a copy goes at once; a second one within ten minutes waits until it has lasted."""
+    """The first removal of a copy goes at once; a second one within ten minutes waits until it has lasted.
+
+    Unless its source was changed meanwhile, or is gone: then somebody means it.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._removed: OrderedDict[Ref, float] = OrderedDict()
-        """When we last removed a copy from an address, the oldest first."""
+        self._removed: OrderedDict[Ref, tuple[float, Wish]] = OrderedDict()
+        """When we last removed a copy from an address, and for which wish, the oldest first."""
         self._due: dict[Ref, float] = {}
 
-    def removed(self, ref: Ref) -> None:
+    def removed(self, ref: Ref, source: Object | None) -> None:
         self._due.pop(ref, None)
-        self._removed[ref] = self._clock()
+        self._removed[ref] = self._clock(), _wish(source)
         self._removed.move_to_end(ref)
         if len(self._removed) > _REMEMBERED:
             self._removed.popitem(last=False)
@@ -32,9 +41,10 @@ class Flaps:
         """The copy is wanted, and there."""
         self._due.pop(ref, None)
 
-    def wait(self, ref: Ref) -> float:
+    def wait(self, ref: Ref, source: Object | None) -> float:
         """How long a removal has still to wait."""
         now = self._clock()
-        if now - self._removed.get(ref, -WINDOW) >= WINDOW:
+        when, wish = self._removed.get(ref, (-WINDOW, None))
+        if now - when >= WINDOW or wish is None or wish != _wish(source):
             return 0.0
         return max(0.0, self._due.setdefault(ref, now + PATIENCE) - now)

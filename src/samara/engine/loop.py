@@ -23,6 +23,8 @@ from samara.kube.cache import Change
 
 TURN = 0.005
 """How long planning may keep the loop to itself, in seconds."""
+STAYS = 10.0
+"""So often a source is looked at that is to go and may not yet: nobody tells us when its definition begins to go."""
 
 
 class Engine:
@@ -291,6 +293,8 @@ class Engine:
         tally.hold(hold.refs if hold is not None else frozenset())
         if growth.want.recheck is not None:
             self._again(key, growth.want.recheck)
+        if case.source is not None and case.source.deleting and growth.want.guard in case.source.finalizers:
+            self._again(key.whole, STAYS)
         self.desk.news.planned(key, growth.want, tally, hold)
         self._reports.touched(key)
         if not tally.names and not growth.removals and case.source is None:

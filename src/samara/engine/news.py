@@ -48,8 +48,12 @@ class News:
     async def run(self) -> None:
         while True:
             await asyncio.sleep(EVERY)
-            self._gather()
-            await self._teller.flush()
+            await self.tell()
+
+    async def tell(self) -> None:
+        """Says what has come together since the last time."""
+        self._gather()
+        await self._teller.flush()
 
     def wrote(self, write: Write) -> None:
         words = _WORDS.get(type(write))
@@ -90,14 +94,14 @@ class News:
         for key, tally in self._due.items():
             about, faults = self._about(key.source), self._faults.get(key, ())
             advice = self._cache.table[key.dialect].advice
-            for fault in faults:
-                self._teller.note(about, fault.reason, set(), fault.message)
-            told = {fault.reason for fault in faults}  # what is wrong with the source itself explains its places, too
+            told = _by_reason(faults)  # what is wrong with the source itself explains its places, too
+            for word, message in told.items():
+                self._teller.note(about, word, set(), message)
             for reason, found in _problems(tally).items():
                 if reason in _REASONS and _REASONS[reason] not in told and not (told and reason == "invalid"):
-                    first, missing = next(iter(found.items()))
-                    where, told_of = set(map(_where, found)), missing.shown(first)
-                    self._teller.note(about, _REASONS[reason], where, told_of, advice.get(reason, ""))
+                    first = min(found)  # and not the one that was tried last: the same is to be said in the same words
+                    where, message = set(map(_where, found)), found[first].shown(first)
+                    self._teller.note(about, _REASONS[reason], where, message, advice.get(reason, ""))
         self._due.clear()
         for key, hold in self._held.items():
             text = f"{hold.count} removals are held by the brake; `samara release {hold.key}` lets them go on"
@@ -110,6 +114,14 @@ class News:
         if place is not None or not source.namespace:
             return place or source
         return self._cache.get(namespace_ref(source.namespace)) or source
+
+
+def _by_reason(faults: tuple[Fault, ...]) -> dict[str, str]:
+    """One reason is one Event, which says all that there is to say for it."""
+    told: dict[str, list[str]] = {}
+    for fault in faults:
+        told.setdefault(fault.reason, []).append(fault.message)
+    return {reason: "; ".join(messages) for reason, messages in told.items()}
 
 
 def _problems(tally: Tally) -> dict[str, dict[Ref, Missing]]:

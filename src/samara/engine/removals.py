@@ -69,9 +69,7 @@ class Removals:
 
     def _flaps_at(self, key: Key, source: Object | None, removal: Removal) -> bool:
         """True where a copy comes and goes: it stays until it has been unwanted for a while."""
-        if not isinstance(removal, Delete) or self._is_explicit(key, source):
-            return False
-        wait = self._flaps.wait(removal.ref)
+        wait = self._flaps.wait(removal.ref, source) if isinstance(removal, Delete) else 0.0
         if wait:
             self._again(key.part(removal.ref.namespace), wait)
         return wait > 0.0

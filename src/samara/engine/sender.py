@@ -197,7 +197,7 @@ class Sender:
         return placed and self.desk.table[write.key.dialect].whole and self.desk.cache.count(write.key) > 1
 
     def _removed(self, write: Removal, tally: Tally | None) -> None:
-        self.flaps.removed(write.ref)
+        self.flaps.removed(write.ref, self.desk.cache.get(write.key.source))
         if tally is not None:
             tally.removals.pop(write.ref, None)
             if write.ref in tally.exceptions.get(write.ref.namespace, ()):

@@ -13,7 +13,7 @@ from samara import log
 from samara.core.match import sample
 from samara.core.model import Object, Ref
 from samara.kube.client import AS_US, MERGE_PATCH, Client
-from samara.kube.codec import encode
+from samara.kube.codec import decode, encode
 from samara.kube.errors import AlreadyExists, NotFound, SamaraError
 
 AGAIN = 1800.0
@@ -37,6 +37,8 @@ class _Topic:
     said_at: float = float("-inf")
     said: str = ""
     dirty: bool = False
+    sent: bool = False
+    """True once the Event is ours to count; one that was there before has counted already."""
 
 
 class Teller:
@@ -93,13 +95,25 @@ class Teller:
         try:
             await self._client.request("POST", path, encode(_event(topic, name, namespace, text, now)), params=AS_US)
         except AlreadyExists:
-            patch = {"message": text, "count": topic.count, "lastTimestamp": now}
-            try:
-                await self._client.request(
-                    "PATCH", f"{path}/{name}", encode(patch), params=AS_US, content_type=MERGE_PATCH
-                )
-            except NotFound:
-                topic.dirty = True
+            await self._say_again(topic, f"{path}/{name}", text, now)
+        topic.sent = True
+
+    async def _say_again(self, topic: _Topic, path: str, text: str, now: str) -> None:
+        """What was counted before this process began, or before it forgot, goes on to count."""
+        told = {"message": text, "lastTimestamp": now}
+        try:
+            if topic.sent:
+                await self._patch(path, {**told, "count": topic.count})
+            else:
+                topic.count += int((await self._patch(path, told)).get("count") or 0)
+                await self._patch(path, {"count": topic.count})
+        except NotFound:
+            topic.dirty = True
+
+    async def _patch(self, path: str, patch: dict[str, Any]) -> dict[str, Any]:
+        raw = await self._client.request("PATCH", path, encode(patch), params=AS_US, content_type=MERGE_PATCH)
+        answer: dict[str, Any] = decode(raw)
+        return answer
 
 
 def _text(topic: _Topic) -> str:
@@ -111,7 +125,7 @@ def _text(topic: _Topic) -> str:
 
 def _name(topic: _Topic) -> str:
     digest = hashlib.sha256(f"{topic.about.kind}{topic.uid}{topic.reason}".encode()).hexdigest()[:12]
-    return f"{topic.about.name[:220]}.{digest}"
+    return f"{topic.about.name[:220].rstrip('-.')}.{digest}"
 
 
 def _event(topic: _Topic, name: str, namespace: str, text: str, now: str) -> dict[str, Any]:

@@ -4,7 +4,9 @@ import math
 import re
 from typing import NamedTuple
 
+from samara.core.kinds import is_denied
 from samara.core.match import is_namespace_name
+from samara.core.model import Kind
 from samara.settings.durations import FOREVER, FORM, format_duration, parse_duration
 from samara.settings.schema import Leaf, UnfitError
 
@@ -77,7 +79,10 @@ def _kind(raw: object) -> KindName:
     match = _KIND.fullmatch(raw) if isinstance(raw, str) else None
     if match is None:
         raise UnfitError
-    return KindName(*match.groups(default=""))
+    found = KindName(*match.groups(default=""))
+    if is_denied(Kind(*found, plural="")):
+        raise UnfitError("kinds that give rights or that keep the cluster's books are never copied")
+    return found
 
 
 def _accept(raw: object, right: bool) -> object:

@@ -34,6 +34,8 @@ class Sources:
     orphans: Callable[[str], int]
     sources: Callable[[str], Iterable[object]]
     stall: Callable[[], float]
+    missing: Iterable[str] = ()
+    """Kinds that nobody watches, since the server does not know them."""
 
 
 class Metrics:
@@ -118,6 +120,8 @@ class Metrics:
             waiting.add_metric([str(watch.kind)], float(watch.waiting is not None))
             for reason, number in watch.restarts.items():
                 restarts.add_metric([str(watch.kind), reason], number)
+        for kind in self._from.missing:
+            waiting.add_metric([kind], 1.0)
         return quiet, restarts, waiting
 
 
