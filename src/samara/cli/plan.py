@@ -12,8 +12,9 @@ import click
 from samara.cli.base import Command, config_flag, output_flag
 from samara.cli.diff import Change, changes
 from samara.cli.files import Text, texts
+from samara.cli.forecast import forecast
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
-from samara.cli.outcome import VERBS, Outcome, outcome, shape, summary
+from samara.cli.outcome import VERBS, Outcome, shape, summary
 from samara.cli.output import emit, plural, table
 from samara.cli.session import Picture, picture, session, snapshot, wait_for
 from samara.cli.whatif import lay_over
@@ -45,7 +46,7 @@ def command(
     config: str | None,
     output: str,
 ) -> None:
-    """What the operator would write now, without writing.
+    """What the operator would write now, without writing, with all that follows from it.
 
     With -f the manifests are laid over the cluster first: what if I applied this?
     """
@@ -59,9 +60,9 @@ async def _plan(cluster: Cluster, config: str | None, files: list[Text], diff: b
     async with session(cluster, config) as at:
         shot = await snapshot(at)
         if files:
-            await lay_over(shot, files, at.access.namespace)
+            await lay_over(shot, files, at.access.namespace, at.say)
         seen = await picture(at, shot)
-        found = outcome(seen, at.settings, await at.held_if_readable())
+        found = await forecast(at, seen)
         return seen, await _unsealed(seen, found) if diff else found
 
 

@@ -81,7 +81,7 @@ async def _answered(at: Session, seen: Picture, ref: Ref) -> dict[str, Any]:
     owner = None if there is None else seen.table.owner(there, cache)
     if owner is not None and owner not in keys:
         keys.append(owner)
-    found = outcome(seen, at.settings, await at.held_if_readable())
+    found = outcome(seen, await at.brake())
     answers = [_answer(at, seen, key, ref, _stop(found.blocked, key, ref, seen)) for key in keys]
     return _shape(ref, there is not None, answers)
 

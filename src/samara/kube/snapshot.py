@@ -55,10 +55,10 @@ class Snapshot:
     unknown: dict[Kind, str] = field(default_factory=dict)
     """The kinds that the server does not serve, and what it said."""
 
-    async def plans(self, rules: Rules) -> dict[Key, Plan]:
-        """What every key needs now; the places that a plan must see first are read, and it is made again."""
+    async def plans(self, rules: Rules, keys: Iterable[Key] | None = None) -> dict[Key, Plan]:
+        """What these keys need, or all; the places that a plan must see first are read, and it is made again."""
         made: dict[Key, Plan] = {}
-        todo = set(self.keys())
+        todo = set(self.keys() if keys is None else keys)
         for _ in range(_ROUNDS):
             made |= {key: plan(key, self.cache, self.cache.table, rules) for key in todo}
             todo = {key for key in todo if made[key].looks or made[key].reads}
