@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from samara.cli.session import Picture
-from samara.core.allow import Reason, is_paused
+from samara.cli.store import FAULTS as OF_STORE
+from samara.cli.store import is_unread
+from samara.core.allow import Reason, Rules, is_paused
 from samara.core.model import NAMESPACE, Key, Ref
+from samara.core.plan import prepare
 from samara.core.status import status_due
 from samara.core.tally import Tally
-from samara.core.write import Blocked, Delete, Plan, Report, Write
+from samara.core.write import Blocked, Delete, Guard, Look, Plan, Report, Step, Write
 from samara.engine.apply import verb
 from samara.engine.holds import Holds
 from samara.engine.moment import utc_now
@@ -22,9 +25,7 @@ _FAULTS: dict[str, Reason] = {
     "Invalid": "invalid",
     "Refused": "refused",
     "PathNotAllowed": "refused",
-    "TokenError": "invalid",
-    "ConnectionError": "invalid",
-    "FetchError": "invalid",
+    **dict.fromkeys(OF_STORE, "refused"),
 }
 """Without `NoNamespace`: of that the place itself tells."""
 
@@ -82,9 +83,9 @@ def _why_held(key: Key, held: Collection[Ref]) -> str:
 
 
 def _report(seen: Picture, key: Key, plan: Plan, held: frozenset[Ref]) -> tuple[Write, ...]:
-    """A status that is not right."""
+    """A status that is not right; what the operator reads in a manager that is closed to us is not ours to foretell."""
     source = seen.shot.cache.get(key.source)
-    if source is None or not plan.ready or is_paused(source):
+    if source is None or not plan.ready or is_paused(source) or is_unread(key, seen.shot.cache, seen.table):
         return ()
     tally = Tally.of(plan)
     tally.hold(held)
@@ -97,6 +98,22 @@ def _faults(key: Key, plan: Plan) -> list[Blocked]:
     return [
         Blocked(key, key.source, _FAULTS[each.reason], each.message) for each in plan.faults if each.reason in _FAULTS
     ]
+
+
+def counted(seen: Picture, key: Key, plan: Plan, rules: Rules) -> Tally:
+    """How the copies of a source are now; before its finalizer is there all that it wants is pending."""
+    tally = Tally.of(plan)
+    for ref in awaiting(seen, key, plan, rules):
+        tally.count(Step(ref, Look(ref)))
+    return tally
+
+
+def awaiting(seen: Picture, key: Key, plan: Plan, rules: Rules) -> tuple[Ref, ...]:
+    """The places that a source wants and that are not planned yet: its finalizer comes first, and alone."""
+    if not any(isinstance(each, Guard) and each.add for each in plan.writes):
+        return ()
+    prepared = prepare(key, seen.shot.cache, seen.table, rules)
+    return () if isinstance(prepared, Plan) else tuple(copy.ref for copy in prepared[1].copies)
 
 
 def place(ref: Ref) -> dict[str, str]:

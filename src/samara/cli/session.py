@@ -14,13 +14,13 @@ from typing import Any, TypeVar
 from samara.app import rules_of
 from samara.cli.base import note
 from samara.cli.kubectl_flags import Cluster
+from samara.cli.store import corrected, readings
 from samara.core.allow import Rules
 from samara.core.model import Key, Ref
 from samara.core.table import Table
 from samara.core.write import Plan
 from samara.engine.holdbook import CONFIG_MAP, NAME, Entry, endings, entries
 from samara.engine.holds import Holds
-from samara.engine.provider import read_once
 from samara.kube.auth import Access
 from samara.kube.client import Client, address, collection
 from samara.kube.codec import decode
@@ -198,7 +198,7 @@ class Picture:
 
 
 async def snapshot(at: Session, table: Table | None = None) -> Snapshot:
-    read_paths = partial(read_once, at.client, store_config(at.settings, at.home))
+    read_paths = partial(readings, at.client, store_config(at.settings, at.home), at.say)
     shot = await take(at.client, table or at.table, at.home, read_paths)
     for kind, why in shot.unknown.items():
         at.say(f"{kind} is left out: {why}")
@@ -211,5 +211,7 @@ async def picture(at: Session, shot: Snapshot | None = None) -> Picture:
 
 
 async def planned(at: Session, shot: Snapshot, keys: Iterable[Key] | None = None) -> dict[Key, Plan]:
-    """What these keys need, or all of them."""
-    return await shot.plans(at.rules, keys)
+    """What these keys need, or all of them; without what is wrong only from where we stand."""
+    table = shot.cache.table
+    made = await shot.plans(at.rules, keys)
+    return {key: corrected(key, plan, shot.cache, table) for key, plan in made.items()}

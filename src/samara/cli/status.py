@@ -9,9 +9,9 @@ import click
 
 from samara.cli.base import Command, config_flag, output_flag
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
-from samara.cli.outcome import place
+from samara.cli.outcome import counted, place
 from samara.cli.output import emit, plural, table
-from samara.cli.session import Picture, picture, session, wait_for
+from samara.cli.session import Picture, Session, picture, session, wait_for
 from samara.core.allow import is_paused
 from samara.core.match import sample
 from samara.core.model import Key
@@ -37,48 +37,48 @@ async def _status(cluster: Cluster, config: str | None) -> dict[str, Any]:
     async with session(cluster, config) as at:
         held = await at.held()
         seen = await picture(at)
-        return {"sources": _sources(seen), "held": [_held(entry) for _, entry in sorted(held.items())]}
+        return {"sources": _sources(at, seen), "held": [_held(entry) for _, entry in sorted(held.items())]}
 
 
 def _held(entry: Entry) -> dict[str, Any]:
     return {"key": entry.key, "count": entry.count, "since": entry.since, "until": entry.until}
 
 
-def _sources(seen: Picture) -> list[dict[str, Any]]:
-    return [_source(seen, key, plan) for key, plan in seen.plans.items() if key.source in _served(seen, key)]
+def _sources(at: Session, seen: Picture) -> list[dict[str, Any]]:
+    return [_source(at, seen, key, plan) for key, plan in seen.plans.items() if key.source in _served(seen, key)]
 
 
 def _served(seen: Picture, key: Key) -> Any:
     return seen.shot.cache.sources(key.dialect)
 
 
-def _source(seen: Picture, key: Key, plan: Plan) -> dict[str, Any]:
-    counted = Tally.of(plan)
+def _source(at: Session, seen: Picture, key: Key, plan: Plan) -> dict[str, Any]:
+    tally = counted(seen, key, plan, at.rules)
     return {
         "dialect": seen.title(key),
         **place(key.source),
-        "wanted": counted.wanted,
-        "right": counted.right,
-        "pending": counted.pending,
-        "blocked": counted.blocked,
-        "reasons": [*_blocked(counted), *_faults(seen, key, plan, counted)],
+        "wanted": tally.wanted,
+        "right": tally.right,
+        "pending": tally.pending,
+        "blocked": tally.blocked,
+        "reasons": [*_blocked(tally), *_faults(seen, key, plan, tally)],
     }
 
 
-def _blocked(counted: Tally) -> list[dict[str, Any]]:
+def _blocked(tally: Tally) -> list[dict[str, Any]]:
     return [
         {"reason": reason, "count": len(found), "sample": sorted(ref.namespace or ref.name for ref in found)[:_SAMPLE]}
-        for reason, found in sorted(counted.by_reason().items())
+        for reason, found in sorted(tally.by_reason().items())
     ]
 
 
-def _faults(seen: Picture, key: Key, plan: Plan, counted: Tally) -> list[dict[str, Any]]:
+def _faults(seen: Picture, key: Key, plan: Plan, tally: Tally) -> list[dict[str, Any]]:
     """What is wrong with the source itself: the sample says what, as there is no namespace to name."""
     faults = [(fault_word(each), each.message) for each in plan.faults]
     told: list[dict[str, Any]] = [
         {"reason": word, "count": 1, "sample": [message]}
         for word, message in faults
-        if word != "no-namespace" or word not in counted.by_reason()  # of that the place itself tells
+        if word != "no-namespace" or word not in tally.by_reason()  # of that the place itself tells
     ]
     source = seen.shot.cache.get(key.source)
     if source is not None and is_paused(source) and not plan.blocked:

@@ -9,7 +9,7 @@ import click
 
 from samara.cli.base import Command, config_flag, note, output_flag
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
-from samara.cli.outcome import outcome, place
+from samara.cli.outcome import awaiting, outcome, place
 from samara.cli.output import emit
 from samara.cli.session import Picture, Session, picture, session, snapshot, wait_for
 from samara.cli.why_local import Local, local_answer
@@ -111,8 +111,9 @@ def _answer(at: Session, seen: Picture, key: Key, ref: Ref, blocked: Blocked | N
     plan = seen.plans.get(key, Plan())
     source = seen.shot.cache.get(key.source)
     stop = None if blocked is None else {"reason": blocked.reason, "message": blocked.message}
-    write = next((each for each in plan.writes if each.ref == ref), None)
-    told = Answer(seen.title(key), key.source.path, ref in plan.wanted, "", stop)
+    waits = ref in awaiting(seen, key, plan, at.rules)
+    write = next((each for each in plan.writes if each.ref == ref or waits), None)
+    told = Answer(seen.title(key), key.source.path, waits or ref in plan.wanted, "", stop)
     if key.source == ref:
         return told._replace(rule=f"it is itself a source, with {len(plan.wanted)} copies wanted elsewhere")
     if source is None:
