@@ -10,6 +10,8 @@ from typing import Any
 import click
 import yaml
 
+_FOLDABLE = 1000
+"""Rows that a library may measure and fold; ten thousand would take it seconds."""
 _Base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
@@ -44,7 +46,7 @@ def as_yaml(documents: Iterable[Mapping[str, Any]]) -> str:
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Columns as wide as their widest cell; on a terminal the header stands out and long cells are folded."""
     cells = [[_cell(each) for each in row] for row in rows]
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and len(cells) <= _FOLDABLE:
         _rich(headers, cells)
     else:
         _plain([list(headers), *cells])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import click
 
+from samara.cli.advice import advise
 from samara.cli.base import Command, config_flag, output_flag
 from samara.cli.diff import Change, changes
 from samara.cli.files import Text, texts
@@ -16,6 +17,7 @@ from samara.cli.forecast import forecast
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.outcome import VERBS, Outcome, shape, summary
 from samara.cli.output import emit, plural, table
+from samara.cli.rows import common, folded, hint, shared
 from samara.cli.session import Picture, picture, session, snapshot, wait_for
 from samara.cli.whatif import lay_over
 from samara.core.match import sample
@@ -24,7 +26,14 @@ from samara.core.write import Blocked, Create, Write
 from samara.engine.apply import verb
 
 WOULD_WRITE = 3
-T = TypeVar("T", Write, Blocked)
+
+
+class _Line(NamedTuple):
+    """One write or one blocked place, in the words that a table has for it."""
+
+    item: Write | Blocked
+    word: str
+    told: str
 
 
 @click.command("plan", cls=Command)
@@ -92,30 +101,48 @@ def _show(seen: Picture, found: Outcome, diffs: list[tuple[Change, ...]], each: 
     if diffs:
         _show_diffs(seen, found, diffs, each)
     elif found.writes:
-        rows = _rows(found.writes, seen, each, lambda write: (verb(write), write.why))
-        table(("VERB", "OBJECTS", "WHERE", "VOCABULARY", "SOURCE", "WHY"), rows)
+        _table(seen, [_Line(write, verb(write), write.why) for write in found.writes], each, ("VERB", "WHY"))
     if found.blocked:
         if found.writes:
             click.echo()
-        rows = _rows(found.blocked, seen, each, lambda blocked: (blocked.reason, blocked.message))
-        table(("BLOCKED", "OBJECTS", "WHERE", "VOCABULARY", "SOURCE", "MESSAGE"), rows)
+        lines = [_Line(blocked, blocked.reason, blocked.message) for blocked in found.blocked]
+        _table(seen, lines, each, ("BLOCKED", "MESSAGE"))
     click.echo(_sum(found))
+    advise(blocked.reason for blocked in found.blocked)
 
 
-def _rows(items: Iterable[T], seen: Picture, each: bool, told: Any) -> list[tuple[object, ...]]:
+def _table(seen: Picture, lines: list[_Line], each: bool, named: tuple[str, str]) -> None:
     """One row per object, or one per source and word with a count and a sample: ten thousand must fit."""
-    groups: dict[Hashable, list[T]] = defaultdict(list)
-    for item in items:
-        groups[(item.key, told(item)[0], item.ref if each else None)].append(item)
-    rows: list[tuple[object, ...]] = []
-    for group in groups.values():
-        word, why = told(group[0])
-        rows.append((word, f"{len(group):,}", _where(group), seen.title(group[0].key), group[0].key.source.path, why))
-    return rows
+    groups = [[line] for line in lines] if each else folded(lines, *_ways(seen))
+    table((named[0], "OBJECTS", "WHERE", "VOCABULARY", "SOURCE", named[1]), [_row(seen, group) for group in groups])
+    if len(groups) < len({line.item.key for line in lines}):
+        hint(len(lines), len(groups), "objects")
 
 
-def _where(group: list[T]) -> str:
-    return f"{group[0].ref.kind.name} {sample((item.ref.path for item in group), 3)}"
+def _ways(seen: Picture) -> tuple[Callable[[_Line], Hashable], ...]:
+    """By source; where there are too many of those, by vocabulary, kind and what is said; at last without that."""
+
+    def by_word(line: _Line) -> Hashable:
+        return seen.title(line.item.key), line.word, line.item.ref.kind
+
+    def by_message(line: _Line) -> Hashable:
+        return by_word(line), common(line.told, line.item.ref)
+
+    def by_source(line: _Line) -> Hashable:
+        return by_message(line), line.item.key
+
+    return by_source, by_message, by_word
+
+
+def _row(seen: Picture, group: Sequence[_Line]) -> tuple[object, ...]:
+    first, where = group[0], _where([line.item for line in group])
+    told = shared([line.told for line in group], [common(line.told, line.item.ref) for line in group])
+    sources = sample({line.item.key.source.path for line in group})
+    return (first.word, f"{len(group):,}", where, seen.title(first.item.key), sources, told)
+
+
+def _where(group: Sequence[Write | Blocked]) -> str:
+    return f"{group[0].ref.kind.name} {sample({item.ref.path for item in group})}"
 
 
 def _show_diffs(seen: Picture, found: Outcome, diffs: list[tuple[Change, ...]], each: bool) -> None:

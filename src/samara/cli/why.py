@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from samara.cli.advice import ADVICE
 from samara.cli.base import Command, config_flag, note, output_flag
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.outcome import awaiting, outcome, place
@@ -184,5 +185,6 @@ def _show(shape: dict[str, Any]) -> None:
         click.echo(f"  {answer['dialect']} from {answer['source']}: {answer['rule']}")
         if answer["blocked"]:
             click.echo(f"    blocked ({answer['blocked']['reason']}): {answer['blocked']['message']}")
+            click.echo(f"    what to do: {ADVICE[answer['blocked']['reason']]}")
     for event in shape.get("events", ()):
         click.echo(f"  Event {event}")
