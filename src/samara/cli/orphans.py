@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from samara.cli.base import Command, config_flag, output_flag
+from samara.cli.base import Command, config_flag, note, output_flag
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.outcome import place
-from samara.cli.output import emit, plural, table
+from samara.cli.output import emit, plural, progress, table
 from samara.cli.rows import folded, hint
 from samara.cli.session import Picture, Session, picture, session, snapshot, wait_for
 from samara.cli.why_local import marked_origin
@@ -196,16 +196,18 @@ def _refusal(held: list[Orphan]) -> str:
 async def perform(at: Session, seen: Picture, free: list[Orphan], one: str = "orphan", many: str = "") -> None:
     """Deletes by uid and version; what was adopted is given back."""
     applier = Applier(at.client, seen.shot.codec, seen.shot.cache, seen.table, CrashPoints())
-    done = 0
-    for each in free:
-        key = Key(each.dialect.name, each.have.ref)
-        adopted = ADOPTED in each.have.annotations
-        write = (Release if adopted else Delete)(key, each.have.ref, each.have)
-        result = await applier.perform(write)
-        if result.outcome is Outcome.DONE:
-            done += 1
-        else:
-            click.echo(f"samara: {each.have.ref} stays: {result.message}", err=True)
+    stay: list[str] = []
+    with progress() as told:
+        for number, each in enumerate(free, 1):
+            told(f"removing {number:,} of {len(free):,}")
+            key = Key(each.dialect.name, each.have.ref)
+            adopted = ADOPTED in each.have.annotations
+            result = await applier.perform((Release if adopted else Delete)(key, each.have.ref, each.have))
+            if result.outcome is not Outcome.DONE:
+                stay.append(f"{each.have.ref} stays: {result.message}")
+    for text in stay:
+        note(text)
+    done = len(free) - len(stay)
     click.echo(f"Removed {plural(done, one, many)}.", err=True)
     if done < len(free):
         raise ConfigError(f"expected to remove {len(free):,}, removed {done:,}; look again with `samara orphans`")

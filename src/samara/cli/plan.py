@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import click
@@ -18,7 +19,8 @@ from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.outcome import VERBS, Outcome, shape, summary
 from samara.cli.output import emit, plural, table
 from samara.cli.rows import common, folded, hint, shared
-from samara.cli.session import Picture, picture, session, snapshot, wait_for
+from samara.cli.session import Picture, Session, picture, session, snapshot, wait_for
+from samara.cli.watched import until_interrupted, watch_flag, watched
 from samara.cli.whatif import lay_over
 from samara.core.match import sample
 from samara.core.model import Content
@@ -26,6 +28,10 @@ from samara.core.write import Blocked, Create, Write
 from samara.engine.apply import verb
 
 WOULD_WRITE = 3
+
+
+Looked = tuple[Picture, Outcome]
+Look = Callable[[Session], Awaitable[Looked]]
 
 
 class _Line(NamedTuple):
@@ -41,6 +47,7 @@ class _Line(NamedTuple):
 @click.option("--diff", is_flag=True, help="Per object: which keys come, change and go, and their sizes.")
 @click.option("--all", "each", is_flag=True, help="One row per object in place of one per source.")
 @click.option("--exit-code", is_flag=True, help=f"Exit {WOULD_WRITE} when something would be written.")
+@watch_flag
 @config_flag
 @output_flag()
 @kubectl_flags
@@ -52,6 +59,7 @@ def command(
     diff: bool,
     each: bool,
     exit_code: bool,
+    watch: bool,
     config: str | None,
     output: str,
 ) -> None:
@@ -59,20 +67,38 @@ def command(
 
     With -f the manifests are laid over the cluster first: what if I applied this?
     """
-    seen, found = wait_for(_plan(cluster, config, list(texts(files)), diff))
-    diffs = [changes(write, seen.table) for write in found.writes] if diff else []
-    emit(lambda: _shape(seen, found, diffs), output, lambda: _show(seen, found, diffs, each))
-    context.exit(WOULD_WRITE if exit_code and found.writes else 0)
+    look = partial(_look, files=list(texts(files)), diff=diff)
+
+    def tell(looked: Looked) -> None:
+        seen, found = looked
+        diffs = [changes(write, seen.table) for write in found.writes] if diff else []
+        emit(lambda: _shape(seen, found, diffs), output, lambda: _show(seen, found, diffs, each))
+
+    if watch:
+        until_interrupted(_watch(cluster, config, look, tell, output))
+        return
+    looked = wait_for(_once(cluster, config, look))
+    tell(looked)
+    context.exit(WOULD_WRITE if exit_code and looked[1].writes else 0)
 
 
-async def _plan(cluster: Cluster, config: str | None, files: list[Text], diff: bool) -> tuple[Picture, Outcome]:
+async def _once(cluster: Cluster, config: str | None, look: Look) -> Looked:
     async with session(cluster, config) as at:
-        shot = await snapshot(at)
-        if files:
-            await lay_over(shot, files, at.access.namespace, at.say)
-        seen = await picture(at, shot)
-        found = await forecast(at, seen)
-        return seen, await _unsealed(seen, found) if diff else found
+        return await look(at)
+
+
+async def _watch(cluster: Cluster, config: str | None, look: Look, tell: Callable[[Looked], None], output: str) -> None:
+    async with session(cluster, config) as at:
+        await watched(lambda: look(at), tell, lambda looked: shape(*looked), output)
+
+
+async def _look(at: Session, files: list[Text], diff: bool) -> Looked:
+    shot = await snapshot(at)
+    if files:
+        await lay_over(shot, files, at.access.namespace, at.say)
+    seen = await picture(at, shot)
+    found = await forecast(at, seen)
+    return seen, await _unsealed(seen, found) if diff else found
 
 
 async def _unsealed(seen: Picture, found: Outcome) -> Outcome:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from samara.app import rules_of
 from samara.cli.base import note
 from samara.cli.kubectl_flags import Cluster
+from samara.cli.output import progress
 from samara.cli.store import corrected, readings
 from samara.core.allow import Rules
 from samara.core.model import Key, Ref
@@ -199,7 +200,8 @@ class Picture:
 
 async def snapshot(at: Session, table: Table | None = None) -> Snapshot:
     read_paths = partial(readings, at.client, store_config(at.settings, at.home), at.say)
-    shot = await take(at.client, table or at.table, at.home, read_paths)
+    with progress() as told:
+        shot = await take(at.client, table or at.table, at.home, read_paths, lambda kind: told(f"reading {kind}"))
     for kind, why in shot.unknown.items():
         at.say(f"{kind} is left out: {why}")
     return shot

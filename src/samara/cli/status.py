@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import click
@@ -15,6 +15,7 @@ from samara.cli.outcome import counted, place
 from samara.cli.output import emit, plural, table
 from samara.cli.rows import folded, hint
 from samara.cli.session import Picture, Session, picture, session, wait_for
+from samara.cli.watched import until_interrupted, watch_flag, watched
 from samara.core.allow import is_paused
 from samara.core.match import sample
 from samara.core.model import Key
@@ -30,20 +31,36 @@ _COUNTS = ("wanted", "right", "pending", "blocked")
 
 @click.command("status", cls=Command)
 @click.option("--all", "each", is_flag=True, help="One row per source, however many there are.")
+@watch_flag
 @config_flag
 @output_flag()
 @kubectl_flags
-def command(cluster: Cluster, each: bool, config: str | None, output: str) -> None:
+def command(cluster: Cluster, each: bool, watch: bool, config: str | None, output: str) -> None:
     """Every source with its vocabulary, its copies wanted, right and blocked, the reasons; what the brake holds."""
-    shape = wait_for(_status(cluster, config))
-    emit(lambda: shape, output, lambda: _show(shape, each))
+
+    def tell(shape: Shape) -> None:
+        emit(lambda: shape, output, lambda: _show(shape, each))
+
+    if watch:
+        until_interrupted(_watch(cluster, config, output, tell))
+    else:
+        tell(wait_for(_once(cluster, config)))
 
 
-async def _status(cluster: Cluster, config: str | None) -> Shape:
+async def _once(cluster: Cluster, config: str | None) -> Shape:
     async with session(cluster, config) as at:
-        held = await at.held()
-        seen = await picture(at)
-        return {"sources": _sources(at, seen), "held": [_held(entry) for _, entry in sorted(held.items())]}
+        return await _status(at)
+
+
+async def _watch(cluster: Cluster, config: str | None, output: str, tell: Callable[[Shape], None]) -> None:
+    async with session(cluster, config) as at:
+        await watched(lambda: _status(at), tell, lambda shape: shape, output)
+
+
+async def _status(at: Session) -> Shape:
+    held = await at.held()
+    seen = await picture(at)
+    return {"sources": _sources(at, seen), "held": [_held(entry) for _, entry in sorted(held.items())]}
 
 
 def _held(entry: Entry) -> Shape:

@@ -117,11 +117,18 @@ class Snapshot:
             return None
 
 
-async def take(client: Client, table: Table, home: str, read_paths: ReadPaths = unread) -> Snapshot:
+async def take(
+    client: Client,
+    table: Table,
+    home: str,
+    read_paths: ReadPaths = unread,
+    begun: Callable[[Kind], None] = lambda kind: None,
+) -> Snapshot:
     """Lists every kind of the table once, consistently; a kind that the server does not know is noted."""
     codec = Codec(table.managers)
     shot = Snapshot(client, codec, Cache(table, built=codec.content, keep_bytes=True), home, read_paths)
     for kind in table.kinds:
+        begun(kind)
         try:
             await _Lister(shot, kind).run()
         except (NotFound, Forbidden) as fault:
