@@ -110,9 +110,12 @@ def test_a_path_without_a_value_is_refused_and_not_called_invalid(fishy: Fishy, 
     fishy.until("db", "FetchError")
     operator.stop()
     planned, err = asked(stage, "plan")
-    assert {each["reason"] for each in planned["blocked"]} == {"refused"}
-    assert all("app/password" in each["message"] for each in planned["blocked"])
+    (blocked,) = planned["blocked"]
+    assert (blocked["kind"], blocked["namespace"], blocked["reason"]) == ("v1/Secret", "target", "refused")
+    assert "app/password" in blocked["message"]
     assert err == []
+    told = ask(stage, "why", "secret/db", "-n", "target")
+    assert (told.err, "app/password" in told.out) == ("", True)
     (source,) = asked(stage, "status")[0]["sources"]
     assert {each["reason"] for each in source["reasons"]} == {"refused", "fetch-error"}
 
@@ -125,8 +128,9 @@ def test_of_one_that_no_operator_has_seen_it_is_said_that_it_is_not_known(fishy:
         planned, _ = asked(stage, "plan")
     (source,) = found["sources"]
     assert source["wanted"] == 1
-    assert [each["reason"] for each in planned["blocked"]] == ["refused", "refused"]
-    assert all("could not be read from here" in each["message"] for each in planned["blocked"])
+    (blocked,) = planned["blocked"]
+    assert (blocked["kind"], blocked["namespace"], blocked["reason"]) == ("v1/Secret", "target", "refused")
+    assert "could not be read from here" in blocked["message"]
     assert len(err) == 1
     stage.api.patch(fishy.path("db"), {"metadata": {"finalizers": None}})
 

@@ -11,7 +11,7 @@ from samara.core.travel import ACCEPT, PAUSED
 ADVICE = {
     "conflict": "remove or rename the object that is there, or take the place off the source",
     "no-namespace": "create the namespace, or take its name off the source; the copy follows by itself",
-    "refused": "the settings, the API server or the secret manager say no, and the message says which:"
+    "refused": "the settings, the API server or the secret manager say no, and `samara why` shows their words:"
     " correct the source, or ask an administrator; it is tried again now and then",
     "not-accepted": f"who may edit that namespace adds the source's namespace to its annotation {ACCEPT}",
     "invalid": "correct the name or the value on the source; `samara lint FILE` shows the line",
@@ -27,6 +27,8 @@ ADVICE = {
 
 def advise(reasons: Iterable[str]) -> None:
     """One line for each reason that was shown."""
-    for reason in dict.fromkeys(reasons):
-        if reason in ADVICE:
-            click.echo(f"  {reason}: {ADVICE[reason]}.")
+    known = [reason for reason in dict.fromkeys(reasons) if reason in ADVICE]
+    if known:
+        click.echo("What to do:")
+    for reason in known:
+        click.echo(f"  {reason}: {ADVICE[reason]}.")

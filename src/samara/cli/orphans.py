@@ -75,7 +75,7 @@ async def _orphans(
     cluster: Cluster, config: str | None, tell: Callable[[list[Orphan]], None], delete: bool | None
 ) -> None:
     """`delete` is None where nothing is to be deleted, and true where nobody is asked first."""
-    async with session(cluster, config) as at:
+    async with session(cluster.anywhere, config) as at:
         seen = await picture(at, await snapshot(at, at.whole_table))
         found = [each for each in orphans(seen) if cluster.namespace in (None, each.have.ref.namespace)]
         tell(found)

@@ -94,10 +94,10 @@ def _report(seen: Picture, key: Key, plan: Plan, held: frozenset[Ref]) -> tuple[
 
 
 def _faults(key: Key, plan: Plan) -> list[Blocked]:
-    """What is wrong with a source is told at the source's own address."""
-    return [
-        Blocked(key, key.source, _FAULTS[each.reason], each.message) for each in plan.faults if each.reason in _FAULTS
-    ]
+    """What is wrong with a source is told at the source's own address, unless a place tells the same."""
+    told = {each.message for each in plan.blocked}
+    found = [each for each in plan.faults if each.reason in _FAULTS and each.message not in told]
+    return [Blocked(key, key.source, _FAULTS[each.reason], each.message) for each in found]
 
 
 def counted(seen: Picture, key: Key, plan: Plan, rules: Rules) -> Tally:

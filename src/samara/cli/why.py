@@ -50,8 +50,9 @@ def command(cluster: Cluster, what: str, config: str | None, output: str) -> Non
 
 
 async def _why(cluster: Cluster, config: str | None, what: str) -> dict[str, Any]:
-    async with session(cluster, config) as at:
-        ref = named(what, at.access.namespace, at.table)
+    where = cluster.access().namespace
+    async with session(cluster.anywhere, config) as at:
+        ref = named(what, where, at.table)
         try:
             shot = await snapshot(at)
         except Forbidden as fault:
