@@ -8,7 +8,7 @@ import sys
 from datetime import UTC, datetime
 
 _logger = logging.getLogger("samara")
-_logger.addHandler(logging.NullHandler())  # else Python writes our events, without their fields, for every command
+_logger.addHandler(logging.NullHandler())  # a command that does not ask for lines tells people itself what they need
 
 
 def debug(event: str, **fields: object) -> None:

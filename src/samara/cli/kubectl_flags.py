@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -64,6 +64,11 @@ class Cluster:
     timeout: float
     rare: dict[str, Any] = field(default_factory=dict, repr=False)
     """The flags that few people give, by their names; a token may be among them."""
+
+    @property
+    def anywhere(self) -> Cluster:
+        """The same where -n says which object is meant, and not where the operator is."""
+        return replace(self, namespace=None)
 
     def access(self) -> Access:
         from samara.kube.auth import load

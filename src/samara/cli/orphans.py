@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import click
 
-from samara.cli.base import Command, config_flag, output_flag
+from samara.cli.base import Command, config_flag, note, output_flag
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.outcome import place
-from samara.cli.output import emit, plural, table
+from samara.cli.output import emit, plural, progress, table
+from samara.cli.rows import folded, hint
 from samara.cli.session import Picture, Session, picture, session, snapshot, wait_for
 from samara.cli.why_local import marked_origin
 from samara.core.allow import is_paused
 from samara.core.brake import must_hold
 from samara.core.compare import is_marked_by_us
+from samara.core.match import sample
 from samara.core.model import Key, Object, Ref, namespace_ref
 from samara.core.travel import ADOPTED
 from samara.core.want import Dialect
@@ -51,26 +53,34 @@ class Orphan:
 
 
 @click.command("orphans", cls=Command)
+@click.option("--all", "each", is_flag=True, help="One row per copy, however many there are.")
 @click.option("--delete", is_flag=True, help="Delete those that we made, under the brake.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @config_flag
 @output_flag()
 @kubectl_flags
-def command(cluster: Cluster, delete: bool, yes: bool, config: str | None, output: str) -> None:
+def command(cluster: Cluster, each: bool, delete: bool, yes: bool, config: str | None, output: str) -> None:
     """Marked copies whose source is gone or that no source wants; with -n in that namespace only.
 
     --delete removes those whose marks we set, by uid and version; what was adopted only loses our marks.
     """
-    wait_for(_orphans(cluster, config, output, delete, yes))
+
+    def tell(found: list[Orphan]) -> None:
+        emit(lambda: {"orphans": [orphan.shape() for orphan in found]}, output, lambda: _show(found, each))
+
+    wait_for(_orphans(cluster, config, tell, yes if delete else None))
 
 
-async def _orphans(cluster: Cluster, config: str | None, output: str, delete: bool, yes: bool) -> None:
-    async with session(cluster, config) as at:
+async def _orphans(
+    cluster: Cluster, config: str | None, tell: Callable[[list[Orphan]], None], delete: bool | None
+) -> None:
+    """`delete` is None where nothing is to be deleted, and true where nobody is asked first."""
+    async with session(cluster.anywhere, config) as at:
         seen = await picture(at, await snapshot(at, at.whole_table))
         found = [each for each in orphans(seen) if cluster.namespace in (None, each.have.ref.namespace)]
-        emit(lambda: {"orphans": [each.shape() for each in found]}, output, lambda: _show(found))
-        if delete:
-            await _remove(at, seen, found, yes)
+        tell(found)
+        if delete is not None:
+            await _remove(at, seen, found, delete)
 
 
 def orphans(seen: Picture) -> Iterator[Orphan]:
@@ -113,15 +123,28 @@ def of_dialects(seen: Picture, have: Object) -> Iterator[Orphan]:
             return
 
 
-def _show(found: list[Orphan]) -> None:
+def _show(found: list[Orphan], each: bool) -> None:
     if not found:
         click.echo("No orphans.")
         return
-    rows = [
-        (each.have.ref.kind, each.have.ref.path, each.dialect.title, each.origin, "yes" if each.ours else "no")
-        for each in found
-    ]
-    table(("KIND", "COPY", "VOCABULARY", "ORIGIN", "OURS"), rows)
+    groups = [[orphan] for orphan in found] if each else folded(found, id, _by_origin, _by_kind)
+    table(("KIND", "COPIES", "WHERE", "VOCABULARY", "ORIGIN", "OURS"), [_row(group) for group in groups])
+    hint(len(found), len(groups), "orphans")
+
+
+def _by_kind(orphan: Orphan) -> Hashable:
+    return orphan.have.ref.kind, orphan.dialect.title, orphan.ours
+
+
+def _by_origin(orphan: Orphan) -> Hashable:
+    return _by_kind(orphan), orphan.origin
+
+
+def _row(group: Sequence[Orphan]) -> tuple[object, ...]:
+    first, where = group[0], sample(orphan.have.ref.path for orphan in group)
+    origins = sample({orphan.origin for orphan in group})
+    ours = "yes" if first.ours else "no"
+    return (first.have.ref.kind, f"{len(group):,}", where, first.dialect.title, origins, ours)
 
 
 async def _remove(at: Session, seen: Picture, found: list[Orphan], yes: bool) -> None:
@@ -173,16 +196,18 @@ def _refusal(held: list[Orphan]) -> str:
 async def perform(at: Session, seen: Picture, free: list[Orphan], one: str = "orphan", many: str = "") -> None:
     """Deletes by uid and version; what was adopted is given back."""
     applier = Applier(at.client, seen.shot.codec, seen.shot.cache, seen.table, CrashPoints())
-    done = 0
-    for each in free:
-        key = Key(each.dialect.name, each.have.ref)
-        adopted = ADOPTED in each.have.annotations
-        write = (Release if adopted else Delete)(key, each.have.ref, each.have)
-        result = await applier.perform(write)
-        if result.outcome is Outcome.DONE:
-            done += 1
-        else:
-            click.echo(f"samara: {each.have.ref} stays: {result.message}", err=True)
+    stay: list[str] = []
+    with progress() as told:
+        for number, each in enumerate(free, 1):
+            told(f"removing {number:,} of {len(free):,}")
+            key = Key(each.dialect.name, each.have.ref)
+            adopted = ADOPTED in each.have.annotations
+            result = await applier.perform((Release if adopted else Delete)(key, each.have.ref, each.have))
+            if result.outcome is not Outcome.DONE:
+                stay.append(f"{each.have.ref} stays: {result.message}")
+    for text in stay:
+        note(text)
+    done = len(free) - len(stay)
     click.echo(f"Removed {plural(done, one, many)}.", err=True)
     if done < len(free):
         raise ConfigError(f"expected to remove {len(free):,}, removed {done:,}; look again with `samara orphans`")

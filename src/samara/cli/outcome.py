@@ -1,33 +1,31 @@
-"""What a plan comes to for people: writes, what is blocked, and the removals that the brake would hold."""
+"""What plans come to for people: writes, what is blocked, and the removals that the brake would hold."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from samara.cli.session import Picture
-from samara.core.allow import Reason
-from samara.core.brake import must_hold
-from samara.core.model import Key, Ref
+from samara.cli.store import FAULTS as OF_STORE
+from samara.cli.store import is_unread
+from samara.core.allow import Reason, Rules, is_paused
+from samara.core.model import NAMESPACE, Key, Ref
+from samara.core.plan import prepare
 from samara.core.status import status_due
 from samara.core.tally import Tally
-from samara.core.write import Blocked, Delete, Plan, Report, Write
+from samara.core.write import Blocked, Delete, Guard, Look, Plan, Report, Step, Write
 from samara.engine.apply import verb
-from samara.settings import Settings
-from samara.vocabularies import brake_of
+from samara.engine.holds import Holds
+from samara.engine.moment import utc_now
 
 VERBS = ("create", "update", "recreate", "delete", "overlay", "guard", "report")
-HELD = "removals wait: more than the brake lets pass at once (setting massDelete)"
 _FAULTS: dict[str, Reason] = {
     "Invalid": "invalid",
     "Refused": "refused",
     "PathNotAllowed": "refused",
-    "TokenError": "invalid",
-    "ConnectionError": "invalid",
-    "FetchError": "invalid",
+    **dict.fromkeys(OF_STORE, "refused"),
 }
 """Without `NoNamespace`: of that the place itself tells."""
 
@@ -36,68 +34,86 @@ _FAULTS: dict[str, Reason] = {
 class Outcome:
     """All writes and all that is blocked, in the order of their sources."""
 
-    writes: tuple[Write, ...]
-    blocked: tuple[Blocked, ...]
+    writes: tuple[Write, ...] = ()
+    blocked: tuple[Blocked, ...] = ()
 
 
-def outcome(seen: Picture, settings: Settings, held: Iterable[str] = ()) -> Outcome:
-    """What would be written and what not; `held` names the keys whose removals the operator holds already."""
-    writes: list[Write] = []
-    blocked: list[Blocked] = []
-    stopped = _stopped(seen, settings, frozenset(held))
-    for key, plan in seen.plans.items():
-        waits = [each for each in plan.writes if _is_braked(each)] if key in stopped else []
-        writes += [each for each in plan.writes if not (waits and _is_braked(each))]
-        blocked += [*_faults(key, plan), *plan.blocked]
-        blocked += [Blocked(key, each.ref, "held", f"{len(waits)} {HELD}") for each in waits]
-        writes += _report(seen, key, plan)
-    return Outcome(tuple(writes), tuple(blocked))
+def outcome(seen: Picture, holds: Holds) -> Outcome:
+    """What would be written first and what not; `holds` is the brake as the operator has it."""
+    found = [of_key(seen, holds, key, plan) for key, plan in seen.plans.items()]
+    return Outcome(
+        tuple(write for each in found for write in each.writes),
+        tuple(blocked for each in found for blocked in each.blocked),
+    )
 
 
-def _is_braked(write: Write) -> bool:
-    """True for a removal that counts: what an earlier source of the name has left is the garbage collector's first."""
-    return isinstance(write, Delete) and not write.late
+def of_key(seen: Picture, holds: Holds, key: Key, plan: Plan) -> Outcome:
+    """The same for one source; its status is told when nothing else is left to write for it."""
+    held = _held(seen, holds, key, plan)
+    writes = tuple(each for each in plan.writes if each.ref not in held)
+    blocked = (
+        *_faults(key, plan),
+        *plan.blocked,
+        *(Blocked(key, ref, "held", _why_held(key, held)) for ref in sorted(held)),
+    )
+    return Outcome(writes or _report(seen, key, plan, held), blocked)
 
 
-def _report(seen: Picture, key: Key, plan: Plan) -> list[Write]:
-    """A status that is not right; while something else is to be written, the operator will come to it itself."""
+def _held(seen: Picture, holds: Holds, key: Key, plan: Plan) -> frozenset[Ref]:
+    """The removals that the operator would hold, were it to come to this plan now.
+
+    What an earlier source of the name has left is the garbage collector's first, and does not count.
+    """
+    cache, dialect = seen.shot.cache, seen.table[key.dialect]
+    deletes = [each for each in plan.writes if isinstance(each, Delete) and not each.late]
+    source = cache.get(key.source)
+    if not deletes or (dialect.explicit and (source is None or source.deleting)):
+        return frozenset()
+    home = cache.count_of_home(key.dialect, key.source.namespace)
+    passed = {each.ref for each in holds.judge(key, deletes, cache.count(key), home)}
+    return frozenset(each.ref for each in deletes if each.ref not in passed)
+
+
+def _why_held(key: Key, held: Collection[Ref]) -> str:
+    release = f"`samara release {key}` lets them go on once the operator holds them"
+    if any(ref.kind == NAMESPACE for ref in held):
+        return f"more namespaces go at once than the brake lets pass (setting massDelete.namespaces); {release}"
+    count = f"{len(held):,} removals wait" if len(held) > 1 else "1 removal waits"
+    return f"{count}: more than the brake lets pass at once (setting massDelete); {release}"
+
+
+def _report(seen: Picture, key: Key, plan: Plan, held: frozenset[Ref]) -> tuple[Write, ...]:
+    """A status that is not right; what the operator reads in a manager that is closed to us is not ours to foretell."""
     source = seen.shot.cache.get(key.source)
-    if source is None or not plan.ready or plan.writes:
-        return []
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    status = status_due(seen.table[key.dialect], source, seen.shot.cache, Tally.of(plan), now)
-    return [] if status is None else [Report(key, source.ref, source, status)]
+    if source is None or not plan.ready or is_paused(source) or is_unread(key, seen.shot.cache, seen.table):
+        return ()
+    tally = Tally.of(plan)
+    tally.hold(held)
+    status = status_due(seen.table[key.dialect], source, seen.shot.cache, tally, utc_now())
+    return () if status is None else (Report(key, source.ref, source, status),)
 
 
 def _faults(key: Key, plan: Plan) -> list[Blocked]:
-    """What is wrong with a source is told at the source's own address."""
-    return [
-        Blocked(key, key.source, _FAULTS[each.reason], each.message) for each in plan.faults if each.reason in _FAULTS
-    ]
+    """What is wrong with a source is told at the source's own address, unless a place tells the same."""
+    told = {each.message for each in plan.blocked}
+    found = [each for each in plan.faults if each.reason in _FAULTS and each.message not in told]
+    return [Blocked(key, key.source, _FAULTS[each.reason], each.message) for each in found]
 
 
-def _stopped(seen: Picture, settings: Settings, held: frozenset[str]) -> set[Key]:
-    """The keys whose deletes the brake would hold, as the operator would come to them one after the other."""
-    brake = brake_of(settings)
-    if brake is None:
-        return set()
-    has = {key: seen.shot.cache.count(key) for key in seen.plans}
-    left: Counter[str] = Counter()
-    for key, count in has.items():
-        left[key.source.namespace] += count
-    gone: Counter[str] = Counter()
-    stopped: set[Key] = set()
-    for key, plan in seen.plans.items():
-        asked, home = sum(map(_is_braked, plan.writes)), key.source.namespace
-        if not asked:
-            continue
-        burst = must_hold(brake, gone[home], asked, left[home])
-        if str(key) in held or burst or must_hold(brake, 0, asked, has[key]):
-            stopped.add(key)
-        else:
-            gone[home] += asked
-            left[home] -= asked
-    return stopped
+def counted(seen: Picture, key: Key, plan: Plan, rules: Rules) -> Tally:
+    """How the copies of a source are now; before its finalizer is there all that it wants is pending."""
+    tally = Tally.of(plan)
+    for ref in awaiting(seen, key, plan, rules):
+        tally.count(Step(ref, Look(ref)))
+    return tally
+
+
+def awaiting(seen: Picture, key: Key, plan: Plan, rules: Rules) -> tuple[Ref, ...]:
+    """The places that a source wants and that are not planned yet: its finalizer comes first, and alone."""
+    if not any(isinstance(each, Guard) and each.add for each in plan.writes):
+        return ()
+    prepared = prepare(key, seen.shot.cache, seen.table, rules)
+    return () if isinstance(prepared, Plan) else tuple(copy.ref for copy in prepared[1].copies)
 
 
 def place(ref: Ref) -> dict[str, str]:

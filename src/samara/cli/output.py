@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
 import yaml
 
+_ANEW = "\r\x1b[2K"
+"""Begins a terminal's line anew."""
+_FOLDABLE = 1000
+"""Rows that a library may measure and fold; ten thousand would take it seconds."""
 _Base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
@@ -44,7 +49,7 @@ def as_yaml(documents: Iterable[Mapping[str, Any]]) -> str:
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Columns as wide as their widest cell; on a terminal the header stands out and long cells are folded."""
     cells = [[_cell(each) for each in row] for row in rows]
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and len(cells) <= _FOLDABLE:
         _rich(headers, cells)
     else:
         _plain([list(headers), *cells])
@@ -72,6 +77,21 @@ def _rich(headers: Sequence[str], rows: list[list[str]]) -> None:
     for row in rows:
         made.add_row(*map(Text, row))
     Console(highlight=False).print(made)
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """One line on a terminal that says what is going on, and goes when it is over."""
+
+    def told(text: str) -> None:
+        if sys.stderr.isatty():
+            click.echo(f"{_ANEW}{text} …", nl=False, err=True)
+
+    try:
+        yield told
+    finally:
+        if sys.stderr.isatty():
+            click.echo(_ANEW, nl=False, err=True)
 
 
 def plural(count: int, one: str, many: str = "") -> str:

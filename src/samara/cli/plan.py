@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, NamedTuple
 
 import click
 
+from samara.cli.advice import advise
 from samara.cli.base import Command, config_flag, output_flag
 from samara.cli.diff import Change, changes
 from samara.cli.files import Text, texts
+from samara.cli.forecast import forecast
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
-from samara.cli.outcome import VERBS, Outcome, outcome, shape, summary
+from samara.cli.outcome import VERBS, Outcome, shape, summary
 from samara.cli.output import emit, plural, table
-from samara.cli.session import Picture, picture, session, snapshot, wait_for
+from samara.cli.rows import common, folded, hint, shared
+from samara.cli.session import Picture, Session, picture, session, snapshot, wait_for
+from samara.cli.watched import until_interrupted, watch_flag, watched
 from samara.cli.whatif import lay_over
 from samara.core.match import sample
 from samara.core.model import Content
@@ -23,7 +28,18 @@ from samara.core.write import Blocked, Create, Write
 from samara.engine.apply import verb
 
 WOULD_WRITE = 3
-T = TypeVar("T", Write, Blocked)
+
+
+Looked = tuple[Picture, Outcome]
+Look = Callable[[Session], Awaitable[Looked]]
+
+
+class _Line(NamedTuple):
+    """One write or one blocked place, in the words that a table has for it."""
+
+    item: Write | Blocked
+    word: str
+    told: str
 
 
 @click.command("plan", cls=Command)
@@ -31,6 +47,7 @@ T = TypeVar("T", Write, Blocked)
 @click.option("--diff", is_flag=True, help="Per object: which keys come, change and go, and their sizes.")
 @click.option("--all", "each", is_flag=True, help="One row per object in place of one per source.")
 @click.option("--exit-code", is_flag=True, help=f"Exit {WOULD_WRITE} when something would be written.")
+@watch_flag
 @config_flag
 @output_flag()
 @kubectl_flags
@@ -42,27 +59,46 @@ def command(
     diff: bool,
     each: bool,
     exit_code: bool,
+    watch: bool,
     config: str | None,
     output: str,
 ) -> None:
-    """What the operator would write now, without writing.
+    """What the operator would write now, without writing, with all that follows from it.
 
     With -f the manifests are laid over the cluster first: what if I applied this?
     """
-    seen, found = wait_for(_plan(cluster, config, list(texts(files)), diff))
-    diffs = [changes(write, seen.table) for write in found.writes] if diff else []
-    emit(lambda: _shape(seen, found, diffs), output, lambda: _show(seen, found, diffs, each))
-    context.exit(WOULD_WRITE if exit_code and found.writes else 0)
+    look = partial(_look, files=list(texts(files)), diff=diff)
+
+    def tell(looked: Looked) -> None:
+        seen, found = looked
+        diffs = [changes(write, seen.table) for write in found.writes] if diff else []
+        emit(lambda: _shape(seen, found, diffs), output, lambda: _show(seen, found, diffs, each))
+
+    if watch:
+        until_interrupted(_watch(cluster, config, look, tell, output))
+        return
+    looked = wait_for(_once(cluster, config, look))
+    tell(looked)
+    context.exit(WOULD_WRITE if exit_code and looked[1].writes else 0)
 
 
-async def _plan(cluster: Cluster, config: str | None, files: list[Text], diff: bool) -> tuple[Picture, Outcome]:
+async def _once(cluster: Cluster, config: str | None, look: Look) -> Looked:
     async with session(cluster, config) as at:
-        shot = await snapshot(at)
-        if files:
-            await lay_over(shot, files, at.access.namespace)
-        seen = await picture(at, shot)
-        found = outcome(seen, at.settings, await at.held_if_readable())
-        return seen, await _unsealed(seen, found) if diff else found
+        return await look(at)
+
+
+async def _watch(cluster: Cluster, config: str | None, look: Look, tell: Callable[[Looked], None], output: str) -> None:
+    async with session(cluster, config) as at:
+        await watched(lambda: look(at), tell, lambda looked: shape(*looked), output)
+
+
+async def _look(at: Session, files: list[Text], diff: bool) -> Looked:
+    shot = await snapshot(at)
+    if files:
+        await lay_over(shot, files, at.access.namespace, at.say)
+    seen = await picture(at, shot)
+    found = await forecast(at, seen)
+    return seen, await _unsealed(seen, found) if diff else found
 
 
 async def _unsealed(seen: Picture, found: Outcome) -> Outcome:
@@ -91,30 +127,48 @@ def _show(seen: Picture, found: Outcome, diffs: list[tuple[Change, ...]], each: 
     if diffs:
         _show_diffs(seen, found, diffs, each)
     elif found.writes:
-        rows = _rows(found.writes, seen, each, lambda write: (verb(write), write.why))
-        table(("VERB", "OBJECTS", "WHERE", "VOCABULARY", "SOURCE", "WHY"), rows)
+        _table(seen, [_Line(write, verb(write), write.why) for write in found.writes], each, ("VERB", "WHY"))
     if found.blocked:
         if found.writes:
             click.echo()
-        rows = _rows(found.blocked, seen, each, lambda blocked: (blocked.reason, blocked.message))
-        table(("BLOCKED", "OBJECTS", "WHERE", "VOCABULARY", "SOURCE", "MESSAGE"), rows)
+        lines = [_Line(blocked, blocked.reason, blocked.message) for blocked in found.blocked]
+        _table(seen, lines, each, ("BLOCKED", "MESSAGE"))
     click.echo(_sum(found))
+    advise(blocked.reason for blocked in found.blocked)
 
 
-def _rows(items: Iterable[T], seen: Picture, each: bool, told: Any) -> list[tuple[object, ...]]:
+def _table(seen: Picture, lines: list[_Line], each: bool, named: tuple[str, str]) -> None:
     """One row per object, or one per source and word with a count and a sample: ten thousand must fit."""
-    groups: dict[Hashable, list[T]] = defaultdict(list)
-    for item in items:
-        groups[(item.key, told(item)[0], item.ref if each else None)].append(item)
-    rows: list[tuple[object, ...]] = []
-    for group in groups.values():
-        word, why = told(group[0])
-        rows.append((word, f"{len(group):,}", _where(group), seen.title(group[0].key), group[0].key.source.path, why))
-    return rows
+    groups = [[line] for line in lines] if each else folded(lines, *_ways(seen))
+    table((named[0], "OBJECTS", "WHERE", "VOCABULARY", "SOURCE", named[1]), [_row(seen, group) for group in groups])
+    if len(groups) < len({line.item.key for line in lines}):
+        hint(len(lines), len(groups), "objects")
 
 
-def _where(group: list[T]) -> str:
-    return f"{group[0].ref.kind.name} {sample((item.ref.path for item in group), 3)}"
+def _ways(seen: Picture) -> tuple[Callable[[_Line], Hashable], ...]:
+    """By source; where there are too many of those, by vocabulary, kind and what is said; at last without that."""
+
+    def by_word(line: _Line) -> Hashable:
+        return seen.title(line.item.key), line.word, line.item.ref.kind
+
+    def by_message(line: _Line) -> Hashable:
+        return by_word(line), common(line.told, line.item.ref)
+
+    def by_source(line: _Line) -> Hashable:
+        return by_message(line), line.item.key
+
+    return by_source, by_message, by_word
+
+
+def _row(seen: Picture, group: Sequence[_Line]) -> tuple[object, ...]:
+    first, where = group[0], _where([line.item for line in group])
+    told = shared([line.told for line in group], [common(line.told, line.item.ref) for line in group])
+    sources = sample({line.item.key.source.path for line in group})
+    return (first.word, f"{len(group):,}", where, seen.title(first.item.key), sources, told)
+
+
+def _where(group: Sequence[Write | Blocked]) -> str:
+    return f"{group[0].ref.kind.name} {sample({item.ref.path for item in group})}"
 
 
 def _show_diffs(seen: Picture, found: Outcome, diffs: list[tuple[Change, ...]], each: bool) -> None:

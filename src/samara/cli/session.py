@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
+from math import inf
 from typing import Any, TypeVar
 
 from samara.app import rules_of
 from samara.cli.base import note
 from samara.cli.kubectl_flags import Cluster
+from samara.cli.output import progress
+from samara.cli.store import corrected, readings
 from samara.core.allow import Rules
 from samara.core.model import Key, Ref
 from samara.core.table import Table
 from samara.core.write import Plan
-from samara.engine.holdbook import CONFIG_MAP, NAME, Entry, entries
-from samara.engine.provider import read_once
+from samara.engine.holdbook import CONFIG_MAP, NAME, Entry, endings, entries
+from samara.engine.holds import Holds
 from samara.kube.auth import Access
 from samara.kube.client import Client, address, collection
 from samara.kube.codec import decode
@@ -25,7 +29,7 @@ from samara.kube.errors import Forbidden, NotFound, SamaraError
 from samara.kube.snapshot import Snapshot, take
 from samara.settings import Settings, load, parse
 from samara.surroundings import find_kinds
-from samara.vocabularies import WELL_KNOWN, Kinds, store_config, table_of
+from samara.vocabularies import WELL_KNOWN, Kinds, brake_of, store_config, table_of
 
 LABEL = "app.kubernetes.io/name=samara"
 FILE = "config.yaml"
@@ -64,6 +68,13 @@ class Session:
     settings: Settings
     installed: Installed | None
     kinds: Kinds
+    said: set[str] = field(default_factory=set)
+    """What a person has been told already: whoever looks again and again says it once."""
+
+    def say(self, text: str) -> None:
+        if text not in self.said:
+            self.said.add(text)
+            note(text)
 
     @property
     def table(self) -> Table:
@@ -87,17 +98,25 @@ class Session:
 
     async def held(self) -> dict[str, Entry]:
         """What the brake holds, by key."""
+        return entries(await self._hold_book())
+
+    async def brake(self) -> Holds:
+        """The brake as the operator has it now: what it holds already, and the Namespaces that it let go lately."""
+        holds, book, now = Holds(brake_of(self.settings), inf, lambda: 0.0), dict[str, Any](), datetime.now(UTC)
         try:
-            return entries(decode(await self.client.get(address(Ref(CONFIG_MAP, self.home, NAME)))))
+            book = await self._hold_book()
+        except Forbidden:
+            self.say(f"what the brake holds already could not be read in namespace {self.home}")
+        holds.remembered = set(entries(book))
+        holds.recall({name: (now - when).total_seconds() for name, when in endings(book).items()})
+        return holds
+
+    async def _hold_book(self) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = decode(await self.client.get(address(Ref(CONFIG_MAP, self.home, NAME))))
         except NotFound:
             return {}
-
-    async def held_if_readable(self) -> dict[str, Entry]:
-        try:
-            return await self.held()
-        except Forbidden:
-            note(f"what the brake holds already could not be read in namespace {self.home}")
-            return {}
+        return found
 
 
 @asynccontextmanager
@@ -180,13 +199,21 @@ class Picture:
 
 
 async def snapshot(at: Session, table: Table | None = None) -> Snapshot:
-    read_paths = partial(read_once, at.client, store_config(at.settings, at.home))
-    shot = await take(at.client, table or at.table, at.home, read_paths)
+    read_paths = partial(readings, at.client, store_config(at.settings, at.home), at.say)
+    with progress() as told:
+        shot = await take(at.client, table or at.table, at.home, read_paths, lambda kind: told(f"reading {kind}"))
     for kind, why in shot.unknown.items():
-        note(f"{kind} is left out: {why}")
+        at.say(f"{kind} is left out: {why}")
     return shot
 
 
 async def picture(at: Session, shot: Snapshot | None = None) -> Picture:
     shot = shot or await snapshot(at)
-    return Picture(shot, shot.cache.table, await shot.plans(at.rules))
+    return Picture(shot, shot.cache.table, await planned(at, shot))
+
+
+async def planned(at: Session, shot: Snapshot, keys: Iterable[Key] | None = None) -> dict[Key, Plan]:
+    """What these keys need, or all of them; without what is wrong only from where we stand."""
+    table = shot.cache.table
+    made = await shot.plans(at.rules, keys)
+    return {key: corrected(key, plan, shot.cache, table) for key, plan in made.items()}

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import click
 
+from samara.cli.advice import advise
 from samara.cli.base import Command, config_flag, output_flag
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
-from samara.cli.outcome import place
+from samara.cli.outcome import counted, place
 from samara.cli.output import emit, plural, table
-from samara.cli.session import Picture, picture, session, wait_for
+from samara.cli.rows import folded, hint
+from samara.cli.session import Picture, Session, picture, session, wait_for
+from samara.cli.watched import until_interrupted, watch_flag, watched
 from samara.core.allow import is_paused
 from samara.core.match import sample
 from samara.core.model import Key
@@ -20,65 +24,84 @@ from samara.core.want import Fault
 from samara.core.write import Plan
 from samara.engine.holdbook import Entry
 
+Shape = dict[str, Any]
 _SAMPLE = 3
+_COUNTS = ("wanted", "right", "pending", "blocked")
 
 
 @click.command("status", cls=Command)
+@click.option("--all", "each", is_flag=True, help="One row per source, however many there are.")
+@watch_flag
 @config_flag
 @output_flag()
 @kubectl_flags
-def command(cluster: Cluster, config: str | None, output: str) -> None:
+def command(cluster: Cluster, each: bool, watch: bool, config: str | None, output: str) -> None:
     """Every source with its vocabulary, its copies wanted, right and blocked, the reasons; what the brake holds."""
-    shape = wait_for(_status(cluster, config))
-    emit(lambda: shape, output, lambda: _show(shape))
+
+    def tell(shape: Shape) -> None:
+        emit(lambda: shape, output, lambda: _show(shape, each))
+
+    if watch:
+        until_interrupted(_watch(cluster, config, output, tell))
+    else:
+        tell(wait_for(_once(cluster, config)))
 
 
-async def _status(cluster: Cluster, config: str | None) -> dict[str, Any]:
+async def _once(cluster: Cluster, config: str | None) -> Shape:
     async with session(cluster, config) as at:
-        held = await at.held()
-        seen = await picture(at)
-        return {"sources": _sources(seen), "held": [_held(entry) for _, entry in sorted(held.items())]}
+        return await _status(at)
 
 
-def _held(entry: Entry) -> dict[str, Any]:
+async def _watch(cluster: Cluster, config: str | None, output: str, tell: Callable[[Shape], None]) -> None:
+    async with session(cluster, config) as at:
+        await watched(lambda: _status(at), tell, lambda shape: shape, output)
+
+
+async def _status(at: Session) -> Shape:
+    held = await at.held()
+    seen = await picture(at)
+    return {"sources": _sources(at, seen), "held": [_held(entry) for _, entry in sorted(held.items())]}
+
+
+def _held(entry: Entry) -> Shape:
     return {"key": entry.key, "count": entry.count, "since": entry.since, "until": entry.until}
 
 
-def _sources(seen: Picture) -> list[dict[str, Any]]:
-    return [_source(seen, key, plan) for key, plan in seen.plans.items() if key.source in _served(seen, key)]
+def _sources(at: Session, seen: Picture) -> list[Shape]:
+    return [_source(at, seen, key, plan) for key, plan in seen.plans.items() if key.source in _served(seen, key)]
 
 
 def _served(seen: Picture, key: Key) -> Any:
     return seen.shot.cache.sources(key.dialect)
 
 
-def _source(seen: Picture, key: Key, plan: Plan) -> dict[str, Any]:
-    counted = Tally.of(plan)
+def _source(at: Session, seen: Picture, key: Key, plan: Plan) -> Shape:
+    tally = counted(seen, key, plan, at.rules)
     return {
         "dialect": seen.title(key),
         **place(key.source),
-        "wanted": counted.wanted,
-        "right": counted.right,
-        "pending": counted.pending,
-        "blocked": counted.blocked,
-        "reasons": [*_blocked(counted), *_faults(seen, key, plan, counted)],
+        "wanted": tally.wanted,
+        "right": tally.right,
+        "pending": tally.pending,
+        "blocked": tally.blocked,
+        "reasons": [*_blocked(tally), *_faults(seen, key, plan, tally)],
     }
 
 
-def _blocked(counted: Tally) -> list[dict[str, Any]]:
+def _blocked(tally: Tally) -> list[Shape]:
     return [
         {"reason": reason, "count": len(found), "sample": sorted(ref.namespace or ref.name for ref in found)[:_SAMPLE]}
-        for reason, found in sorted(counted.by_reason().items())
+        for reason, found in sorted(tally.by_reason().items())
     ]
 
 
-def _faults(seen: Picture, key: Key, plan: Plan, counted: Tally) -> list[dict[str, Any]]:
+def _faults(seen: Picture, key: Key, plan: Plan, tally: Tally) -> list[Shape]:
     """What is wrong with the source itself: the sample says what, as there is no namespace to name."""
     faults = [(fault_word(each), each.message) for each in plan.faults]
-    told: list[dict[str, Any]] = [
+    told: list[Shape] = [
         {"reason": word, "count": 1, "sample": [message]}
         for word, message in faults
-        if word != "no-namespace" or word not in counted.by_reason()  # of that the place itself tells
+        if word != "no-namespace" or word not in tally.by_reason()  # of that the place itself tells
     ]
     source = seen.shot.cache.get(key.source)
     if source is not None and is_paused(source) and not plan.blocked:
@@ -91,27 +114,54 @@ def fault_word(fault: Fault) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "-", fault.reason).lower()
 
 
-def _show(shape: dict[str, Any]) -> None:
-    if not shape["sources"]:
+# for people
+
+
+def _show(shape: Shape, each: bool) -> None:
+    sources: list[Shape] = shape["sources"]
+    if not sources:
         click.echo("No sources.")
     else:
+        groups = [[source] for source in sources] if each else folded(sources, id, _alike)
         headers = ("VOCABULARY", "KIND", "SOURCE", "WANTED", "RIGHT", "PENDING", "BLOCKED", "REASONS")
-        table(headers, [_row(each) for each in shape["sources"]])
+        table(headers, [_row(group) for group in groups])
+        hint(len(sources), len(groups), "sources")
+        advise(why["reason"] for source in sources for why in source["reasons"])
     if shape["held"]:
         click.echo()
-        rows = [(each["key"], each["count"], each["since"], each["until"]) for each in shape["held"]]
+        rows = [(held["key"], held["count"], held["since"], held["until"]) for held in shape["held"]]
         table(("HELD", "REMOVALS", "SINCE", "UNTIL"), rows)
-        held = plural(len(shape["held"]), "set")
-        click.echo(f"The brake holds {held} of removals; `samara release KEY` lets one go on, with --discard it stays.")
+        sets = plural(len(shape["held"]), "set")
+        click.echo(f"The brake holds {sets} of removals; `samara release KEY` lets one go on, with --discard it stays.")
 
 
-def _row(each: dict[str, Any]) -> tuple[object, ...]:
-    source = f"{each['namespace']}/{each['name']}" if each["namespace"] else each["name"]
-    reasons = "; ".join(f"{why['reason']} ({why['count']}): {_sampled(why)}" for why in each["reasons"])
-    counts = tuple(f"{each[name]:,}" for name in ("wanted", "right", "pending", "blocked"))
-    return (each["dialect"], each["kind"], source, *counts, reasons)
+def _alike(source: Shape) -> Hashable:
+    """Too many to list: of one vocabulary and kind, with the same to be said of them."""
+    pending = source["pending"] > 0
+    return source["dialect"], source["kind"], pending, tuple(sorted(why["reason"] for why in source["reasons"]))
 
 
-def _sampled(why: dict[str, Any]) -> str:
+def _row(group: Sequence[Shape]) -> tuple[object, ...]:
+    first = group[0]
+    counts = tuple(f"{sum(each[name] for each in group):,}" for name in _COUNTS)
+    reasons = "; ".join(f"{why['reason']} ({why['count']:,}): {_sampled(why)}" for why in _merged(group))
+    return (first["dialect"], first["kind"], sample(_path(each) for each in group), *counts, reasons)
+
+
+def _path(source: Shape) -> str:
+    return f"{source['namespace']}/{source['name']}" if source["namespace"] else str(source["name"])
+
+
+def _merged(group: Sequence[Shape]) -> list[Shape]:
+    """The reasons of several sources, each once."""
+    found: dict[str, Shape] = {}
+    for why in (why for source in group for why in source["reasons"]):
+        same = found.setdefault(why["reason"], {"reason": why["reason"], "count": 0, "sample": []})
+        same["count"] += why["count"]
+        same["sample"] = list(dict.fromkeys([*same["sample"], *why["sample"]]))[:_SAMPLE]
+    return list(found.values())
+
+
+def _sampled(why: Shape) -> str:
     more = why["count"] - len(why["sample"])
     return sample(why["sample"], _SAMPLE) + (f" and {more:,} more" if more > 0 else "")

@@ -12,6 +12,7 @@ import click
 
 from samara.cli.accurate.drawing import lines
 from samara.cli.accurate.flows import Flow, Landscape, Node, add_flows, landscape
+from samara.cli.accurate.fold import Fold, is_wrong
 from samara.cli.accurate.space import Thing, spaces, things
 from samara.cli.accurate.watched import of_original, of_samara, resolved
 from samara.cli.base import Command, config_flag, note, output_flag
@@ -25,6 +26,10 @@ from samara.kube.errors import SamaraError
 
 _ORIGINAL = "accurate"
 _SAMPLE = 5
+_MOST = 60
+"""Namespaces that are drawn before a tree is folded."""
+_FEW = 5
+"""Of the children of one namespace, and of its objects, that many are shown then."""
 Part = tuple[str, str]
 """Some text, and the style that it has on a terminal."""
 _PLAIN, _TOP, _FAULT, _DIM = "plain", "top", "fault", "dim"
@@ -32,17 +37,19 @@ _PLAIN, _TOP, _FAULT, _DIM = "plain", "top", "fault", "dim"
 
 @click.command("tree", cls=Command)
 @click.argument("root", required=False)
+@click.option("--all", "each", is_flag=True, help="Every namespace and object, however many there are.")
 @config_flag
 @output_flag()
 @kubectl_flags
-def command(cluster: Cluster, root: str | None, config: str | None, output: str) -> None:
+def command(cluster: Cluster, root: str | None, each: bool, config: str | None, output: str) -> None:
     """Namespace trees and templates, or what lies below ROOT, with what flows along them.
 
     Shown are the labels and annotations that each namespace has inherited, the objects that are passed on, and where
-    they are missing. What is wrong with a tree is said where it is. No content of any object is read.
+    they are missing. What is wrong with a tree is said where it is. No content of any object is read. A large tree is
+    folded; what is wrong is shown first.
     """
     land = wait_for(_look(cluster, root, config))
-    emit(lambda: {"trees": land.shape(root)}, output, lambda: show(land, root))
+    emit(lambda: {"trees": land.shape(root)}, output, lambda: show(land, root, each))
 
 
 async def _look(cluster: Cluster, root: str | None, config: str | None) -> Landscape:
@@ -68,12 +75,12 @@ async def _things(client: Client, kind: Kind) -> list[Thing]:
         return []
 
 
-def show(land: Landscape, root: str | None = None) -> None:
+def show(land: Landscape, root: str | None = None, each: bool = True) -> None:
     if not land.tops and root is None:
         click.echo("No trees and no templates.")
         return
     painted = _styles() if sys.stdout.isatty() and "NO_COLOR" not in os.environ else {}
-    told = ("".join(painted.get(style, str)(text) for text, style in line) for line in drawing(land, root))
+    told = ("".join(painted.get(style, str)(text) for text, style in line) for line in drawing(land, root, each))
     click.echo("\n".join(told))  # at once: a flush after every line took longer than all the rest
 
 
@@ -86,10 +93,15 @@ def _styles() -> dict[str, Callable[[str], str]]:
     }
 
 
-def drawing(land: Landscape, root: str | None = None) -> Iterator[list[Part]]:
-    """The lines, in parts that know their style."""
+def drawing(land: Landscape, root: str | None = None, each: bool = True) -> Iterator[list[Part]]:
+    """The lines, in parts that know their style; folded where there are many, unless each is asked for."""
     tops = land.tops if root is None else [root]
-    for line in lines(tops, lambda name: land.children.get(name, ())):
+    most = sys.maxsize if each or len(land.nodes) <= _MOST else _FEW
+    fold = Fold(land, most)
+    for line in lines(fold.shown("", tops), lambda name: fold.shown(name, land.children.get(name, ()))):
+        if line.name in fold.rest:
+            yield [(line.before, _DIM), (fold.rest[line.name], _DIM)]
+            continue
         node = land.nodes[line.name]
         if line.again:
             yield [(line.before, _DIM), (line.name, _PLAIN), (" (loop)", _FAULT)]
@@ -97,15 +109,18 @@ def drawing(land: Landscape, root: str | None = None) -> Iterator[list[Part]]:
         style = _TOP if node.space.labels.get(TYPE) == ROOT else _PLAIN
         going = ", being deleted" if node.space.deleting else ""
         yield [(line.before, _DIM), (line.name, style), (f" ({node.role}{going})", _DIM)]
-        yield from ([(line.below, _DIM), *about] for about in _details(node))
+        yield from ([(line.below, _DIM), *about] for about in _details(node, most))
 
 
-def _details(node: Node) -> Iterator[list[Part]]:
+def _details(node: Node, most: int) -> Iterator[list[Part]]:
     yield from ([(f"! {fault}", _FAULT)] for fault in node.faults)
     for what, keys in (("labels", node.labels), ("annotations", node.annotations)):
         if keys:
             yield [(f"{what}: {', '.join(keys)}", _PLAIN)]
-    yield from map(_told, node.flows)
+    flows = sorted(node.flows, key=lambda flow: not is_wrong(flow)) if len(node.flows) > most else node.flows
+    yield from map(_told, flows[:most])
+    if len(flows) > most:
+        yield [(f"… and {len(flows) - most:,} more objects; --all lists each", _DIM)]
 
 
 def _told(flow: Flow) -> list[Part]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -14,6 +14,7 @@ import msgspec
 
 from samara.cli.base import note
 from samara.cli.files import Text, documents
+from samara.cli.foresee import NAMED, invented_uid
 from samara.core import model as kinds
 from samara.core.model import NAMESPACE, SECRET, Kind, Object, Ref, namespace_ref
 from samara.kube.client import address
@@ -22,6 +23,7 @@ from samara.kube.errors import ConfigError, NotFound
 from samara.kube.snapshot import Snapshot
 
 _ASIDE = frozenset({"apiVersion", "kind", "metadata", "status"})
+Say = Callable[[str], None]
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -37,13 +39,13 @@ class Manifest:
         return f"{self.file}: {self.ref}"
 
 
-async def lay_over(shot: Snapshot, files: Iterable[Text], namespace: str) -> None:
+async def lay_over(shot: Snapshot, files: Iterable[Text], namespace: str, say: Say = note) -> None:
     """Puts the manifests into the snapshot's cache. Namespaces first: the rest needs somewhere to be."""
     served = {(kind.group, kind.name): kind for kind in shot.cache.table.kinds}
-    found = [each for file in files for each in _manifests(file, served, namespace)]
+    found = [each for file in files for each in _manifests(file, served, namespace, say)]
     made: list[Object] = []
     for manifest in sorted(found, key=lambda each: each.ref.kind != NAMESPACE):
-        obj = await _object(shot, manifest)
+        obj = await _object(shot, manifest, say)
         if obj is not None:
             shot.cache.put(obj)
             made.append(obj)
@@ -52,7 +54,7 @@ async def lay_over(shot: Snapshot, files: Iterable[Text], namespace: str) -> Non
         shot.cache.put(obj)
 
 
-def _manifests(file: Text, served: Mapping[tuple[str, str], Kind], namespace: str) -> Iterable[Manifest]:
+def _manifests(file: Text, served: Mapping[tuple[str, str], Kind], namespace: str, say: Say) -> Iterable[Manifest]:
     for body in documents(file):
         if not isinstance(body, dict) or not body.get("kind") or not body.get("apiVersion"):
             raise ConfigError(f"{file.name}: expected objects with apiVersion and kind, found something else")
@@ -61,7 +63,7 @@ def _manifests(file: Text, served: Mapping[tuple[str, str], Kind], namespace: st
         meta = body.get("metadata")
         name = meta.get("name") if isinstance(meta, dict) else None
         if kind is None:
-            note(f"{file.name}: {body['apiVersion']}/{body['kind']} is ignored: no vocabulary looks at it")
+            say(f"{file.name}: {body['apiVersion']}/{body['kind']} is ignored: no vocabulary looks at it")
         elif not isinstance(meta, dict) or not isinstance(name, str):
             raise ConfigError(f"{file.name}: expected metadata.name of a {kind.name}, found none")
         else:
@@ -69,10 +71,10 @@ def _manifests(file: Text, served: Mapping[tuple[str, str], Kind], namespace: st
             yield Manifest(file.name, Ref(kind, where, name), body)
 
 
-async def _object(shot: Snapshot, manifest: Manifest) -> Object | None:
+async def _object(shot: Snapshot, manifest: Manifest, say: Say) -> Object | None:
     ref = manifest.ref
     if ref.kind.namespaced and shot.cache.get(namespace_ref(ref.namespace)) is None:
-        note(f"{manifest} is ignored: namespace {ref.namespace} does not exist, and the manifests do not make it")
+        say(f"{manifest} is ignored: namespace {ref.namespace} does not exist, and the manifests do not make it")
         return None
     try:
         live = decode(await shot.client.get(address(ref)))
@@ -80,7 +82,7 @@ async def _object(shot: Snapshot, manifest: Manifest) -> Object | None:
         live = None
     body = _applied(manifest, live or {})
     if live is not None and ref.kind == SECRET and body["type"] != live.get("type"):
-        note(f"{manifest} is ignored: its type differs from that of the object there, and a type cannot be changed")
+        say(f"{manifest} is ignored: its type differs from that of the object there, and a type cannot be changed")
         return None
     return shot.codec.object(ref.kind, msgspec.json.encode(body, order="sorted"))
 
@@ -105,9 +107,13 @@ def _applied(manifest: Manifest, live: dict[str, Any]) -> dict[str, Any]:
                 now = _strings(manifest, name, manifest.body.get(name))
                 body[name] = _three_way(live.get(name), last.get(name), now)
         case kinds.NAMESPACE:
+            body["metadata"]["labels"] = {**words["labels"], NAMED: manifest.ref.name}
             return body
         case _:
-            return body | {name: value for name, value in manifest.body.items() if name not in _ASIDE}
+            spec = {name: value for name, value in manifest.body.items() if name not in _ASIDE}
+            if not live or any(live.get(name) != value for name, value in spec.items()):
+                body["metadata"]["generation"] = int(there.get("generation") or 0) + 1
+            return body | spec
     if manifest.body.get("immutable") is not None:
         body["immutable"] = bool(manifest.body["immutable"])
     return {name: value for name, value in body.items() if value or name not in ("data", "binaryData")}
@@ -118,7 +124,10 @@ def _invented(manifest: Manifest) -> dict[str, Any]:
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     kind, namespace, name = manifest.ref
     where = {"namespace": namespace} if kind.namespaced else {}
-    return {"name": name, **where, "uid": f"what-if-{kind}-{name}", "resourceVersion": "0", "creationTimestamp": now}
+    given = manifest.body["metadata"].get("finalizers")
+    finalizers = {"finalizers": given} if isinstance(given, list) else {}
+    own = {"uid": invented_uid(manifest.ref), "resourceVersion": "0", "creationTimestamp": now}
+    return {"name": name, **where, **finalizers, **own}
 
 
 def _last(live: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import click
 
+from samara.cli.advice import ADVICE
 from samara.cli.base import Command, config_flag, note, output_flag
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
-from samara.cli.outcome import outcome, place
+from samara.cli.outcome import awaiting, outcome, place
 from samara.cli.output import emit
 from samara.cli.session import Picture, Session, picture, session, snapshot, wait_for
 from samara.cli.why_local import Local, local_answer
@@ -49,8 +50,9 @@ def command(cluster: Cluster, what: str, config: str | None, output: str) -> Non
 
 
 async def _why(cluster: Cluster, config: str | None, what: str) -> dict[str, Any]:
-    async with session(cluster, config) as at:
-        ref = named(what, at.access.namespace, at.table)
+    where = cluster.access().namespace
+    async with session(cluster.anywhere, config) as at:
+        ref = named(what, where, at.table)
         try:
             shot = await snapshot(at)
         except Forbidden as fault:
@@ -81,7 +83,7 @@ async def _answered(at: Session, seen: Picture, ref: Ref) -> dict[str, Any]:
     owner = None if there is None else seen.table.owner(there, cache)
     if owner is not None and owner not in keys:
         keys.append(owner)
-    found = outcome(seen, at.settings, await at.held_if_readable())
+    found = outcome(seen, await at.brake())
     answers = [_answer(at, seen, key, ref, _stop(found.blocked, key, ref, seen)) for key in keys]
     return _shape(ref, there is not None, answers)
 
@@ -111,8 +113,9 @@ def _answer(at: Session, seen: Picture, key: Key, ref: Ref, blocked: Blocked | N
     plan = seen.plans.get(key, Plan())
     source = seen.shot.cache.get(key.source)
     stop = None if blocked is None else {"reason": blocked.reason, "message": blocked.message}
-    write = next((each for each in plan.writes if each.ref == ref), None)
-    told = Answer(seen.title(key), key.source.path, ref in plan.wanted, "", stop)
+    waits = ref in awaiting(seen, key, plan, at.rules)
+    write = next((each for each in plan.writes if each.ref == ref or waits), None)
+    told = Answer(seen.title(key), key.source.path, waits or ref in plan.wanted, "", stop)
     if key.source == ref:
         return told._replace(rule=f"it is itself a source, with {len(plan.wanted)} copies wanted elsewhere")
     if source is None:
@@ -183,5 +186,6 @@ def _show(shape: dict[str, Any]) -> None:
         click.echo(f"  {answer['dialect']} from {answer['source']}: {answer['rule']}")
         if answer["blocked"]:
             click.echo(f"    blocked ({answer['blocked']['reason']}): {answer['blocked']['message']}")
+            click.echo(f"    what to do: {ADVICE[answer['blocked']['reason']]}")
     for event in shape.get("events", ()):
         click.echo(f"  Event {event}")

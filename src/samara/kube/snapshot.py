@@ -55,10 +55,10 @@ class Snapshot:
     unknown: dict[Kind, str] = field(default_factory=dict)
     """The kinds that the server does not serve, and what it said."""
 
-    async def plans(self, rules: Rules) -> dict[Key, Plan]:
-        """What every key needs now; the places that a plan must see first are read, and it is made again."""
+    async def plans(self, rules: Rules, keys: Iterable[Key] | None = None) -> dict[Key, Plan]:
+        """What these keys need, or all; the places that a plan must see first are read, and it is made again."""
         made: dict[Key, Plan] = {}
-        todo = set(self.keys())
+        todo = set(self.keys() if keys is None else keys)
         for _ in range(_ROUNDS):
             made |= {key: plan(key, self.cache, self.cache.table, rules) for key in todo}
             todo = {key for key in todo if made[key].looks or made[key].reads}
@@ -117,11 +117,18 @@ class Snapshot:
             return None
 
 
-async def take(client: Client, table: Table, home: str, read_paths: ReadPaths = unread) -> Snapshot:
+async def take(
+    client: Client,
+    table: Table,
+    home: str,
+    read_paths: ReadPaths = unread,
+    begun: Callable[[Kind], None] = lambda kind: None,
+) -> Snapshot:
     """Lists every kind of the table once, consistently; a kind that the server does not know is noted."""
     codec = Codec(table.managers)
     shot = Snapshot(client, codec, Cache(table, built=codec.content, keep_bytes=True), home, read_paths)
     for kind in table.kinds:
+        begun(kind)
         try:
             await _Lister(shot, kind).run()
         except (NotFound, Forbidden) as fault:

@@ -1,0 +1,53 @@
+"""All that follows from a cluster as it was seen: its plans, laid over it and made again until nothing is to write."""
+
+from __future__ import annotations
+
+from samara.cli.foresee import lay
+from samara.cli.outcome import Outcome, of_key
+from samara.cli.session import Picture, Session, planned
+from samara.core.model import NAMESPACE, Key
+from samara.core.write import Blocked, Delete, Write
+from samara.engine.moment import utc_now
+
+ROUNDS = 60
+"""A finalizer, an object, its labels and a status are four; a tree has as many more as it is deep."""
+
+
+async def forecast(at: Session, seen: Picture) -> Outcome:
+    """What the operator would write from here on, and what is blocked at the end of it.
+
+    The picture's cache becomes what the cluster would be; nothing is sent.
+    """
+    holds = await at.brake()
+    writes: dict[Key, list[Write]] = {}
+    blocked: dict[Key, tuple[Blocked, ...]] = {}
+    plans = seen.plans
+    for _ in range(ROUNDS):
+        found = {key: of_key(seen, holds, key, plan) for key, plan in plans.items()}
+        blocked |= {key: each.blocked for key, each in found.items()}
+        due = [write for each in found.values() for write in each.writes]
+        if not due:
+            break
+        for write in due:
+            writes.setdefault(write.key, []).append(write)
+        plans = await planned(at, seen.shot, _laid(seen, due))
+    else:
+        at.say(f"the plan does not settle: after {ROUNDS} steps something is still to be written; the rest is left out")
+    sent = tuple(write for several in writes.values() for write in several)
+    return Outcome(sent, _lasting(blocked, sent))
+
+
+def _laid(seen: Picture, due: list[Write]) -> set[Key]:
+    """Lays the writes over the picture; returns what has to be planned again."""
+    cache, now = seen.shot.cache, utc_now()
+    woken = {key for write in due for key in lay(cache, write, now)}
+    return {key for key in woken if not cache.is_idle(key)}
+
+
+def _lasting(blocked: dict[Key, tuple[Blocked, ...]], sent: tuple[Write, ...]) -> tuple[Blocked, ...]:
+    """Without the places in namespaces that are deleted here: nobody wonders why nothing comes there."""
+    gone = {each.ref.name for each in sent if isinstance(each, Delete) and each.ref.kind == NAMESPACE}
+    several = (blocked[key] for key in sorted(blocked, key=str))
+    return tuple(
+        each for some in several for each in some if each.reason != "no-namespace" or each.ref.namespace not in gone
+    )

@@ -1,0 +1,94 @@
+"""What the secret manager says from here, and what the operator says of it where nothing can be read from here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from samara.core.model import Key, Object, Ref
+from samara.core.status import status_of
+from samara.core.table import Table
+from samara.core.view import View
+from samara.core.want import Fault, Reading, SecretPath
+from samara.core.write import Blocked, Look, Plan
+from samara.engine.provider import read_once
+from samara.kube.client import Client
+
+FAULTS: Final = ("TokenError", "ConnectionError", "FetchError")
+"""The reasons of a condition that are the secret manager's, or its configuration's."""
+FROM_HERE = "could not be read from here, and the operator has not said yet what it gets"
+
+
+class Told(NamedTuple):
+    """The condition Ready."""
+
+    ready: bool
+    reason: str
+    message: str
+
+
+async def readings(
+    client: Client, config: Ref, say: Callable[[str], None], paths: Collection[SecretPath]
+) -> dict[str, Reading]:
+    """What is at these paths now, with the rights and from the place of whoever asks.
+
+    The operator believes that there is nothing at a path when it has been told so twice; who asks once believes it now.
+    """
+    found = await read_once(client, config, paths)
+    told = {path: replace(each, absent=True, doubted=False) if each.doubted else each for path, each in found.items()}
+    unread = [each.fault for each in told.values() if each.fault is not None and not each.absent]
+    if unread:
+        say(f"the secret manager could not be read from here, so what the operator says counts: {unread[0].message}")
+    return told
+
+
+def is_unread(key: Key, view: View, table: Table) -> bool:
+    """True where a path of a source was not readable from here; that the manager has nothing there is an answer."""
+    paths = (read for read in table[key.dialect].reads(key.source, view) if isinstance(read, SecretPath))
+    found = [each for each in map(view.value, paths) if isinstance(each, Reading)]
+    return any(each.fault is not None and not each.absent for each in found)
+
+
+def told_by_operator(source: Object | None) -> Told | None:
+    """What the operator says of a source as it is now; None where it has said nothing yet."""
+    if source is None:
+        return None
+    conditions = [each for each in status_of(source).get("conditions") or () if isinstance(each, dict)]
+    ready = next((each for each in conditions if each.get("type") == "Ready"), {})
+    if ready.get("observedGeneration") != source.generation:
+        return None
+    return Told(ready.get("status") == "True", str(ready.get("reason", "")), str(ready.get("message", "")))
+
+
+def corrected(key: Key, plan: Plan, view: View, table: Table) -> Plan:
+    """A plan that does not take for the operator's trouble what is only ours: that we cannot read its manager."""
+    ours = [fault for fault in plan.faults if fault.reason in FAULTS]
+    if not ours:
+        return plan
+    told = told_by_operator(view.get(key.source))
+    cause: Fault | None = ours[0]
+    if is_unread(key, view, table):
+        unsaid = ours[0]._replace(message=f"{ours[0].message}; it {FROM_HERE}")
+        cause = unsaid if told is None else _fault(told)
+    others = tuple(fault for fault in plan.faults if fault not in ours)
+    return replace(_explained(plan, cause), faults=(*((cause,) if cause is not None else ()), *others))
+
+
+def _fault(told: Told) -> Fault | None:
+    """What the operator cannot read, in its own words."""
+    reason = next((each for each in FAULTS if each == told.reason), None)
+    return None if told.ready or reason is None else Fault(reason, told.message)
+
+
+def _explained(plan: Plan, cause: Fault | None) -> Plan:
+    """Of a place whose content is not known: the cause, or that it is to be seen."""
+    known = tuple(each for each in plan.blocked if each.reason != "invalid")
+    unknown = [each for each in plan.blocked if each.reason == "invalid"]
+    if cause is None:
+        return replace(plan, blocked=known, looks=(*plan.looks, *(Look(each.ref) for each in unknown)))
+    return replace(plan, blocked=(*known, *_refused(unknown, cause)))
+
+
+def _refused(unknown: Iterable[Blocked], cause: Fault) -> Iterable[Blocked]:
+    return (each._replace(reason="refused", message=cause.message) for each in unknown)

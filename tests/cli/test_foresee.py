@@ -1,0 +1,127 @@
+"""What a plan lays over the picture is what the server would store, and a plan is followed to its end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from tests import strategies
+from tests.server import perform
+from tests.settle import settle
+from tests.test_contract import copy_of
+from tests.world import World, at, content, secret
+
+from samara.cli.foresee import NAMED, lay, left_by
+from samara.core.allow import Rules
+from samara.core.model import NAMESPACE, Key, Object, namespace_ref
+from samara.core.status import status_of
+from samara.core.want import Copy
+from samara.core.write import Create, Delete, Guard, Recreate, Report, Write
+from samara.dialects import fishysecret
+from samara.dialects.accurate.words import SUB_NAMESPACE
+from samara.kube.cache import Cache
+from samara.settings import Settings
+from samara.vocabularies import table_of
+
+NOW = "2030-01-01T00:00:00Z"
+TABLE = table_of(Settings())
+WEB = Key("accurate:sub", at("root", "web", SUB_NAMESPACE))
+
+
+def shown(obj: Object) -> tuple[object, ...]:
+    labels = {key: value for key, value in obj.labels.items() if key != NAMED}
+    words = labels, dict(obj.annotations), obj.ours, obj.applied
+    return obj.content, *words, obj.owners, set(obj.finalizers), obj.deleting, obj.made
+
+
+def compare(before: World, write: Write) -> None:
+    server = copy_of(before)
+    if not perform(server, write) or (isinstance(write, Delete) and write.ref.kind == NAMESPACE):
+        return  # refused; or it ends when it is empty, which is another test
+    after, left = server.objects.get(write.ref), left_by(write, before.table[write.key.dialect], NOW)
+    assert (after is None) == (left is None), write
+    if after is None or left is None:
+        return
+    if isinstance(write, Recreate):  # what others wrote on the old one is put on the new one, by the same request
+        assert (after.content, after.owners) == (left.content, left.owners)
+        return
+    assert shown(after) == shown(left), write
+    assert not isinstance(write, Report) or write.status.items() <= status_of(left).items()
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_what_a_write_leaves_behind_is_what_the_server_stores(world: World, rules: Rules) -> None:
+    world.meddled = ""
+    settle(world, rules, check=compare)
+
+
+def a_cache(*objects: Object) -> Cache:
+    cache = Cache(TABLE, keep_bytes=True)
+    for kind in TABLE.kinds:
+        cache.relisted(kind, set())
+    for each in objects:
+        cache.put(each)
+    return cache
+
+
+def a_namespace(name: str, **more: Any) -> Object:
+    return Object(namespace_ref(name), f"u-{name}", 1, **more)
+
+
+def test_a_new_namespace_has_the_label_that_the_server_gives_it() -> None:
+    ref = namespace_ref("web")
+    made = left_by(Create(WEB, ref, Copy(ref, content())), TABLE[WEB.dialect], NOW)
+    assert made is not None
+    assert made.labels == {"kubernetes.io/metadata.name": "web"}
+    assert made.created == NOW
+
+
+def test_a_deleted_namespace_is_there_until_it_is_empty() -> None:
+    have = a_namespace("web")
+    left = left_by(Delete(WEB, have.ref, have), TABLE[WEB.dialect], NOW)
+    assert left is not None
+    assert left.deleting
+
+
+def test_what_waited_for_its_last_finalizer_goes_with_it() -> None:
+    ours = fishysecret.FINALIZER
+    have = Object(at("team", "db", fishysecret.FISHY_SECRET), "u", 1, finalizers=("x", ours), deleting=True)
+    off = Guard(Key("fishysecret", have.ref), have.ref, have, ours, add=False, why="")
+    left = left_by(off, TABLE["fishysecret"], NOW)
+    assert left is not None
+    assert left.finalizers == ("x",)
+    assert left_by(replace(off, have=replace(have, finalizers=(ours,))), TABLE["fishysecret"], NOW) is None
+
+
+@pytest.mark.parametrize("applied", [True, False])
+def test_a_report_leaves_what_others_say(applied: bool) -> None:
+    dialect = TABLE["accurate:sub" if applied else "fishysecret"]
+    kind = SUB_NAMESPACE if applied else fishysecret.FISHY_SECRET
+    told = {"conditions": [{"type": "Theirs", "status": "True"}], "old": 1}
+    have = Object(at("root", "web", kind), "u", 1, status=content(status=told).get("status"))
+    left = left_by(Report(Key(dialect.name, have.ref), have.ref, have, {"observedGeneration": 2}), dialect, NOW)
+    assert left is not None
+    found = status_of(left)
+    assert found["conditions"] == told["conditions"]
+    assert found["observedGeneration"] == 2
+    assert ("old" in found) is not applied
+
+
+def test_laying_a_copy_over_wakes_its_source() -> None:
+    source = Object(at("admin", "db"), "u", 1, secret(), annotations={"secret-copy/namespaces": "a"})
+    cache = a_cache(a_namespace("admin"), a_namespace("a"), source)
+    copy = Copy(at("a", "db"), source.content, {"secret-copy/from": "admin-db"}, {"secret-copy/origin": "admin/db"})
+    key = Key("secret-copy", source.ref)
+    assert key in set(lay(cache, Create(key, copy.ref, copy), NOW))
+    there = cache.get(copy.ref)
+    assert there is not None
+    assert there.made
+
+
+def test_laying_a_namespace_over_wakes_whoever_reaches_it() -> None:
+    source = Object(at("admin", "db"), "u", 1, secret(), annotations={"secret-copy/namespaces": ""})
+    cache = a_cache(a_namespace("admin"), source)
+    ref = namespace_ref("web")
+    assert Key("secret-copy", source.ref) in set(lay(cache, Create(WEB, ref, Copy(ref, content())), NOW))

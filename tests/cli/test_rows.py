@@ -1,0 +1,159 @@
+"""Ten thousand copies, sources and namespaces fit on a screen; `--all` lists each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.cli.accurate.test_drawing import space
+from tests.cli.accurate.test_flows import thing
+from tests.world import at, secret
+
+from samara.cli import orphans, plan, status, tree
+from samara.cli.accurate.flows import add_flows, landscape
+from samara.cli.outcome import Outcome
+from samara.cli.rows import folded
+from samara.cli.session import Picture
+from samara.core.model import SECRET, Key, Object
+from samara.core.want import Copy
+from samara.core.write import Blocked, Create
+from samara.dialects import secret_copy
+from samara.kube.snapshot import Snapshot
+from samara.settings import Settings
+from samara.vocabularies import table_of
+
+MANY = 10_000
+SCREEN = 50
+TABLE = table_of(Settings())
+SEEN = Picture(Snapshot.__new__(Snapshot), TABLE, {})
+
+
+def names(count: int = MANY) -> list[str]:
+    return [f"n{number:05}" for number in range(count)]
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().out.splitlines()
+
+
+def test_items_are_grouped_by_the_first_way_that_gives_few_enough_rows() -> None:
+    ways = (lambda item: item, lambda item: item % 7, lambda item: item % 2)
+    assert len(folded(range(5), *ways, most=6)) == 5
+    assert len(folded(range(50), *ways, most=7)) == 7
+    assert len(folded(range(50), *ways, most=6)) == 2
+    assert len(folded(range(50), *ways, most=1)) == 2
+
+
+def creates(sources: int) -> Outcome:
+    """Each of the sources wants some of the copies, or the one source all of them."""
+    found = []
+    for number, name in enumerate(names()):
+        ref = at(name, "db")
+        found.append(Create(Key("secret-copy", at("admin", f"s{number % sources}")), ref, Copy(ref, secret())))
+    return Outcome(tuple(found))
+
+
+@pytest.mark.parametrize("sources", [1, 30, MANY])
+def test_a_plan_of_ten_thousand_copies_fits_and_counts_them(sources: int, capsys: pytest.CaptureFixture[str]) -> None:
+    plan._show(SEEN, creates(sources), [], False)
+    told = lines(capsys)
+    assert len(told) <= SCREEN
+    assert told[-1] == "10,000 to create."
+    assert sum(int(line.split()[1].replace(",", "")) for line in told[1:-1]) == MANY
+
+
+def test_all_of_a_plan_lists_each(capsys: pytest.CaptureFixture[str]) -> None:
+    plan._show(SEEN, creates(MANY), [], True)
+    assert len(lines(capsys)) == MANY + 2
+
+
+def blocked(sources: int) -> Outcome:
+    found = []
+    for number, name in enumerate(names()):
+        key = Key("secret-copy", at("admin", f"s{number % sources}"))
+        found.append(Blocked(key, at(name, "db"), "no-namespace", f"namespace {name} does not exist yet"))
+    return Outcome((), tuple(found))
+
+
+@pytest.mark.parametrize("sources", [1, MANY])
+def test_places_that_are_blocked_for_one_reason_share_a_row_and_its_words(
+    sources: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan._show(SEEN, blocked(sources), [], False)
+    told = lines(capsys)
+    assert told[1].startswith("no-namespace  10,000")
+    assert "namespace … does not exist yet" in told[1]
+    assert told[-1].startswith("  no-namespace: create the namespace")
+
+
+def test_different_messages_are_different_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    key = Key("secret-copy", at("admin", "db"))
+    both = (Blocked(key, at("a", "db"), "conflict", "one"), Blocked(key, at("b", "db"), "conflict", "two"))
+    plan._show(SEEN, Outcome((), both), [], False)
+    assert [line.split()[-1] for line in lines(capsys)[1:3]] == ["one", "two"]
+
+
+def sources(count: int) -> dict[str, Any]:
+    """One in a hundred is blocked somewhere."""
+    found = []
+    for number, name in enumerate(names(count)):
+        why = [] if number % 100 else [{"reason": "conflict", "count": 2, "sample": [name, "x"]}]
+        right = {"wanted": 5, "right": 3 if why else 5, "pending": 0, "blocked": 2 if why else 0}
+        place = {"dialect": "sync-to", "kind": "v1/Secret", "namespace": name, "name": "db"}
+        found.append({**place, **right, "reasons": why})
+    return {"sources": found, "held": []}
+
+
+def test_a_status_of_ten_thousand_sources_fits_and_what_is_wrong_stands_apart(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    status._show(sources(MANY), False)
+    told = lines(capsys)
+    assert len(told) <= SCREEN
+    wrong, right = told[1:3]
+    assert "conflict (200): " in wrong
+    assert wrong.split()[6:11] == ["97", "more", "500", "300", "0"]
+    assert right.split()[6:11] == ["9897", "more", "49,500", "49,500", "0"]
+
+
+def test_a_status_of_few_sources_has_a_row_for_each(capsys: pytest.CaptureFixture[str]) -> None:
+    status._show(sources(30), False)
+    assert len([line for line in lines(capsys) if line.startswith("sync-to")]) == 30
+    status._show(sources(MANY), True)
+    assert len([line for line in lines(capsys) if line.startswith("sync-to")]) == MANY
+
+
+@pytest.mark.parametrize(("origins", "rows"), [(1, 1), (20, 20), (MANY, 1)])
+def test_ten_thousand_orphans_fit(origins: int, rows: int, capsys: pytest.CaptureFixture[str]) -> None:
+    dialect = TABLE[secret_copy.NAME]
+    found = [
+        orphans.Orphan(Object(at(name, "db"), "u", 1), dialect, f"admin/s{number % origins}", True)
+        for number, name in enumerate(names())
+    ]
+    orphans._show(found, False)
+    told = lines(capsys)
+    assert len(told) == rows + 1
+    assert sum(int(line.split()[1].replace(",", "")) for line in told[1:]) == MANY
+    orphans._show(found, True)
+    assert len(lines(capsys)) == MANY + 1
+
+
+def test_a_tree_of_ten_thousand_fits_and_shows_what_is_wrong() -> None:
+    spaces = [space("root", type="root"), *(space(name, parent="root") for name in names())]
+    spaces.append(space("under", parent="n09000"))
+    land = landscape(spaces)
+    copies = [thing(name, "db", "update", "root") for name in names()]
+    add_flows(land, SECRET, [thing("root", "db", "update"), *copies, thing("under", "x", "odd")])
+    drawn = ["".join(text for text, _ in line) for line in tree.drawing(land, None, each=False)]
+    assert len(drawn) <= SCREEN
+    assert any("under" in line for line in drawn)
+    assert "    └── … and 9,995 more; --all shows them" in drawn
+    assert len(list(tree.drawing(land, None, each=True))) > MANY
+
+
+def test_many_objects_of_one_namespace_are_folded_in_a_large_tree_only() -> None:
+    for count, folds in ((100, ["    │   … and 45 more objects; --all lists each"]), (2, [])):
+        land = landscape([space("root", type="root"), *(space(name, parent="root") for name in names(count))])
+        add_flows(land, SECRET, [thing("root", f"s{number}", "update") for number in range(50)])
+        drawn = ["".join(text for text, _ in line) for line in tree.drawing(land, None, each=False)]
+        assert [line for line in drawn if "more objects" in line] == folds

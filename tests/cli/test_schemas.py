@@ -1,0 +1,156 @@
+"""The published schemas of `-o json`: exactly the promised shapes, and what the pages show is of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, get_args, get_type_hints
+
+import pytest
+from tests.cli.accurate.test_drawing import space
+from tests.cli.accurate.test_flows import thing
+from tests.cli.conftest import Shell
+from tests.cli.program import samara_inside
+from tests.cluster.stage import Stage
+from tests.json_schema import COMMANDS, check, faults_of, schema
+from tests.pages import ROOT, fences
+
+from samara.cli.accurate.flows import add_flows, landscape
+from samara.cli.advice import ADVICE
+from samara.cli.outcome import VERBS
+from samara.core.allow import Reason
+from samara.core.model import SECRET
+from samara.core.want import Fault
+
+PAGE = ROOT / "docs" / "reference" / "commands.md"
+WHERE = ["kind", "namespace", "name"]
+PROMISED: dict[str, dict[tuple[str, ...], list[str]]] = {
+    "plan": {
+        (): ["writes", "blocked", "summary"],
+        ("writes",): ["verb", *WHERE, "dialect", "source", "why"],
+        ("blocked",): [*WHERE, "dialect", "source", "reason", "message"],
+        ("summary",): ["create", "update", "recreate", "delete", "overlay", "guard", "report", "blocked"],
+    },
+    "status": {
+        (): ["sources", "held"],
+        ("sources",): ["dialect", *WHERE, "wanted", "right", "pending", "blocked", "reasons"],
+        ("sources", "reasons"): ["reason", "count", "sample"],
+        ("held",): ["key", "count", "since", "until"],
+    },
+    "why": {
+        (): ["object", "present", "wanted", "answers"],
+        ("object",): WHERE,
+        ("answers",): ["dialect", "source", "wanted", "rule", "blocked"],
+    },
+    "orphans": {(): ["orphans"], ("orphans",): [*WHERE, "dialect", "origin", "ours"]},
+    "lint": {(): ["findings"], ("findings",): ["file", "line", "key", "found", "expected"]},
+}
+"""What is promised of the commands, by the way that leads there."""
+
+
+def at(command: str, way: tuple[str, ...]) -> dict[str, Any]:
+    rule = schema(command)
+    for name in way:
+        rule = rule["properties"][name]
+        rule = rule.get("items", rule)
+    return rule
+
+
+@pytest.mark.parametrize(("command", "way"), [(name, way) for name, ways in PROMISED.items() for way in ways])
+def test_a_schema_requires_exactly_what_is_promised(command: str, way: tuple[str, ...]) -> None:
+    assert at(command, way)["required"] == PROMISED[command][way]
+
+
+def test_verbs_and_reasons_are_those_of_the_program() -> None:
+    assert at("plan", ("writes",))["properties"]["verb"]["enum"] == list(VERBS)
+    assert at("plan", ("blocked",))["properties"]["reason"]["enum"] == list(get_args(Reason))
+    assert at("why", ("answers",))["properties"]["blocked"]["properties"]["reason"]["enum"] == list(get_args(Reason))
+
+
+def test_status_names_faults_of_a_source_besides_the_reasons_of_a_place() -> None:
+    told = {"PathNotAllowed", "TokenError", "ConnectionError", "FetchError"}
+    assert told == set(get_args(get_type_hints(Fault)["reason"])) - {"Invalid", "Refused", "NoNamespace"}
+    words = {"path-not-allowed", "token-error", "connection-error", "fetch-error"}
+    reasons = at("status", ("sources", "reasons"))["properties"]["reason"]["enum"]
+    assert set(reasons) == {*get_args(Reason), *words}
+    assert set(ADVICE) == set(reasons)
+
+
+def test_every_command_that_prints_json_has_a_schema_on_the_page() -> None:
+    page = PAGE.read_text()
+    assert [name for name in COMMANDS if f"(schemas/{name}.json)" not in page] == []
+
+
+def test_every_reason_is_explained_on_the_page() -> None:
+    page = PAGE.read_text()
+    assert [reason for reason in ADVICE if f"| `{reason}` |" not in page] == []
+
+
+def test_the_examples_on_the_page_are_of_their_schemas() -> None:
+    shown = [json.loads(each.text) for each in fences() if each.page == PAGE and each.language == "json"]
+    by_first = {tuple(schema(name)["required"]): name for name in PROMISED}
+    assert [by_first[tuple(each)] for each in shown] == list(PROMISED)
+    for each in shown:
+        check(by_first[tuple(each)], each)
+
+
+def test_trees_and_the_version_are_of_their_schemas() -> None:
+    land = landscape([space("r", type="root"), space("a", parent="r"), space("b", parent="gone")])
+    add_flows(land, SECRET, [thing("r", "db", "update"), thing("a", "db", "update", "r"), thing("a", "x", "odd")])
+    check("tree", {"trees": land.shape()})
+    check("version", samara_inside("version", "-o", "json").json)
+
+
+def test_findings_are_of_their_schema() -> None:
+    text = "apiVersion: v1\nkind: Secret\nmetadata: {name: x, annotations: {secret-copy/namespaces: Bad_Name}}\n"
+    found = samara_inside("lint", "-", "-o", "json", stdin=text).json
+    assert found["findings"] != []
+    check("lint", found)
+
+
+@pytest.mark.cluster
+def test_the_answers_of_a_cluster_are_of_their_schemas(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a", "b", "c")
+    stage.source("db", "a,b,later,Bad_Name")
+    stage.source("old", "c")
+    stage.foreign("b", "db")
+    operator = stage.operator()
+    stage.until_copied("db", "a")
+    stage.until_copied("old", "c")
+    operator.stop()
+    stage.bump("db")
+    stage.api.delete(stage.path("admin", "old"))
+    asked = {
+        "plan": ("plan", "--diff"),
+        "status": ("status",),
+        "why": ("why", "secret/db", "-n", "b"),
+        "orphans": ("orphans",),
+        "tree": ("tree",),
+        "version": ("version",),
+    }
+    answers = {name: shell(*args, "-o", "json").json for name, args in asked.items()}
+    for name, answer in answers.items():
+        check(name, answer)
+    assert answers["plan"]["writes"][0]["diff"] != []
+    assert len(answers["plan"]["blocked"]) == 3
+    assert answers["status"]["sources"][0]["reasons"] != []
+    assert answers["why"]["answers"][0]["blocked"]["reason"] == "conflict"
+    assert len(answers["orphans"]["orphans"]) == 1
+    check("why", Shell(stage.kubeconfig("nobody"))("why", "secret/db", "-n", "a", "-o", "json").json)
+
+
+GOOD = {"sources": [], "held": [{"key": "k", "count": 1, "since": "", "until": "forever"}]}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"sources": []},
+        {**GOOD, "more": 1},
+        {**GOOD, "held": [{"key": "k", "count": -1, "since": "", "until": ""}]},
+        {**GOOD, "held": [{"key": "k", "count": True, "since": "", "until": ""}]},
+        {**GOOD, "held": {}},
+    ],
+)
+def test_the_judge_finds_what_is_wrong(bad: dict[str, Any]) -> None:
+    assert list(faults_of(schema("status"), GOOD)) == []
+    assert list(faults_of(schema("status"), bad)) != []

@@ -1,0 +1,131 @@
+"""`--watch`: a block for every change, none for the rest, and Ctrl-C is how it ends; progress is for terminals."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.program import environment
+from tests.cluster.stage import Stage
+from tests.cluster.waiting import eventually
+
+from samara.cli.output import progress
+from samara.cli.watched import EVERY, SHARE, watched
+from samara.kube.errors import SamaraError, Unreachable
+
+
+class Ended(Exception):  # noqa: N818 - the script is over
+    pass
+
+
+class Script:
+    """What looks bring, one after the other."""
+
+    def __init__(self, *found: Any) -> None:
+        self._left: Iterator[Any] = iter(found)
+        self.told: list[Any] = []
+        self.pauses: list[float] = []
+
+    async def look(self) -> Any:
+        found = next(self._left, None)
+        if found is None:
+            raise Ended
+        if isinstance(found, SamaraError):
+            raise found
+        return found
+
+    async def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+    def run(self, form: str = "table", ends: type[Exception] = Ended) -> Script:
+        with pytest.raises(ends):
+            asyncio.run(watched(self.look, self.told.append, lambda found: found, form, self.pause))
+        return self
+
+
+def test_only_a_change_is_told() -> None:
+    assert Script("a", "a", "b", "b", "a").run().told == ["a", "b", "a"]
+
+
+def test_a_server_that_is_away_is_waited_for_and_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    away = Unreachable("no answer")
+    assert Script("a", away, away, "a", "b").run().told == ["a", "b"]
+    assert capsys.readouterr().err == "samara: no answer; it is tried again\n"
+
+
+def test_the_first_look_must_go_well() -> None:
+    assert Script(Unreachable("no answer"), "a").run(ends=Unreachable).told == []
+
+
+@pytest.mark.parametrize(("form", "between"), [("table", "\n"), ("json", "\n"), ("yaml", "---\n")])
+def test_blocks_are_set_apart_in_a_pipe(form: str, between: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Script("a", "b", "c").run(form)
+    assert capsys.readouterr().out == between * 2
+
+
+def test_a_look_is_a_small_part_of_the_time() -> None:
+    assert Script("a").run().pauses == [EVERY]
+    assert SHARE >= 9
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("stream", "shown"), [(Screen(), True), (io.StringIO(), False)])
+def test_progress_is_told_on_a_terminal_only_and_goes(
+    stream: io.StringIO, shown: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", stream)
+    with progress() as told:
+        told("reading v1/Secret")
+    assert ("reading v1/Secret" in stream.getvalue()) is shown
+    assert stream.getvalue().endswith("\r\x1b[2K") is shown
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("command", ["status", "plan"])
+def test_each_change_is_a_block_and_an_interrupt_ends_it_well(command: str, stage: Stage, tmp_path: Path) -> None:
+    stage.namespace("a")
+    out, err = tmp_path / "out", tmp_path / "err"
+    program = (sys.executable, "-m", "samara.cli.main", command, "--watch", "-o", "json")
+    with out.open("wb") as to, err.open("wb") as besides:
+        running = subprocess.Popen(
+            [*program, f"--kubeconfig={stage.cluster.kubeconfig}"], stdout=to, stderr=besides, env=environment()
+        )
+    try:
+        eventually(lambda: len(blocks(out)) == 1)
+        stage.source("db", "a")
+        eventually(lambda: len(blocks(out)) == 2)
+        running.send_signal(signal.SIGINT)
+        assert running.wait(10) == 0
+    finally:
+        running.kill()
+        running.wait()
+    first, second = blocks(out)
+    assert "db" not in json.dumps(first)
+    assert "db" in json.dumps(second)
+    assert err.read_text().count("settings: ") == 1
+    assert "Traceback" not in err.read_text()
+
+
+def blocks(file: Path) -> list[Any]:
+    """The JSON documents of a stream, as far as they are whole."""
+    text, found, decoder = file.read_text().lstrip(), [], json.JSONDecoder()
+    while text:
+        try:
+            each, end = decoder.raw_decode(text)
+        except ValueError:
+            break
+        found.append(each)
+        text = text[end:].lstrip()
+    return found

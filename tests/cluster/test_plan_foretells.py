@@ -1,0 +1,239 @@
+"""`samara plan -f` tells all that the operator writes once the file is applied, and what the brake would hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.cli.program import Done, samara
+from tests.cluster.audit import Event
+from tests.cluster.fishy import Fishy
+from tests.cluster.fishy import manifest as fishy_manifest
+from tests.cluster.fishy_folder import CANARY
+from tests.cluster.operators import Operator
+from tests.cluster.stage import OWN, Stage, encoded
+from tests.cluster.test_resource_distribution_rules import Distributor, a_secret
+from tests.cluster.test_resource_distribution_rules import definition as definition
+from tests.cluster.trees import GROUP, Trees
+from tests.cluster.waiting import eventually
+from tests.json_schema import check
+
+pytestmark = pytest.mark.oracle_off(
+    "O4", reason="it knows the rules of Secret copy only; here each test asserts its own"
+)
+
+Json = dict[str, Any]
+Sent = set[tuple[str, str, str]]
+PLURAL = {
+    "v1/Secret": "secrets",
+    "v1/Namespace": "namespaces",
+    f"{GROUP}/v2/SubNamespace": "subnamespaces",
+    "fishykeys.2v.pm/v1alpha1/FishySecret": "fishysecrets",
+    "apps.kruise.io/v1beta1/ResourceDistribution": "resourcedistributions",
+}
+REQUEST = {"create": "create", "update": "update", "delete": "delete", "overlay": "patch", "guard": "patch"}
+"""By verb of a plan: how the server sees it. A report is a patch of the status."""
+
+
+def plan(stage: Stage, config: Json, *manifests: Json) -> Json:
+    file, settings = stage.folder / "laid.yaml", stage.folder / "plan-settings.yaml"
+    file.write_text(yaml.safe_dump_all(manifests))
+    settings.write_text(yaml.safe_dump(config))
+    laid = ("-f", file) if manifests else ()
+    done = ask(stage, "plan", *laid, f"--config={settings}", "-o", "json")
+    assert done.code == 0, done.err
+    check("plan", done.json)
+    return done.json
+
+
+def ask(stage: Stage, *args: str | Path) -> Done:
+    return samara(*args, f"--kubeconfig={stage.cluster.kubeconfig}", "-n", OWN)
+
+
+def planned(found: Json) -> Sent:
+    def request(each: Json) -> tuple[str, str, str]:
+        place = "/".join(part for part in (each["namespace"], each["name"]) if part)
+        if each["verb"] == "report":
+            return "patch", f"{PLURAL[each['kind']]}/status", place
+        return REQUEST[each["verb"]], PLURAL[each["kind"]], place
+
+    return set(map(request, found["writes"]))
+
+
+def sent(stage: Stage, mark: int) -> Sent:
+    """A status may be told more than once while work is going on."""
+
+    def request(each: Event) -> tuple[str, str, str]:
+        namespace, name = each.address
+        resource = f"{each.resource}/{each.subresource}" if each.subresource else each.resource
+        whole = each.resource in ("namespaces", "resourcedistributions")
+        return each.verb, resource, name if whole or not namespace else f"{namespace}/{name}"
+
+    apart = ("events", "leases", "selfsubjectaccessreviews", "configmaps")
+    ours = [each for each in stage.audit.since(mark) if each.ours and each.mutating and not each.dry_run]
+    return {request(each) for each in ours if each.resource not in apart}
+
+
+def verbs(found: Json) -> list[str]:
+    return [each["verb"] for each in found["writes"]]
+
+
+# What is planned is what is written
+
+
+def test_all_that_a_sub_namespace_causes_is_planned_and_then_written(trees: Trees, stage: Stage) -> None:
+    trees.root(team="a")
+    trees.put("root", "db")
+    names = ("web", "shop")
+    new: list[Json] = [
+        {"apiVersion": f"{GROUP}/v2", "kind": "SubNamespace", "metadata": {"name": name, "namespace": "root"}}
+        for name in names
+    ]
+    config = json.loads(trees.settings().read_text())
+    found = plan(stage, config, *new)
+    assert [each["verb"] for each in found["writes"] if each["source"] == "root/web"] == ["guard", "create", "report"]
+    mark = stage.audit.mark()
+    stage.cluster.kubectl("apply", "-f", "-", input=yaml.safe_dump_all(new))
+    trees.serve()
+    for name in names:
+        trees.until_well(name, "root")
+        trees.until_copied("db", "root", name)
+        eventually(lambda each=name: trees.labels(each).get("team") == "a")  # type: ignore[misc]
+    assert planned(found) == {
+        request
+        for name in names
+        for request in (
+            ("patch", "subnamespaces", f"root/{name}"),
+            ("create", "namespaces", name),
+            ("patch", "namespaces", name),
+            ("create", "secrets", f"{name}/db"),
+            ("patch", "subnamespaces/status", f"root/{name}"),
+        )
+    }
+    eventually(lambda: sent(stage, mark) >= planned(found))
+    assert sent(stage, mark) == planned(found)
+    assert plan(stage, config)["writes"] == []
+
+
+def test_all_that_a_fishy_secret_causes_is_planned_and_then_written(fishy: Fishy, stage: Stage) -> None:
+    fishy.put("app/password", f"{CANARY}-1")
+    fishy.configure()
+    body = fishy_manifest("db", wanting("app/password"))
+    found = plan(stage, {"dialects": {"fishysecret": {}}}, body)
+    assert verbs(found) == ["guard", "create", "report"]
+    assert found["blocked"] == []
+    mark = stage.audit.mark()
+    stage.cluster.kubectl("apply", "-f", "-", input=yaml.safe_dump(body))
+    fishy.serve()
+    fishy.until("db")
+    assert sent(stage, mark) == planned(found)
+    assert planned(found) == {
+        ("patch", "fishysecrets", "team/db"),
+        ("create", "secrets", "target/db"),
+        ("patch", "fishysecrets/status", "team/db"),
+    }
+
+
+def wanting(path: str) -> Json:
+    data = [{"secretKeyName": "password", "secretPath": path}]
+    return {"target": {"name": "db", "namespace": "target"}, "data": data}
+
+
+def test_what_stands_against_a_new_fishy_secret_is_told_with_its_finalizer(fishy: Fishy, stage: Stage) -> None:
+    fishy.put("app/password", f"{CANARY}-1")
+    fishy.configure()
+    stage.foreign("target", "db")
+    found = plan(stage, {"dialects": {"fishysecret": {}}}, fishy_manifest("db", wanting("app/password")))
+    assert verbs(found) == ["guard", "report"]
+    told = [(each["namespace"], each["name"], each["reason"]) for each in found["blocked"]]
+    assert told == [("target", "db", "conflict")]
+
+
+def test_all_that_a_distribution_causes_is_planned_and_then_written(stage: Stage) -> None:
+    stage.namespace("a", "b")
+    targets = {"includedNamespaces": {"list": [{"name": "a"}, {"name": "b"}, {"name": "later"}]}}
+    body = {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "ResourceDistribution",
+        "metadata": {"name": "db"},
+        "spec": {"resource": a_secret("db"), "targets": targets},
+    }
+    config: Json = {"dialects": {"resource-distribution": {"kinds": ["v1/Secret"]}}}
+    found = plan(stage, config, body)
+    assert verbs(found) == ["create", "create", "report"]
+    assert [(each["namespace"], each["reason"]) for each in found["blocked"]] == [("later", "no-namespace")]
+    mark = stage.audit.mark()
+    stage.also_remove("/apis/apps.kruise.io/v1beta1/resourcedistributions/db")
+    stage.cluster.kubectl("apply", "-f", "-", input=yaml.safe_dump(body))
+    stage.operator(config=config)
+    Distributor(stage).until_counted("db", 3, 2)
+    assert sent(stage, mark) == planned(found)
+
+
+def test_a_chain_of_copies_is_planned_to_its_end(trees: Trees, stage: Stage) -> None:
+    trees.root()
+    for above, name in (("root", "a"), ("a", "b"), ("b", "c")):
+        trees.hang(name, above)
+    trees.put("root", "db", data=encoded({"k": "1"}))
+    found = plan(stage, json.loads(trees.settings().read_text()))
+    created = [(each["namespace"], each["source"]) for each in found["writes"] if each["verb"] == "create"]
+    assert created == [("a", "root/db"), ("b", "a/db"), ("c", "b/db")]
+
+
+# The brake of the namespaces
+
+
+def grown(trees: Trees, *names: str) -> Operator:
+    """Sub-namespaces in order, and their operator."""
+    trees.root()
+    for name in names:
+        trees.ask(name, "root")
+    operator = trees.serve()
+    for name in names:
+        trees.until_well(name, "root")
+    return operator
+
+
+def let_go(trees: Trees, *names: str) -> None:
+    for name in names:
+        trees.api.delete(trees.path("subnamespaces", "root", name))
+
+
+def settings(trees: Trees, **more: Any) -> Json:
+    return {**json.loads(trees.settings().read_text()), **more}
+
+
+def test_namespaces_beyond_their_brake_are_held(trees: Trees, stage: Stage) -> None:
+    names = [f"web{number}" for number in range(5)]
+    grown(trees, *names).stop()
+    let_go(trees, *names)
+    found = plan(stage, settings(trees))
+    deleted = [each["name"] for each in found["writes"] if each["verb"] == "delete"]
+    held = [(each["kind"], each["name"], each["reason"]) for each in found["blocked"]]
+    assert deleted == names[:3]
+    assert held == [("v1/Namespace", name, "held") for name in names[3:]]
+    assert f"samara release accurate/SubNamespace/root/{names[3]}" in found["blocked"][0]["message"]
+    freed = plan(stage, settings(trees, massDelete={"namespaces": 5}))
+    assert (freed["summary"]["delete"], freed["blocked"]) == (5, [])
+
+
+def test_namespaces_that_the_operator_let_go_lately_count(trees: Trees, stage: Stage) -> None:
+    names = [f"web{number}" for number in range(4)]
+    operator = grown(trees, *names)
+    let_go(trees, *names[:3])
+    eventually(lambda: all(trees.asked(name, "root") is None for name in names[:3]))
+    operator.stop()
+    let_go(trees, names[3])
+    found = plan(stage, settings(trees))
+    assert [(each["name"], each["reason"]) for each in found["blocked"]] == [(names[3], "held")]
+    assert found["summary"]["delete"] == 0
+
+
+def test_the_end_of_a_sub_namespace_is_planned_to_its_finalizer(trees: Trees, stage: Stage) -> None:
+    grown(trees, "web").stop()
+    let_go(trees, "web")
+    found = plan(stage, settings(trees))
+    assert [(each["verb"], each["name"]) for each in found["writes"]] == [("delete", "web"), ("guard", "web")]
