@@ -88,6 +88,15 @@ async def first_look(client: Client, settings: Settings) -> Surroundings:
     return found
 
 
+async def looked_until(stop: asyncio.Event, client: Client, settings: Settings) -> Surroundings | None:
+    """The first look; nothing where a signal comes before it: a server that does not answer must not keep us."""
+    looking, stopping = asyncio.create_task(first_look(client, settings)), asyncio.create_task(stop.wait())
+    await asyncio.wait((looking, stopping), return_when=asyncio.FIRST_COMPLETED)
+    for each in (looking, stopping):
+        each.cancel()
+    return looking.result() if looking.done() else None
+
+
 async def _may(client: Client, verb: str, kind: Kind) -> bool:
     """What the server says of our own right, in every namespace; no answer is no reason to stop."""
     try:

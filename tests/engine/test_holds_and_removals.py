@@ -420,10 +420,10 @@ def test_whoever_deletes_a_source_does_not_wait_because_its_copy_came_and_went()
     desk, flaps = a_desk(Clock(), table=toys.whole_table()), Flaps(clock := Clock())
     gate = Removals(desk, lambda key, delay: None, flaps)
     (gone,) = removals = deletes(["a"], key)
-    flaps.removed(gone.ref)
+    flaps.removed(gone.ref, an_object(key.source, generation=1))
     clock.now += 10.0
-    assert gate.allowed(key, an_object(key.source), removals) == []
-    assert gate.allowed(key, an_object(key.source, deleting=True), removals) == removals
+    assert gate.allowed(key, an_object(key.source, generation=1), removals) == []
+    assert gate.allowed(key, an_object(key.source, generation=2, deleting=True), removals) == removals
 
 
 # what an earlier source of the same name has left

@@ -17,7 +17,7 @@ from samara.engine.growth import AHEAD, CHUNK, Growth
 from samara.engine.read import Reader
 from samara.engine.removals import Removals, still_due
 from samara.engine.report import Reports
-from samara.engine.route import concerned, told_only
+from samara.engine.route import concerned, onward, told_only
 from samara.engine.sender import Sender
 from samara.kube.cache import Change
 
@@ -115,12 +115,9 @@ class Engine:
             self._again(key, delay)
 
     def _answered(self, change: Change | None) -> None:
-        """Our own write came back: the next hop of a chain starts from it, and from what it was, without its echo."""
-        if change is None or told_only(change, self.desk):
-            return
-        seen = (obj for obj in (change.old, change.new) if obj is not None)
-        for key in dict.fromkeys(key for obj in seen for key in self.desk.table.onward(obj, self.desk.cache)):
-            if change.new is None and key.source == change.ref:
+        """Our own write came back: the next hop of a chain starts from it, without waiting for the echo."""
+        for key in onward(change, self.desk) if change is not None else ():
+            if change is not None and change.new is None and key.source == change.ref:
                 self._removals.meant(key.source)
             self._again(key)
 

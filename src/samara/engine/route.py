@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
 from samara.core.allow import is_paused
@@ -44,6 +44,16 @@ def concerned(change: Change, desk: Desk) -> Iterator[Key]:
     if change.ref.kind == NAMESPACE and len({is_paused(obj) for obj in seen}) == 2:
         slices = (key.part(change.ref.name) for key in cache.marked())  # also of sources that do not name it now
         yield from (key for key in slices if any(True for _ in cache.copies_of(key)))
+
+
+def onward(change: Change, desk: Desk) -> Iterable[Key]:
+    """The next hop of a chain when our own write has made a change: from what is there now, and from what it was."""
+    if told_only(change, desk):
+        return ()
+    old, new = change.old, change.new
+    same = old is not None and new is not None and (old.labels, old.annotations) == (new.labels, new.annotations)
+    seen = [obj for obj in (None if same else old, new) if obj is not None]
+    return dict.fromkeys(key for obj in seen for key in desk.table.onward(obj, desk.cache))
 
 
 def orphans(dialect: str, desk: Desk) -> int:
