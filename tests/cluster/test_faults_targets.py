@@ -321,7 +321,6 @@ def test_fault_27_a_fight_over_a_copy_is_given_up_after_five_reversals_and_repor
     stage.source("db", "a,b")
     operator = stage.operator()
     stage.until_copied("db", "a", "b")
-    stage.expect.blocked.add(("a", "db"))
     mark = stage.audit.mark()
     mutator = Mutator(stage, stage.path("a", "db"))
     mutator.start()
@@ -337,6 +336,20 @@ def test_fault_27_a_fight_over_a_copy_is_given_up_after_five_reversals_and_repor
     finally:
         mutator.over.set()
         mutator.join(10)
+    stage.bump("db")
+    stage.until_copied("db", "a", "b", deadline=3)
+
+
+def test_fault_27_what_a_source_says_anew_reaches_a_copy_that_was_fought_over_at_once(stage: Stage) -> None:
+    stage.namespace("a")
+    stage.source("db", "a")
+    stage.operator()
+    for number in range(6):
+        stage.until_copied("db", "a")
+        stage.api.patch(stage.path("a", "db"), {"data": encoded({"theirs": str(number)})})
+    stage.until_event("Fought", about="db")
+    stage.bump("db")
+    stage.until_copied("db", "a", deadline=5)
 
 
 # 28

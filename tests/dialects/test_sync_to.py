@@ -281,6 +281,8 @@ def test_rule_4_consent_withdrawn_takes_the_copy_away() -> None:
     world.edit(namespace_ref("a"), annotations={})
     (write,) = settle(world, RULES)
     assert isinstance(write, Delete)
+    assert write.withdrawn
+    assert write.why == "namespace a does not accept team/db: samara.dev/accept-from must name team"
 
 
 INVALID = [

@@ -65,6 +65,19 @@ def test_five_reversals_are_made_and_the_sixth_waits() -> None:
     assert fights.judge(repair()) is None
 
 
+def test_what_the_source_says_anew_is_written_at_once_and_the_count_begins_anew() -> None:
+    said = ("uid", 1)
+    fights = Fights(clock := Clock(), lambda write: said)
+    fought(fights, clock, 5)
+    disturb(fights)
+    assert fights.judge(repair()) is not None
+    said = ("uid", 2)
+
+    fought(fights, clock, 5)
+    disturb(fights)
+    assert fights.judge(repair()) is not None
+
+
 def test_a_fight_that_goes_on_gets_one_repair_in_ten_minutes() -> None:
     fights = Fights(clock := Clock())
     fought(fights, clock, 5)

@@ -478,3 +478,14 @@ def test_a_kind_that_was_listed_anew_begins_the_time_anew() -> None:
     clock.now += 60.0
 
     assert gate.allowed(key, a_source(), late(["left"], key)) == []
+
+
+def test_a_copy_that_its_namespace_does_not_accept_any_more_goes_at_once_however_often() -> None:
+    desk, flaps = a_desk(clock := Clock()), Flaps(clock)
+    gate = Removals(desk, lambda key, delay: None, flaps)
+    unwanted = delete("a")
+    flaps.removed(unwanted.ref, a_source())
+
+    assert gate.allowed(a_key(), a_source(), [unwanted]) == []
+    withdrawn = replace(unwanted, withdrawn=True)
+    assert gate.allowed(a_key(), a_source(), [withdrawn]) == [withdrawn]

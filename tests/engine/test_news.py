@@ -140,6 +140,27 @@ def test_a_block_is_said_once_and_again_after_half_an_hour() -> None:
     on_stage(deed)
 
 
+def test_what_was_over_and_comes_again_is_said_again() -> None:
+    async def deed(stage: Stage) -> None:
+        for tally in (blocked(["a"]), Tally(), blocked(["a"])):
+            stage.news.planned(a_key(), Want(), tally, None)
+            await stage.tell()
+        assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 2)]
+
+    on_stage(deed)
+
+
+def test_a_source_that_was_made_anew_has_an_event_of_its_own() -> None:
+    async def deed(stage: Stage) -> None:
+        for version, uid in ((1, "u1"), (2, "u2")):
+            stage.cache.put(a_source(version=version, uid=uid))
+            stage.news.planned(a_key(), Want(), blocked(["a"]), None)
+            await stage.tell()
+        assert [(each["involvedObject"]["uid"], each["count"]) for each in stage.events()] == [("u1", 1), ("u2", 1)]
+
+    on_stage(deed)
+
+
 def test_a_block_that_changes_is_said_at_once() -> None:
     async def deed(stage: Stage) -> None:
         for names in (["a"], ["a"], ["a", "b"]):
@@ -224,6 +245,20 @@ def test_a_hold_of_a_source_that_is_gone_is_told_at_its_namespace() -> None:
         )
         assert event["involvedObject"]["name"] == "admin"
         assert event["metadata"]["namespace"] == "default"
+
+    on_stage(deed)
+
+
+def test_a_hold_is_not_told_again_because_of_another_trouble_of_its_source() -> None:
+    async def deed(stage: Stage) -> None:
+        holds = Holds(Brake(5, 30.0), 600.0, stage.clock)
+        holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
+        for _ in range(2):
+            stage.news.planned(a_key(), Want(), Tally(), holds.held[a_key()])
+            await stage.tell()
+            stage.news.due(a_key(), blocked(["a"], "refused"))
+            await stage.tell()
+        assert [each[2] for each in stage.said() if each[0] == "Held"] == [1]
 
     on_stage(deed)
 

@@ -65,7 +65,7 @@ def _refused(case: Case, copy: Copy, refusal: Refusal) -> Write | Blocked | Refu
     if refusal.withdraw and have is not None and case.dialect.origin(have, case.view) == case.key.source:
         gone = drop(case, have)
         if gone is not None:
-            return gone
+            return replace(gone, why=refusal.message, withdrawn=True) if isinstance(gone, Delete) else gone
     return refusal if refusal.spared else Blocked(case.key, copy.ref, refusal.reason, refusal.message)
 
 

@@ -49,6 +49,8 @@ class Delete:
     why: str = "no longer wanted here"
     late: bool = False
     """True for what the garbage collector should take: it is sent only where that has not happened for a while."""
+    withdrawn: bool = False
+    """True where the namespace has said that it does not accept the copy any more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from samara.core.model import NAMESPACE, Key, Object, Ref, namespace_ref
 from samara.core.view import View
 from samara.core.write import Apply, Create, Recreate, Update, Write
+from samara.engine.flaps import Wish
 from samara.kube.cache import Change
 
 REVERSALS = 5
@@ -30,10 +31,16 @@ class Disturbance(NamedTuple):
 
 
 class Fights:
-    """Counts, per address, how often we put back what somebody else had changed."""
+    """Counts, per address, how often we put back what somebody else had changed.
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    Where the source says something new, that is written at once, and the count begins anew: it is no repair.
+    """
+
+    def __init__(self, clock: Callable[[], float], wish: Callable[[Write], Wish] = lambda write: None) -> None:
         self._clock = clock
+        self._wish = wish
+        self._wishes: dict[Ref, Wish] = {}
+        """What the source said when its copy was last put back."""
         self._disturbed: dict[Ref, Disturbance] = {}
         """Copies that somebody else has changed since they were last right."""
         self._repairs: dict[Ref, deque[float]] = {}
@@ -60,6 +67,7 @@ class Fights:
         since = self._clock() - WINDOW
         self._disturbed = {ref: each for ref, each in self._disturbed.items() if each.when > since}
         self._repairs = {ref: times for ref, times in self._repairs.items() if times[-1] > since}
+        self._wishes = {ref: each for ref, each in self._wishes.items() if ref in self._repairs}
         self._fought &= self._repairs.keys()
         self._most = max(_REMEMBERED, 2 * len(self._disturbed))
 
@@ -71,6 +79,8 @@ class Fights:
         """Why this repair has to wait, if it has: in a fight there is one repair in ten minutes."""
         disturbance = self._disturbed.get(write.ref)
         if disturbance is None or write.ref not in self._fought or not _reverses(write, disturbance):
+            return None
+        if self._wishes[write.ref] != self._wish(write):
             return None
         last = self._repairs[write.ref][-1]
         if disturbance.when - last > WINDOW:  # ten quiet minutes end a fight
@@ -88,6 +98,10 @@ class Fights:
         if disturbance is None or not _reverses(write, disturbance):
             return None
         repairs = self._repairs.setdefault(write.ref, deque(maxlen=REVERSALS))
+        before, self._wishes[write.ref] = self._wishes.get(write.ref), self._wish(write)
+        if before != self._wishes[write.ref]:
+            repairs.clear()
+            self._fought.discard(write.ref)
         repairs.append(self._clock())
         if len(repairs) == REVERSALS and repairs[-1] - repairs[0] <= WINDOW:
             self._fought.add(write.ref)

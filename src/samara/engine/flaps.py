@@ -13,7 +13,7 @@ _REMEMBERED = 10_000
 Wish = tuple[str, int] | None
 
 
-def _wish(source: Object | None) -> Wish:
+def wish(source: Object | None) -> Wish:
     """What a person has last said: where it is another wish, nothing flaps. A status of ours is no wish."""
     return None if source is None else (source.uid, source.generation or source.version)
 
@@ -32,7 +32,7 @@ class Flaps:
 
     def removed(self, ref: Ref, source: Object | None) -> None:
         self._due.pop(ref, None)
-        self._removed[ref] = self._clock(), _wish(source)
+        self._removed[ref] = self._clock(), wish(source)
         self._removed.move_to_end(ref)
         if len(self._removed) > _REMEMBERED:
             self._removed.popitem(last=False)
@@ -44,7 +44,7 @@ class Flaps:
     def wait(self, ref: Ref, source: Object | None) -> float:
         """How long a removal has still to wait."""
         now = self._clock()
-        when, wish = self._removed.get(ref, (-WINDOW, None))
-        if now - when >= WINDOW or wish is None or wish != _wish(source):
+        when, meant = self._removed.get(ref, (-WINDOW, None))
+        if now - when >= WINDOW or meant is None or meant != wish(source):
             return 0.0
         return max(0.0, self._due.setdefault(ref, now + PATIENCE) - now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import NamedTuple
 
 from samara.core.model import Key, Object, Ref, namespace_ref
 from samara.core.tally import Missing, Tally
@@ -35,6 +36,14 @@ def _where(ref: Ref) -> str:
     return ref.namespace or ref.name
 
 
+class _Trouble(NamedTuple):
+    """What stands against a source, in some namespaces or in none."""
+
+    namespaces: set[str]
+    message: str
+    advice: str = ""
+
+
 class News:
     """Collects what plans and writes have brought, and once a second turns it into Events."""
 
@@ -44,6 +53,8 @@ class News:
         self._due: dict[Key, Tally] = {}
         self._faults: dict[Key, tuple[Fault, ...]] = {}
         self._held: dict[Key, Hold] = {}
+        self._told: dict[Key, frozenset[str]] = {}
+        """The reasons for which something was to be told the last time."""
 
     async def run(self) -> None:
         while True:
@@ -79,6 +90,7 @@ class News:
     def planned(self, key: Key, want: Want, tally: Tally, hold: Hold | None) -> None:
         """Takes the end of a plan. A slice says nothing about the source itself."""
         self.due(key.whole, tally)
+        self._held.pop(key.whole, None)
         if hold is not None:
             self._held[key.whole] = hold
         if key.slice is None:
@@ -92,21 +104,31 @@ class News:
 
     def _gather(self) -> None:
         for key, tally in self._due.items():
-            about, faults = self._about(key.source), self._faults.get(key, ())
-            advice = self._cache.table[key.dialect].advice
-            told = _by_reason(faults)  # what is wrong with the source itself explains its places, too
-            for word, message in told.items():
-                self._teller.note(about, word, set(), message)
-            for reason, found in _problems(tally).items():
-                if reason in _REASONS and _REASONS[reason] not in told and not (told and reason == "invalid"):
-                    first = min(found)  # and not the one that was tried last: the same is to be said in the same words
-                    where, message = set(map(_where, found)), found[first].shown(first)
-                    self._teller.note(about, _REASONS[reason], where, message, advice.get(reason, ""))
+            about = self._about(key.source)
+            now = self._troubles(key, tally)
+            for reason, trouble in now.items():
+                self._teller.note(about, reason, *trouble)
+            for reason in self._told.pop(key, frozenset()) - now.keys():
+                self._teller.over(about, reason)
+            if now:
+                self._told[key] = frozenset(now)
         self._due.clear()
-        for key, hold in self._held.items():
+
+    def _troubles(self, key: Key, tally: Tally) -> dict[str, _Trouble]:
+        """What is to be said, by reason."""
+        advice = self._cache.table[key.dialect].advice
+        told = _by_reason(self._faults.get(key, ()))  # what is wrong with the source itself explains its places, too
+        now = {reason: _Trouble(set(), message) for reason, message in told.items()}
+        for reason, found in _problems(tally).items():
+            if reason in _REASONS and _REASONS[reason] not in told and not (told and reason == "invalid"):
+                first = min(found)  # and not the one that was tried last: the same is to be said in the same words
+                where, message = set(map(_where, found)), found[first].shown(first)
+                now[_REASONS[reason]] = _Trouble(where, message, advice.get(reason, ""))
+        hold = self._held.get(key)
+        if hold is not None:
             text = f"{hold.count} removals are held by the brake; `samara release {hold.key}` lets them go on"
-            self._teller.note(self._about(key.source), "Held", set(map(_where, hold.refs)), text)
-        self._held.clear()
+            now["Held"] = _Trouble(set(map(_where, hold.refs)), text)
+        return now
 
     def _about(self, source: Ref) -> Object | Ref:
         """The source, or its namespace where it is gone."""

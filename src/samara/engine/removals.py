@@ -68,8 +68,9 @@ class Removals:
         return [*map(self._as_answered, allowed), *released]
 
     def _flaps_at(self, key: Key, source: Object | None, removal: Removal) -> bool:
-        """True where a copy comes and goes: it stays until it has been unwanted for a while."""
-        wait = self._flaps.wait(removal.ref, source) if isinstance(removal, Delete) else 0.0
+        """True where a copy comes and goes by itself: it stays until it has been unwanted for a while."""
+        damped = isinstance(removal, Delete) and not removal.withdrawn
+        wait = self._flaps.wait(removal.ref, source) if damped else 0.0
         if wait:
             self._again(key.part(removal.ref.namespace), wait)
         return wait > 0.0

@@ -53,7 +53,9 @@ class Teller:
     def note(self, about: Object | Ref, reason: str, namespaces: set[str], message: str, advice: str = "") -> None:
         """Takes a piece of news; the same news is not said again before its time."""
         ref, uid = (about.ref, about.uid) if isinstance(about, Object) else (about, "")
-        topic = self._topics.setdefault((ref, reason), _Topic(ref, uid, reason))
+        topic = self._topics.get((ref, reason))
+        if topic is None or (uid and topic.uid not in ("", uid)):  # another one of the same name has its own Event
+            topic = self._topics[ref, reason] = _Topic(ref, uid, reason)
         if reason in NORMAL:
             topic.namespaces |= namespaces
         else:
@@ -62,6 +64,12 @@ class Teller:
         due = self._clock() - topic.said_at >= AGAIN
         if reason in NORMAL or due or _text(topic) != topic.said:
             topic.dirty = True
+
+    def over(self, about: Object | Ref, reason: str) -> None:
+        """What does not last any more is news when it comes again."""
+        topic = self._topics.get((about.ref if isinstance(about, Object) else about, reason))
+        if topic is not None:
+            topic.said = ""
 
     async def flush(self) -> None:
         for place, topic in list(self._topics.items()):
