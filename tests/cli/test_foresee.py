@@ -15,12 +15,12 @@ from tests.world import World, at, content, secret
 
 from samara.cli.foresee import NAMED, lay, left_by
 from samara.core.allow import Rules
-from samara.core.model import NAMESPACE, Key, Object, namespace_ref
+from samara.core.model import ANNOTATIONS, LABELS, MANAGER, NAMESPACE, Key, Object, Owned, namespace_ref
 from samara.core.status import status_of
-from samara.core.want import Copy
-from samara.core.write import Create, Delete, Guard, Recreate, Report, Write
+from samara.core.want import Copy, Overlay
+from samara.core.write import Apply, Create, Delete, Guard, Recreate, Report, Update, Write
 from samara.dialects import fishysecret
-from samara.dialects.accurate.words import SUB_NAMESPACE
+from samara.dialects.accurate.words import APPLIER, SUB_NAMESPACE
 from samara.kube.cache import Cache
 from samara.settings import Settings
 from samara.vocabularies import table_of
@@ -125,3 +125,25 @@ def test_laying_a_namespace_over_wakes_whoever_reaches_it() -> None:
     cache = a_cache(a_namespace("admin"), source)
     ref = namespace_ref("web")
     assert Key("secret-copy", source.ref) in set(lay(cache, Create(WEB, ref, Copy(ref, content())), NOW))
+
+
+def test_what_we_said_before_and_say_now_is_still_ours() -> None:
+    mark, theirs = {"secret-copy/origin": "admin/db"}, {"note": "theirs"}
+    ours = frozenset({Owned(MANAGER, ANNOTATIONS, "secret-copy/origin")})
+    have = Object(at("a", "db"), "u", 1, secret("old"), annotations={**mark, **theirs}, ours=ours)
+    copy = Copy(have.ref, secret("new"), {"secret-copy/from": "admin-db"}, mark)
+    key = Key("secret-copy", at("admin", "db"))
+    left = left_by(Update(key, have.ref, copy, have, "differs"), TABLE[key.dialect], NOW)
+    assert left is not None
+    assert (left.content, dict(left.annotations)) == (secret("new"), {**mark, **theirs})
+    assert left.ours == ours | {Owned(MANAGER, LABELS, "secret-copy/from")}
+
+
+def test_an_overlay_takes_back_what_it_laid_before_and_nothing_else() -> None:
+    laid = frozenset({Owned(APPLIER, LABELS, "team")})
+    have = a_namespace("web", labels={"team": "a", "mine": "1"}, ours=laid, applied=laid)
+    overlay = Overlay(have.ref, {"app": "web"}, manager=APPLIER)
+    left = left_by(Apply(WEB, have.ref, overlay, have), TABLE[WEB.dialect], NOW)
+    assert left is not None
+    assert left.labels == {"mine": "1", "app": "web"}
+    assert left.applied == left.ours == {Owned(APPLIER, LABELS, "app")}
