@@ -51,6 +51,7 @@ def names(which: str, *entries: str) -> str:
         ALL,
         names("includedNamespaces", "a", "b") + "\n" + names("excludedNamespaces", "c"),
         "    namespaceLabelSelector:\n      matchLabels: {team: red}",
+        "    namespaceSelector:\n      matchLabels: {team: red}",
         "    namespaceLabelSelector:\n      matchExpressions:\n      - {key: team, operator: In, values: [red]}",
     ],
 )
