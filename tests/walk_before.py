@@ -142,6 +142,21 @@ annotations: {{accurate.cybozu.com/propagate: update, accurate.cybozu.com/from: 
 echo '{{dialects: {{accurate: {{watches: [{{version: v1, kind: Secret}}]}}}}}}' > settings.yaml
 """
 
+_BLOCKED = """
+apiVersion: v1
+kind: Secret
+metadata:
+  name: db
+  namespace: admin
+  annotations: {secret-copy/namespaces: "shop, billing, reports"}
+stringData: {password: an-example-not-a-password}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: db, namespace: reports}
+stringData: {password: somebody else's}
+"""
+
 ASKED = """
 apiVersion: v1
 kind: Secret
@@ -167,6 +182,7 @@ BEFORE = {
     "docs/guides/from-accurate.md": Before(("accurate",), _ACCURATE, _LEFT_BY_ACCURATE),
     "docs/guides/from-fishykeys.md": Before(("fishykeys", "target-namespace"), _FISHY),
     "docs/guides/from-openkruise.md": Before(("shop",), _DISTRIBUTION, "samara run"),
+    "docs/guides/inspect.md": Before(("shop",), _BLOCKED, "samara run\nkubectl get secret db -n shop"),
     "docs/guides/install.md": Before(commands=BARE),
     "docs/guides/namespace-trees.md": Before(("acme-legacy",)),
     "docs/guides/pull-secrets.md": Before(("shop",), commands="samara run"),
