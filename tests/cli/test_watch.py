@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.program import environment
+from tests.cli.program import environment, samara_inside
 from tests.cluster.stage import Stage
 from tests.cluster.waiting import eventually
 
@@ -76,6 +76,10 @@ def test_a_look_is_a_small_part_of_the_time() -> None:
     assert SHARE >= 9
 
 
+def test_a_watch_has_no_exit_code_of_a_plan() -> None:
+    assert samara_inside("plan", "--watch", "--exit-code").code == 2
+
+
 class Screen(io.StringIO):
     def isatty(self) -> bool:
         return True
@@ -90,6 +94,25 @@ def test_progress_is_told_on_a_terminal_only_and_goes(
         told("reading v1/Secret")
     assert ("reading v1/Secret" in stream.getvalue()) is shown
     assert stream.getvalue().endswith("\r\x1b[2K") is shown
+
+
+def test_who_watches_is_told_of_progress_the_first_time_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen, looks = Screen(), []
+
+    async def look() -> str:
+        before = screen.getvalue()
+        with progress() as told:
+            told("reading")
+        looks.append(screen.getvalue() != before)
+        if len(looks) == 3:
+            raise Ended
+        return "a"
+
+    script = Script()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with pytest.raises(Ended):
+        asyncio.run(watched(look, script.told.append, lambda found: found, "table", script.pause))
+    assert looks == [True, False, False]
 
 
 @pytest.mark.cluster

@@ -79,9 +79,12 @@ def test_where_nothing_can_be_read_from_here_the_operator_is_believed(fishy: Fis
     with out_of_reach(fishy):
         found, err = asked(stage, "status")
         planned, told = asked(stage, "plan")
+        concerned = ask(stage, "why", "secret/db", "-n", "target").err.splitlines()
+        others = ask(stage, "why", "secret/another", "-n", "target").err
     (source,) = found["sources"]
     assert (source["wanted"], source["right"], source["blocked"], source["reasons"]) == (1, 1, 0, [])
-    for lines in (err, told):
+    assert others == ""
+    for lines in (err, told, concerned):
         (line,) = lines
         assert line.startswith(f"samara: {NOTE}")
     assert (planned["writes"], planned["blocked"]) == ([], [])

@@ -173,6 +173,27 @@ def test_all_that_a_distribution_causes_is_planned_and_then_written(stage: Stage
     assert sent(stage, mark) == planned(found)
 
 
+def test_a_finalizer_that_our_webhook_sets_is_not_planned(trees: Trees, stage: Stage) -> None:
+    trees.root()
+    rule = {"apiGroups": [GROUP], "apiVersions": ["v2"], "resources": ["subnamespaces"], "operations": ["CREATE"]}
+    hook = {
+        "name": "changes.samara.dev",
+        "rules": [rule],
+        "clientConfig": {"url": "https://127.0.0.1:1/mutate"},
+        "failurePolicy": "Ignore",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    hooks = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+    labels = {"app.kubernetes.io/name": "samara"}
+    new = {"apiVersion": f"{GROUP}/v2", "kind": "SubNamespace", "metadata": {"name": "web", "namespace": "root"}}
+    config = json.loads(trees.settings().read_text())
+    assert "guard" in verbs(plan(stage, config, new))
+    stage.also_remove(f"{hooks}/planned")
+    stage.api.create(hooks, {"metadata": {"name": "planned", "labels": labels}, "webhooks": [hook]})
+    assert verbs(plan(stage, config, new)) == ["create", "report", "overlay"]
+
+
 def test_a_chain_of_copies_is_planned_to_its_end(trees: Trees, stage: Stage) -> None:
     trees.root()
     for above, name in (("root", "a"), ("a", "b"), ("b", "c")):

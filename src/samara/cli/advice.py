@@ -11,8 +11,8 @@ from samara.core.travel import ACCEPT, PAUSED
 ADVICE = {
     "conflict": "remove or rename the object that is there, or take the place off the source",
     "no-namespace": "create the namespace, or take its name off the source; the copy follows by itself",
-    "refused": "the settings, the API server or the secret manager say no, and `samara why` shows their words:"
-    " correct the source, or ask an administrator; it is tried again now and then",
+    "refused": "correct the source, or ask an administrator: the settings, the API server or the secret manager say no;"
+    " it is tried again now and then",
     "not-accepted": f"who may edit that namespace adds the source's namespace to its annotation {ACCEPT}",
     "invalid": "correct the name or the value on the source; `samara lint FILE` shows the line",
     "held": f"remove {PAUSED} where something is paused; what the brake holds goes on by `samara release KEY`",

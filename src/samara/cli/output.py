@@ -6,11 +6,13 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import click
 import yaml
 
+_SILENT: ContextVar[bool] = ContextVar("silent", default=False)
 _ANEW = "\r\x1b[2K"
 """Begins a terminal's line anew."""
 _FOLDABLE = 1000
@@ -83,15 +85,22 @@ def _rich(headers: Sequence[str], rows: list[list[str]]) -> None:
 def progress() -> Iterator[Callable[[str], None]]:
     """One line on a terminal that says what is going on, and goes when it is over."""
 
+    shown = sys.stderr.isatty() and not _SILENT.get()
+
     def told(text: str) -> None:
-        if sys.stderr.isatty():
+        if shown:
             click.echo(f"{_ANEW}{text} …", nl=False, err=True)
 
     try:
         yield told
     finally:
-        if sys.stderr.isatty():
+        if shown:
             click.echo(_ANEW, nl=False, err=True)
+
+
+def without_progress() -> None:
+    """From now on: whoever looks every two seconds has no need to be told so."""
+    _SILENT.set(True)
 
 
 def plural(count: int, one: str, many: str = "") -> str:

@@ -67,6 +67,8 @@ def command(
 
     With -f the manifests are laid over the cluster first: what if I applied this?
     """
+    if watch and exit_code:
+        raise click.UsageError("--watch: expected no --exit-code beside it, as a watch ends by Ctrl-C only")
     look = partial(_look, files=list(texts(files)), diff=diff)
 
     def tell(looked: Looked) -> None:

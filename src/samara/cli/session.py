@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -198,8 +198,9 @@ class Picture:
         return self.table[key.dialect].title
 
 
-async def snapshot(at: Session, table: Table | None = None) -> Snapshot:
-    read_paths = partial(readings, at.client, store_config(at.settings, at.home), at.say)
+async def snapshot(at: Session, table: Table | None = None, of_store: Callable[[str], None] | None = None) -> Snapshot:
+    """`of_store` takes what there is to say of the secret manager, where that is not for everybody's ears."""
+    read_paths = partial(readings, at.client, store_config(at.settings, at.home), of_store or at.say)
     with progress() as told:
         shot = await take(at.client, table or at.table, at.home, read_paths, lambda kind: told(f"reading {kind}"))
     for kind, why in shot.unknown.items():

@@ -126,7 +126,10 @@ def _show(shape: Shape, each: bool) -> None:
         headers = ("VOCABULARY", "KIND", "SOURCE", "WANTED", "RIGHT", "PENDING", "BLOCKED", "REASONS")
         table(headers, [_row(group) for group in groups])
         hint(len(sources), len(groups), "sources")
-        advise(why["reason"] for source in sources for why in source["reasons"])
+        reasons = [why["reason"] for source in sources for why in source["reasons"]]
+        advise(reasons)
+        if reasons:
+            click.echo("`samara why KIND/NAME -n NAMESPACE` explains one place, and `samara plan` shows every message.")
     if shape["held"]:
         click.echo()
         rows = [(held["key"], held["count"], held["since"], held["until"]) for held in shape["held"]]

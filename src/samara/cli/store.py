@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from samara.cli.output import progress
 from samara.core.model import Key, Object, Ref
 from samara.core.status import status_of
 from samara.core.table import Table
@@ -35,7 +36,9 @@ async def readings(
 
     The operator believes that there is nothing at a path when it has been told so twice; who asks once believes it now.
     """
-    found = await read_once(client, config, paths)
+    with progress() as doing:
+        doing("reading the secret manager")
+        found = await read_once(client, config, paths)
     told = {path: replace(each, absent=True, doubted=False) if each.doubted else each for path, each in found.items()}
     unread = [each.fault for each in told.values() if each.fault is not None and not each.absent]
     if unread:

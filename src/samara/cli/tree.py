@@ -17,7 +17,7 @@ from samara.cli.accurate.space import Thing, spaces, things
 from samara.cli.accurate.watched import of_original, of_samara, resolved
 from samara.cli.base import Command, config_flag, note, output_flag
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
-from samara.cli.output import emit
+from samara.cli.output import emit, progress
 from samara.cli.session import wait_for
 from samara.core.model import Kind
 from samara.dialects.accurate.words import ROOT, TYPE
@@ -48,7 +48,9 @@ def command(cluster: Cluster, root: str | None, each: bool, config: str | None, 
     they are missing. What is wrong with a tree is said where it is. No content of any object is read. A large tree is
     folded; what is wrong is shown first.
     """
-    land = wait_for(_look(cluster, root, config))
+    with progress() as doing:
+        doing("reading namespaces, and what flows along them")
+        land = wait_for(_look(cluster, root, config))
     emit(lambda: {"trees": land.shape(root)}, output, lambda: show(land, root, each))
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from samara.cli.base import note
+from samara.cli.output import without_progress
 from samara.cli.session import wait_for
 from samara.kube.errors import SamaraError
 
@@ -59,6 +60,7 @@ async def watched(
                 _begin(before is None, form)
                 tell(found)
             before = shape(found)
+            without_progress()
         await pause(max(EVERY, SHARE * (monotonic() - began)))
 
 

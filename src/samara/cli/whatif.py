@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from samara.cli.admitted import admitted, changed_plurals
 from samara.cli.base import note
 from samara.cli.files import Text, documents
 from samara.cli.foresee import NAMED, invented_uid
@@ -44,8 +45,9 @@ async def lay_over(shot: Snapshot, files: Iterable[Text], namespace: str, say: S
     served = {(kind.group, kind.name): kind for kind in shot.cache.table.kinds}
     found = [each for file in files for each in _manifests(file, served, namespace, say)]
     made: list[Object] = []
+    plurals = await changed_plurals(shot.client) if found else frozenset()
     for manifest in sorted(found, key=lambda each: each.ref.kind != NAMESPACE):
-        obj = await _object(shot, manifest, say)
+        obj = await _object(shot, manifest, plurals, say)
         if obj is not None:
             shot.cache.put(obj)
             made.append(obj)
@@ -71,7 +73,7 @@ def _manifests(file: Text, served: Mapping[tuple[str, str], Kind], namespace: st
             yield Manifest(file.name, Ref(kind, where, name), body)
 
 
-async def _object(shot: Snapshot, manifest: Manifest, say: Say) -> Object | None:
+async def _object(shot: Snapshot, manifest: Manifest, plurals: frozenset[str], say: Say) -> Object | None:
     ref = manifest.ref
     if ref.kind.namespaced and shot.cache.get(namespace_ref(ref.namespace)) is None:
         say(f"{manifest} is ignored: namespace {ref.namespace} does not exist, and the manifests do not make it")
@@ -84,7 +86,8 @@ async def _object(shot: Snapshot, manifest: Manifest, say: Say) -> Object | None
     if live is not None and ref.kind == SECRET and body["type"] != live.get("type"):
         say(f"{manifest} is ignored: its type differs from that of the object there, and a type cannot be changed")
         return None
-    return shot.codec.object(ref.kind, msgspec.json.encode(body, order="sorted"))
+    obj = shot.codec.object(ref.kind, msgspec.json.encode(body, order="sorted"))
+    return admitted(obj, shot.cache.table, plurals) if live is None else obj
 
 
 def _applied(manifest: Manifest, live: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.outcome import awaiting, outcome, place
 from samara.cli.output import emit
 from samara.cli.session import Picture, Session, picture, session, snapshot, wait_for
+from samara.cli.store import is_unread
 from samara.cli.why_local import Local, local_answer
 from samara.core.model import Key, Kind, Object, Ref
 from samara.core.plan import prepare
@@ -54,11 +55,12 @@ async def _why(cluster: Cluster, config: str | None, what: str) -> dict[str, Any
     async with session(cluster.anywhere, config) as at:
         ref = named(what, where, at.table)
         try:
-            shot = await snapshot(at)
+            unread: list[str] = []
+            shot = await snapshot(at, of_store=unread.append)
         except Forbidden as fault:
             return _locally(ref, await local_answer(at.client, at.table, ref, fault))
         await shot.look([ref] if shot.cache.taken(ref) else [])
-        return await _answered(at, await picture(at, shot), ref)
+        return await _answered(at, await picture(at, shot), ref, unread)
 
 
 def named(what: str, namespace: str, table: Table) -> Ref:
@@ -76,13 +78,15 @@ def _words(kind: Kind) -> set[str]:
     return {each.lower() for each in (kind.name, kind.plural, str(kind), f"{kind.plural}{group}")}
 
 
-async def _answered(at: Session, seen: Picture, ref: Ref) -> dict[str, Any]:
+async def _answered(at: Session, seen: Picture, ref: Ref, unread: list[str]) -> dict[str, Any]:
     cache = seen.shot.cache
     there = await seen.shot.read(ref)
     keys = [*cache.claims(ref)]
     owner = None if there is None else seen.table.owner(there, cache)
     if owner is not None and owner not in keys:
         keys.append(owner)
+    for text in unread if any(is_unread(key, cache, seen.table) for key in keys) else ():
+        at.say(text)
     found = outcome(seen, await at.brake())
     answers = [_answer(at, seen, key, ref, _stop(found.blocked, key, ref, seen)) for key in keys]
     return _shape(ref, there is not None, answers)
