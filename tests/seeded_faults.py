@@ -276,6 +276,7 @@ FAULTS = (
     Fault("what is whole is cut", "plan", "key = key.whole if dialect.whole else key", "key = key"),
     Fault("a copy of its own vocabulary is no source", "table", ".title == dialect.title:", " is None:"),
     Fault("namespaces go without end", "brake", "return gone + asked > brake.namespaces", "return False"),
+    Fault("takes away what another version wrote", "compare", " or is_of_another_version(key):", ":"),
     Fault("an applied status keeps old conditions", "status", "    if dialect.reporter:  #", "    if False:  #"),
     Fault(
         "a sub-namespace hangs on a template",

@@ -10,7 +10,8 @@ from tests.kube.scripted import access, serving
 
 from samara.core.model import SECRET, Kind
 from samara.kube.client import Client
-from samara.kube.discovery import Found, discover, guess
+from samara.kube.discovery import Found, discover, explained, guess
+from samara.kube.errors import Forbidden, NotFound, SamaraError
 from samara.settings import KindName
 
 POLICY = KindName("networking.k8s.io", "v1", "NetworkPolicy")
@@ -48,6 +49,43 @@ def test_a_kind_is_found_with_its_plural_and_its_scope_and_not_by_a_subresource(
         NODE: Kind("", "v1", "Node", "nodes", namespaced=False),
     }
     assert told.missing == {}
+
+
+WIDGET = Kind("toys.dev", "v2", "Widget", "widgets")
+MISSING = NotFound(404, "NotFound", "no such thing")
+GROUP = {"/apis/toys.dev": {"versions": [{"version": "v1"}, {"version": "v3"}]}}
+VERSIONS = {
+    "/apis/toys.dev/v1": {"resources": [{"name": "widgets", "kind": "Widget"}]},
+    "/apis/toys.dev/v3": {"resources": [{"name": "others", "kind": "Other"}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("served", "kind", "fault", "others"),
+    [
+        ({**GROUP, **VERSIONS}, WIDGET, MISSING, "it has Widget only in v1, and v2 is needed"),
+        ({**GROUP, "/apis/toys.dev/v1": {}, "/apis/toys.dev/v3": {}}, WIDGET, MISSING, ""),
+        (GROUP, WIDGET, MISSING, ""),
+        ({}, WIDGET, MISSING, ""),
+        ({**GROUP, **VERSIONS}, WIDGET, Forbidden(403, "Forbidden", "no"), ""),
+        ({}, SECRET, MISSING, ""),
+    ],
+    ids=["other versions", "other kinds", "versions that do not answer", "no group", "forbidden", "built in"],
+)
+def test_a_kind_that_is_there_in_other_versions_only_is_told_with_them(
+    served: dict[str, object], kind: Kind, fault: SamaraError, others: str
+) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        found = request.path in served
+        return web.json_response(served.get(request.path, {"message": "no"}), status=200 if found else 404)
+
+    async def run() -> str:
+        async with serving(answer) as script, Client(access(script)) as client:
+            return await explained(client, kind, fault)
+
+    told = asyncio.run(run())
+    assert told.startswith(str(fault))
+    assert (others in told and "samara crds" in told) if others else told == str(fault)
 
 
 def test_what_is_known_is_not_asked_for() -> None:
