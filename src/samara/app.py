@@ -31,7 +31,7 @@ from samara.kube.client import Client
 from samara.kube.errors import SamaraError
 from samara.kube.watch import Pace, Watch
 from samara.settings import Settings
-from samara.surroundings import Surroundings, look_around, looked_until
+from samara.surroundings import Surroundings, first_look, look_around, looked_until
 from samara.vocabularies import CERTIFICATE, CONVERTERS, reserved, store_config, table_of
 from samara.web.health import Health
 from samara.web.metrics import Metrics, Sources
@@ -260,9 +260,7 @@ async def run(settings: Settings, options: Options, access: Access) -> None:
         asking = own
         if options.webhook is not None:
             asking = await stack.enter_async_context(Client(access, options.request_seconds, connections=16))
-        around = await looked_until(stop, own, settings)
-        if around is not None:
-            await tell_of_older(own, settings)
+        around = await looked_until(stop, _first_look(own, settings))
         while around is not None and not stop.is_set():
             operator = Operator(settings, options, access, (client, own, asking), around)
             await operator.run(stop)
@@ -278,6 +276,12 @@ async def _first(*events: asyncio.Event) -> None:
     finally:
         for each in waits:
             each.cancel()
+
+
+async def _first_look(client: Client, settings: Settings) -> Surroundings:
+    around = await first_look(client, settings)
+    await tell_of_older(client, settings)
+    return around
 
 
 def _on_signals(stop: asyncio.Event) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -88,9 +88,9 @@ async def first_look(client: Client, settings: Settings) -> Surroundings:
     return found
 
 
-async def looked_until(stop: asyncio.Event, client: Client, settings: Settings) -> Surroundings | None:
-    """The first look; nothing where a signal comes before it: a server that does not answer must not keep us."""
-    looking, stopping = asyncio.create_task(first_look(client, settings)), asyncio.create_task(stop.wait())
+async def looked_until(stop: asyncio.Event, look: Coroutine[None, None, Surroundings]) -> Surroundings | None:
+    """What a look finds; nothing where a signal comes first: a server that does not answer must not keep us."""
+    looking, stopping = asyncio.create_task(look), asyncio.create_task(stop.wait())
     await asyncio.wait((looking, stopping), return_when=asyncio.FIRST_COMPLETED)
     for each in (looking, stopping):
         each.cancel()

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.oracle_off("O4", reason="it knows the rules of Secret c
 Json = dict[str, Any]
 SIX = ("root", "s1", "s2", "s3", "s4", "s5")
 BRANCH = {PARENT: "root", CREATED_BY: "accurate"}
-HOP = 0.25
+HOP = 1.0
 """A hop begins when the write before it is answered; this much is the noise of a busy machine."""
 
 

@@ -120,9 +120,18 @@ def test_a_message_is_shown_as_it_was_given(message: str) -> None:
 
 def test_namespaces_that_went_leave_the_tally() -> None:
     tally = counted(Step(A, None), Step(B, Blocked(KEY, B, "conflict", "taken")), Step(C, Look(C)))
-    tally.keep({"a", "new"})
+    tally.keep({A, A._replace(namespace="new")})
     assert figures(tally) == (1, 1, 0, 0)
     assert not tally.exceptions
+
+
+def test_places_that_nobody_wants_any_more_leave_the_tally_also_where_their_namespace_stays() -> None:
+    mistyped = A._replace(name="mistyped")
+    unserved = A._replace(kind=A.kind._replace(name="Unserved"))
+    tally = counted(*(Step(ref, Blocked(KEY, ref, "invalid", "not served")) for ref in (mistyped, unserved)))
+    tally.count(Step(A, None))
+    tally.keep({A})
+    assert figures(tally) == (1, 1, 0, 0)
 
 
 def test_metrics_are_the_sums() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tests.engine.parts import Clock, a_copy, a_key, a_namespace, a_table, an_object, create
-from tests.world import at
+from tests.world import at, secret
 
 from samara.core.model import Key, Object, Owned, namespace_ref
 from samara.core.view import View
@@ -34,9 +34,9 @@ def owner(obj: Object, view: View) -> Key | None:
     return TABLE.owner(obj, view)
 
 
-def repair(namespace: str = "a") -> Update:
+def repair(namespace: str = "a", value: str = "one") -> Update:
     have = a_copy(namespace)
-    return Update(a_key(), have.ref, Copy(have.ref, have.content), have, "differs from its source")
+    return Update(a_key(), have.ref, Copy(have.ref, secret(value)), have, "differs from its source")
 
 
 def disturb(fights: Fights, namespace: str = "a", editor: str = EDITOR, name: str = "db") -> None:
@@ -65,17 +65,24 @@ def test_five_reversals_are_made_and_the_sixth_waits() -> None:
     assert fights.judge(repair()) is None
 
 
-def test_what_the_source_says_anew_is_written_at_once_and_the_count_begins_anew() -> None:
-    said = ("uid", 1)
-    fights = Fights(clock := Clock(), lambda write: said)
+def test_what_the_source_wants_anew_is_written_at_once_and_ends_no_fight() -> None:
+    fights = Fights(clock := Clock())
     fought(fights, clock, 5)
     disturb(fights)
     assert fights.judge(repair()) is not None
-    said = ("uid", 2)
 
-    fought(fights, clock, 5)
+    assert fights.judge(repair(value="two")) is None
+    assert fights.repaired(repair(value="two")) == EDITOR
     disturb(fights)
-    assert fights.judge(repair()) is not None
+    assert fights.judge(repair(value="two")) is not None
+
+
+def test_what_the_source_wants_anew_is_no_reversal() -> None:
+    fights = Fights(Clock())
+    for value in map(str, range(9)):
+        disturb(fights)
+        assert fights.judge(repair(value=value)) is None
+        fights.repaired(repair(value=value))
 
 
 def test_a_fight_that_goes_on_gets_one_repair_in_ten_minutes() -> None:

@@ -87,7 +87,7 @@ class Session:
 
     @property
     def rules(self) -> Rules:
-        rules = rules_of(self.settings, self.access)
+        rules = rules_of(self.settings, replace(self.access, namespace=self.home))
         own = (self.installed.namespace,) if self.installed is not None else ()
         return replace(rules, protected=(*rules.protected, *own))
 

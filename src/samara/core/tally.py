@@ -109,10 +109,19 @@ class Tally:
         self.names.pop(namespace, None)
         self.exceptions.pop(namespace, None)
 
-    def keep(self, namespaces: Collection[str]) -> None:
-        """Forgets all other namespaces: they went, or left the list, while a large plan was being made."""
-        for namespace in [each for each in self.names if each not in namespaces]:
-            self.begin(namespace)
+    def keep(self, wanted: Collection[Ref]) -> None:
+        """Forgets all other places: they went, or left the list, while a large plan was being made, or before it."""
+        stay: dict[str, set[str]] = {}
+        for ref in wanted:
+            stay.setdefault(ref.namespace, set()).add(ref.name)
+        for namespace, names in tuple(self.names.items()):
+            left = tuple(name for name in names if name in stay.get(namespace, ()))
+            if left:
+                self.names[namespace] = _shared(left)
+            else:
+                self.begin(namespace)
+        for ref in [ref for ref, _ in self._all() if ref not in wanted]:
+            self.right_now(ref)
 
     def count(self, step: Step) -> None:
         if not step.wanted:

@@ -9,12 +9,14 @@ from typing import NamedTuple
 from samara.core.model import NAMESPACE, Key, Object, Ref, namespace_ref
 from samara.core.view import View
 from samara.core.write import Apply, Create, Recreate, Update, Write
-from samara.engine.flaps import Wish
 from samara.kube.cache import Change
 
 REVERSALS = 5
 WINDOW = 600.0
 _REMEMBERED = 10_000
+
+
+_Wish = tuple[object, frozenset[tuple[str, str]], frozenset[tuple[str, str]]]
 
 
 class Fought(NamedTuple):
@@ -33,14 +35,13 @@ class Disturbance(NamedTuple):
 class Fights:
     """Counts, per address, how often we put back what somebody else had changed.
 
-    Where the source says something new, that is written at once, and the count begins anew: it is no repair.
+    Where the source wants something new, that is written at once, and does not count: it is no repair.
     """
 
-    def __init__(self, clock: Callable[[], float], wish: Callable[[Write], Wish] = lambda write: None) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._wish = wish
-        self._wishes: dict[Ref, Wish] = {}
-        """What the source said when its copy was last put back."""
+        self._wishes: dict[Ref, _Wish] = {}
+        """What was wanted when a copy was last put back."""
         self._disturbed: dict[Ref, Disturbance] = {}
         """Copies that somebody else has changed since they were last right."""
         self._repairs: dict[Ref, deque[float]] = {}
@@ -69,7 +70,7 @@ class Fights:
         self._repairs = {ref: times for ref, times in self._repairs.items() if times[-1] > since}
         self._wishes = {ref: each for ref, each in self._wishes.items() if ref in self._repairs}
         self._fought &= self._repairs.keys()
-        self._most = max(_REMEMBERED, 2 * len(self._disturbed))
+        self._most = max(_REMEMBERED, 2 * len(self._disturbed), 2 * len(self._repairs))
 
     def calm(self, ref: Ref) -> None:
         """A copy is right as it is: whatever somebody did to it was no fight."""
@@ -80,7 +81,7 @@ class Fights:
         disturbance = self._disturbed.get(write.ref)
         if disturbance is None or write.ref not in self._fought or not _reverses(write, disturbance):
             return None
-        if self._wishes[write.ref] != self._wish(write):
+        if self._wishes[write.ref] != _wish(write):
             return None
         last = self._repairs[write.ref][-1]
         if disturbance.when - last > WINDOW:  # ten quiet minutes end a fight
@@ -97,15 +98,25 @@ class Fights:
         disturbance = self._disturbed.pop(write.ref, None)
         if disturbance is None or not _reverses(write, disturbance):
             return None
+        wish = _wish(write)
+        if self._wishes.setdefault(write.ref, wish) != wish:
+            self._wishes[write.ref] = wish
+            return disturbance.who
         repairs = self._repairs.setdefault(write.ref, deque(maxlen=REVERSALS))
-        before, self._wishes[write.ref] = self._wishes.get(write.ref), self._wish(write)
-        if before != self._wishes[write.ref]:
-            repairs.clear()
-            self._fought.discard(write.ref)
         repairs.append(self._clock())
+        if len(self._repairs) > self._most:
+            self._forget()
         if len(repairs) == REVERSALS and repairs[-1] - repairs[0] <= WINDOW:
             self._fought.add(write.ref)
         return disturbance.who
+
+
+def _wish(write: Write) -> _Wish:
+    """What a write is for; who only touches a source wants nothing new."""
+    if isinstance(write, Apply):
+        return None, frozenset(write.overlay.labels.items()), frozenset(write.overlay.annotations.items())
+    assert isinstance(write, Create | Update | Recreate)
+    return write.copy.content, frozenset(write.copy.labels.items()), frozenset(write.copy.annotations.items())
 
 
 def _reverses(write: Write, disturbance: Disturbance) -> bool:

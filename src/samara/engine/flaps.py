@@ -10,12 +10,15 @@ from samara.core.model import Object, Ref
 WINDOW = 600.0
 PATIENCE = 30.0
 _REMEMBERED = 10_000
-Wish = tuple[str, int] | None
+Wish = tuple[str, int, frozenset[tuple[str, str]]] | None
 
 
 def wish(source: Object | None) -> Wish:
     """What a person has last said: where it is another wish, nothing flaps. A status of ours is no wish."""
-    return None if source is None else (source.uid, source.generation or source.version)
+    if source is None:
+        return None
+    said = frozenset(source.labels.items()) | frozenset(source.annotations.items())  # which no generation counts
+    return source.uid, source.generation or source.version, said
 
 
 class Flaps:

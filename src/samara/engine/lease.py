@@ -108,7 +108,7 @@ class Lease:
         except (SamaraError, TimeoutError) as fault:
             self._failed(str(fault) or "timed out")
             return False
-        self._told, self.progress = "", self._clock()
+        self._told = ""
         if held and not self._releasing:
             self.deadline = began + self._renew
         elif self.may_write():  # somebody took it from us
@@ -125,6 +125,7 @@ class Lease:
             lease = decode(await self._client.get(address(self._ref)))
         except NotFound:
             lease = None
+        self.progress = self._clock()  # whoever cannot write it is reached all the same: a restart would not help
         if self._releasing:  # an empty holder is our own doing: it is not for us
             return False
         if lease is None:

@@ -258,7 +258,7 @@ class Engine:
         for namespace in growth.given_up(want):
             self._again(growth.key.part(namespace))
         growth.removals = still_due(case, want, growth.removals)
-        tally.keep({copy.ref.namespace for copy in want.copies})
+        tally.keep({copy.ref for copy in want.copies} | {barred.ref for barred in want.barred})
         self._finish(growth, tally)
 
     def _step(self, growth: Growth, tally: Tally, step: Step) -> None:

@@ -12,7 +12,7 @@ from samara.core.write import Apply, Create, Delete, Guard, Recreate, Removal, R
 from samara.engine.apply import Outcome, Result, verb
 from samara.engine.desk import Desk
 from samara.engine.fights import Fights
-from samara.engine.flaps import Flaps, Wish, wish
+from samara.engine.flaps import Flaps
 from samara.engine.look import Looker
 from samara.engine.moment import utc_now
 from samara.engine.retry import TOLD_FROM, Wait
@@ -39,7 +39,7 @@ class Sender:
         observing: bool,
     ) -> None:
         self.desk = desk
-        self.fights = Fights(desk.clock, self._wish)
+        self.fights = Fights(desk.clock)
         self.flaps = Flaps(desk.clock)
         self.looker = Looker(desk, again)
         self._tallies = tallies
@@ -57,10 +57,6 @@ class Sender:
 
     def begin(self, group: asyncio.TaskGroup) -> None:
         self._group = group
-
-    def _wish(self, write: Write) -> Wish:
-        """What the source of a copy says now; whoever changes an object that is its own source says nothing new."""
-        return None if write.ref == write.key.source else wish(self.desk.cache.get(write.key.source))
 
     @property
     def obstacle(self) -> str | None:

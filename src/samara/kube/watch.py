@@ -252,8 +252,11 @@ class Watch:
             return
         said, told = self.waiting, str(fault)
         if isinstance(fault, Forbidden | NotFound):
-            told = await explained(self._client, self.kind, fault)
-            self.waiting, self._store.unservable = told, True
+            self.waiting, self._store.unservable = (
+                told,
+                True,
+            )  # at once: nothing is deleted for a kind that is not served
+            self.waiting = told = await explained(self._client, self.kind, fault)
             self._sink.changed([])  # it may have been the last kind that everything waited for
         self._failures += 1
         self._restarted("error")

@@ -116,7 +116,8 @@ class Metrics:
         waiting = GaugeMetricFamily("samara_kind_waiting", "1 where a kind cannot be served yet", labels=["kind"])
         now = asyncio.get_running_loop().time()
         for watch in self._from.watches:
-            quiet.add_metric([str(watch.kind)], now - watch.progress)
+            if not watch.unservable:  # nobody expects to hear of a kind that is not there
+                quiet.add_metric([str(watch.kind)], now - watch.progress)
             waiting.add_metric([str(watch.kind)], float(watch.waiting is not None))
             for reason, number in watch.restarts.items():
                 restarts.add_metric([str(watch.kind), reason], number)

@@ -91,7 +91,7 @@ ALERTS = (
         "max by (job) (samara_mass_delete_held) > 0",
         "1m",
         "warning",
-        "{{ $value }} removals are held by the brake, and go on by themselves unless somebody acts.",
+        "{{ $value }} removals are held by the brake; those of namespaces do not go on by themselves.",
         "`samara status` lists them and until when. Undo the change, or let it go on with `samara release`.",
     ),
     Alert(

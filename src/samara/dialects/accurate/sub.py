@@ -128,7 +128,7 @@ class SubNamespaces:
             if not self.cascading and has_children(name, view):
                 return _stalled(obj, "ChildrenExist", f"{CHILDREN} below {name}: delete them or move them elsewhere")
             if is_paused(there):
-                return _stalled(obj, "Held", f"namespace {name} is paused: remove its annotation {PAUSED}")
+                return _stalled(obj, "Held", f"namespace {name} is paused: remove {PAUSED} from it")
             if stays is not None and stays.reason == "held":
                 return _stalled(obj, "Held", f"{stays.message}: `samara release {Key(SUB, obj.ref)}` lets it go on")
             if stays is not None:
