@@ -285,3 +285,15 @@ def test_others_are_told_whole_seconds_and_never_too_few(duration: float, told: 
         assert stage.spec["leaseDurationSeconds"] == told
 
     on_stage(deed)
+
+
+def test_a_lease_that_can_be_read_and_not_written_is_not_out_of_reach() -> None:
+    """The store is full, say: a restart would not help, and a probe must not ask for one."""
+
+    async def deed(stage: Stage) -> None:
+        lease = stage.lease()
+        stage.clock.now += 3 * DURATION
+        assert not await lease._try_once()
+        assert lease.stalled() is None
+
+    on_stage(deed, refuses(404, "NotFound"), refuses(500, "InternalError", "etcdserver: mvcc: database space exceeded"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -73,7 +74,8 @@ def _rich(headers: Sequence[str], rows: list[list[str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    bold = "" if "NO_COLOR" in os.environ else "bold"  # the library takes only the colours away
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=bold)
     for header in headers:
         made.add_column(header, overflow="fold")
     for row in rows:
