@@ -111,7 +111,20 @@ async def _with_nothing_on(stage: Stage) -> list[Orphan]:
     access = load(str(stage.cluster.kubeconfig), None, None, None, {}, stage.folder)
     async with Client(access) as client:
         at = Session(client, access, settings, None, WELL_KNOWN)
-        return list(find_orphans(await picture(at, await snapshot(at, at.whole_table))))
+        return list(find_orphans(await picture(at, await snapshot(at, at.whole_table)), at.rules))
+
+
+def test_copies_in_a_namespace_that_was_protected_later_are_listed(stage: Stage, shell: Shell, tmp_path: Path) -> None:
+    stage.namespace("team", "a", "b")
+    marks = {"openkruise.io/sync-to": "namespaces", "openkruise.io/sync-to-namespaces": "a;b"}
+    stage.foreign("team", "db", metadata={"annotations": marks})
+    operator = stage.operator(config={"dialects": {"sync-to": {}}})
+    eventually(lambda: stage.secret("a", "db"))
+    eventually(lambda: stage.secret("b", "db"))
+    operator.stop()
+    settings = tmp_path / "settings.yaml"
+    settings.write_text(yaml.safe_dump({"dialects": {"sync-to": {}}, "protectedNamespaces": ["a"]}))
+    assert list(orphans(shell, "--config", str(settings))) == [("a", "db")]
 
 
 def test_delete_asks_and_no_is_no(stage: Stage, shell: Shell) -> None:

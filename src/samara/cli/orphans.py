@@ -16,13 +16,13 @@ from samara.cli.output import emit, plural, progress, table
 from samara.cli.rows import folded, hint
 from samara.cli.session import Picture, Session, picture, session, snapshot, wait_for
 from samara.cli.why_local import marked_origin
-from samara.core.allow import is_paused
+from samara.core.allow import Rules, is_paused
 from samara.core.brake import must_hold
 from samara.core.compare import is_marked_by_us
-from samara.core.match import sample
+from samara.core.match import any_glob, sample
 from samara.core.model import Key, Object, Ref, namespace_ref
 from samara.core.travel import ADOPTED
-from samara.core.want import Dialect
+from samara.core.want import Dialect, Reach
 from samara.core.write import Delete, Release
 from samara.engine.apply import Applier, Outcome
 from samara.engine.crash import CrashPoints
@@ -77,14 +77,14 @@ async def _orphans(
     """`delete` is None where nothing is to be deleted, and true where nobody is asked first."""
     async with session(cluster.anywhere, config) as at:
         seen = await picture(at, await snapshot(at, at.whole_table))
-        found = [each for each in orphans(seen) if cluster.namespace in (None, each.have.ref.namespace)]
+        found = [each for each in orphans(seen, at.rules) if cluster.namespace in (None, each.have.ref.namespace)]
         tell(found)
         if delete is not None:
             await _remove(at, seen, found, delete)
 
 
-def orphans(seen: Picture) -> Iterator[Orphan]:
-    wanted = {ref for plan in seen.plans.values() for ref in plan.wanted}
+def orphans(seen: Picture, rules: Rules) -> Iterator[Orphan]:
+    wanted = {ref for plan in seen.plans.values() for ref in plan.wanted} - _closed(seen, rules)
     cache = seen.shot.cache
     for ref, have in sorted(seen.shot.marked.items()):
         namespace = cache.get(namespace_ref(ref.namespace))
@@ -92,6 +92,13 @@ def orphans(seen: Picture) -> Iterator[Orphan]:
         if goes or ref in wanted or is_own_source(seen, have) or _is_kept(seen, have):
             continue
         yield from of_dialects(seen, have)
+
+
+def _closed(seen: Picture, rules: Rules) -> set[Ref]:
+    """Places in protected namespaces that a tenant names: what was copied there before they were protected stays."""
+    blocked = (each for plan in seen.plans.values() for each in plan.blocked if each.reason == "refused")
+    never = (each for each in blocked if seen.table[each.key.dialect].reach is Reach.NEVER)
+    return {each.ref for each in never if any_glob(rules.protected, each.ref.namespace)}
 
 
 def _is_kept(seen: Picture, have: Object) -> bool:
