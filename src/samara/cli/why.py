@@ -34,6 +34,21 @@ class Answer(NamedTuple):
     blocked: dict[str, str] | None = None
 
 
+SHORT = {
+    "configmaps": "cm",
+    "fishysecrets": "fishy",
+    "limitranges": "limits",
+    "namespaces": "ns",
+    "networkpolicies": "netpol",
+    "persistentvolumeclaims": "pvc",
+    "resourcedistributions": "distributor",
+    "resourcequotas": "quota",
+    "serviceaccounts": "sa",
+    "services": "svc",
+}
+"""What people type for a kind, as kubectl takes it."""
+
+
 @click.command("why", cls=Command)
 @click.argument("what", metavar="KIND/NAME")
 @config_flag
@@ -64,7 +79,7 @@ async def _why(cluster: Cluster, config: str | None, what: str) -> dict[str, Any
 
 
 def named(what: str, namespace: str, table: Table) -> Ref:
-    """The address that a person wrote as KIND/NAME: `secret/db`, `Secrets/db`, `v1/Secret/db`."""
+    """The address that a person wrote as KIND/NAME: `secret/db`, `Secrets/db`, `v1/Secret/db`, `cm/ca`."""
     word, _, name = what.rpartition("/")
     kind = next((kind for kind in table.kinds if word.lower() in _words(kind)), None)
     if kind is None:
@@ -75,7 +90,8 @@ def named(what: str, namespace: str, table: Table) -> Ref:
 
 def _words(kind: Kind) -> set[str]:
     group = f".{kind.group}" if kind.group else ""
-    return {each.lower() for each in (kind.name, kind.plural, str(kind), f"{kind.plural}{group}")}
+    words = (kind.name, kind.plural, str(kind), f"{kind.plural}{group}", SHORT.get(kind.plural, kind.plural))
+    return {each.lower() for each in words}
 
 
 async def _answered(at: Session, seen: Picture, ref: Ref, unread: list[str]) -> dict[str, Any]:
