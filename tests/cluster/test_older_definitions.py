@@ -133,10 +133,10 @@ def written(stage: Stage, resource: str, mark: int = 0) -> list[str]:
 
 def needs(operator: Operator, kind: str, have: str, version: str) -> None:
     """Both the page and the log say what is there, what is needed and what to do."""
-    told = waiting(operator)[kind]
-    assert f"only in {have}, and {version} is needed" in told
-    assert "samara crds" in told
-    assert f"only in {have}, and {version} is needed" in operator.log
+    told = f"only in {have}, and {version} is needed"
+    eventually(lambda: told in waiting(operator)[kind])  # first comes what the server says, then what it means
+    assert "samara crds" in waiting(operator)[kind]
+    eventually(lambda: told in operator.log)
     assert operator.log.count("watch.failed") == 1, "told once"
 
 
