@@ -228,13 +228,8 @@ FAULTS = (
     ),
     Fault("what was held is held for ever", "tally", 'if each.reason != "held"}', "if True}"),
     Fault("a hold forgets what was refused", "tally", "self.removals = left | dict", "self.removals = {} | dict"),
-    Fault(
-        "an explicit deletion is held",
-        "engine/removals",
-        "return self._desk.table[key.dialect].explicit and (",
-        "return False and (",
-    ),
-    Fault("every deletion is explicit", "engine/removals", "].explicit and (source is None", "] and (source is None"),
+    Fault("an explicit deletion is held", "brake", "return dialect.explicit and (", "return False and ("),
+    Fault("every deletion is explicit", "brake", "return dialect.explicit and (source", "return (source"),
     Fault(
         "forgets what admission made", "engine/apply", "self.cache.answers.stored(copy.ref.kind", "str(copy.ref.kind"
     ),

@@ -11,6 +11,7 @@ from samara.cli.session import Picture
 from samara.cli.store import FAULTS as OF_STORE
 from samara.cli.store import is_unread
 from samara.core.allow import Reason, Rules, is_paused
+from samara.core.brake import is_explicit
 from samara.core.model import NAMESPACE, Key, Ref
 from samara.core.plan import prepare
 from samara.core.status import status_due
@@ -67,7 +68,7 @@ def _held(seen: Picture, holds: Holds, key: Key, plan: Plan) -> frozenset[Ref]:
     cache, dialect = seen.shot.cache, seen.table[key.dialect]
     deletes = [each for each in plan.writes if isinstance(each, Delete) and not each.late]
     source = cache.get(key.source)
-    if not deletes or (dialect.explicit and (source is None or source.deleting)):
+    if not deletes or is_explicit(dialect, source):
         return frozenset()
     home = cache.count_of_home(key.dialect, key.source.namespace)
     passed = {each.ref for each in holds.judge(key, deletes, cache.count(key), home)}

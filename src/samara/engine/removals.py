@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from samara.core.brake import is_explicit
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
 from samara.core.place import Case, drop, place
 from samara.core.want import Want
@@ -60,7 +61,7 @@ class Removals:
 
     def _braked(self, key: Key, source: Object | None, removals: Sequence[Removal]) -> list[Removal]:
         deletes = [each for each in removals if isinstance(each, Delete)]
-        if self._is_explicit(key, source):
+        if is_explicit(self._desk.table[key.dialect], source):
             return list(removals)
         has, all_has = self._counts(key) if deletes else (0, 0)
         allowed = self._desk.holds.judge(key, deletes, has, all_has)
@@ -74,10 +75,6 @@ class Removals:
         if wait:
             self._again(key.part(removal.ref.namespace), wait)
         return wait > 0.0
-
-    def _is_explicit(self, key: Key, source: Object | None) -> bool:
-        """True where somebody has deleted a source whose deletion says all: nothing is braked."""
-        return self._desk.table[key.dialect].explicit and (source is None or source.deleting)
 
     def _as_answered(self, delete: Delete) -> Removal:
         """A delete that somebody has discarded becomes a word on the copy that it stays."""
