@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.cluster.api import Api, ApiFault
 from tests.cluster.audit import Event
+from tests.cluster.granting import granted
 from tests.cluster.hooks import CANARY, SAYS, Webhook
 from tests.cluster.operators import Operator
 from tests.cluster.oracles import words
@@ -24,7 +25,6 @@ pytestmark = pytest.mark.oracle_off("O4", reason="it knows Secrets only; here ea
 
 Json = dict[str, Any]
 ASK, LIST, FROM = "openkruise.io/sync-to", "openkruise.io/sync-to-namespaces", "openkruise.io/synced-from"
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 DISTRIBUTION = "resourcedistributions.apps.kruise.io"
 DISTRIBUTIONS = "/apis/apps.kruise.io/v1beta1/resourcedistributions"
@@ -48,18 +48,9 @@ HOT = 10
 @pytest.fixture(scope="module", autouse=True)
 def _rights(cluster: Devcluster) -> Iterator[None]:
     """The operator's users may also write the kinds of these tests."""
-    api = Api(cluster.url, cluster._credentials.admin_context())
-    group = "rbac.authorization.k8s.io"
     rules = [{"apiGroups": [each], "resources": names, "verbs": VERBS} for each, names in RESOURCES.items()]
-    reference = {"kind": "ClusterRole", "name": "fault-kinds", "apiGroup": group}
-    users = [{"kind": "User", "name": user, "apiGroup": group} for user in (USER, SECOND)]
-    api.create(f"{RBAC}/clusterroles", {"metadata": {"name": "fault-kinds"}, "rules": rules})
-    binding = {"metadata": {"name": "fault-kinds"}, "roleRef": reference, "subjects": users}
-    api.create(f"{RBAC}/clusterrolebindings", binding)
-    yield
-    for plural in ("clusterrolebindings", "clusterroles"):
-        api.gone(f"{RBAC}/{plural}/fault-kinds")
-    api.close()
+    with granted(cluster, "fault-kinds", rules, USER, SECOND):
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.cluster.api import Api
 from tests.cluster.fishy import CONFIG, FISHY, TEAM, manifest
 from tests.cluster.fishy_folder import CANARY, Folder
+from tests.cluster.granting import granted
 from tests.cluster.operators import Operator
 from tests.cluster.stage import OWN, USER, Stage, encoded
 from tests.cluster.test_faults_kinds import a_map, listed
@@ -26,7 +26,6 @@ pytestmark = pytest.mark.oracle_off("O4", reason="it knows Secrets only; here ea
 
 Json = dict[str, Any]
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
 SUB, DISTRIBUTION, SECRET = (
     "subnamespaces.accurate.cybozu.com",
     "resourcedistributions.apps.kruise.io",
@@ -45,21 +44,14 @@ Install = Callable[[Json], None]
 @pytest.fixture(scope="module", autouse=True)
 def _rights(cluster: Devcluster) -> Iterator[None]:
     """Exactly what `samara rbac` prints for these vocabularies."""
-    api, group = Api(cluster.url, cluster._credentials.admin_context()), "rbac.authorization.k8s.io"
     served: dict[str, Vocabulary] = {
         "secret-copy": SecretCopy(),
         "resource-distribution": ResourceDistribution(),
         "accurate": Accurate(config=TREES),
         "fishysecret": FishySecret(),
     }
-    role = {"kind": "ClusterRole", "name": "older", "apiGroup": group}
-    user = {"kind": "User", "name": USER, "apiGroup": group}
-    api.create(f"{RBAC}/clusterroles", {"metadata": {"name": "older"}, "rules": cluster_rules(Settings(served))})
-    api.create(f"{RBAC}/clusterrolebindings", {"metadata": {"name": "older"}, "roleRef": role, "subjects": [user]})
-    yield
-    for plural in ("clusterrolebindings", "clusterroles"):
-        api.gone(f"{RBAC}/{plural}/older")
-    api.close()
+    with granted(cluster, "older", cluster_rules(Settings(served)), USER):
+        yield
 
 
 @pytest.fixture

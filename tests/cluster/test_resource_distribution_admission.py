@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.cluster.api import Api
+from tests.cluster.granting import granted
 from tests.cluster.operators import Operator
 from tests.cluster.stage import USER, Stage
 from tests.cluster.test_resource_distribution_rules import (
     DEFINITION,
     DEFINITIONS,
     GROUP,
-    RBAC,
     Distributor,
     a_map,
     a_secret,
@@ -47,17 +46,8 @@ __all__ = ["definition", "distributor"]
 
 @pytest.fixture(scope="module", autouse=True)
 def registering(cluster: Devcluster, definition: None) -> Iterator[None]:
-    api = Api(cluster.url, cluster._credentials.admin_context())
-    group = "rbac.authorization.k8s.io"
-    role = {"kind": "ClusterRole", "name": "registering", "apiGroup": group}
-    subjects = [{"kind": "User", "name": USER, "apiGroup": group}]
-    api.create(f"{RBAC}/clusterroles", {"metadata": {"name": "registering"}, "rules": [REGISTERING]})
-    binding = {"metadata": {"name": "registering"}, "roleRef": role, "subjects": subjects}
-    api.create(f"{RBAC}/clusterrolebindings", binding)
-    yield
-    for plural in ("clusterrolebindings", "clusterroles"):
-        api.gone(f"{RBAC}/{plural}/registering")
-    api.close()
+    with granted(cluster, "registering", [REGISTERING], USER):
+        yield
 
 
 @pytest.fixture
