@@ -197,6 +197,11 @@ def test_of_two_who_changed_it_in_the_same_second_the_editor_is_who_is_not_us() 
         assert recorded(*pair).editor.endswith("-tool")
 
 
+def test_nobody_is_blamed_alone_for_what_another_may_have_done_in_the_same_second() -> None:
+    pair = (entry("maker", time=LATER), entry("breaker", time=LATER))
+    assert recorded(entry(time=CREATED), *pair).editor == "breaker or maker"
+
+
 # what is shared
 
 

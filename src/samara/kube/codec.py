@@ -172,11 +172,11 @@ class Codec:
         return self._owned(entries), self._owned(applied), any(each.manager == MANAGER for each in entries)
 
     def _editor(self, meta: _Metadata) -> str:
-        """Who else wrote last. The server notes whole seconds: of two records of one second another's tells more."""
-        newest = max(
-            meta.managedFields or (), key=lambda each: (each.time, each.manager not in self._managers), default=None
-        )
-        return "" if newest is None or newest.manager in self._managers else sys.intern(newest.manager)
+        """Who else wrote last. The server notes whole seconds: all who wrote in the last one are named."""
+        entries = meta.managedFields or ()
+        last = max((each.time for each in entries), default="")
+        others = {each.manager for each in entries if each.time == last} - self._managers
+        return sys.intern(" or ".join(sorted(others)))
 
     def _owned(self, entries: list[_ManagedFields]) -> frozenset[Owned]:
         if not entries:
