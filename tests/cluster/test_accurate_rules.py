@@ -786,6 +786,28 @@ def test_row_27_with_the_gate_open_what_a_controller_made_counts_as_its_owner_sa
     assert trees.get("secrets", "s1", "denied") is None
 
 
+@pytest.mark.forest_off(reason="what is passed on because of its owner does not say so itself")
+def test_operator_2_closing_the_gate_deletes_nothing_and_what_loses_its_own_word_still_loses_its_copies(
+    trees: Trees, stage: Stage
+) -> None:
+    rooted(trees, "root", "s1")
+    generated(trees, stage, "asks", "update")
+    generated(trees, stage, "silent", "", **{f"{GROUP}/propagate": "update"})
+    operator = trees.serve(accurate={"propagateGenerated": True})
+    trees.until_copied("asks", "root", "s1")
+    trees.until_copied("silent", "root", "s1")
+    operator.stop()
+    mark = stage.audit.mark()
+    trees.serve()
+    trees.edit("root", "silent", {"metadata": {"annotations": {f"{GROUP}/propagate": None}}})
+    eventually(lambda: trees.get("secrets", "s1", "silent") is None)
+    never(lambda: trees.get("secrets", "s1", "asks") is None, SETTLED)
+    deleted = [each.name for each in trees.writes(mark) if each.verb == "delete"]
+    assert deleted == ["silent"]
+    trees.api.delete(trees.path("secrets", "root", "asks"))
+    eventually(lambda: trees.get("secrets", "s1", "asks") is None)
+
+
 def test_row_27_with_the_gate_closed_an_owner_says_nothing(trees: Trees, stage: Stage) -> None:
     rooted(trees, "root", "s1")
     generated(trees, stage, "asks", "update")

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import pytest
 from tests.engine.parts import Clock, a_desk, a_key
 from tests.kube.scripted import Answer, Seen, access, cuts, refuses, says, serving
+from tests.world import at
 
-from samara.core.model import Content, Key, Kind
-from samara.core.want import UNREAD, Definition, Read, Rejected, Trial
+from samara.core.model import Content, Key, Kind, Owner
+from samara.core.want import UNREAD, Definition, Read, Rejected, Trial, Word
 from samara.engine.read import Reader
 from samara.kube.client import AS_US, Client
 from samara.kube.codec import encode
@@ -180,18 +181,71 @@ def test_a_definition_that_could_not_be_read_is_asked_for_again_later(failure: A
     assert told.again == [(a_key(), 5.0)]
 
 
-def test_the_answer_counts_for_a_moment_only(monkeypatch: pytest.MonkeyPatch) -> None:
+# What does the owner of an object say?
+
+SAYS = "toys.dev/says"
+ITSELF = Word(at("a", "x", QUEUE), "a", SAYS)
+BY_ITS_OWNER = ((a_key(), ITSELF),)
+MAKER = {"apiVersion": "toys.dev/v1", "kind": "Maker", "name": "m", "uid": "u-m", "controller": True}
+SERVES = says({"resources": [{"name": "makers", "kind": "Maker", "namespaced": True, "verbs": ["get"]}]})
+
+
+def thing(uid: str = "u", **meta: object) -> Answer:
+    return says({"kind": "PartialObjectMetadata", "metadata": {"uid": uid, **meta}})
+
+
+def test_the_owner_of_what_is_not_held_is_found_first_and_then_asked() -> None:
+    told = asked(thing(ownerReferences=[MAKER]), SERVES, thing("u-m", annotations={SAYS: "so"}), by=BY_ITS_OWNER)
+
+    home = "/apis/toys.dev/v1"
+    here = f"{home}/namespaces/a"
+    assert [seen.path for seen in told.seen] == [f"{here}/queues/x", home, f"{here}/makers/m"]
+    assert told.values == {ITSELF: "so"}
+    assert told.again == [(a_key(), 0.0)]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        refuses(404, "NotFound"),
+        thing(),
+        thing(ownerReferences=[]),
+        thing(ownerReferences=[{**MAKER, "controller": False}]),
+    ],
+    ids=["gone", "none", "empty", "no controller"],
+)
+def test_what_is_gone_or_has_no_controller_has_nobody_who_speaks_for_it(answer: Answer) -> None:
+    told = asked(answer, by=BY_ITS_OWNER)
+
+    assert (len(told.seen), told.values) == (1, {ITSELF: ""})
+
+
+# For how long an answer counts
+
+
+@pytest.mark.parametrize(
+    ("read", "answer", "later"),
+    [
+        (STANDS, definition(), UNREAD),
+        (ITSELF, thing(), UNREAD),
+        (Word(Owner("toys.dev/v1", "Other", "m", "u-m"), "a", SAYS), SERVES, ""),
+    ],
+    ids=["a definition", "an owner that had to be found", "an owner"],
+)
+def test_the_answer_about_what_may_be_another_next_time_counts_for_a_moment_only(
+    read: Read, answer: Answer, later: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("samara.engine.read._STANDS_FOR", 0.0)
 
     async def run() -> object:
-        async with serving(definition()) as script, Client(access(script)) as client:
+        async with serving(answer) as script, Client(access(script)) as client:
             desk = a_desk(Clock(), client=client)
             async with asyncio.TaskGroup() as group:
                 reader = Reader(desk, lambda key, delay: None)
                 reader.begin(group)
-                reader.start((STANDS,), a_key())
+                reader.start((read,), a_key())
             for _ in range(3):
                 await asyncio.sleep(0)  # the loop goes round
-            return desk.cache.value(STANDS)
+            return desk.cache.value(read)
 
-    assert asyncio.run(run()) is UNREAD
+    assert asyncio.run(run()) == later

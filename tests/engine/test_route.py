@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests import toys
-from tests.engine.parts import Clock, a_desk, an_object
+from tests.engine.parts import Clock, a_copy, a_desk, a_key, an_object
 from tests.world import at
 
 from samara.core.model import Object
@@ -35,3 +35,15 @@ def test_an_answer_from_before_the_end_of_a_custom_resource_says_nothing_about_i
     desk.cache.answers.keep(ASKED, True)
     list(concerned(Change(REF, BEFORE, after), desk))
     assert desk.cache.value(ASKED) is told
+
+
+def test_the_end_of_what_is_no_source_any_more_concerns_those_whose_copies_name_it() -> None:
+    """It was not held, so nothing else tells what it was."""
+    desk = a_desk(Clock())
+    desk.cache.put(a_copy("a"))
+    desk.cache.pass_by(a_key().source)
+    gone = desk.cache.drop(a_key().source)
+    assert gone is not None
+    assert (gone.old, gone.new) == (None, None)
+    assert list(concerned(gone, desk)) == [a_key()]
+    assert list(concerned(Change(at("admin", "other"), None, None), desk)) == []

@@ -73,7 +73,8 @@ class Definition(NamedTuple):
 class Word(NamedTuple):
     """A question to the server: what does an annotation of an object's owner say? Nothing is the empty text."""
 
-    owner: Owner
+    owner: Owner | Ref
+    """The owner; or the object itself, where it is not held, and its controller has to be found first."""
     namespace: str
     annotation: str
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from samara import log
-from samara.core.model import Key
+from samara.core.model import Key, Ref
 from samara.core.place import Case
 from samara.core.plan import prepare
 from samara.core.want import Definition, Read, Rejected, SecretPath, Trial, Want, Word
@@ -71,7 +71,7 @@ class Reader:
             self._desk.cache.answers.keep(read, answer)
             if isinstance(answer, Rejected):  # a quota, or a rule of admission: it may be another answer later
                 asyncio.get_running_loop().call_later(_AFTER_NO, self._doubt, read, tuple(self._asked[read]))
-            if isinstance(read, Definition):  # whoever asks later asks about another moment
+            if _is_of_the_moment(read):
                 asyncio.get_running_loop().call_later(_STANDS_FOR, self._desk.cache.answers.forget, read)
         except (SamaraError, *ODD) as fault:
             log.warning("read.failed", what=_what(read), fault=fault, again_in=f"{_AFTER_FAILURE:g}s")
@@ -91,6 +91,11 @@ class Reader:
             return await word_of(self._desk.client, read)
         assert isinstance(read, Trial), "no vocabulary of this build reads from a secret manager"
         return await tried(self._desk.client, self._desk.codec, self._desk.home, read)
+
+
+def _is_of_the_moment(read: Read) -> bool:
+    """True where whoever asks later asks about something else: an object of the same name may have another owner."""
+    return isinstance(read, Definition) or (isinstance(read, Word) and isinstance(read.owner, Ref))
 
 
 def _what(read: Read) -> str:

@@ -39,6 +39,8 @@ def concerned(change: Change, desk: Desk) -> Iterator[Key]:
                 desk.waits.free_source(change.ref)
             yield key
     if not seen:
+        once = (Key(dialect.name, change.ref) for dialect in table.dialects)
+        yield from (key for key in once if any(True for _ in cache.copies_of(key)))  # it was a source before
         for claim in cache.claims(change.ref):
             yield table.cut(claim, change.ref.namespace)
     if change.ref.kind == NAMESPACE and len({is_paused(obj) for obj in seen}) == 2:

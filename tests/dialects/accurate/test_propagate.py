@@ -877,3 +877,46 @@ def test_5_6_a_copy_of_what_was_generated_is_passed_on_by_its_own_word() -> None
     settled(world)
     assert x(world, "b").annotations[FROM] == "a"
     assert values(world) == dict.fromkeys("rab", "one")
+
+
+def gate_closed(world: World, says: object, held: bool) -> None:
+    """After a restart with the setting off: what says nothing itself is not held any more, unless it has to be."""
+    world.table = a_world(generated=False).table
+    world.outside[Word(OWN if held else TOP, "r", PROPAGATE_GENERATED)] = says
+    if not held:
+        world.looked.discard(TOP)
+    assert world.taken(TOP) is not held
+
+
+@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.parametrize("mode", ["update", "create"])
+def test_operator_2_a_change_of_settings_deletes_nothing_that_was_generated(held: bool, mode: str) -> None:
+    world = made_by(says="update", annotations={GENERATED: "true"} if held else {})
+    sub(world, "b", "a")
+    settled(world)
+    gate_closed(world, mode, held)
+    assert settled(world) == []
+    assert values(world) == dict.fromkeys("rab", "one")
+
+
+@pytest.mark.parametrize("says", ["", "Update", Rejected("no right to get deployments")])
+@pytest.mark.parametrize("held", [True, False])
+def test_with_the_gate_closed_an_object_that_lost_its_word_loses_its_copies_whoever_controls_it(
+    held: bool, says: object
+) -> None:
+    world = made_by(annotations={PROPAGATE: "update"})
+    settled(world)
+    assert values(world) == {"r": "one", "a": "one"}
+    world.edit(TOP, annotations={GENERATED: "true"} if held else {})
+    gate_closed(world, says, held)
+    settled(world)
+    assert values(world) == {"r": "one"}
+
+
+def test_with_the_gate_closed_the_copies_of_a_generated_object_go_with_it() -> None:
+    world = made_by()
+    settled(world)
+    gate_closed(world, "update", held=False)
+    world.delete(TOP)
+    settled(world)
+    assert values(world) == {}

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from samara.core.compare import is_marked_by_us, is_right
 from samara.core.match import is_namespace_name
-from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Kind, Object, Ref, namespace_ref
+from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Key, Kind, Object, Ref, namespace_ref
 from samara.core.travel import RELEASED
 from samara.core.view import View
 from samara.core.want import KEEP, UNREAD, Adopt, Bare, Copy, Dialect, Fault, Mode, Places, Reach, Rejected, Want, Word
@@ -89,7 +89,9 @@ class Propagation:
 
     def reads(self, source: Ref, view: View) -> tuple[Word, ...]:
         have = view.get(source)
-        asked = _asked_of_owner(have) if self.generated and have is not None and not have.deleting else None
+        asked = self._asked_before(source, view)
+        if self.generated and have is not None and not have.deleting:
+            asked = _asked_of_owner(have)
         return (asked,) if asked is not None else ()
 
     def also(self, obj: Object, view: View) -> Iterable[Ref]:
@@ -109,7 +111,7 @@ class Propagation:
         if isinstance(said, Rejected):
             return Want(prune=False, faults=(Fault("Refused", f"what its owner says cannot be read: {said.message}"),))
         if have is None or said not in MODES:
-            return Want(prune=not self._comes_back(source, view))
+            return Want(prune=not self._comes_back(source, view) and not self._was_generated(source, view))
         if namespace is None or self._is_left_over(have, namespace):
             return Want(prune=False)
         below = (Ref(source.kind, each.ref.name, source.name) for each in downstream_of(source.namespace, view))
@@ -120,6 +122,25 @@ class Propagation:
         """The mode of a source: its own word, or else its owner's where that counts."""
         asked = _asked_of_owner(obj) if self.generated else None
         return obj.annotations.get(PROPAGATE) if asked is None else view.value(asked)
+
+    def _asked_before(self, source: Ref, view: View) -> Word | None:
+        """Whom the copies of a silent source may come from: `generated` may have been on when they were made."""
+        have = view.get(source)
+        if have is not None:
+            asked = _asked_of_owner(have)
+        else:
+            asked = Word(source, source.namespace, PROPAGATE_GENERATED) if view.taken(source) else None
+        if asked is None or self.generated:
+            return None
+        return asked if any(True for _ in view.copies_of(Key(PROPAGATION, source))) else None
+
+    def _was_generated(self, source: Ref, view: View) -> bool:
+        """True where copies stay that the setting has made: that it is off now takes nothing away.
+
+        An owner that we may not read was never asked, and none of its copies are ours.
+        """
+        asked = self._asked_before(source, view)
+        return asked is not None and view.value(asked) in MODES
 
     def _copies(self, source: Object, places: Iterable[Ref], view: View) -> Iterator[Copy]:
         """What one source says is the same everywhere, and is made once for five thousand namespaces."""
