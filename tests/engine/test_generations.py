@@ -171,4 +171,4 @@ def test_a_new_status_frees_nothing_that_was_refused() -> None:
     change = engine.desk.cache.put(with_status(engine))
     assert change is not None
     engine.changed([change])
-    assert engine.desk.waits.holding(at("a", "db")) is not None
+    assert engine.desk.waits.of(create("a")) is not None

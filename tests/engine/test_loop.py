@@ -251,7 +251,10 @@ def test_a_quota_that_comes_changes_or_goes_frees_what_waits_in_its_namespace(ca
 
     assert engine.desk.queue.take() == a_key().part("a")
     assert engine.desk.queue.take() is None
-    assert engine.desk.waits.holding(at("a", "db")) is None
+    freed, waiting = (engine.desk.waits.of(create(each)) for each in ("a", "b"))
+    assert freed is not None
+    assert waiting is not None
+    assert freed.until <= engine.desk.clock() < waiting.until
 
 
 def test_many_ticks_of_a_quota_are_one_more_try_per_second() -> None:

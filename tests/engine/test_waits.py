@@ -9,17 +9,23 @@ import pytest
 from tests.engine.parts import Clock, a_key, a_namespace, create, numbered
 from tests.world import at
 
-from samara.core.model import Key, namespace_ref
+from samara.core.model import Key, Ref, namespace_ref
 from samara.core.want import Overlay
 from samara.core.write import Apply
 from samara.engine.apply import Outcome, Result
-from samara.engine.retry import Waits
+from samara.engine.retry import Wait, Waits
 
 REFUSED = Result(Outcome.REFUSED, "quota")
 FAILED = Result(Outcome.FAILED, "500")
 BROKEN = Result(Outcome.FAILED, "a webhook fails", broken=True)
 STALE = Result(Outcome.STALE, "409")
 MOST = 900.0
+
+
+def holding(waits: Waits, ref: Ref) -> Wait | None:
+    """What still keeps a write back at an address, if anything does."""
+    here = waits._by_namespace.get(ref.namespace or ref.name, {})
+    return next((wait for (_, at_), wait in here.items() if at_ == ref and wait.until > waits._clock()), None)
 
 
 def delays(waits: Waits, clock: Clock, result: Result, times: int) -> list[float]:
@@ -102,13 +108,13 @@ def test_only_the_address_that_failed_waits() -> None:
     waits = Waits(MOST, clock := Clock())
     delay = waits.note(create("a"), REFUSED)
 
-    held = waits.holding(at("a", "db"))
+    held = holding(waits, at("a", "db"))
     assert held is not None
     assert (held.refused, held.message, held.attempts) == (True, "quota", 1)
-    assert waits.holding(at("b", "db")) is None
-    assert waits.holding(at("a", "other")) is None
+    assert holding(waits, at("b", "db")) is None
+    assert holding(waits, at("a", "other")) is None
     clock.now += delay
-    assert waits.holding(at("a", "db")) is None
+    assert holding(waits, at("a", "db")) is None
 
 
 def test_each_address_counts_its_own_attempts() -> None:
@@ -123,9 +129,9 @@ def test_what_goes_through_starts_anew() -> None:
     clock = Clock()
     waits = Waits(MOST, clock)
     delays(waits, clock, REFUSED, 6)
-    waits.forget(at("a", "db"))
+    waits.forget(a_key(), at("a", "db"))
 
-    assert waits.holding(at("a", "db")) is None
+    assert holding(waits, at("a", "db")) is None
     assert waits.note(create("a"), REFUSED) < 3.0
 
 
@@ -137,8 +143,8 @@ def test_a_change_in_a_namespace_frees_what_waits_there() -> None:
 
     assert set(waits.free_namespace("a")) == {(a_key().part("a"), 0.0), (a_key("other").part("a"), 0.0)}
     assert waits.free_namespace("nobody") == []
-    assert waits.holding(at("a", "db")) is None
-    assert waits.holding(at("b", "db")) is not None
+    assert holding(waits, at("a", "db")) is None
+    assert holding(waits, at("b", "db")) is not None
 
 
 def test_what_is_freed_and_refused_again_waits_longer() -> None:
@@ -183,7 +189,7 @@ def test_what_waits_for_less_than_the_next_turn_waits_no_longer() -> None:
     soon = clock.now + waits.note(create("a", name="other"), FAILED)
     waits.free_namespace("a")
 
-    held = waits.holding(at("a", "other"))
+    held = holding(waits, at("a", "other"))
     assert held is not None
     assert held.until == soon
 
@@ -195,19 +201,24 @@ def test_a_changed_source_is_free_everywhere_and_alone() -> None:
         waits.note(create(namespace, a_key("other")), REFUSED)
     waits.free_source(a_key().source)
 
-    assert [waits.holding(at(namespace, "db")) for namespace in ("a", "b")] == [None, None]
-    assert all(waits.holding(at(namespace, "other")) for namespace in ("a", "b"))
+    assert [holding(waits, at(namespace, "db")) for namespace in ("a", "b")] == [None, None]
+    assert all(holding(waits, at(namespace, "other")) for namespace in ("a", "b"))
 
 
-def test_an_address_where_another_source_is_refused_later_waits_for_that_one() -> None:
-    waits = Waits(MOST, Clock())
-    waits.note(create("a", name="same"), REFUSED)
-    waits.note(create("a", a_key("other"), "same"), REFUSED)
-    waits.free_source(a_key().source)
-    assert waits.holding(at("a", "same")) is not None
+def test_what_is_refused_to_two_sources_at_one_address_waits_for_each_by_itself() -> None:
+    waits = Waits(MOST, clock := Clock())
+    one, two = create("a", name="same"), create("a", a_key("other"), "same")
+    for _ in range(6):
+        waits.note(one, REFUSED)
+    assert waits.note(two, REFUSED) < 3.0
+    assert dict(waits.free_namespace("a")).keys() == {a_key().part("a"), a_key("other").part("a")}
+    waits.forget(two.key, two.ref)
+    clock.now += 1.0
+    assert waits.note(one, REFUSED) > 100.0
     waits.free_source(a_key("other").source)
-
-    assert waits.holding(at("a", "same")) is None
+    assert waits.of(one) is not None
+    waits.free_source(a_key().source)
+    assert waits.of(one) is None
 
 
 class Unsearched(dict[str, Any]):
@@ -226,16 +237,16 @@ def test_a_source_that_changes_does_not_look_through_all_that_waits() -> None:
     waits.note(create("b", a_key("other")), REFUSED)
     waits.free_source(a_key().source)
 
-    assert waits.holding(at("a", "db")) is None
-    assert waits.holding(at("b", "db")) is None
-    assert waits.holding(at("b", "other")) is not None
+    assert holding(waits, at("a", "db")) is None
+    assert holding(waits, at("b", "db")) is None
+    assert holding(waits, at("b", "other")) is not None
 
 
 def test_nothing_is_kept_of_what_does_not_wait_any_more() -> None:
     waits = Waits(MOST, Clock())
     for namespace in ("a", "b"):
         waits.note(create(namespace), REFUSED)
-    waits.forget(at("a", "db"))
+    waits.forget(a_key(), at("a", "db"))
     waits.free_source(a_key().source)
 
     assert (waits._by_namespace, waits._by_source) == ({}, {})
@@ -249,17 +260,17 @@ def test_a_change_of_a_namespace_frees_what_is_to_be_written_on_it() -> None:
     waits.note(create("a"), REFUSED)
 
     assert waits.free_namespace("a") == [(Key("tree", namespace_ref("a")), 0.0), (a_key().part("a"), 0.0)]
-    assert waits.holding(namespace_ref("a")) is None
-    assert waits.holding(namespace_ref("b")) is not None
+    assert holding(waits, namespace_ref("a")) is None
+    assert holding(waits, namespace_ref("b")) is not None
 
 
 @pytest.mark.parametrize("namespace", ["a", "nobody"])
 def test_forgetting_what_does_not_wait_is_no_fault(namespace: str) -> None:
     waits = Waits(MOST, Clock())
     waits.note(create("a"), REFUSED)
-    waits.forget(at(namespace, "unheard-of"))
+    waits.forget(a_key(), at(namespace, "unheard-of"))
 
-    assert waits.holding(at("a", "db")) is not None
+    assert holding(waits, at("a", "db")) is not None
 
 
 # faults of the server
@@ -271,7 +282,7 @@ def told(*results: Result) -> list[bool]:
     found = []
     for each in results:
         waits.note(create("a"), each)
-        wait = waits.of(at("a", "db"))
+        wait = waits.of(create("a"))
         assert wait is not None
         found.append(wait.refused)
     return found
@@ -295,7 +306,7 @@ def test_what_is_told_is_known_also_when_its_time_has_come() -> None:
     waits = Waits(MOST, clock)
     waits.note(create("a"), REFUSED)
     clock.now += MOST
-    wait = waits.of(at("a", "db"))
-    assert waits.holding(at("a", "db")) is None
+    wait = waits.of(create("a"))
+    assert holding(waits, at("a", "db")) is None
     assert wait is not None
     assert (wait.refused, wait.message) == (True, "quota")

@@ -265,7 +265,7 @@ class Engine:
         tally.count(step)
         match step.outcome:
             case None:
-                self.desk.waits.forget(step.ref)
+                self.desk.waits.forget(growth.key.whole, step.ref)
                 self._sender.calm(step.ref)
             case Look(ref=ref):
                 self._sender.look(ref, growth.key)

@@ -1,4 +1,4 @@
-"""Writes that did not go through wait here, each address alone, until it makes sense to try again."""
+"""Writes that did not go through wait here, each alone, until it makes sense to try again."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ TOLD_FROM = 3
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """One address that is not tried again before its time."""
+    """What one source writes at one address, and is not tried again before its time."""
 
-    key: Key
     attempts: int
     until: float
     refused: bool
@@ -34,14 +33,18 @@ class Wait:
     """How often in a row the server said that it could not."""
 
 
+Spot = tuple[Key, Ref]
+"""What was refused to one source says nothing of another's write: a bad label, and a namespace that shall go."""
+
+
 class Waits:
     """What waits, by namespace, so that one bad namespace is one entry and a change in it frees it."""
 
     def __init__(self, most: float, clock: Callable[[], float]) -> None:
         self._most = most
         self._clock = clock
-        self._by_namespace: dict[str, dict[Ref, Wait]] = {}
-        self._by_source: dict[Ref, set[Ref]] = {}
+        self._by_namespace: dict[str, dict[Spot, Wait]] = {}
+        self._by_source: dict[Ref, set[Spot]] = {}
         self._slots: dict[int, int] = {}
         """Moments that are given away, each with one where to look on: a long wait must not delay a short one."""
         self._pruned = 0
@@ -49,15 +52,15 @@ class Waits:
 
     def note(self, write: Write, result: Result) -> float:
         """Notes a failure and returns after how long to try again."""
-        before = self.of(write.ref)
+        spot = write.key, write.ref
+        before = self.of(write)
         attempts = before.attempts + 1 if before is not None else 1
         delay = max(self._delay(result.outcome, attempts), result.retry_after or 0.0)
         faults = _faults(before, result)
         refused = result.outcome is Outcome.REFUSED or faults >= TOLD_FROM
-        wait = Wait(write.key, attempts, self._clock() + delay, refused, _message(before, result), faults)
-        self.forget(write.ref)  # another source may have been refused here before
-        self._by_namespace.setdefault(_home(write.ref), {})[write.ref] = wait
-        self._by_source.setdefault(write.key.source, set()).add(write.ref)
+        wait = Wait(attempts, self._clock() + delay, refused, _message(before, result), faults)
+        self._by_namespace.setdefault(_home(write.ref), {})[spot] = wait
+        self._by_source.setdefault(write.key.source, set()).add(spot)
         return delay
 
     def _delay(self, outcome: Outcome, attempts: int) -> float:
@@ -84,26 +87,20 @@ class Waits:
             self._pruned = len(self._slots)
         return slot * _REFUSED_GAP
 
-    def of(self, ref: Ref) -> Wait | None:
-        """What is known of the last tries at an address; nothing once it has succeeded."""
-        return self._by_namespace.get(_home(ref), {}).get(ref)
+    def of(self, write: Write) -> Wait | None:
+        """What is known of the last tries of a write; nothing once it has succeeded."""
+        return self._by_namespace.get(_home(write.ref), {}).get((write.key, write.ref))
 
-    def holding(self, ref: Ref) -> Wait | None:
-        """The wait that still keeps an address back."""
-        wait = self.of(ref)
-        return wait if wait is not None and wait.until > self._clock() else None
-
-    def forget(self, ref: Ref) -> None:
+    def forget(self, key: Key, ref: Ref) -> None:
         here = self._by_namespace.get(_home(ref), {})
-        wait = here.pop(ref, None)
-        if wait is None:
+        if here.pop((key, ref), None) is None:
             return
         if not here:
             del self._by_namespace[_home(ref)]
-        of_source = self._by_source[wait.key.source]
-        of_source.discard(ref)
+        of_source = self._by_source[key.source]
+        of_source.discard((key, ref))
         if not of_source:
-            del self._by_source[wait.key.source]
+            del self._by_source[key.source]
 
     def free_namespace(self, namespace: str) -> list[tuple[Key, float]]:
         """Something changed in a namespace: what waits there is tried now, but not at every tick of a quota."""
@@ -115,14 +112,16 @@ class Waits:
         when = last if last > now else max(now, last + _FREED_GAP)  # many ticks share the next turn
         self._freed = {each: at for each, at in self._freed.items() if at > now - _FREED_GAP}
         self._freed[namespace] = when
-        for ref, wait in waits.items():
-            waits[ref] = replace(wait, until=min(wait.until, when))  # the attempts stay: refused again, it waits longer
-        return [(wait.key.part(namespace) if ref.namespace else wait.key, when - now) for ref, wait in waits.items()]
+        for spot, wait in waits.items():
+            waits[spot] = replace(
+                wait, until=min(wait.until, when)
+            )  # the attempts stay: refused again, it waits longer
+        return [(key.part(namespace) if ref.namespace else key, when - now) for key, ref in waits]
 
     def free_source(self, source: Ref) -> None:
         """A source changed: what was refused before may be taken now."""
-        for ref in tuple(self._by_source.get(source, ())):
-            self.forget(ref)
+        for spot in tuple(self._by_source.get(source, ())):
+            self.forget(*spot)
 
 
 def _home(ref: Ref) -> str:

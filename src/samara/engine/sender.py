@@ -77,12 +77,10 @@ class Sender:
         self.flaps.calm(ref)
 
     def offer(self, write: Write, tally: Tally, soon: bool) -> None:
-        """Puts a write into the outbox, unless its address has to wait."""
+        """Puts a write into the outbox, unless it has to wait."""
         if self._observing:
             return
-        wait = self.desk.waits.of(write.ref)
-        if wait is not None and wait.key != write.key:
-            wait = None  # what was refused to others says nothing of this: a bad label, and a namespace that shall go
+        wait = self.desk.waits.of(write)
         if wait is not None and wait.refused:
             _note_refused(write, tally, wait.message)  # until it succeeds, also while it is tried again
         if wait is not None and wait.until > self.desk.clock():
@@ -184,7 +182,7 @@ class Sender:
                 tally.landed = utc_now()
         if isinstance(write, Guard) or self._lets_others_go(write):
             self._again(write.key, 0.0)  # what may follow waited for it
-        self.desk.waits.forget(write.ref)
+        self.desk.waits.forget(write.key, write.ref)
         who = self.fights.repaired(write)
         if who is not None:
             self.desk.news.put_back(write, who)
@@ -214,7 +212,7 @@ class Sender:
 
     def _not_done(self, write: Write, result: Result) -> None:
         delay = self.desk.waits.note(write, result)
-        wait = self.desk.waits.of(write.ref)
+        wait = self.desk.waits.of(write)
         if wait is not None and wait.refused:
             self._refused(write, wait)
         log.debug("write.again", verb=verb(write), to=write.ref, outcome=result.outcome.value, fault=result.message)
