@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from tests.cli.conftest import Shell
+from tests.cluster.granting import granted
 from tests.cluster.operators import FAST
-from tests.cluster.stage import FROM, ORIGIN, Stage
+from tests.cluster.stage import FROM, ORIGIN, USER, Stage
 from tests.cluster.waiting import eventually
 
 from samara.cli.orphans import Orphan
 from samara.cli.orphans import orphans as find_orphans
 from samara.cli.session import Session, picture, snapshot
+from samara.devcluster import Devcluster
 from samara.kube.auth import load
 from samara.kube.client import Client
 from samara.settings import Settings
@@ -184,3 +187,66 @@ def test_delete_obeys_the_brake_whatever_others_have_marked(stage: Stage, shell:
     assert all(stage.secret(name, "db") is not None for name in names)
     assert shell("orphans", "--delete", "--yes", "-n", "n1", f"--config={file}").code == 0
     assert stage.secret("n1", "db") is None
+
+
+# what the settings name no more
+
+POLICY = "networking.k8s.io/v1/NetworkPolicy"
+POLICIES = "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies"
+CONFIG_MAPS = "/api/v1/namespaces/{}/configmaps"
+
+
+@pytest.fixture
+def _rights(cluster: Devcluster) -> Iterator[None]:
+    verbs = ["get", "list", "watch", "create", "update", "patch", "delete"]
+    kinds = {"": ["configmaps"], "networking.k8s.io": ["networkpolicies"]}
+    rules = [{"apiGroups": [group], "resources": names, "verbs": verbs} for group, names in kinds.items()]
+    with granted(cluster, "kinds-to-drop", rules, USER):
+        yield
+
+
+@pytest.mark.usefixtures("_rights")
+def test_operator_2_copies_of_a_kind_that_is_no_longer_configured_stay_are_listed_and_can_be_removed(
+    stage: Stage, shell: Shell, tmp_path: Path
+) -> None:
+    stage.namespace("team", "a")
+    asked = {"openkruise.io/sync-to": "namespaces", "openkruise.io/sync-to-namespaces": "a"}
+    for path, more in ((CONFIG_MAPS, {"data": {"k": "v"}}), (POLICIES, {"spec": {"podSelector": {}}})):
+        for namespace in ("team", "a"):
+            stage.also_remove(f"{path.format(namespace)}/db")
+        stage.api.create(path.format("team"), {"metadata": {"name": "db", "annotations": asked}, **more})
+    copies = [f"{path.format('a')}/db" for path in (CONFIG_MAPS, POLICIES)]
+    operator = stage.operator(config={"dialects": {"sync-to": {"kinds": ["v1/ConfigMap", POLICY]}}})
+    eventually(lambda: all(stage.api.find(each) is not None for each in copies))
+    assert orphans(shell, f"--config={settings(tmp_path, 'v1/ConfigMap', POLICY)}") == {}
+    operator.stop()
+
+    stage.operator(config={"dialects": {"sync-to": {"kinds": ["v1/Secret"]}}})
+    fewer = f"--config={settings(tmp_path, 'v1/Secret')}"
+    found = shell("orphans", "-o", "json", fewer).json["orphans"]
+    assert [(each["kind"], each["namespace"], each["origin"], each["ours"]) for each in found] == [
+        ("v1/ConfigMap", "a", "team/db", True),
+        (POLICY, "a", "team/db", True),
+    ]
+    assert all(stage.api.find(each) is not None for each in copies)
+    done = shell("orphans", "--delete", "--yes", fewer)
+    assert (done.code, done.err.splitlines()[-1]) == (0, "Removed 2 orphans.")
+    assert all(stage.api.find(each) is None for each in copies)
+
+
+def test_who_may_not_list_all_kinds_is_told_so_in_one_line(stage: Stage, shell: Shell, cluster: Devcluster) -> None:
+    left_behind(stage, "a")
+    rules = [{"apiGroups": [""], "resources": ["namespaces", "secrets", "configmaps"], "verbs": ["get", "list"]}]
+    with granted(cluster, "reads-a-little", rules, "reader"):
+        done = shell("orphans", "--as=reader")
+    assert done.code == 0
+    assert "admin/db" in done.out
+    told = [line for line in done.err.splitlines() if "not looked at" in line]
+    assert len(told) == 1
+    assert "apps/v1/ControllerRevision, apps/v1/DaemonSet, apps/v1/Deployment and " in told[0]
+
+
+def settings(folder: Path, *kinds: str) -> Path:
+    file = folder / "settings.yaml"
+    file.write_text(yaml.safe_dump({"dialects": {"sync-to": {"kinds": list(kinds)}}}))
+    return file

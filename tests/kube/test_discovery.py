@@ -10,7 +10,7 @@ from tests.kube.scripted import access, serving
 
 from samara.core.model import SECRET, Kind
 from samara.kube.client import Client
-from samara.kube.discovery import Found, discover, explained, guess
+from samara.kube.discovery import Found, discover, explained, guess, listable
 from samara.kube.errors import Forbidden, NotFound, SamaraError
 from samara.settings import KindName
 
@@ -120,3 +120,46 @@ def test_fault_12_a_group_that_does_not_answer_leaves_the_others_alone() -> None
 )
 def test_without_a_server_a_kind_is_called_by_the_rules_of_grammar(kind: str, plural: str) -> None:
     assert guess(KindName("", "v1", kind)).plural == plural
+
+
+# All that can be listed
+
+READ = ["get", "list"]
+ALL = {
+    "/apis": {
+        "groups": [
+            {"name": "toys.dev", "preferredVersion": {"version": "v2"}, "versions": [{"version": "v1"}]},
+            {"name": "away.dev", "preferredVersion": {"version": "v1"}},
+        ]
+    },
+    "/api/v1": {
+        "resources": [
+            {"name": "nodes", "kind": "Node", "verbs": READ},
+            {"name": "secrets", "kind": "Secret", "namespaced": True, "verbs": READ},
+            {"name": "bindings", "kind": "Binding", "namespaced": True, "verbs": ["create"]},
+        ]
+    },
+    "/apis/toys.dev/v2": {
+        "resources": [
+            {"name": "widgets", "kind": "Widget", "namespaced": True, "verbs": READ},
+            {"name": "widgets/status", "kind": "Widget", "namespaced": True, "verbs": READ},
+        ]
+    },
+}
+
+
+def test_all_that_can_be_listed_is_found_in_preferred_versions_and_an_api_that_is_away_is_named() -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path not in ALL:
+            return web.json_response({"message": "the aggregated server is away"}, status=503)
+        return web.json_response(ALL[request.path])
+
+    async def run() -> tuple[list[Kind], list[str]]:
+        async with serving(answer) as script, Client(access(script)) as client:
+            return await listable(client)
+
+    kinds, silent = asyncio.run(run())
+    assert kinds == [SECRET, WIDGET]
+    (away,) = silent
+    assert away.startswith("/apis/away.dev/v1: ")
+    assert "the aggregated server is away" in away

@@ -14,7 +14,7 @@ from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.outcome import place
 from samara.cli.output import emit, plural, progress, table
 from samara.cli.rows import folded, hint
-from samara.cli.session import Picture, Session, picture, session, snapshot, wait_for
+from samara.cli.session import Picture, Session, picture, session, wait_for, whole_snapshot
 from samara.cli.why_local import marked_origin
 from samara.core.allow import Rules, is_paused
 from samara.core.brake import must_hold
@@ -62,6 +62,7 @@ class Orphan:
 def command(cluster: Cluster, each: bool, delete: bool, yes: bool, config: str | None, output: str) -> None:
     """Marked copies whose source is gone or that no source wants; with -n in that namespace only.
 
+    Objects of all kinds are looked at, also of those that the settings name no more.
     --delete removes those whose marks we set, by uid and version; what was adopted only loses our marks.
     """
 
@@ -76,7 +77,7 @@ async def _orphans(
 ) -> None:
     """`delete` is None where nothing is to be deleted, and true where nobody is asked first."""
     async with session(cluster.anywhere, config) as at:
-        seen = await picture(at, await snapshot(at, at.whole_table))
+        seen = await picture(at, await whole_snapshot(at))
         found = [each for each in orphans(seen, at.rules) if cluster.namespace in (None, each.have.ref.namespace)]
         tell(found)
         if delete is not None:

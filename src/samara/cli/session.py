@@ -17,6 +17,7 @@ from samara.cli.kubectl_flags import Cluster
 from samara.cli.output import progress
 from samara.cli.store import corrected, readings
 from samara.core.allow import Rules
+from samara.core.match import sample
 from samara.core.model import Key, Ref
 from samara.core.table import Table
 from samara.core.write import Plan
@@ -25,6 +26,7 @@ from samara.engine.holds import Holds
 from samara.kube.auth import Access
 from samara.kube.client import Client, address, collection
 from samara.kube.codec import decode
+from samara.kube.discovery import listable
 from samara.kube.errors import Forbidden, NotFound, SamaraError
 from samara.kube.snapshot import Snapshot, take
 from samara.settings import Settings, load, parse
@@ -33,6 +35,8 @@ from samara.vocabularies import WELL_KNOWN, Kinds, brake_of, store_config, table
 
 LABEL = "app.kubernetes.io/name=samara"
 FILE = "config.yaml"
+EVENT = "Event"
+"""Nobody copies these, and there are more of them than of anything else."""
 _BRIEFLY = 3.0
 """A command that can do without a cluster waits this long for one."""
 
@@ -205,6 +209,21 @@ async def snapshot(at: Session, table: Table | None = None, of_store: Callable[[
         shot = await take(at.client, table or at.table, at.home, read_paths, lambda kind: told(f"reading {kind}"))
     for kind, why in shot.unknown.items():
         at.say(f"{kind} is left out: {why}")
+    return shot
+
+
+async def whole_snapshot(at: Session) -> Snapshot:
+    """With all that any vocabulary may have left behind: also of kinds that no setting names any more."""
+    shot = await snapshot(at, at.whole_table)
+    served, silent = await listable(at.client)
+    known = {(kind.group, kind.name) for kind in shot.cache.stores}
+    more = [kind for kind in served if (kind.group, kind.name) not in known and kind.name != EVENT]
+    with progress() as told:
+        told("looking for copies of other kinds")
+        await shot.look_for_marks(more)
+    left_out = [*(str(kind) for kind in more if kind in shot.unknown), *silent]
+    if left_out:
+        at.say(f"not looked at, as they cannot be listed: {sample(left_out)}; copies of theirs would not be found")
     return shot
 
 

@@ -12,7 +12,7 @@ from samara.cli.deploy.removal import Found, Removal
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.orphans import Orphan, is_own_source, lies_paused, of_dialects, perform
 from samara.cli.output import plural
-from samara.cli.session import Picture, Session, found_in, session, snapshot, wait_for
+from samara.cli.session import Picture, Session, found_in, session, wait_for, whole_snapshot
 from samara.core.model import NAMESPACE
 from samara.core.travel import ADOPTED
 from samara.kube.client import Client
@@ -65,7 +65,7 @@ async def _with_copies(cluster: Cluster, config: str | None, yes: bool) -> None:
 
 async def _seen(at: Session) -> Picture:
     try:
-        shot = await snapshot(at, at.whole_table)
+        shot = await whole_snapshot(at)
     except ServerFault as fault:
         raise ConfigError(
             f"expected to read all copies first, found: {fault}; run `samara uninstall` without --copies, then with it"

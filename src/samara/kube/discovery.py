@@ -18,6 +18,7 @@ class _Resource(msgspec.Struct):
     name: str
     kind: str
     namespaced: bool = False
+    verbs: list[str] = []
 
 
 class _Resources(msgspec.Struct):
@@ -29,11 +30,18 @@ class _Version(msgspec.Struct):
 
 
 class _Group(msgspec.Struct):
+    name: str = ""
     versions: list[_Version] | None = None
+    preferredVersion: _Version | None = None
+
+
+class _Groups(msgspec.Struct):
+    groups: list[_Group] | None = None
 
 
 _resources = msgspec.json.Decoder(_Resources).decode
 _group = msgspec.json.Decoder(_Group).decode
+_groups = msgspec.json.Decoder(_Groups).decode
 
 
 @dataclass(slots=True)
@@ -66,6 +74,23 @@ async def kinds_of(client: Client, api_version: str) -> dict[str, Kind]:
     """The kinds of one version of an API, by name."""
     group, _, version = api_version.rpartition("/")
     return await _served(client, group, version)
+
+
+async def listable(client: Client) -> tuple[list[Kind], list[str]]:
+    """Every kind in namespaces that can be listed, in the version that its group prefers; and what did not answer."""
+    groups = _groups(await client.get("/apis")).groups or ()
+    preferred = [(each.name, each.preferredVersion.version) for each in groups if each.preferredVersion is not None]
+    kinds: list[Kind] = []
+    silent: list[str] = []
+    for group, version in (("", "v1"), *preferred):
+        try:
+            listed = _resources(await client.get(_path(group, version))).resources or ()
+        except (SamaraError, msgspec.DecodeError) as fault:
+            silent.append(f"{_path(group, version)}: {fault}")
+            continue
+        plain = (each for each in listed if each.namespaced and "/" not in each.name and "list" in each.verbs)
+        kinds += (Kind(group, version, each.kind, each.name) for each in plain)
+    return kinds, silent
 
 
 async def explained(client: Client, kind: Kind, fault: SamaraError) -> str:

@@ -120,13 +120,13 @@ def _read(raw: bytes, kind: Kind) -> Page:
         return _page(shallow(raw))
 
 
-async def pages(client: Client, kind: Kind) -> AsyncIterator[Page]:
+async def pages(client: Client, kind: Kind, accept: str = "") -> AsyncIterator[Page]:
     """A consistent list in pages: never `resourceVersion=0`, which may answer from a server that lags behind."""
     token = ""
     while True:
         params = {"limit": str(PAGE), **({"continue": token} if token else {})}
         try:
-            page = _read(await client.get(collection(kind), params), kind)
+            page = _read(await client.get(collection(kind), params, accept), kind)
             int(page.version)
         except ODD:
             raise Unreachable(f"the list of {kind} was answered with something that is no list") from None

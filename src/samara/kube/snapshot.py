@@ -15,13 +15,13 @@ from samara.core.table import Table
 from samara.core.want import Definition, Read, Reading, SecretPath, Trial, Unreadable, Word
 from samara.core.write import Plan
 from samara.kube.cache import Cache
-from samara.kube.client import Client, address
+from samara.kube.client import METADATA_LIST, Client, address
 from samara.kube.codec import Codec
 from samara.kube.definition import stands
-from samara.kube.errors import Forbidden, Gone, NotFound, Unreachable
+from samara.kube.errors import Forbidden, Gone, NotFound, SamaraError, Unreachable
 from samara.kube.intake import Intake, pages
 from samara.kube.owner_word import word_of
-from samara.kube.store import trace
+from samara.kube.store import Store, trace
 from samara.kube.trial import tried
 
 _LISTS = 5
@@ -74,6 +74,15 @@ class Snapshot:
             keys = (Key(dialect.name, source) for source in self.cache.sources(dialect.name))
             yield from (key for key in keys if not self.cache.is_idle(key))
         yield from self.cache.marked()
+
+    async def look_for_marks(self, kinds: Iterable[Kind]) -> None:
+        """Notes what carries a mark among kinds that no vocabulary serves; of their objects only metadata is read."""
+        for kind in kinds:
+            self.cache.stores[kind] = Store()
+            try:
+                await _Lister(self, kind, METADATA_LIST).run()
+            except SamaraError as fault:
+                self.unknown[kind] = str(fault)
 
     async def look(self, refs: Iterable[Ref]) -> None:
         room = asyncio.Semaphore(_AT_ONCE)
@@ -142,9 +151,10 @@ async def take(
 class _Lister:
     """Reads one kind in pages, and notes what carries a mark."""
 
-    def __init__(self, shot: Snapshot, kind: Kind) -> None:
+    def __init__(self, shot: Snapshot, kind: Kind, accept: str = "") -> None:
         self._shot = shot
         self._kind = kind
+        self._accept = accept
         self._intake = Intake(kind, shot.cache, shot.codec)
         self._marks = frozenset().union(*(dialect.marks for dialect in shot.cache.table.dialects))
 
@@ -158,7 +168,8 @@ class _Lister:
         raise Unreachable(f"the list of {self._kind} expired {_LISTS} times before its last page")
 
     async def _pages(self) -> set[int]:
-        found = [self._take(raw) async for page in pages(self._shot.client, self._kind) for raw in page.items or ()]
+        read = pages(self._shot.client, self._kind, self._accept)
+        found = [self._take(raw) async for page in read for raw in page.items or ()]
         return set(map(trace, found))
 
     def _take(self, raw: msgspec.Raw) -> Ref:

@@ -72,7 +72,9 @@ class Metrics:
     def _copies(self) -> Iterable[Metric]:
         copies = GaugeMetricFamily("samara_copies", "Wanted copies by state", labels=["dialect", "state"])
         sources = GaugeMetricFamily("samara_sources", "Sources", labels=["dialect"])
-        orphans = GaugeMetricFamily("samara_orphans", "Marked copies that no source wants", labels=["dialect"])
+        orphans = GaugeMetricFamily(
+            "samara_orphans", "Marked copies that no source wants, of the kinds that are watched", labels=["dialect"]
+        )
         for title, names in self._vocabularies().items():
             mine = [tally for key, tally in self._from.tallies.items() if key.dialect in names]
             for state, number in total(mine).items():
