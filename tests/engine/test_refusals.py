@@ -123,7 +123,10 @@ def a_child(version: int, team: str, editor: str = "") -> Object:
     return a_namespace("a", version, labels=labels, applied=applied, editor=editor)
 
 
-def test_labels_that_somebody_sets_again_and_again_are_put_back_five_times_and_then_reported() -> None:
+def test_labels_that_somebody_sets_again_and_again_are_put_back_five_times_and_then_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "samara")
     table = Table((tree.dialect(read({"labelKeys": ["team"]}), frozenset({APPLIER})),))
     top = a_namespace("top", labels={"team": "red"})
     engine = an_engine(top, a_child(1, "red"), table=table)
@@ -140,6 +143,8 @@ def test_labels_that_somebody_sets_again_and_again_are_put_back_five_times_and_t
             engine._sender._judge(write, Result(Outcome.DONE), 0.1)
 
     assert counts == [1, 1, 1, 1, 1, 0]
+    told = [each for each in caplog.records if each.getMessage() == "wrote"]
+    assert [each.levelname for each in told] == ["INFO"] * 5
     assert engine.desk.queue.next_due() == 600.0
     topic = engine.desk.news._teller._topics[namespace_ref("a"), "Fought"]
     assert topic.message.startswith("kubectl-label changes what is inherited here again and again")

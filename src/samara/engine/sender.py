@@ -186,7 +186,8 @@ class Sender:
         who = self.fights.repaired(write)
         if who is not None:
             self.desk.news.put_back(write, who)
-        log.debug("wrote", verb=verb(write), to=write.ref, key=write.key)
+        tell = log.info if isinstance(write, Apply | Guard) else log.debug  # of copies the Events tell, merged
+        tell("wrote", verb=verb(write), to=write.ref, key=write.key)
         self.desk.news.wrote(write)
 
     def _lets_others_go(self, write: Write) -> bool:
