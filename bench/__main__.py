@@ -31,6 +31,7 @@ FEW = 10
 
 @dataclass(slots=True)
 class Report:
+    vocabulary: str
     calm: Calm | None = None
     turns: Turns | None = None
     memory: Memory | None = None
@@ -39,7 +40,7 @@ class Report:
 
     def rows(self) -> list[Row]:
         return [
-            *(of_turns(self.turns) if self.turns else ()),
+            *(of_turns(self.turns, self.vocabulary) if self.turns else ()),
             *(of_calm(self.calm) if self.calm else ()),
             *(of_memory(self.memory) if self.memory else ()),
             *(of_large(self.large) if self.large else ()),
@@ -91,7 +92,8 @@ def _setting(options: Options) -> str:
 
 
 def main() -> int:
-    options, report = parse(), Report()
+    options = parse()
+    report = Report(options.vocabulary)
     code = 0
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
