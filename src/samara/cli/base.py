@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 PREFIX = "SAMARA"
 BY_HAND = frozenset({"--copies", "--delete", "--discard"})
@@ -80,5 +81,20 @@ def output_flag(*forms: str) -> Callable[[F], F]:
 
 
 def note(text: str) -> None:
-    """Tells a person something that is no part of the answer."""
-    click.echo(f"samara: {text}", err=True)
+    """Tells a person something that is no part of the answer, in the name of the program that runs."""
+    context = click.get_current_context(silent=True)
+    program = context.find_root().info_name if context is not None else None
+    click.echo(f"{program or 'samara'}: {text}", err=True)
+
+
+def wait_for(answer: Coroutine[Any, Any, T]) -> T:
+    """The answer, kept out of the task: `asyncio.run` makes a repr of the task's result, here of 10,000 writes."""
+    import asyncio  # as late as can be: help and completion must not wait for it
+
+    kept: list[T] = []
+
+    async def keep() -> None:
+        kept.append(await answer)
+
+    asyncio.run(keep())
+    return kept[0]

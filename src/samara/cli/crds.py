@@ -8,9 +8,9 @@ import click
 import yaml
 
 from samara import crds
-from samara.cli.base import Command, config_flag, note, output_flag
+from samara.cli.base import Command, config_flag, note, output_flag, wait_for
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
-from samara.cli.session import settings_if_any, wait_for
+from samara.cli.session import settings_if_any
 from samara.settings import Settings
 from samara.vocabularies import served
 

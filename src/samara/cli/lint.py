@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from samara.cli.base import Command, config_flag, output_flag
+from samara.cli.base import Command, config_flag, output_flag, wait_for
 from samara.cli.files import texts
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.lint_nodes import Finding, manifests
 from samara.cli.lint_rules import Lint
 from samara.cli.output import emit, plural
-from samara.cli.session import settings_if_any, wait_for
+from samara.cli.session import settings_if_any
 from samara.settings import Settings
 
 FOUND = 1

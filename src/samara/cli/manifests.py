@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from samara.cli.base import Command, config_flag, note, output_flag
+from samara.cli.base import Command, config_flag, note, output_flag, wait_for
 from samara.cli.deploy.base import IMAGE, Installation
 from samara.cli.deploy.installation import objects
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.output import as_yaml
 from samara.cli.rbac import DEFAULT_NAMESPACE
-from samara.cli.session import Installed, settings_if_any, wait_for
+from samara.cli.session import Installed, settings_if_any
 from samara.settings import Settings, parse
 
 STRICT = "tenancy: strict\n"

@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
-from samara.cli.base import Command, config_flag, note, output_flag
+from samara.cli.base import Command, config_flag, note, output_flag, wait_for
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.outcome import place
 from samara.cli.output import emit, plural, progress, table
 from samara.cli.rows import folded, hint
-from samara.cli.session import Picture, Session, picture, session, wait_for, whole_snapshot
+from samara.cli.session import Picture, Session, picture, session, whole_snapshot
 from samara.cli.why_local import marked_origin
 from samara.core.allow import Rules, is_paused
 from samara.core.brake import must_hold

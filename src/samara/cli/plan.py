@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import click
 
 from samara.cli.advice import advise
-from samara.cli.base import Command, config_flag, output_flag
+from samara.cli.base import Command, config_flag, output_flag, wait_for
 from samara.cli.diff import Change, changes
 from samara.cli.files import Text, texts
 from samara.cli.forecast import forecast
@@ -19,7 +19,7 @@ from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.outcome import VERBS, Outcome, shape, summary
 from samara.cli.output import emit, plural, table
 from samara.cli.rows import common, folded, hint, shared
-from samara.cli.session import Picture, Session, picture, session, snapshot, wait_for
+from samara.cli.session import Picture, Session, picture, session, snapshot
 from samara.cli.watched import until_interrupted, watch_flag, watched
 from samara.cli.whatif import lay_over
 from samara.core.match import sample

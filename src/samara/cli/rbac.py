@@ -11,11 +11,11 @@ from click.core import ParameterSource
 from samara import crds
 from samara.admission.configuration import needed
 from samara.admission.tls_secret import NAME as CERTIFICATE
-from samara.cli.base import Command, config_flag, output_flag
+from samara.cli.base import Command, config_flag, output_flag, wait_for
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.output import as_yaml
 from samara.cli.rbac_reasons import explain as explain_rules
-from samara.cli.session import settings_if_any, wait_for
+from samara.cli.session import settings_if_any
 from samara.core.model import NAMESPACE, QUOTA, SECRET, Kind
 from samara.core.want import Dialect
 from samara.engine.holdbook import CONFIG_MAP

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from samara.cli.base import Command
+from samara.cli.base import Command, wait_for
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.output import plural
-from samara.cli.session import Session, session, wait_for
+from samara.cli.session import Session, session
 from samara.core.match import shown
 from samara.core.table import Table
 from samara.engine.holdbook import Entry, answer

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -41,17 +40,6 @@ _BRIEFLY = 3.0
 """A command that can do without a cluster waits this long for one."""
 
 T = TypeVar("T")
-
-
-def wait_for(answer: Coroutine[Any, Any, T]) -> T:
-    """The answer, kept out of the task: `asyncio.run` makes a repr of the task's result, here of 10,000 writes."""
-    kept: list[T] = []
-
-    async def keep() -> None:
-        kept.append(await answer)
-
-    asyncio.run(keep())
-    return kept[0]
 
 
 @dataclass(frozen=True, slots=True)

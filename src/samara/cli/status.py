@@ -9,12 +9,12 @@ from typing import Any
 import click
 
 from samara.cli.advice import advise
-from samara.cli.base import Command, config_flag, output_flag
+from samara.cli.base import Command, config_flag, output_flag, wait_for
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.outcome import counted, place
 from samara.cli.output import emit, plural, table
 from samara.cli.rows import folded, hint
-from samara.cli.session import Picture, Session, picture, session, wait_for
+from samara.cli.session import Picture, Session, picture, session
 from samara.cli.watched import until_interrupted, watch_flag, watched
 from samara.core.allow import is_paused
 from samara.core.match import sample

@@ -15,10 +15,9 @@ from samara.cli.accurate.flows import Flow, Landscape, Node, add_flows, landscap
 from samara.cli.accurate.fold import Fold, is_wrong
 from samara.cli.accurate.space import Thing, spaces, things
 from samara.cli.accurate.watched import of_original, of_samara, resolved
-from samara.cli.base import Command, config_flag, note, output_flag
+from samara.cli.base import Command, config_flag, note, output_flag, wait_for
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.output import emit, progress
-from samara.cli.session import wait_for
 from samara.core.model import Kind
 from samara.dialects.accurate.words import ROOT, TYPE
 from samara.kube.client import Client
@@ -56,10 +55,10 @@ def command(cluster: Cluster, root: str | None, each: bool, config: str | None, 
 
 async def _look(cluster: Cluster, root: str | None, config: str | None) -> Landscape:
     async with Client(cluster.access(), timeout=cluster.timeout) as client:
-        names = await of_samara(cluster, config, note)
+        names = await of_samara(cluster, config)
         if not names and config is None:
             names = await of_original(client, _ORIGINAL) or ()
-        kinds = await resolved(client, names, note)
+        kinds = await resolved(client, names)
         found, listed = await asyncio.gather(spaces(client), asyncio.gather(*(_things(client, kind) for kind in kinds)))
         if root is not None and all(each.name != root for each in found):
             raise SamaraError(f"namespace {root} not found; expected the name of a namespace that exists")

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import click
 
-from samara.cli.base import Command, config_flag, note
+from samara.cli.base import Command, config_flag, note, wait_for
 from samara.cli.deploy.removal import Found, Removal
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.orphans import Orphan, is_own_source, lies_paused, of_dialects, perform
 from samara.cli.output import plural
-from samara.cli.session import Picture, Session, found_in, session, wait_for, whole_snapshot
+from samara.cli.session import Picture, Session, found_in, session, whole_snapshot
 from samara.core.model import NAMESPACE
 from samara.core.travel import ADOPTED
 from samara.kube.client import Client

@@ -7,10 +7,9 @@ from typing import Any
 import click
 
 from samara import __version__
-from samara.cli.base import Command, output_flag
+from samara.cli.base import Command, output_flag, wait_for
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.output import emit
-from samara.cli.session import wait_for
 from samara.kube.client import Client
 from samara.kube.codec import decode
 from samara.kube.errors import SamaraError

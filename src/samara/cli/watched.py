@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 
 import click
 
-from samara.cli.base import note
+from samara.cli.base import note, wait_for
 from samara.cli.output import without_progress
-from samara.cli.session import wait_for
 from samara.kube.errors import SamaraError
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import click
 
 from samara.cli.advice import ADVICE
-from samara.cli.base import Command, config_flag, note, output_flag
+from samara.cli.base import Command, config_flag, note, output_flag, wait_for
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.outcome import awaiting, outcome, place
 from samara.cli.output import emit
-from samara.cli.session import Picture, Session, picture, session, snapshot, wait_for
+from samara.cli.session import Picture, Session, picture, session, snapshot
 from samara.cli.store import is_unread
 from samara.cli.why_local import Local, local_answer
 from samara.core.model import Key, Kind, Object, Ref

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import click
 from click.core import ParameterSource
@@ -13,7 +13,6 @@ from samara.cli.base import debug_flag, spelled_out
 from samara.cli.kubectl_flags import kubectl_options
 
 PROGRAM = "kubectl-accurate"
-T = TypeVar("T")
 
 
 class Entry(NamedTuple):
@@ -84,24 +83,6 @@ def _help_alone(context: click.Context, /, **flags: object) -> None:
     """A group does nothing itself: without a command it shows its help."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
-
-
-def note(text: str) -> None:
-    """Tells a person something that is no part of the answer."""
-    click.echo(f"{PROGRAM}: {text}", err=True)
-
-
-def wait_for(answer: Coroutine[Any, Any, T]) -> T:
-    """The answer, kept out of the task: `asyncio.run` makes a repr of the task's result, here of 10,000 namespaces."""
-    import asyncio
-
-    kept: list[T] = []
-
-    async def keep() -> None:
-        kept.append(await answer)
-
-    asyncio.run(keep())
-    return kept[0]
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:

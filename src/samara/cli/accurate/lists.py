@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable
 
 import click
 
-from samara.cli.accurate.base import Command, wait_for
+from samara.cli.accurate.base import Command
 from samara.cli.accurate.desk import reached
 from samara.cli.accurate.drawing import Forest, templates, trees
 from samara.cli.accurate.space import Space, spaces
+from samara.cli.base import wait_for
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.kube.errors import SamaraError
 

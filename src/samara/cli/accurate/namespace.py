@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
-from samara.cli.accurate.base import Command, columns, note, wait_for
+from samara.cli.accurate.base import Command, columns
 from samara.cli.accurate.desk import Desk, opened, reached
 from samara.cli.accurate.lists import not_found
 from samara.cli.accurate.space import Space, space, spaces, things
 from samara.cli.accurate.watched import of_original, of_samara, resolved
+from samara.cli.base import note, wait_for
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.core.model import Kind
 from samara.dialects.accurate.words import FROM, IS_TEMPLATE, PARENT, PROPAGATE, ROOT, TEMPLATE, TYPE

@@ -11,8 +11,9 @@ from types import FrameType
 import click
 
 from samara.cli.accurate import moves
-from samara.cli.accurate.base import Command, note, wait_for
+from samara.cli.accurate.base import Command
 from samara.cli.accurate.desk import Spec, Sub, opened
+from samara.cli.base import note, wait_for
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.dialects.accurate.words import PARENT
 from samara.kube.errors import SamaraError

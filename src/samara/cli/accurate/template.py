@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from samara.cli.accurate.base import Command, wait_for
+from samara.cli.accurate.base import Command
 from samara.cli.accurate.desk import opened
+from samara.cli.base import wait_for
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.dialects.accurate.words import TEMPLATE
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-from samara.cli.accurate import base
+from samara.cli.base import note
 from samara.cli.kubectl_flags import Cluster
 from samara.cli.session import settings_if_any
 from samara.core.model import CONFIG_MAP, Kind, Ref
@@ -21,7 +21,6 @@ DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
 NAME = "accurate-controller-manager"
 VOLUME = "config"
 FILE = "config.yaml"
-Note = Callable[[str], None]
 
 
 async def of_original(client: Client, namespace: str) -> tuple[KindName, ...] | None:
@@ -32,7 +31,7 @@ async def of_original(client: Client, namespace: str) -> tuple[KindName, ...] | 
     except NotFound:
         return None
     except Forbidden as fault:
-        base.note(f"what the original watches could not be read: {fault}")
+        note(f"what the original watches could not be read: {fault}")
         return None
     name = _config_map(deployment, where)
     try:
@@ -59,7 +58,7 @@ def parsed(text: str, where: str) -> tuple[KindName, ...]:
         raise SamaraError(f"{where}: {fault}") from fault
 
 
-async def of_samara(cluster: Cluster, config: str | None = None, note: Note = base.note) -> tuple[KindName, ...]:
+async def of_samara(cluster: Cluster, config: str | None = None) -> tuple[KindName, ...]:
     """The kinds that Samara's settings list: those in the given file, else those of the operator in the cluster."""
     try:
         settings, _ = await settings_if_any(cluster, config)
@@ -72,7 +71,7 @@ async def of_samara(cluster: Cluster, config: str | None = None, note: Note = ba
     return watched_kinds(own) if isinstance(own, Accurate) else ()
 
 
-async def resolved(client: Client, names: Iterable[KindName], note: Note = base.note) -> list[Kind]:
+async def resolved(client: Client, names: Iterable[KindName]) -> list[Kind]:
     """The kinds as the server knows them, in the order of the list; what it does not know is told."""
     wanted = list(dict.fromkeys(names))
     found = await discover(client, wanted, {})
