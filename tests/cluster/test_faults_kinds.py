@@ -19,6 +19,7 @@ from tests.cluster.stage import SECOND, USER, Stage
 from tests.cluster.waiting import eventually, never
 
 from samara import crds
+from samara.app import STANDSTILL
 from samara.devcluster import Devcluster
 
 pytestmark = pytest.mark.oracle_off("O4", reason="it knows Secrets only; here each test counts its own writes")
@@ -176,6 +177,7 @@ def test_fault_11_a_kind_that_comes_after_the_start_is_served_then_and_the_other
     scene.until(LATE, "w", "spec", {"size": 1})
     until_served(operator, f"{LATE}/v1/Widget")
     assert scene.wrote() == {"a": ["create"] * 2, "b": ["create"] * 2}, "beginning anew writes nothing twice"
+    never(lambda: not operator.running, STANDSTILL * 3.0 + 1.0)  # whoever listened before it began anew is gone
 
 
 def test_fault_11_a_kind_that_goes_while_watched_waits_and_comes_back_and_others_go_on(scene: Scene) -> None:

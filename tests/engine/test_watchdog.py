@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from itertools import count
@@ -17,7 +18,7 @@ def longest(queued: Callable[[], float]) -> float:
     """What is measured while something keeps the loop to itself."""
 
     async def measured() -> float:
-        dog = Watchdog(inf, queued)  # its thread outlives this loop, and must end nothing
+        dog = Watchdog(inf, queued)
         beating = asyncio.create_task(dog.beat())
         await asyncio.sleep(BEAT / 2)
         time.sleep(BLOCKED)  # noqa: ASYNC251 - it is what a loop must not do
@@ -35,3 +36,21 @@ def test_a_loop_that_is_kept_by_somebody_stands_still() -> None:
 def test_waiting_for_a_processor_is_no_standing_still() -> None:
     told = count(step=1000.0)
     assert longest(lambda: next(told)) == 0.0
+
+
+def test_who_is_stopped_is_not_listened_to_any_more() -> None:
+    """Else a loop that has begun anew in this process would be ended for the silence of the one before it."""
+
+    async def stopped() -> list[threading.Thread]:
+        beating = asyncio.create_task(Watchdog(inf).beat())
+        await asyncio.sleep(BEAT)
+        listening = [each for each in threading.enumerate() if each.name == "watchdog"]
+        beating.cancel()
+        await asyncio.wait([beating])
+        return listening
+
+    listening = asyncio.run(stopped())
+    assert listening
+    for each in listening:
+        each.join(20 * BEAT)
+    assert not [each for each in listening if each.is_alive()]

@@ -30,6 +30,7 @@ class Watchdog:
         self._most = most
         self._queued = queued
         self._beaten = time.monotonic()
+        self._over = threading.Event()
         self.longest = 0.0
         """The longest time for which the loop did not come round, in seconds.
 
@@ -37,17 +38,23 @@ class Watchdog:
         """
 
     async def beat(self) -> None:
+        """Until it is cancelled: then nobody listens any more, for whoever begins anew in this process has his own."""
+        self._beaten = time.monotonic()
         threading.Thread(target=self._listen, name="watchdog", daemon=True).start()
         queued = self._queued()
-        while True:
-            self._beaten = time.monotonic()
-            await asyncio.sleep(BEAT)
-            before, queued = queued, self._queued()
-            self.longest = max(self.longest, time.monotonic() - self._beaten - BEAT - (queued - before))
+        try:
+            while True:
+                self._beaten = time.monotonic()
+                await asyncio.sleep(BEAT)
+                before, queued = queued, self._queued()
+                self.longest = max(self.longest, time.monotonic() - self._beaten - BEAT - (queued - before))
+        finally:
+            self._over.set()
 
     def _listen(self) -> None:
         while time.monotonic() - self._beaten < self._most:
-            time.sleep(BEAT)
+            if self._over.wait(BEAT):
+                return
         sys.stderr.write(
             f"samara: the event loop stood still for {self._most:g} s; ending so that a standby takes over\n"
         )
