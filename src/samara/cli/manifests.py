@@ -10,10 +10,11 @@ import click
 from samara.cli.base import Command, config_flag, note, output_flag, wait_for
 from samara.cli.deploy.base import IMAGE, Installation
 from samara.cli.deploy.installation import objects
+from samara.cli.installed import Installed
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.output import as_yaml
 from samara.cli.rbac import DEFAULT_NAMESPACE
-from samara.cli.session import Installed, settings_if_any
+from samara.cli.session import settings_if_any
 from samara.settings import Settings, parse
 
 STRICT = "tenancy: strict\n"
@@ -45,7 +46,7 @@ def command(
     """
     settings, installed = wait_for(settings_if_any(cluster, config))
     settings, text = _written(settings, installed, config)
-    namespace = cluster.namespace or (installed.namespace if installed else DEFAULT_NAMESPACE)
+    namespace = cluster.namespace or (installed.namespace if installed and installed.proven else DEFAULT_NAMESPACE)
     made = objects(Installation(settings, text, namespace, image, observe, webhook_url, cert_manager, monitoring))
     if output == "json":
         click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": made}, indent=2, ensure_ascii=False))

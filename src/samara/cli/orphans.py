@@ -77,6 +77,8 @@ async def _orphans(
 ) -> None:
     """`delete` is None where nothing is to be deleted, and true where nobody is asked first."""
     async with session(cluster.anywhere, config) as at:
+        if delete is not None:
+            at.must_be_proven()
         seen = await picture(at, await whole_snapshot(at))
         found = [each for each in orphans(seen, at.rules) if cluster.namespace in (None, each.have.ref.namespace)]
         tell(found)

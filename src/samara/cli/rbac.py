@@ -50,7 +50,7 @@ Rule = dict[str, list[str]]
 def command(context: click.Context, cluster: Cluster, explain: bool, config: str | None, output: str) -> None:
     """Print the RBAC that the settings need, for the operator's namespace (-n, else where it is, else samara)."""
     settings, installed = wait_for(settings_if_any(cluster, config))
-    namespace = cluster.namespace or (installed.namespace if installed else DEFAULT_NAMESPACE)
+    namespace = cluster.namespace or (installed.namespace if installed and installed.proven else DEFAULT_NAMESPACE)
     made = objects(settings, namespace)
     if explain:
         asked = context.get_parameter_source("output") is not ParameterSource.DEFAULT

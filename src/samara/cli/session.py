@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from samara.app import rules_of
 from samara.cli.base import note
+from samara.cli.installed import LABEL, Installed, find_installed
 from samara.cli.kubectl_flags import Cluster
 from samara.cli.output import progress
 from samara.cli.store import corrected, readings
@@ -23,32 +24,21 @@ from samara.core.write import Plan
 from samara.engine.holdbook import CONFIG_MAP, NAME, Entry, endings, entries
 from samara.engine.holds import Holds
 from samara.kube.auth import Access
-from samara.kube.client import Client, address, collection
+from samara.kube.client import Client, address
 from samara.kube.codec import decode
 from samara.kube.discovery import listable
-from samara.kube.errors import Forbidden, NotFound, SamaraError
+from samara.kube.errors import ConfigError, Forbidden, NotFound, SamaraError
 from samara.kube.snapshot import Snapshot, take
 from samara.settings import Settings, load, parse
 from samara.surroundings import find_kinds
 from samara.vocabularies import WELL_KNOWN, Kinds, brake_of, store_config, table_of
 
-LABEL = "app.kubernetes.io/name=samara"
-FILE = "config.yaml"
 EVENT = "Event"
 """Nobody copies these, and there are more of them than of anything else."""
 _BRIEFLY = 3.0
 """A command that can do without a cluster waits this long for one."""
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Installed:
-    """The operator's settings as the cluster holds them, and where they were found."""
-
-    namespace: str
-    name: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +50,8 @@ class Session:
     settings: Settings
     installed: Installed | None
     kinds: Kinds
+    unproven: bool = False
+    """True where nobody but the cluster says so, and not an administrator: by these nothing is deleted."""
     said: set[str] = field(default_factory=set)
     """What a person has been told already: whoever looks again and again says it once."""
 
@@ -67,6 +59,14 @@ class Session:
         if text not in self.said:
             self.said.add(text)
             note(text)
+
+    def must_be_proven(self) -> None:
+        """Raises where the settings may be anybody's: by another's word nobody's copies are deleted."""
+        if self.unproven and self.installed is not None:
+            raise ConfigError(
+                f"expected settings that an administrator has written, found ConfigMap {self.installed} in a namespace "
+                f"that no ClusterRoleBinding labelled {LABEL} names: anybody may have written it; give --config FILE"
+            )
 
     @property
     def table(self) -> Table:
@@ -116,49 +116,20 @@ async def session(cluster: Cluster, config: str | None) -> AsyncIterator[Session
     given = load(config) if config is not None else None
     access = cluster.access()
     async with Client(access, timeout=cluster.timeout) as client:
-        installed = await _installed(client, access.namespace)
+        installed = await find_installed(client, cluster.namespace, access.namespace)
         settings = given if given is not None else _told(installed)
         around = await find_kinds(client, settings)
         for what, why in around.missing.items():
             note(f"{what} is left out: {why}")
-        yield Session(client, access, settings, installed, around.kinds)
-
-
-async def _installed(client: Client, namespace: str) -> Installed | None:
-    """The ConfigMap with the operator's settings, in any namespace, or in this one where that is all we may read."""
-    for where in ("", namespace):
-        try:
-            raw = await client.get(collection(CONFIG_MAP, where), {"labelSelector": LABEL})
-        except Forbidden:
-            continue
-        return _chosen(decode(raw).get("items") or [], namespace)
-    note("the operator's settings may exist, but the ConfigMaps may not be listed")
-    return None
-
-
-async def found_in(client: Client, namespace: str) -> str:
-    """The namespace of the operator's settings, this one where there are none."""
-    installed = await _installed(client, namespace)
-    return installed.namespace if installed is not None else namespace
-
-
-def _chosen(config_maps: list[dict[str, Any]], namespace: str) -> Installed | None:
-    found = [
-        Installed(each["metadata"]["namespace"], each["metadata"]["name"], each["data"][FILE])
-        for each in config_maps
-        if FILE in (each.get("data") or {})
-    ]
-    if len(found) > 1:
-        names = ", ".join(f"{each.namespace}/{each.name}" for each in found)
-        note(f"found more than one ConfigMap with settings ({names}); -n says which to take")
-    return min(found, key=lambda each: (each.namespace != namespace, each.namespace, each.name), default=None)
+        unproven = given is None and installed is not None and not installed.proven
+        yield Session(client, access, settings, installed, around.kinds, unproven)
 
 
 def _told(installed: Installed | None) -> Settings:
     if installed is None:
         note("settings: the defaults (no ConfigMap of an operator was found, and no --config was given)")
         return load(None)
-    where = f"ConfigMap {installed.namespace}/{installed.name}"
+    where = f"ConfigMap {installed}"
     note(f"settings: from {where}")
     return parse(installed.text, where)
 
@@ -171,7 +142,7 @@ async def settings_if_any(cluster: Cluster, config: str | None) -> tuple[Setting
     try:
         access = cluster.access()
         async with Client(access, timeout=min(_BRIEFLY, cluster.timeout)) as client:
-            installed = await _installed(client, access.namespace)
+            installed = await find_installed(client, cluster.namespace, access.namespace)
     except SamaraError:
         note("settings: the defaults (no cluster could be asked, and no --config was given)")
         return load(None), None

@@ -9,10 +9,11 @@ import click
 
 from samara.cli.base import Command, config_flag, note, wait_for
 from samara.cli.deploy.removal import Found, Removal
+from samara.cli.installed import found_in
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.orphans import Orphan, is_own_source, lies_paused, of_dialects, perform
 from samara.cli.output import plural
-from samara.cli.session import Picture, Session, found_in, session, whole_snapshot
+from samara.cli.session import Picture, Session, session, whole_snapshot
 from samara.core.model import NAMESPACE
 from samara.core.travel import ADOPTED
 from samara.kube.client import Client
@@ -49,6 +50,7 @@ async def _without(cluster: Cluster, yes: bool) -> None:
 
 async def _with_copies(cluster: Cluster, config: str | None, yes: bool) -> None:
     async with session(cluster, config) as at:
+        at.must_be_proven()
         home = cluster.namespace or at.home
         removal = Removal(at.client, home)
         found = await removal.look()
