@@ -209,6 +209,26 @@ def test_orphans_lists_left_over_copies_and_removes_those_that_are_ours(trees: T
     assert trees.get("secrets", "web", "seed") is not None
 
 
+@pytest.mark.parametrize("without", ["the vocabulary", "the kind"])
+def test_what_was_only_created_is_its_namespaces_own_whatever_is_configured(trees: Trees, without: str) -> None:
+    planted(trees)
+    for name, mode in (("kept", "update"), ("seed", "create")):
+        trees.put("root", name, mode, "resourcequotas", spec={"hard": {"pods": "1"}})
+    operator = trees.serve()
+    eventually(lambda: all(trees.get("resourcequotas", "web", name) is not None for name in ("kept", "seed")))
+    operator.stop()
+    fewer = (
+        {"accurate": {"watches": [{"version": "v1", "kind": "Secret"}]}} if without == "the kind" else {"sync-to": {}}
+    )
+    file = trees.stage.folder / "fewer.yaml"
+    file.write_text(yaml.safe_dump({"dialects": fewer}))
+    found = trees.samara("orphans", f"--config={file}", "-o", "json").json["orphans"]
+    assert [each["name"] for each in found if each["kind"] == "v1/ResourceQuota"] == ["kept"]
+    assert trees.samara("orphans", f"--config={file}", "--delete", "--yes").code == 0
+    assert trees.get("resourcequotas", "web", "kept") is None
+    assert trees.get("resourcequotas", "web", "seed") is not None
+
+
 def test_rbac_prints_no_power_over_powers(trees: Trees) -> None:
     printed = list(yaml.safe_load_all(trees.samara("rbac", f"--config={trees.settings()}").out))
     rules = [rule for each in printed for rule in each.get("rules", ())]

@@ -127,7 +127,7 @@ def of_dialects(seen: Picture, have: Object) -> Iterator[Orphan]:
     """A marked object as the first dialect sees it whose mark it carries."""
     for dialect in seen.table.dialects:
         told = marked_origin(have, dialect)
-        if told is not None:
+        if told is not None and not dialect.given_away(have):
             origin = dialect.origin(have, seen.shot.cache)
             yield Orphan(have, dialect, origin.path if origin else told, is_marked_by_us(have, dialect))
             return

@@ -33,7 +33,7 @@ from samara.settings import Settings, load, parse
 from samara.surroundings import find_kinds
 from samara.vocabularies import WELL_KNOWN, Kinds, brake_of, store_config, table_of
 
-EVENT = "Event"
+EVENTS = frozenset({("", "Event"), ("events.k8s.io", "Event")})
 """Nobody copies these, and there are more of them than of anything else."""
 _BRIEFLY = 3.0
 """A command that can do without a cluster waits this long for one."""
@@ -175,8 +175,8 @@ async def whole_snapshot(at: Session) -> Snapshot:
     """With all that any vocabulary may have left behind: also of kinds that no setting names any more."""
     shot = await snapshot(at, at.whole_table)
     served, silent = await listable(at.client)
-    known = {(kind.group, kind.name) for kind in shot.cache.stores}
-    more = [kind for kind in served if (kind.group, kind.name) not in known and kind.name != EVENT]
+    known = EVENTS | {(kind.group, kind.name) for kind in shot.cache.stores}
+    more = [kind for kind in served if (kind.group, kind.name) not in known]
     with progress() as told:
         told("looking for copies of other kinds")
         await shot.look_for_marks(more)

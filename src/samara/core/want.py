@@ -233,6 +233,8 @@ class Dialect:
     """The labels of which a change must carry one, before or after, to be judged; none: the words of `asks`."""
     fails_closed: bool = False
     """True where a change in this scope is refused while nobody can judge it, as it is for the kinds of `asking`."""
+    given_away: Callable[[Object], bool] = lambda obj: False
+    """True for a marked object that is its namespace's own since it was made, whatever is served or configured."""
     managers: frozenset[str] = frozenset()
     rank: int = 0
     """Where two vocabularies claim a place, the lower rank has it."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from samara.core.allow import Rules
+from samara.core.compare import is_marked_by_us
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
 from samara.core.plan import plan
 from samara.core.table import Table
@@ -75,14 +76,22 @@ class Snapshot:
             yield from (key for key in keys if not self.cache.is_idle(key))
         yield from self.cache.marked()
 
-    async def look_for_marks(self, kinds: Iterable[Kind]) -> None:
-        """Notes what carries a mark among kinds that no vocabulary serves; of their objects only metadata is read."""
+    async def look_for_marks(self, kinds: Collection[Kind]) -> None:
+        """Notes what carries a mark of ours among kinds that nobody serves; of their objects only metadata is read.
+
+        Marks alone say nothing there: controllers give what they make the labels of what they make it from.
+        """
         for kind in kinds:
             self.cache.stores[kind] = Store()
             try:
                 await _Lister(self, kind, METADATA_LIST).run()
             except SamaraError as fault:
                 self.unknown[kind] = str(fault)
+        dialects = self.cache.table.dialects
+        others = [ref for ref in self.marked if ref.kind in set(kinds)]
+        for ref in others:
+            if not any(is_marked_by_us(self.marked[ref], each) for each in dialects):
+                del self.marked[ref]
 
     async def look(self, refs: Iterable[Ref]) -> None:
         room = asyncio.Semaphore(_AT_ONCE)

@@ -58,6 +58,7 @@ class Propagation:
             lambda source, view: Places(source.kind, source.name, source.namespace),
             self.want,
             marks=frozenset({FROM}),
+            given_away=lambda obj: obj.annotations.get(PROPAGATE) != UPDATE,
             asks=frozenset({PROPAGATE, PROPAGATE_GENERATED, GENERATED, *((CONTROLLED,) if self.generated else ())}),
             also=self.also,
             reads=self.reads,
