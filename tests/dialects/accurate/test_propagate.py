@@ -33,7 +33,7 @@ from samara.core.kinds import ROLE_BINDING
 from samara.core.model import CONFIG_MAP, Key, Object, Owner, Ref, namespace_ref
 from samara.core.plan import plan
 from samara.core.travel import ADOPTED, PAUSED, RELEASED
-from samara.core.want import Adopt, Fault, Rejected, Word
+from samara.core.want import UNREAD, Adopt, Fault, Rejected, Word
 from samara.core.write import Create, Delete, Recreate, Release, Update, Write
 from samara.dialects.accurate.propagate import PROPAGATION
 from samara.dialects.accurate.words import CREATED_BY, FROM, GENERATED, PARENT, PROPAGATE, PROPAGATE_GENERATED, TEMPLATE
@@ -920,3 +920,21 @@ def test_with_the_gate_closed_the_copies_of_a_generated_object_go_with_it() -> N
     world.delete(TOP)
     settled(world)
     assert values(world) == {}
+
+
+def test_with_the_gate_closed_nothing_is_taken_from_a_generated_object_before_its_owner_was_asked() -> None:
+    """A rival asks what it wants, too, and perhaps sooner."""
+    world = made_by()
+    settled(world)
+    gate_closed(world, "update", held=False)
+    assert world.value(Word(TOP, "r", PROPAGATE_GENERATED)) is UNREAD
+    assert not world.table[PROPAGATION].want(TOP, world).prune
+
+
+def test_a_tree_may_be_deeper_than_the_stack() -> None:
+    world = a_world()
+    names = [f"n{number}" for number in range(1200)]
+    chain(world, *names)
+    bottom = at(names[-1], "x")
+    world.put(bottom, secret(), annotations={FROM: names[-2], PROPAGATE: "update"})
+    assert world.table[PROPAGATION].want(at(names[-2], "x"), world).prune

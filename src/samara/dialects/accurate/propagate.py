@@ -138,10 +138,11 @@ class Propagation:
     def _was_generated(self, source: Ref, view: View) -> bool:
         """True where copies stay that the setting has made: that it is off now takes nothing away.
 
-        An owner that we may not read was never asked, and none of its copies are ours.
+        What is not read yet takes nothing away either. An owner that may not be read does not count: most objects with
+        a controller have asked for their copies themselves, and lose them with that word.
         """
         asked = self._asked_before(source, view)
-        return asked is not None and view.value(asked) in MODES
+        return asked is not None and view.value(asked) in (UNREAD, *MODES)
 
     def _copies(self, source: Object, places: Iterable[Ref], view: View) -> Iterator[Copy]:
         """What one source says is the same everywhere, and is made once for five thousand namespaces."""
@@ -162,16 +163,17 @@ class Propagation:
 
     def _comes_back(self, ref: Ref, view: View) -> bool:
         """True where a copy is gone, or is no source any more, that its own source puts right: the next ones stay."""
-        have, above = view.get(ref), _above(ref, view)
-        if above is None or (have is not None and not have.deleting and not _is_copy(have)):
-            return False
-        found = view.get(above)
-        said = None if found is None else self._said(found, view)
-        if said is UNREAD or isinstance(said, Rejected):
-            return True  # what is not known takes nothing away
-        if said not in MODES:
-            return self._comes_back(above, view)
-        return have is None or have.deleting or said == UPDATE
+        while (above := _above(ref, view)) is not None:  # a tree may be deeper than Python's stack
+            have, found = view.get(ref), view.get(above)
+            if have is not None and not have.deleting and not _is_copy(have):
+                return False
+            said = None if found is None else self._said(found, view)
+            if said is UNREAD or isinstance(said, Rejected):
+                return True  # what is not known takes nothing away
+            if said in MODES:
+                return have is None or have.deleting or said == UPDATE
+            ref = above
+        return False
 
     def _is_astray(self, have: Object, view: View) -> bool:
         """True for a copy that is not as its own source is: it is put right first, and passed on then."""
