@@ -4,9 +4,7 @@ No shell, no pip, no compiler, no .pth file, and nothing that differs from one r
 from the environment that runs this: `python scripts/image_tree.py FOLDER`.
 """
 
-import compileall
 import os
-import py_compile
 import re
 import shutil
 import subprocess
@@ -56,11 +54,16 @@ def lay_out(tree: Path) -> None:
     shutil.copytree(ROOT / "src" / "samara", tree / PACKAGES / "samara", ignore=shutil.ignore_patterns("__pycache__"))
     _copy_libraries(tree)
     _write_etc(tree)
-    compileall.compile_dir(
-        tree / LIBRARY, quiet=2, stripdir=tree, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
-    )
+    _compile(tree)
     for path in (tree, *tree.rglob("*")):
         os.utime(path, (MOMENT, MOMENT), follow_symlinks=False)
+
+
+def _compile(tree: Path) -> None:
+    """In a process of its own: what is written of a module depends on what else Python holds in memory."""
+    how = ("-qq", "--invalidation-mode=unchecked-hash", "-s", str(tree))
+    command = (sys.executable, "-m", "compileall", *how, str(tree / LIBRARY))
+    subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": "0"}, check=False)
 
 
 def _interpreter() -> Path:

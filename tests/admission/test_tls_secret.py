@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import base64
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 from tests.admission.parts import HOME, SECRET_PATH, Scene, held, on_scene
 from tests.kube.scripted import Answer, cuts, refuses, says
 
 from samara.admission.certificates import Material, names_of
+from samara.admission.server import Server
 from samara.admission.tls_secret import CERT_MANAGER, NAME, TlsSecret, data_of, material_of
 from samara.kube.follow import secret_data
 
@@ -206,6 +211,31 @@ def test_faults_are_survived_and_told(fault: Answer) -> None:
         assert made.waiting is None
 
     on_scene(deed)
+
+
+def test_what_the_server_cannot_serve_is_told_and_ends_nothing() -> None:
+    """As a key that is too short for this machine: it belongs to its certificate, and is no use all the same."""
+
+    async def deed(scene: Scene) -> None:
+        await a_secret(scene)
+        await scene.until(lambda: stored(scene))
+        server = Server("127.0.0.1:0", await scene.parts(), {})
+        replica = TlsSecret(await scene.parts(leads=lambda: False), NAMES, server.load, scene.times())
+        short = rsa.generate_private_key(public_exponent=65537, key_size=1024)
+        puts(scene, data_of(short_lived(short)))
+        scene.start(replica)
+        await scene.until(lambda: replica.waiting != "no certificate yet")
+        assert "expected a certificate that can be served, found: EE_KEY_TOO_SMALL" in str(replica.waiting)
+        assert replica.bundle == b""
+
+    on_scene(deed)
+
+
+def short_lived(key: rsa.RSAPrivateKey) -> Material:
+    now, name = datetime.now(UTC), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, NAMES[0])])
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + timedelta(days=1)).sign(key, SHA256())
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return Material(made.public_bytes(Encoding.PEM), private)
 
 
 def test_a_watch_that_is_cut_is_opened_again() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
+import traceback
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -356,3 +358,63 @@ def test_a_dry_run_is_no_write_and_whoever_only_observes_may_ask() -> None:
             assert [seen.query for seen in script.seen] == [{"dryRun": "All"}]
 
     asyncio.run(deed())
+
+
+# Names that anybody may have written
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [
+        ("db", "db"),
+        ("system:node", "system:node"),
+        ("?watch=1", "%3Fwatch%3D1"),
+        ("a/b", "a%2Fb"),
+        ("a#b", "a%23b"),
+        ("a%2fb", "a%252fb"),
+        ("a b", "a%20b"),
+        ("ä", "%C3%A4"),
+    ],
+)
+def test_a_name_is_one_part_of_a_path_whatever_it_says(name: str, sent: str) -> None:
+    assert address(at("a", name)) == f"/api/v1/namespaces/a/secrets/{sent}"
+    assert collection(SECRET, name) == f"/api/v1/namespaces/{sent}/secrets"
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+def test_what_leads_elsewhere_is_no_name(name: str) -> None:
+    with pytest.raises(errors.ConfigError, match="expected the name of an object"):
+        address(at("a", name))
+
+
+# A proxy
+
+
+async def streamed(client: Client) -> None:
+    async with client.stream(PATH, {}):
+        raise AssertionError("nothing comes through this proxy")
+
+
+@pytest.mark.parametrize("a_stream", [True, False])
+def test_the_password_of_a_proxy_that_refuses_us_is_in_no_text(a_stream: bool) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    async def run() -> str:
+        proxy = await asyncio.start_server(refuse, "127.0.0.1", 0)
+        port = proxy.sockets[0].getsockname()[1]
+        async with proxy, serving() as script:
+            through = f"http://user:{VALUE}@127.0.0.1:{port}"
+            given = replace(
+                access(script), server="https://127.0.0.1:1", ssl=ssl.create_default_context(), proxy=through
+            )
+            async with Client(given) as client:
+                with pytest.raises(Unreachable) as told:
+                    await (streamed(client) if a_stream else client.get(PATH))
+        return "".join(traceback.format_exception(told.value))
+
+    text = asyncio.run(run())
+    assert "the proxy answered 407 Proxy Authentication Required" in text
+    assert VALUE not in text

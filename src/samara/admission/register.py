@@ -161,14 +161,14 @@ class Registrar:
     async def _reach(self, bundle: bytes) -> None:
         """Raises where our own server does not answer under the address that the API server uses."""
         host, port = self._endpoint.host, self._endpoint.port
-        context = ssl.create_default_context(cadata=bundle.decode("ascii", "ignore"))
         try:
+            context = ssl.create_default_context(cadata=bundle.decode("ascii", "ignore"))
             async with asyncio.timeout(_REACHING):
                 _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=host)
                 writer.close()
                 with suppress(OSError):
                     await writer.wait_closed()
-        except (OSError, TimeoutError) as fault:
+        except (OSError, ValueError, TimeoutError) as fault:
             raise Unreachable(f"the webhook does not answer at {host}:{port} yet: {type(fault).__name__}") from fault
 
     # the end

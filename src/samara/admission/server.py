@@ -61,8 +61,11 @@ class Server:
         self.waiting: str | None = "not listening yet"
 
     def load(self, material: Material) -> None:
-        with _on_disk(material.serving + material.key) as path:
-            self._context.load_cert_chain(path)
+        try:
+            with _on_disk(material.serving + material.key) as path:
+                self._context.load_cert_chain(path)
+        except ssl.SSLError as fault:  # as a key that is too short for this machine
+            raise ConfigError(f"expected a certificate that can be served, found: {fault.reason or 'none'}") from fault
         self._loaded.set()
 
     async def run(self) -> None:

@@ -107,8 +107,8 @@ class TlsSecret:
         if not is_servable(found.material):
             log.warning("webhook-certificate.odd", secret=self._ref.path)
             return
-        self._held, self.waiting = found.material, None
         self._taken(found.material)
+        self._held, self.waiting = found.material, None
         log.info("webhook-certificate.loaded", secret=self._ref.path)
 
     # the leader

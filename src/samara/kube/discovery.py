@@ -9,7 +9,7 @@ from itertools import groupby
 import msgspec
 
 from samara.core.model import Kind
-from samara.kube.client import Client
+from samara.kube.client import Client, segment
 from samara.kube.errors import NotFound, SamaraError
 from samara.settings import KindName
 
@@ -127,7 +127,7 @@ def _sort_out(found: Found, wanted: Iterable[KindName], served: Mapping[str, Kin
 
 
 def _path(group: str, version: str) -> str:
-    return f"/apis/{group}/{version}" if group else f"/api/{version}"
+    return f"/apis/{segment(group)}/{segment(version)}" if group else f"/api/{segment(version)}"
 
 
 def guess(name: KindName) -> Kind:

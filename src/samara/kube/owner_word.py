@@ -6,7 +6,7 @@ import msgspec
 
 from samara.core.model import Owner, Ref
 from samara.core.want import Rejected, Word
-from samara.kube.client import METADATA, Client, address, collection
+from samara.kube.client import METADATA, Client, address
 from samara.kube.discovery import kinds_of
 from samara.kube.errors import Forbidden, NotFound
 
@@ -41,8 +41,8 @@ async def word_of(client: Client, asked: Word) -> str | Rejected:
         kind = (await kinds_of(client, owner.api_version)).get(owner.kind)
         if kind is None:
             return ""
-        home = collection(kind, asked.namespace if kind.namespaced else "")
-        found = _found(await client.get(f"{home}/{owner.name}", accept=METADATA)).metadata
+        where = Ref(kind, asked.namespace if kind.namespaced else "", owner.name)
+        found = _found(await client.get(address(where), accept=METADATA)).metadata
     except NotFound:
         return ""
     except Forbidden as fault:
