@@ -18,8 +18,9 @@ from tests.kube.scripted import Answer, cuts, refuses, says
 
 from samara.admission.certificates import Material, names_of
 from samara.admission.server import Server
-from samara.admission.tls_secret import CERT_MANAGER, NAME, TlsSecret, data_of, material_of
+from samara.admission.tls_secret import CERT_MANAGER, TlsSecret, data_of, material_of
 from samara.kube.follow import secret_data
+from samara.vocabularies import CERTIFICATE
 
 NAMES = ("samara-webhook.samara.svc",)
 DAY = timedelta(days=1).total_seconds()
@@ -49,7 +50,7 @@ def stored(scene: Scene) -> Material | None:
 
 
 def puts(scene: Scene, data: dict[str, Any], **more: Any) -> None:
-    scene.cluster.write(SECRET_PATH, {"metadata": {"name": NAME, "namespace": HOME}, "data": data, **more})
+    scene.cluster.write(SECRET_PATH, {"metadata": {"name": CERTIFICATE, "namespace": HOME}, "data": data, **more})
 
 
 def test_the_leader_makes_it_and_every_replica_serves_it() -> None:
@@ -185,7 +186,7 @@ def test_what_cert_manager_keeps_is_served_and_never_written() -> None:
         assert theirs is not None
         scene.cluster.delete(SECRET_PATH)
         data = {key: value for key, value in data_of(theirs).items() if key != "ca.key"}
-        meta = {"name": NAME, "annotations": {CERT_MANAGER: "webhook"}}
+        meta = {"name": CERTIFICATE, "annotations": {CERT_MANAGER: "webhook"}}
         scene.cluster.write(SECRET_PATH, {"metadata": meta, "data": data})
         writes = list(scene.cluster.writes)
         _, taken = await a_secret(scene, names=("another.name",))
@@ -205,7 +206,7 @@ def test_faults_are_survived_and_told(fault: Answer) -> None:
         scene.cluster.broken = fault
         made, taken = await a_secret(scene)
         await scene.until(lambda: made.waiting != "no certificate yet")
-        assert str(made.waiting).startswith(f"cannot read Secret {HOME}/{NAME}: ")
+        assert str(made.waiting).startswith(f"cannot read Secret {HOME}/{CERTIFICATE}: ")
         scene.cluster.broken = None
         await scene.until(lambda: taken)
         assert made.waiting is None

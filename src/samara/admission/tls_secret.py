@@ -18,8 +18,8 @@ from samara.kube.codec import encode
 from samara.kube.errors import AlreadyExists, Conflict, Invalid, NotFound, SamaraError
 from samara.kube.follow import Bytes, Follower, secret_data
 from samara.kube.intake import ODD
+from samara.vocabularies import CERTIFICATE
 
-NAME = "samara-webhook-tls"
 TYPE = "kubernetes.io/tls"
 KEYS = {"serving": "tls.crt", "key": "tls.key", "bundle": "ca.crt", "authority_key": "ca.key"}
 CERT_MANAGER = "cert-manager.io/certificate-name"
@@ -72,7 +72,7 @@ class TlsSecret:
 
     def __init__(self, parts: Parts, names: tuple[str, ...], taken: Callable[[Material], None], times: Times) -> None:
         self._client = parts.client
-        self._ref = Ref(SECRET, parts.home, NAME)
+        self._ref = Ref(SECRET, parts.home, CERTIFICATE)
         self._names = names
         self._is_leading = parts.is_leading
         self._taken = taken
@@ -144,7 +144,7 @@ class TlsSecret:
         return inside if self._held is None or (inside is not None and is_servable(inside)) else self._held
 
     async def _write(self, found: Found | None, wanted: Material) -> None:
-        meta = {"name": NAME, "namespace": self._ref.namespace, "labels": {"app.kubernetes.io/name": "samara"}}
+        meta = {"name": CERTIFICATE, "namespace": self._ref.namespace, "labels": {"app.kubernetes.io/name": "samara"}}
         sent = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "type": TYPE, "data": data_of(wanted)}
         if found is None:
             raw = await self._client.request(

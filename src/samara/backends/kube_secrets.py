@@ -10,8 +10,7 @@ from urllib.parse import SplitResult
 from samara.backends.base import ConfigFault, Denied, Fields, ReadSecret, Spot, Unfit, taken_apart
 from samara.core.kinds import NEVER_COPIED_TYPES
 from samara.core.match import is_namespace_name, shown
-
-WEBHOOK_TLS = "samara-webhook-tls"
+from samara.vocabularies import CERTIFICATE
 
 _DENIED = frozenset(each.decode().strip('"') for each in NEVER_COPIED_TYPES)
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -55,4 +54,4 @@ def open_kube(url: SplitResult, read_secret: ReadSecret, own: Collection[tuple[s
     if not is_namespace_name(namespace) or url.path.strip("/") or url.query or url.fragment:
         raise ConfigFault("ConnectionError", "the url: expected kube://<namespace> and nothing more")
     refused = {name for place, name in own if place == namespace}
-    return KubeSecrets(namespace, read_secret, frozenset({WEBHOOK_TLS, *refused}))
+    return KubeSecrets(namespace, read_secret, frozenset({CERTIFICATE, *refused}))

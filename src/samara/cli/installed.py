@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from samara.cli.base import note
-from samara.core.model import Kind
-from samara.engine.holdbook import CONFIG_MAP
+from samara.core.model import CONFIG_MAP, Kind
 from samara.kube.client import Client, collection
 from samara.kube.codec import decode
 from samara.kube.errors import Forbidden

@@ -10,15 +10,13 @@ from click.core import ParameterSource
 
 from samara import crds
 from samara.admission.configuration import needed
-from samara.admission.tls_secret import NAME as CERTIFICATE
 from samara.cli.base import Command, config_flag, output_flag, wait_for
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.output import as_yaml
 from samara.cli.rbac_reasons import explain as explain_rules
 from samara.cli.session import settings_if_any
-from samara.core.model import NAMESPACE, QUOTA, SECRET, Kind
+from samara.core.model import CONFIG_MAP, NAMESPACE, QUOTA, SECRET, Kind
 from samara.core.want import Dialect
-from samara.engine.holdbook import CONFIG_MAP
 from samara.engine.holdbook import NAME as HOLDS
 from samara.engine.lease import LEASE
 from samara.engine.lease import NAME as LEASE_NAME
@@ -26,7 +24,7 @@ from samara.kube.definition import CRD
 from samara.kube.discovery import guess
 from samara.settings import Settings
 from samara.surroundings import leases_of_originals
-from samara.vocabularies import WELL_KNOWN, kinds_in, served
+from samara.vocabularies import CERTIFICATE, WELL_KNOWN, kinds_in, served
 
 GROUP = "rbac.authorization.k8s.io"
 NAME = "samara"

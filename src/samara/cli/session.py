@@ -18,10 +18,10 @@ from samara.cli.output import progress
 from samara.cli.store import corrected, readings
 from samara.core.allow import Rules
 from samara.core.match import sample
-from samara.core.model import Key, Ref
+from samara.core.model import CONFIG_MAP, Key, Ref
 from samara.core.table import Table
 from samara.core.write import Plan
-from samara.engine.holdbook import CONFIG_MAP, NAME, Entry, endings, entries
+from samara.engine.holdbook import NAME, Entry, endings, entries
 from samara.engine.holds import Holds
 from samara.kube.auth import Access
 from samara.kube.client import Client, address

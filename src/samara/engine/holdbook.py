@@ -16,13 +16,12 @@ from typing import Any
 import msgspec
 
 from samara import log
-from samara.core.model import Key, Kind, Ref
+from samara.core.model import CONFIG_MAP, Key, Ref
 from samara.engine.holds import Hold, Holds
 from samara.kube.client import AS_US, Client, address, collection
 from samara.kube.codec import decode, encode
 from samara.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound, SamaraError
 
-CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps")
 NAME = "samara-holds"
 ENDED = "namespaces"
 """Beside the holds: the Namespaces that were deleted lately, and when. Their brake counts over a restart, too."""

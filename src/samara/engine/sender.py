@@ -187,7 +187,8 @@ class Sender:
         if who is not None:
             self.desk.news.put_back(write, who)
         tell = log.info if isinstance(write, Apply | Guard) else log.debug  # of copies the Events tell, merged
-        tell("wrote", verb=verb(write), to=write.ref, key=write.key)
+        what = {"finalizer": write.finalizer, "added": write.add} if isinstance(write, Guard) else {}
+        tell("wrote", verb=verb(write), to=write.ref, key=write.key, **what)
         self.desk.news.wrote(write)
 
     def _lets_others_go(self, write: Write) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from samara.admission.configuration import PATHS, SERVICE, configuration, needed
-from samara.admission.tls_secret import NAME as CERTIFICATE
 from samara.cli.deploy.base import Installation, Json
 from samara.core.table import Table
 from samara.core.want import Dialect
+from samara.vocabularies import CERTIFICATE
 
 ISSUING = "cert-manager.io/v1"
 
