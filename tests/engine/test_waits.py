@@ -252,6 +252,18 @@ def test_nothing_is_kept_of_what_does_not_wait_any_more() -> None:
     assert (waits._by_namespace, waits._by_source) == ({}, {})
 
 
+def test_nothing_waits_in_a_namespace_that_is_gone() -> None:
+    waits = Waits(MOST, Clock())
+    for namespace in ("a", "b"):
+        waits.note(create(namespace), REFUSED)
+    waits.note(create("a", a_key("other")), REFUSED)
+    waits.gone("a")
+    waits.gone("nobody")
+
+    assert waits._by_namespace.keys() == {"b"}
+    assert waits._by_source == {a_key().source: {(a_key(), at("b", "db"))}}
+
+
 def test_a_change_of_a_namespace_frees_what_is_to_be_written_on_it() -> None:
     waits = Waits(MOST, Clock())
     for name in ("a", "b"):

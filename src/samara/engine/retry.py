@@ -118,6 +118,11 @@ class Waits:
             )  # the attempts stay: refused again, it waits longer
         return [(key.part(namespace) if ref.namespace else key, when - now) for key, ref in waits]
 
+    def gone(self, namespace: str) -> None:
+        """A namespace is no more, and nothing waits in it."""
+        for spot in tuple(self._by_namespace.get(namespace, ())):
+            self.forget(*spot)
+
     def free_source(self, source: Ref) -> None:
         """A source changed: what was refused before may be taken now."""
         for spot in tuple(self._by_source.get(source, ())):
