@@ -72,6 +72,12 @@ def test_it_waits_at_least_as_long_as_the_server_says() -> None:
     assert waits.note(create("a"), FAILED._replace(retry_after=17.0)) == 17.0
 
 
+def test_it_waits_no_longer_than_a_minute_whatever_the_server_says() -> None:
+    waits = Waits(MOST, Clock())
+
+    assert waits.note(create("a"), FAILED._replace(retry_after=86_400.0)) == 60.0
+
+
 def test_all_refused_retries_together_are_at_most_five_per_second() -> None:
     waits = Waits(MOST, clock := Clock())
     times = []

@@ -10,6 +10,7 @@ from math import ceil
 from samara.core.model import Key, Ref
 from samara.core.write import Write
 from samara.engine.apply import Outcome, Result
+from samara.kube.errors import MOST_WAIT
 
 _FIRST = {Outcome.STALE: 0.05, Outcome.FAILED: 0.2, Outcome.REFUSED: 2.0}
 _FAILED_MOST = 30.0
@@ -55,7 +56,7 @@ class Waits:
         spot = write.key, write.ref
         before = self.of(write)
         attempts = before.attempts + 1 if before is not None else 1
-        delay = max(self._delay(result.outcome, attempts), result.retry_after or 0.0)
+        delay = max(self._delay(result.outcome, attempts), min(result.retry_after or 0.0, MOST_WAIT))
         faults = _faults(before, result)
         refused = result.outcome is Outcome.REFUSED or faults >= TOLD_FROM
         wait = Wait(attempts, self._clock() + delay, refused, _message(before, result), faults)
