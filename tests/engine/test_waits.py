@@ -116,7 +116,7 @@ def test_only_the_address_that_failed_waits() -> None:
 
     held = holding(waits, at("a", "db"))
     assert held is not None
-    assert (held.refused, held.message, held.attempts) == (True, "quota", 1)
+    assert (held.told, held.message, held.attempts) == (True, "quota", 1)
     assert holding(waits, at("b", "db")) is None
     assert holding(waits, at("a", "other")) is None
     clock.now += delay
@@ -302,7 +302,7 @@ def told(*results: Result) -> list[bool]:
         waits.note(create("a"), each)
         wait = waits.of(create("a"))
         assert wait is not None
-        found.append(wait.refused)
+        found.append(wait.told)
     return found
 
 
@@ -327,4 +327,4 @@ def test_what_is_told_is_known_also_when_its_time_has_come() -> None:
     wait = waits.of(create("a"))
     assert holding(waits, at("a", "db")) is None
     assert wait is not None
-    assert (wait.refused, wait.message) == (True, "quota")
+    assert (wait.told, wait.message) == (True, "quota")

@@ -81,7 +81,7 @@ class Sender:
         if self._observing:
             return
         wait = self.desk.waits.of(write)
-        if wait is not None and wait.refused:
+        if wait is not None and wait.told:
             _note_refused(write, tally, wait.message)  # until it succeeds, also while it is tried again
         if wait is not None and wait.until > self.desk.clock():
             self._again(_slice(write), wait.until - self.desk.clock())  # the queue came round for an older wait
@@ -220,7 +220,7 @@ class Sender:
     def _not_done(self, write: Write, result: Result) -> None:
         delay = self.desk.waits.note(write, result)
         wait = self.desk.waits.of(write)
-        if wait is not None and wait.refused:
+        if wait is not None and wait.told:
             self._refused(write, wait)
         if self._is_nowhere(write.ref):
             self.desk.waits.forget(write.key, write.ref)  # perhaps nothing is planned there any more that would do it
