@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.engine.parts import Clock, a_source
+from tests.engine.parts import Clock, a_source, numbered
 from tests.world import at
 
 from samara.core.model import Object
@@ -51,6 +51,16 @@ def test_another_address_does_not_wait() -> None:
     flaps = Flaps(Clock())
     flaps.removed(PLACE, SOURCE)
     assert flaps.wait(at("b", "db"), SOURCE) == 0.0
+
+
+def test_of_the_removals_that_wait_no_more_are_known_than_of_those_that_were_made() -> None:
+    """A copy that goes with its namespace is neither removed by us nor there again."""
+    flaps, places = Flaps(Clock()), [at(name, "db") for name in numbered(0, 10_100)]
+    for place in places:
+        flaps.removed(place, SOURCE)
+        flaps.wait(place, SOURCE)
+
+    assert flaps._due.keys() == set(places[100:])
 
 
 @pytest.mark.parametrize("now", [replace(SOURCE, version=SOURCE.version + 1), replace(SOURCE, uid="another"), None])

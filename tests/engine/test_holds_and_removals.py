@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests import toys
 from tests.engine.parts import (
+    HOME,
     Clock,
     a_copy,
     a_desk,
@@ -26,7 +27,7 @@ from tests.engine.parts import (
 from tests.world import at
 
 from samara.core.brake import Brake
-from samara.core.model import MANAGER, Key, Owned, Owner, Ref
+from samara.core.model import MANAGER, Key, Owned, Owner, Ref, namespace_ref
 from samara.core.write import Delete, Spare
 from samara.dialects.fishysecret import FISHY_SECRET
 from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
@@ -253,6 +254,27 @@ def test_nothing_is_kept_of_a_key_that_is_gone() -> None:
     assert holds.remembered == {str(a_key("x"))}
     clock.now += 1.0
     assert judged(holds, 3, 8) == 5
+
+
+def test_of_a_namespace_that_has_let_nothing_go_for_a_minute_nothing_is_kept() -> None:
+    holds = some(clock := Clock())
+    for number in range(200):
+        clock.now += 1.0
+        for key in (a_key("db", "busy"), a_key("db", f"home-{number}")):
+            holds.judge(key, [delete("a", key)], 1, 1)
+
+    assert holds._by_namespace.keys() == {"busy", *(f"home-{number}" for number in range(139, 200))}
+
+
+def test_of_a_namespace_that_went_more_than_ten_minutes_ago_nothing_is_kept() -> None:
+    holds = some(clock := Clock())
+    for name in ("a", "b"):
+        clock.now += 601.0
+        have = a_namespace(name)
+        assert holds.judge(a_key(), [Delete(a_key(), have.ref, have)], 1, 1)
+
+    for times in (holds._by_source[a_key()], holds._by_namespace[HOME], holds._namespaces):
+        assert list(times) == [namespace_ref("b")]
 
 
 @given(st.lists(st.tuples(st.integers(0, 19), st.integers(1, 6), st.sampled_from([0.0, 30.0, 120.0])), max_size=25))

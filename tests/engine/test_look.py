@@ -122,6 +122,35 @@ def test_a_read_that_is_older_than_what_is_held_changes_nothing() -> None:
     assert (found.uid, found.version) == (held.uid, 20)
 
 
+class EnoughError(Exception):
+    """Ends what would sleep on."""
+
+
+def test_who_asks_now_does_not_wait_for_one_who_sleeps() -> None:
+    async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
+        try:
+            async with asyncio.TaskGroup() as sleepers:
+                stage.looker.start(sleepers, PLACE, a_key("failed"), 3600.0)
+                async with asyncio.TaskGroup() as awake:
+                    stage.looker.start(awake, PLACE, a_key("other"))
+                raise EnoughError
+        except* EnoughError:
+            pass
+
+    stage = looking(deed, says(theirs()))
+    assert stage.asked == [(a_key("other").part("a"), 0.0)]
+
+
+def test_who_sleeps_is_planned_again_when_its_time_has_come_although_another_has_read_before() -> None:
+    async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
+        stage.looker.start(group, PLACE, a_key("failed"), 0.02)
+        async with asyncio.TaskGroup() as awake:
+            stage.looker.start(awake, PLACE, a_key("other"))
+
+    stage = looking(deed, says(theirs()))
+    assert sorted(stage.asked) == [(a_key("failed").part("a"), 0.0), (a_key("other").part("a"), 0.0)]
+
+
 def test_a_look_that_waits_for_its_time_keeps_nobody_waiting() -> None:
     """It counts as sleeping from the start: the task that sleeps may begin later."""
     seen: list[int] = []

@@ -26,17 +26,18 @@ from tests.kube.scripted import access, refuses, serving
 from tests.world import at, secret
 
 from samara.core.brake import Brake
-from samara.core.model import MANAGER, QUOTA, SECRET, Key, Object, Owned, Ref, namespace_ref
+from samara.core.model import MANAGER, QUOTA, SECRET, Key, Kind, Object, Owned, Ref, namespace_ref
 from samara.core.table import Table
 from samara.core.travel import ACCEPT, PAUSED, RELEASED
 from samara.core.want import Adopt
-from samara.core.write import Create, Delete, Write
+from samara.core.write import Create, Delete, Guard, Write
 from samara.dialects import secret_copy
 from samara.dialects.accurate import propagate
 from samara.dialects.accurate.config import Config
 from samara.dialects.accurate.words import FROM, PARENT, PROPAGATE, UPDATE
 from samara.engine.apply import Outcome, Result
 from samara.engine.desk import Desk
+from samara.engine.flaps import PATIENCE
 from samara.engine.growth import CHUNK
 from samara.engine.holds import Holds
 from samara.engine.loop import Engine
@@ -340,6 +341,87 @@ def test_nothing_is_left_of_a_source_whose_last_copy_is_removed() -> None:
     assert engine.desk.holds._by_source
     engine._plan(a_key())
     assert (engine.tallies, engine._removals._gone_since, engine.desk.holds._by_source) == ({}, {}, {})
+
+
+REFUSED = Result(Outcome.REFUSED, "quota")
+
+
+def waiting(engine: Engine) -> set[str]:
+    """The namespaces in which something waits to be tried again."""
+    return set(engine.desk.waits._by_namespace)
+
+
+def test_nothing_waits_in_a_namespace_that_is_gone_and_whoever_waited_is_planned_again() -> None:
+    engine = an_engine(a_source(targets="b"), namespaces=["a", "b"])
+    for namespace in ("a", "b"):
+        engine.desk.waits.note(create(namespace), REFUSED)
+    gone = engine.desk.cache.drop(namespace_ref("a"))
+    assert gone is not None
+    engine.changed([gone])
+
+    assert waiting(engine) == {"b"}
+    assert engine.desk.queue.take() == a_key().part("a")
+
+
+def test_a_namespace_that_only_changes_keeps_the_count_of_what_was_refused_there() -> None:
+    engine = an_engine(a_source(), namespaces=["a"])
+    engine.desk.waits.note(create("a"), REFUSED)
+    change = engine.desk.cache.put(a_namespace("a", 2, labels={"team": "red"}))
+    assert change is not None
+    engine.changed([change])
+
+    assert waiting(engine) == {"a"}
+
+
+def test_a_plan_that_finds_no_namespace_forgets_what_waited_there() -> None:
+    """An answer may come after the end of its namespace was told."""
+    engine = an_engine(a_source(targets="a"))
+    engine.desk.waits.note(create("a"), REFUSED)
+    engine._sender.flaps.removed(at("a", "db"), a_source(targets="a"))
+    engine._sender.flaps.wait(at("a", "db"), a_source(targets="a"))
+    engine._plan(a_key())
+
+    assert (waiting(engine), engine._sender.flaps._due) == (set(), {})
+
+
+def test_what_is_refused_in_a_namespace_that_is_gone_already_is_not_kept() -> None:
+    engine = an_engine(a_source(targets="b"), namespaces=["b"])
+    for namespace in ("a", "b"):
+        engine._sender._judge(create(namespace), REFUSED, 0.1)
+
+    assert waiting(engine) == {"b"}
+
+
+def test_what_is_refused_on_an_object_without_a_namespace_waits() -> None:
+    engine = an_engine(a_source())
+    kind = Kind("example.com", "v1", "Wide", "wides", namespaced=False)
+    wide = an_object(Ref(kind, "", "all"))
+    engine._sender._judge(Guard(a_key(), wide.ref, wide, "finalizer", add=True, why=""), REFUSED, 0.1)
+
+    assert waiting(engine) == {"all"}
+
+
+def test_nothing_waits_for_a_source_of_which_nothing_is_left() -> None:
+    engine = an_engine(namespaces=["a"])
+    engine.desk.waits.note(create("a"), REFUSED)
+    engine.desk.waits.note(create("a", a_key("other")), REFUSED)
+    engine._plan(a_key())
+
+    assert engine.desk.waits._by_source.keys() == {a_key("other").source}
+
+
+def test_a_copy_that_is_there_again_does_not_go_by_an_old_time() -> None:
+    source = a_source(targets="a")
+    engine = an_engine(source, namespaces=["a"])
+    flaps, write = engine._sender.flaps, create("a")
+    flaps.removed(write.ref, source)
+    flaps.wait(write.ref, source)
+    engine._sender._judge(write, Result(Outcome.DONE), 0.1)
+
+    assert flaps.wait(write.ref, source) == PATIENCE
+    engine.desk.clock.now += PATIENCE + 1  # type: ignore[attr-defined]
+    engine._sender._judge(write, Result(Outcome.DONE), 0.1)
+    assert flaps.wait(write.ref, source) == PATIENCE
 
 
 def test_a_source_that_is_there_is_not_planned_again_for_a_removal() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -9,7 +11,7 @@ from tests.engine.parts import Clock, a_key, create, numbered
 
 from samara.core.model import Key, Ref
 from samara.core.write import Create, Write
-from samara.engine.outbox import Outbox
+from samara.engine.outbox import Lane, Outbox
 
 
 def taken(outbox: Outbox, most: int = 1000) -> list[str]:
@@ -164,6 +166,112 @@ def test_what_a_slow_namespace_keeps_waiting_goes_when_it_has_room() -> None:
     assert len(outbox) == 0
 
 
+def filled(outbox: Outbox, most: int) -> list[Write]:
+    """As many writes in flight as there may be."""
+    found: list[Write] = []
+    while len(found) < most and (write := outbox.take()) is not None:
+        found.append(write)
+    return found
+
+
+class Counting(Outbox):
+    """Counts how often a source is asked for a write."""
+
+    asked = 0
+
+    def _first(self, key: Key, lanes: dict[Key, Lane]) -> Write | None:
+        self.asked += 1
+        return super()._first(key, lanes)
+
+
+def test_a_landing_does_not_look_through_all_who_wait_for_a_full_namespace() -> None:
+    outbox = Counting(most_per_namespace=8)
+    for number in range(500):
+        for namespace in ("a", "b"):
+            outbox.put(create(namespace, a_key(f"{namespace}{number}")), soon=True)
+    for namespace in numbered(0, 500):
+        outbox.put(create(namespace, a_key("noisy")), soon=False)
+    flying = deque(filled(outbox, 24))
+    outbox.asked = 0
+    for _ in range(300):
+        outbox.done(flying.popleft())
+        flying.extend(filled(outbox, 24 - len(flying)))
+
+    assert len(flying) == 24
+    assert outbox.asked < 300 * 10
+
+
+def test_who_waits_for_two_full_namespaces_goes_when_either_has_room() -> None:
+    for free in ("a", "b"):
+        outbox = Outbox(most_per_namespace=1)
+        for namespace, name in (("a", "x"), ("b", "y"), ("a", "both"), ("b", "both")):
+            outbox.put(create(namespace, a_key(name)), soon=False)
+        flying = {write.ref.namespace: write for write in filled(outbox, 9)}
+        outbox.done(flying[free])
+
+        assert [(write.key, write.ref.namespace) for write in filled(outbox, 9)] == [(a_key("both"), free)]
+
+
+def test_who_waits_for_a_full_namespace_and_then_has_another_write_goes_with_that() -> None:
+    outbox = Outbox(most_per_namespace=1)
+    for name in ("x", "y"):
+        outbox.put(create("full", a_key(name)), soon=False)
+    filled(outbox, 9)
+    outbox.put(other := create("other", a_key("y")), soon=True)
+
+    assert filled(outbox, 9) == [other]
+
+
+def test_who_waits_for_a_full_namespace_keeps_its_turn() -> None:
+    outbox = Outbox(most_per_namespace=1)
+    for name in ("x", "y"):
+        outbox.put(create("full", a_key(name)), soon=False)
+    for namespace in numbered(0, 9):
+        outbox.put(create(namespace, a_key("noisy")), soon=False)
+    x, *_ = filled(outbox, 5)
+    outbox.put(create("late", a_key("z")), soon=False)
+    outbox.done(x)
+
+    assert taken(outbox, 2) == ["y to full", "noisy to ns-00004"]
+
+
+def given(outbox: Outbox, *waiting: str) -> dict[str, Write]:
+    """Puts writes, each "<source> to <namespace>", and returns by namespace what flies of them."""
+    for source, _, namespace in (each.split() for each in waiting):
+        outbox.put(create(namespace, a_key(source)), soon=False)
+    return {write.ref.namespace: write for write in filled(outbox, 9)}
+
+
+def test_turns_count_also_between_those_who_wait_for_different_namespaces() -> None:
+    outbox = Outbox(most_per_namespace=1)
+    flying = given(outbox, "x to a", "y to b", "early to a", "late to b")
+    outbox.put(create("c", a_key("early")), soon=False)
+    outbox.done(flying["b"])
+
+    assert taken(outbox) == ["early to c", "late to b"]
+
+
+def test_who_went_elsewhere_meanwhile_is_behind_those_who_went_nowhere() -> None:
+    outbox = Outbox(most_per_namespace=1)
+    flying = given(outbox, "x to a", "y to b", "both to a", "both to b", "one to a")
+    outbox.done(flying["b"])
+    assert taken(outbox) == ["both to b"]
+    outbox.done(flying["a"])
+
+    assert taken(outbox) == ["one to a", "both to a"]
+
+
+def test_a_place_that_nobody_takes_in_a_full_namespace_is_the_next_ones() -> None:
+    outbox = Outbox(most_per_namespace=1)
+    for name in ("x", "y", "z"):
+        outbox.put(create("full", a_key(name)), soon=False)
+    (x,) = filled(outbox, 9)
+    outbox.done(x)
+    outbox.clear(a_key("y"))
+
+    assert taken(outbox) == ["z to full"]
+
+
 def test_the_age_of_what_has_waited_longest_is_known() -> None:
     outbox = Outbox(clock := Clock(), most_per_namespace=1)
     assert outbox.oldest() == 0.0
@@ -175,6 +283,15 @@ def test_the_age_of_what_has_waited_longest_is_known() -> None:
     clock.now += 1.0
 
     assert (outbox.take(), outbox.oldest()) == (None, 1.0)
+
+
+def test_who_has_nothing_left_is_not_among_those_who_wait() -> None:
+    outbox = Outbox(clock := Clock(), most_per_namespace=1)
+    given(outbox, "x to full", "y to full")
+    clock.now += 4.0
+    outbox.clear(a_key("y"))
+
+    assert (outbox.take(), outbox.oldest()) == (None, 0.0)
 
 
 Lot = tuple[str, dict[Ref, Write]]
@@ -212,12 +329,14 @@ class Plain:
 
     def take(self) -> Write | None:
         for key in list(self.lanes):
-            lanes = self.lanes.pop(key)
+            lanes = self.lanes[key]
             write = self._first(key, lanes[0]) or self._first(key, lanes[1])
-            if any(lanes):
-                self.lanes[key] = lanes  # at the end now
+            if not any(lanes):
+                del self.lanes[key]
             if write is not None:
                 self.flying[write.ref] = write
+                if key in self.lanes:
+                    self.lanes[key] = self.lanes.pop(key)  # at the end now; who found no room keeps its turn
                 return write
         return None
 
@@ -237,11 +356,12 @@ class Plain:
         return sum(ref.namespace == namespace for ref in self.flying) < self.most
 
 
-NAMES, NAMESPACES = st.sampled_from(["x", "y"]), st.sampled_from(["a", "b", "c"])
+SOURCES, NAMES = st.sampled_from(["x", "y", "z"]), st.sampled_from(["x", "y"])
+NAMESPACES = st.sampled_from(["a", "b", "c"])
 
 
 class OutboxAgainstLists(RuleBasedStateMachine):
-    """Every address is wanted by two sources, so that they collide."""
+    """Every address is wanted by three sources, so that they collide."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -251,13 +371,13 @@ class OutboxAgainstLists(RuleBasedStateMachine):
     def begin(self, most: int) -> None:
         self.outbox, self.plain = Outbox(most_per_namespace=most), Plain(most)
 
-    @rule(source=NAMES, namespace=NAMESPACES, name=NAMES, soon=st.booleans())
+    @rule(source=SOURCES, namespace=NAMESPACES, name=NAMES, soon=st.booleans())
     def put(self, source: str, namespace: str, name: str, soon: bool) -> None:
         write: Create = create(namespace, a_key(source), name)
         self.outbox.put(write, soon)
         self.plain.put(write, soon)
 
-    @rule(source=NAMES, namespace=st.none() | NAMESPACES)
+    @rule(source=SOURCES, namespace=st.none() | NAMESPACES)
     def clear(self, source: str, namespace: str | None) -> None:
         key = a_key(source) if namespace is None else a_key(source).part(namespace)
         self.outbox.clear(key)
@@ -277,7 +397,7 @@ class OutboxAgainstLists(RuleBasedStateMachine):
     def counts_are_right(self) -> None:
         assert len(self.outbox) == self.plain.size()
         assert self.outbox.flying == len(self.plain.flying)
-        for name in ("x", "y"):
+        for name in ("x", "y", "z"):
             assert self.outbox.waiting(a_key(name)) == sum(map(len, self.plain.lanes.get(a_key(name), ())))
 
 

@@ -72,6 +72,12 @@ def test_it_waits_at_least_as_long_as_the_server_says() -> None:
     assert waits.note(create("a"), FAILED._replace(retry_after=17.0)) == 17.0
 
 
+def test_it_waits_no_longer_than_a_minute_whatever_the_server_says() -> None:
+    waits = Waits(MOST, Clock())
+
+    assert waits.note(create("a"), FAILED._replace(retry_after=86_400.0)) == 60.0
+
+
 def test_all_refused_retries_together_are_at_most_five_per_second() -> None:
     waits = Waits(MOST, clock := Clock())
     times = []
@@ -110,7 +116,7 @@ def test_only_the_address_that_failed_waits() -> None:
 
     held = holding(waits, at("a", "db"))
     assert held is not None
-    assert (held.refused, held.message, held.attempts) == (True, "quota", 1)
+    assert (held.told, held.message, held.attempts) == (True, "quota", 1)
     assert holding(waits, at("b", "db")) is None
     assert holding(waits, at("a", "other")) is None
     clock.now += delay
@@ -252,6 +258,18 @@ def test_nothing_is_kept_of_what_does_not_wait_any_more() -> None:
     assert (waits._by_namespace, waits._by_source) == ({}, {})
 
 
+def test_nothing_waits_in_a_namespace_that_is_gone() -> None:
+    waits = Waits(MOST, Clock())
+    for namespace in ("a", "b"):
+        waits.note(create(namespace), REFUSED)
+    waits.note(create("a", a_key("other")), REFUSED)
+    waits.gone("a")
+    waits.gone("nobody")
+
+    assert waits._by_namespace.keys() == {"b"}
+    assert waits._by_source == {a_key().source: {(a_key(), at("b", "db"))}}
+
+
 def test_a_change_of_a_namespace_frees_what_is_to_be_written_on_it() -> None:
     waits = Waits(MOST, Clock())
     for name in ("a", "b"):
@@ -284,7 +302,7 @@ def told(*results: Result) -> list[bool]:
         waits.note(create("a"), each)
         wait = waits.of(create("a"))
         assert wait is not None
-        found.append(wait.refused)
+        found.append(wait.told)
     return found
 
 
@@ -309,4 +327,4 @@ def test_what_is_told_is_known_also_when_its_time_has_come() -> None:
     wait = waits.of(create("a"))
     assert holding(waits, at("a", "db")) is None
     assert wait is not None
-    assert (wait.refused, wait.message) == (True, "quota")
+    assert (wait.told, wait.message) == (True, "quota")

@@ -21,6 +21,7 @@ from samara.dialects.secret_copy import ORIGIN, TARGETS
 from samara.kube.cache import Cache, Change
 from samara.kube.client import Client
 from samara.kube.codec import Codec
+from samara.kube.errors import TooMany
 from samara.kube.intake import words_pattern
 from samara.kube.watch import Pace, Watch
 
@@ -579,6 +580,17 @@ def test_the_wait_that_the_server_asks_for_is_kept() -> None:
         assert asyncio.get_running_loop().time() - began > 0.9
 
     watching(deed, refuses(429, retryAfterSeconds=1), STAYS)
+
+
+def test_the_wait_that_the_server_asks_for_is_no_longer_than_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.requests(1)
+        pause = asyncio.create_task(stage.watch._pause(TooMany(429, "TooManyRequests", "", 86_400.0), 1))
+        await asyncio.sleep(0)  # its line comes before it waits
+        pause.cancel()
+
+    watching(deed, STAYS)
+    assert [getattr(each, "fields", {}).get("again_in") for each in caplog.records] == ["60.0s"]
 
 
 def test_an_object_is_worth_parsing_for_a_word_or_for_our_field_manager() -> None:

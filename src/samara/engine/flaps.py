@@ -32,13 +32,15 @@ class Flaps:
         self._removed: OrderedDict[Ref, tuple[float, Wish]] = OrderedDict()
         """When we last removed a copy from an address, and for which wish, the oldest first."""
         self._due: dict[Ref, float] = {}
+        """Until when a removal waits; only where one was made before."""
 
     def removed(self, ref: Ref, source: Object | None) -> None:
         self._due.pop(ref, None)
         self._removed[ref] = self._clock(), wish(source)
         self._removed.move_to_end(ref)
         if len(self._removed) > _REMEMBERED:
-            self._removed.popitem(last=False)
+            oldest, _ = self._removed.popitem(last=False)
+            self._due.pop(oldest, None)
 
     def calm(self, ref: Ref) -> None:
         """The copy is wanted, and there."""

@@ -54,7 +54,8 @@ class Holds:
         self._discarded: set[Ref] = set()
         self._by_source: dict[Key, OrderedDict[Ref, float]] = {}
         """When each copy was last let go, the oldest first: a delete that is planned anew counts once."""
-        self._by_namespace: dict[str, OrderedDict[Ref, float]] = {}
+        self._by_namespace: OrderedDict[str, OrderedDict[Ref, float]] = OrderedDict()
+        """The same for all sources of a namespace; the one that has let something go last is the last."""
         self._namespaces: OrderedDict[Ref, float] = OrderedDict()
         """The Namespaces that were let go, whoever wanted them gone."""
         self.write_down: Callable[[], None] | None = None
@@ -111,10 +112,18 @@ class Holds:
             self._by_namespace.setdefault(key.source.namespace, OrderedDict()),
             *((self._namespaces,) if _namespaces(delete.ref for delete in deletes) else ()),
         ):
+            self._others(times, frozenset(), WINDOW)
             for delete in deletes:
                 times[delete.ref] = now
                 times.move_to_end(delete.ref)
+        self._by_namespace.move_to_end(key.source.namespace)
+        self._forget_quiet()
         return [delete for delete in deletes if self._is_written(key, delete.ref)]
+
+    def _forget_quiet(self) -> None:
+        """Namespaces come and go: of one that has let nothing go for as long as a burst counts nothing is kept."""
+        while not self._others(next(iter(self._by_namespace.values())), frozenset(), BURST):
+            self._by_namespace.popitem(last=False)
 
     def _is_written(self, key: Key, ref: Ref) -> bool:
         """False for a Namespace that has to wait: who ends right after its deletion must not forget it."""

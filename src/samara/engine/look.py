@@ -28,32 +28,33 @@ class Desk(Protocol):
 
 
 class Looker:
-    """One read per place, however many ask; then the slice that asked is planned again."""
+    """One read per place at a time, however many ask; then the slices that asked are planned again."""
 
     def __init__(self, desk: Desk, again: Callable[[Key, float], None]) -> None:
         self._desk = desk
         self._again = again
         self._asked: dict[Ref, set[Key]] = {}
-        self._sleeping = 0
         self._room = asyncio.Semaphore(_AT_ONCE)
 
     @property
     def looking(self) -> int:
         """How many reads are due; those that wait for their time are not."""
-        return len(self._asked) - self._sleeping
+        return len(self._asked)
 
     def start(self, group: asyncio.TaskGroup, ref: Ref, key: Key, delay: float = 0.0) -> None:
+        if delay:
+            group.create_task(self._later(group, ref, key, delay))
+            return
         if ref not in self._asked:
-            self._sleeping += delay > 0  # from now on: who asks before the task has begun must not find it due
-            group.create_task(self._look(ref, delay))
+            group.create_task(self._look(ref))
         self._asked.setdefault(ref, set()).add(key.part(ref.namespace) if ref.namespace else key)
 
-    async def _look(self, ref: Ref, delay: float) -> None:
-        if delay:
-            try:
-                await asyncio.sleep(delay)
-            finally:
-                self._sleeping -= 1
+    async def _later(self, group: asyncio.TaskGroup, ref: Ref, key: Key, delay: float) -> None:
+        """Each sleeps for itself: what one source has to wait for is nothing to another that asks for the place."""
+        await asyncio.sleep(delay)
+        self.start(group, ref, key)
+
+    async def _look(self, ref: Ref) -> None:
         failed = 0.0
         async with self._room:
             try:

@@ -76,6 +76,8 @@ class Engine:
             self._sender.fights.disturbed(change, self.desk.table.owner, self.desk.cache)
         if change.ref.kind in (NAMESPACE, QUOTA):
             self.freed(change.ref.namespace or change.ref.name)
+        if change.ref.kind == NAMESPACE and change.new is None:
+            self.desk.waits.gone(change.ref.name)
         for key in concerned(change, self.desk):
             if isinstance(echo_of, Delete) and change.new is None and key.source == change.ref:
                 self._removals.meant(key.source)  # the echo was faster than the answer
@@ -264,13 +266,11 @@ class Engine:
     def _step(self, growth: Growth, tally: Tally, step: Step) -> None:
         tally.count(step)
         match step.outcome:
-            case None:
+            case None | Blocked(reason="no-namespace"):
                 self.desk.waits.forget(growth.key.whole, step.ref)
                 self._sender.calm(step.ref)
             case Look(ref=ref):
                 self._sender.look(ref, growth.key)
-            case Blocked(reason="no-namespace"):
-                self._sender.fights.calm(step.ref)
             case Blocked():
                 pass
             case Delete() | Release() as removal:

@@ -8,6 +8,7 @@ from time import monotonic
 
 from samara.core.model import Key, Ref
 from samara.core.write import Write
+from samara.engine.turns import Turns
 
 Lane = OrderedDict[str, dict[Ref, Write]]
 """The waiting writes of one source by the namespace they go to."""
@@ -27,7 +28,8 @@ class Outbox:
         self._busy: Counter[str] = Counter()
         self._bulk: dict[Key, Lane] = {}
         self._soon: dict[Key, Lane] = {}
-        self._ring: OrderedDict[Key, float] = OrderedDict()
+        self._since: dict[Key, float] = {}
+        self._turns = Turns()
         self._flying: dict[Ref, Write] = {}
         self._again: dict[Ref, set[Key]] = {}
         self._echoes: set[Ref] = set()
@@ -38,7 +40,7 @@ class Outbox:
 
     def oldest(self) -> float:
         """How long the source that has waited longest has had writes waiting."""
-        return self._clock() - min(self._ring.values()) if self._ring else 0.0
+        return self._clock() - min(self._since.values()) if self._since else 0.0
 
     @property
     def flying(self) -> int:
@@ -79,6 +81,8 @@ class Outbox:
                 continue
             lots = list(lane) if key.slice is None else [key.slice]
             self._size -= sum(len(lane.pop(lot, ())) for lot in lots)
+        if key.whole in self._since:
+            self._turns.join(key.whole)  # else who has nothing left would be kept until there is room
 
     def put(self, write: Write, soon: bool) -> None:
         """Takes a write; `soon` ones, of slices, overtake a fan-out of the same source."""
@@ -89,29 +93,35 @@ class Outbox:
         lot = lanes.setdefault(write.key, OrderedDict()).setdefault(_lot(write.ref), {})
         self._size += write.ref not in lot
         lot[write.ref] = write
-        self._ring.setdefault(write.key, self._clock())
+        self._since.setdefault(write.key, self._clock())
+        self._turns.join(write.key)
 
     def take(self) -> Write | None:
         """The next write, in turn between the sources; it is in flight until `done`."""
-        for _ in range(len(self._ring)):
-            key = next(iter(self._ring))
+        while (key := self._turns.next(self._has_room)) is not None:
             write = self._first(key, self._soon) or self._first(key, self._bulk)
             if not self.waiting(key):
                 self._soon.pop(key, None)
                 self._bulk.pop(key, None)
-                del self._ring[key]
+                del self._since[key]
+                self._turns.leave(key)
+            elif write is None:
+                self._turns.wait(key, (*self._soon.get(key, ()), *self._bulk.get(key, ())))
             else:
-                self._ring.move_to_end(key)
+                self._turns.served(key)
             if write is not None:
                 self._flying[write.ref] = write
                 self._busy[_lot(write.ref)] += 1
                 return write
         return None
 
+    def _has_room(self, namespace: str) -> bool:
+        return self._busy[namespace] < self._most_per_namespace
+
     def _first(self, key: Key, lanes: dict[Key, Lane]) -> Write | None:
         """A source's oldest write whose namespace and address have room."""
         lane: Lane = lanes.get(key, OrderedDict())
-        while (name := next((name for name in lane if self._busy[name] < self._most_per_namespace), None)) is not None:
+        while (name := next(filter(self._has_room, lane), None)) is not None:
             ref = next(iter(lane[name]))
             write = lane[name].pop(ref)
             if not lane[name]:

@@ -127,6 +127,7 @@ class Removals:
         self._left_since.pop(key, None)
         self._meant.discard(key.source)
         self._desk.holds.gone(key)
+        self._desk.waits.free_source(key.source)
 
     def _counts(self, key: Key) -> tuple[int, int]:
         """How many copies this source has, and all sources of its namespace together."""

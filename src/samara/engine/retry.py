@@ -10,6 +10,7 @@ from math import ceil
 from samara.core.model import Key, Ref
 from samara.core.write import Write
 from samara.engine.apply import Outcome, Result
+from samara.kube.errors import MOST_WAIT
 
 _FIRST = {Outcome.STALE: 0.05, Outcome.FAILED: 0.2, Outcome.REFUSED: 2.0}
 _FAILED_MOST = 30.0
@@ -26,8 +27,8 @@ class Wait:
 
     attempts: int
     until: float
-    refused: bool
-    """True where people are told: the server will not have it, or has failed at it again and again."""
+    told: bool
+    """True where people are told of it: the server will not have it, or has failed at it again and again."""
     message: str
     faults: int = 0
     """How often in a row the server said that it could not."""
@@ -38,7 +39,7 @@ Spot = tuple[Key, Ref]
 
 
 class Waits:
-    """What waits, by namespace, so that one bad namespace is one entry and a change in it frees it."""
+    """What waits: by namespace and by source, so that a change of either frees it without a look at all the rest."""
 
     def __init__(self, most: float, clock: Callable[[], float]) -> None:
         self._most = most
@@ -55,10 +56,10 @@ class Waits:
         spot = write.key, write.ref
         before = self.of(write)
         attempts = before.attempts + 1 if before is not None else 1
-        delay = max(self._delay(result.outcome, attempts), result.retry_after or 0.0)
+        delay = max(self._delay(result.outcome, attempts), min(result.retry_after or 0.0, MOST_WAIT))
         faults = _faults(before, result)
-        refused = result.outcome is Outcome.REFUSED or faults >= TOLD_FROM
-        wait = Wait(attempts, self._clock() + delay, refused, _message(before, result), faults)
+        told = result.outcome is Outcome.REFUSED or faults >= TOLD_FROM
+        wait = Wait(attempts, self._clock() + delay, told, _message(before, result), faults)
         self._by_namespace.setdefault(_home(write.ref), {})[spot] = wait
         self._by_source.setdefault(write.key.source, set()).add(spot)
         return delay
@@ -112,11 +113,14 @@ class Waits:
         when = last if last > now else max(now, last + _FREED_GAP)  # many ticks share the next turn
         self._freed = {each: at for each, at in self._freed.items() if at > now - _FREED_GAP}
         self._freed[namespace] = when
-        for spot, wait in waits.items():
-            waits[spot] = replace(
-                wait, until=min(wait.until, when)
-            )  # the attempts stay: refused again, it waits longer
+        for spot, wait in waits.items():  # the attempts stay: refused again, it waits longer
+            waits[spot] = replace(wait, until=min(wait.until, when))
         return [(key.part(namespace) if ref.namespace else key, when - now) for key, ref in waits]
+
+    def gone(self, namespace: str) -> None:
+        """A namespace is no more, and nothing waits in it."""
+        for spot in tuple(self._by_namespace.get(namespace, ())):
+            self.forget(*spot)
 
     def free_source(self, source: Ref) -> None:
         """A source changed: what was refused before may be taken now."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from samara import log
-from samara.core.model import Key, Object, Ref
+from samara.core.model import NAMESPACE, Key, Object, Ref, namespace_ref
 from samara.core.tally import Tally
 from samara.core.write import Apply, Create, Delete, Guard, Recreate, Removal, Report, Update, Write
 from samara.engine.apply import Outcome, Result, verb
@@ -72,7 +72,7 @@ class Sender:
         self.looker.start(self._group, ref, key, delay)
 
     def calm(self, ref: Ref) -> None:
-        """A copy is right: nobody fights over it, and it does not flap now."""
+        """A copy is right, or its namespace gone: nobody fights over it, and it does not flap now."""
         self.fights.calm(ref)
         self.flaps.calm(ref)
 
@@ -81,7 +81,7 @@ class Sender:
         if self._observing:
             return
         wait = self.desk.waits.of(write)
-        if wait is not None and wait.refused:
+        if wait is not None and wait.told:
             _note_refused(write, tally, wait.message)  # until it succeeds, also while it is tried again
         if wait is not None and wait.until > self.desk.clock():
             self._again(_slice(write), wait.until - self.desk.clock())  # the queue came round for an older wait
@@ -176,10 +176,9 @@ class Sender:
         tally = self._tallies.get(write.key)
         if isinstance(write, Removal):
             self._removed(write, tally)
-        elif tally is not None:
-            tally.right_now(write.ref)
-            if isinstance(write, Create | Update | Recreate):
-                tally.landed = utc_now()
+        else:
+            self.flaps.calm(write.ref)
+            self._placed(write, tally)
         if isinstance(write, Guard) or self._lets_others_go(write):
             self._again(write.key, 0.0)  # what may follow waited for it
         self.desk.waits.forget(write.key, write.ref)
@@ -190,6 +189,13 @@ class Sender:
         what = {"finalizer": write.finalizer, "added": write.add} if isinstance(write, Guard) else {}
         tell("wrote", verb=verb(write), to=write.ref, key=write.key, **what)
         self.desk.news.wrote(write)
+
+    def _placed(self, write: Write, tally: Tally | None) -> None:
+        if tally is None:
+            return
+        tally.right_now(write.ref)
+        if isinstance(write, Create | Update | Recreate):
+            tally.landed = utc_now()
 
     def _lets_others_go(self, write: Write) -> bool:
         """True where a source that wants one object has it now and still has another: that one waits for its turn."""
@@ -215,13 +221,20 @@ class Sender:
     def _not_done(self, write: Write, result: Result) -> None:
         delay = self.desk.waits.note(write, result)
         wait = self.desk.waits.of(write)
-        if wait is not None and wait.refused:
+        if wait is not None and wait.told:
             self._refused(write, wait)
+        if self._is_nowhere(write.ref):
+            self.desk.waits.forget(write.key, write.ref)  # perhaps nothing is planned there any more that would do it
         log.debug("write.again", verb=verb(write), to=write.ref, outcome=result.outcome.value, fault=result.message)
         if result.sure:
             self._again(_slice(write), delay)
         else:
             self.look(write.ref, write.key, delay)
+
+    def _is_nowhere(self, ref: Ref) -> bool:
+        """True where the namespace in which something is, or which it is, is not there."""
+        home = ref if ref.kind == NAMESPACE else namespace_ref(ref.namespace)
+        return bool(home.name) and self.desk.cache.get(home) is None
 
     def _refused(self, write: Write, wait: Wait) -> None:
         tell = log.debug if wait.faults > TOLD_FROM else log.warning  # what is tried twice a minute is told of once

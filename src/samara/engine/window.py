@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from samara.kube.errors import MOST_WAIT
+
 _START = 8.0
 _SLOW = 2.0
 """Seconds for one write at which the window stops growing."""
 _LONGEST_PAUSE = 5.0
-_LONGEST_RETRY_AFTER = 60.0
 _TOGETHER = 0.5
 _RECENT = 10.0
 """Two namespaces that fail within this time point at the server."""
@@ -60,5 +61,5 @@ class Window:
             self._size = max(1.0, self._size / 2)
         pause = min(0.05 * 2.0 ** min(self._bad_in_a_row, 20), _LONGEST_PAUSE)
         if retry_after is not None:
-            pause = min(retry_after, _LONGEST_RETRY_AFTER)
+            pause = min(retry_after, MOST_WAIT)
         self._closed_until = max(self._closed_until, now + pause)

@@ -25,6 +25,8 @@ from http import HTTPStatus
 import msgspec
 
 MOST_MESSAGE = 500
+MOST_WAIT = 60.0
+"""So long a server is obeyed that asks for a longer wait (Retry-After), in seconds: it may be well long before."""
 _MOST_READ = 65_536
 
 # The server quotes rejected values with Go's %q, so an unescaped quote ends the value. Anything else

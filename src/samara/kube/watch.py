@@ -16,7 +16,7 @@ from samara.kube.cache import Cache, Change
 from samara.kube.client import Client, collection
 from samara.kube.codec import Codec, RawEvent, raw_event
 from samara.kube.discovery import explained
-from samara.kube.errors import ApiError, Forbidden, Gone, NotFound, SamaraError, Unreachable, from_status
+from samara.kube.errors import MOST_WAIT, ApiError, Forbidden, Gone, NotFound, SamaraError, Unreachable, from_status
 from samara.kube.intake import ODD, Intake, Place, pages
 from samara.kube.lines import Silent, answered_in_time, whole_lines
 from samara.kube.store import trace
@@ -252,10 +252,8 @@ class Watch:
             return
         said, told = self.waiting, str(fault)
         if isinstance(fault, Forbidden | NotFound):
-            self.waiting, self._store.unservable = (
-                told,
-                True,
-            )  # at once: nothing is deleted for a kind that is not served
+            # At once: nothing is deleted for a kind that is not served.
+            self.waiting, self._store.unservable = told, True
             self.waiting = told = await explained(self._client, self.kind, fault)
             self._sink.changed([])  # it may have been the last kind that everything waited for
         self._failures += 1
@@ -263,10 +261,10 @@ class Watch:
         await self._pause(fault, self._failures, told, quietly=self.unservable and said == self.waiting)
 
     async def _pause(self, fault: SamaraError, times: int, told: str = "", *, quietly: bool = False) -> None:
-        """Longer each time, and never shorter than the server says, or than an empty list is doubted."""
+        """Longer each time, and not shorter than the server says, up to a minute, or than an empty list is doubted."""
         least = self.pace.doubt if self._doubted else 0.0
         if isinstance(fault, ApiError) and fault.retry_after is not None:
-            least = fault.retry_after
+            least = min(fault.retry_after, MOST_WAIT)
         most = min(self.pace.backoff_most, self.pace.unservable) if self.unservable else self.pace.backoff_most
         wait = min(0.1 * 2.0 ** min(times, 20), most)
         wait = max(least, wait * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
