@@ -235,7 +235,7 @@ class Operator:
                 group.create_task(self._keep(self._lease))
             if not self._options.observe:
                 await self._book.load()
-                group.create_task(self._book.run(self._engine.answered, self._engine.written))
+                group.create_task(self._book.run(self._engine.answered, self._engine.add))
             group.create_task(self._engine.run())
             if self._provider is not None:
                 group.create_task(self._provider.run())

@@ -17,10 +17,11 @@ from samara.core.brake import Brake
 from samara.core.model import Key, Object, Owned, Ref, namespace_ref
 from samara.core.table import Table
 from samara.core.want import Definition
-from samara.core.write import Delete, Guard, Write
+from samara.core.write import Create, Delete, Guard, Write
 from samara.dialects.accurate import sub
 from samara.dialects.accurate.words import APPLIER, FINALIZER, PARENT, ROOT, SUB_NAMESPACE, TYPE
 from samara.engine import holdbook
+from samara.engine.apply import Outcome, Result
 from samara.engine.holdbook import HoldBook, endings, entries
 from samara.engine.holds import Holds
 from samara.engine.loop import Engine
@@ -134,7 +135,7 @@ def test_a_namespace_goes_only_when_it_is_written_down_that_it_goes() -> None:
         assert sorted(json.loads(store.objects[PATH]["data"]["namespaces"])) == ["a", "b"]
         assert set(asked) == {a_key("a"), a_key("b")}
         for key in asked:
-            engine.written(key)
+            engine.add(key)
         engine._turn()
         assert sorted(written(engine)) == [(Delete, "a"), (Delete, "b")]
 
@@ -209,3 +210,17 @@ def test_the_book_writes_at_once_what_is_waited_for(monkeypatch: pytest.MonkeyPa
         await asyncio.gather(running, return_exceptions=True)
 
     with_store(deed)
+
+
+def test_a_namespace_that_may_not_be_made_is_tried_ever_more_seldom() -> None:
+    """It is not there, and that is no reason to forget how often it was refused."""
+    engine = an_engine(TOP, a_sub("web", deleting=False), table=TABLE)
+    for attempt in range(1, 4):
+        engine.desk.clock.now += 1000.0  # type: ignore[attr-defined]
+        engine._plan(a_key("web"))
+        (write,) = sent(engine.desk)
+        assert isinstance(write, Create)
+        engine._sender._judge(write, Result(Outcome.REFUSED, "quota"), 0.1)
+        wait = engine.desk.waits.of(write)
+        assert wait is not None
+        assert wait.attempts == attempt

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 from collections.abc import Callable
+from functools import partial
 
 from samara import log
 from samara.core.model import NAMESPACE, QUOTA, Key, Kind, Ref
 from samara.core.plan import steps
 from samara.core.tally import Tally
 from samara.core.write import Blocked, Delete, Look, Release, Step, Write
+from samara.engine.boundary import LATE, contained
 from samara.engine.desk import Desk
 from samara.engine.growth import AHEAD, CHUNK, Growth
+from samara.engine.moment import now_and_then
 from samara.engine.read import Reader
 from samara.engine.removals import Removals, still_due
 from samara.engine.report import Reports
@@ -64,11 +66,12 @@ class Engine:
         if not self.leading:
             return
         for change in changes:
-            echo_of, told = self.desk.outbox.echo(change.ref), told_only(change, self.desk)
-            if not told:
-                self._changed(change, echo_of)
-            for key in told if echo_of is None else ():
-                self._reports.contested(key)  # somebody else may have written it
+            with contained(change.ref):
+                echo_of, told = self.desk.outbox.echo(change.ref), told_only(change, self.desk)
+                if not told:
+                    self._changed(change, echo_of)
+                for key in told if echo_of is None else ():
+                    self._reports.contested(key)  # somebody else may have written it
         self._wake.set()
 
     def _changed(self, change: Change, echo_of: Write | None) -> None:
@@ -82,7 +85,7 @@ class Engine:
             if isinstance(echo_of, Delete) and change.new is None and key.source == change.ref:
                 self._removals.meant(key.source)  # the echo was faster than the answer
             if echo_of is None or key.whole != echo_of.key:  # the writer itself looks at its answer when it lands
-                self._add(key)
+                self.add(key)
 
     def passed(self, ref: Ref) -> None:
         """Takes the sight of an object that is nothing to us, unless it is a quota."""
@@ -95,7 +98,8 @@ class Engine:
         if self.leading:
             self.resync()
 
-    def _add(self, key: Key) -> None:
+    def add(self, key: Key) -> None:
+        """Something is to be planned, from its beginning."""
         if key.slice is None:
             self._growing.pop(key, None)
         self._again(key)
@@ -128,21 +132,17 @@ class Engine:
         cache = self.desk.cache
         for dialect in self.desk.table.dialects:
             for source in cache.sources(dialect.name):
-                self._add(Key(dialect.name, source))
+                self.add(Key(dialect.name, source))
         for key in cache.marked():
-            self._add(key)
+            self.add(key)
         self._wake.set()
 
     def answered(self, key: Key, word: str) -> None:
         """Somebody has released or discarded what the brake holds."""
         log.info("brake.answered", key=key, word=word)
         self.desk.holds.free(key, discard=word == "discard")
-        self._add(key)
+        self.add(key)
         self._wake.set()
-
-    def written(self, key: Key) -> None:
-        """What is to be deleted for this key is written down, and may be sent."""
-        self._add(key)
 
     # the loop
 
@@ -154,7 +154,7 @@ class Engine:
             self._sender.begin(group)
             self._reader.begin(group)
             group.create_task(self._reports.run(self._wake.set))
-            group.create_task(self._resync_now_and_then())
+            group.create_task(now_and_then(self.desk.resync, self.resync))
             while True:
                 self._wake.clear()
                 busy = self._turn()
@@ -183,22 +183,18 @@ class Engine:
         self.desk.holds.settle(self.tallies)
         log.info("synced", sources=len(self.tallies))
 
-    async def _resync_now_and_then(self) -> None:
-        while self.desk.resync:
-            await asyncio.sleep(self.desk.resync * random.uniform(0.9, 1.1))  # noqa: S311
-            self.resync()
-
     def _turn(self) -> bool:
         """Plans for a little while; True where more is waiting."""
         end = self.desk.clock() + TURN
         for key in self.desk.holds.due():
             log.info("brake.over", key=key)
             self.desk.holds.free(key)
-            self._add(key)
+            self.add(key)
         while self.desk.clock() < end:
             next_ = self.desk.queue.take()
             if next_ is not None:
-                self._plan(next_)
+                with contained(next_, partial(self._again, next_, LATE)):
+                    self._plan(next_)
             elif not self._grow():
                 return False
         return True
@@ -240,16 +236,17 @@ class Engine:
         if key is None:
             return False
         growth = self._growing.pop(key)  # and back at the end, so that the next one has its turn
-        tally, taken = self.tallies[key], growth.take()
-        for step in taken:
-            if step.ref.namespace not in growth.overtaken:
-                self._step(growth, tally, step)
-            elif isinstance(step.outcome, Delete | Release):  # judged anew at the end, and braked as a whole
-                growth.removals.append(step.outcome)
-        if len(taken) == CHUNK:
-            self._growing[key] = growth
-        else:
-            self._ripe(growth, tally)
+        with contained(key, partial(self._again, key, LATE)):
+            tally, taken = self.tallies[key], growth.take()
+            for step in taken:
+                if step.ref.namespace not in growth.overtaken:
+                    self._step(growth, tally, step)
+                elif isinstance(step.outcome, Delete | Release):  # judged anew at the end, and braked as a whole
+                    growth.removals.append(step.outcome)
+            if len(taken) == CHUNK:
+                self._growing[key] = growth
+            else:
+                self._ripe(growth, tally)
         return True
 
     def _ripe(self, growth: Growth, tally: Tally) -> None:

@@ -223,7 +223,7 @@ class Sender:
         wait = self.desk.waits.of(write)
         if wait is not None and wait.told:
             self._refused(write, wait)
-        if self._is_nowhere(write.ref):
+        if self._is_nowhere(write):
             self.desk.waits.forget(write.key, write.ref)  # perhaps nothing is planned there any more that would do it
         log.debug("write.again", verb=verb(write), to=write.ref, outcome=result.outcome.value, fault=result.message)
         if result.sure:
@@ -231,8 +231,11 @@ class Sender:
         else:
             self.look(write.ref, write.key, delay)
 
-    def _is_nowhere(self, ref: Ref) -> bool:
-        """True where the namespace in which something is, or which it is, is not there."""
+    def _is_nowhere(self, write: Write) -> bool:
+        """True where the namespace in which something is, or which it is, has gone."""
+        ref = write.ref
+        if ref.kind == NAMESPACE and isinstance(write, Create):  # it is to come, and may be refused again and again
+            return False
         home = ref if ref.kind == NAMESPACE else namespace_ref(ref.namespace)
         return bool(home.name) and self.desk.cache.get(home) is None
 
