@@ -437,15 +437,22 @@ FAULTS = (
     Fault(
         "a definition takes all with it",
         "plan",
-        "want if stands else replace(",
+        "want if meant else replace(",
         "want if True else replace(",
         by="core/test_withdrawn.py::test_where_the_definition_goes_the_guard_is_released_and_nothing_is_deleted",
     ),
     Fault(
+        "a list that is empty by mistake takes all with it",
+        "plan",
+        "*((Absence(source),) if case.source is None else ())",
+        "*()",
+        by="core/test_withdrawn.py::test_fault_44_what_a_list_lacks_has_gone_only_where_the_server_says_so_when_it_is_asked",
+    ),
+    Fault(
         "nobody asks for the definition",
         "plan",
-        "    if stands is UNREAD:\n",
-        "    if False:\n",
+        "asked: tuple[Read, ...] = (Definition(source.kind), ",
+        "asked: tuple[Read, ...] = (Absence(source), ",
         by="core/test_withdrawn.py::test_before_the_end_of_a_custom_resource_is_acted_on_its_definition_is_asked_for",
     ),
     Fault(

@@ -26,7 +26,7 @@ from samara.core.model import (
     namespace_ref,
 )
 from samara.core.table import Table
-from samara.core.want import UNREAD, Definition, Places, Read, Reading, Rejected, SecretPath, Trial, Unreadable
+from samara.core.want import UNREAD, Absence, Definition, Places, Read, Reading, Rejected, SecretPath, Trial, Unreadable
 
 Words = Mapping[str, str]
 EMPTYING = "emptying"
@@ -158,6 +158,8 @@ class World:
     def _answer(self, read: Read) -> object:
         if isinstance(read, Definition):
             return read.kind not in self.withdrawn
+        if isinstance(read, Absence):
+            return read.ref not in self.objects
         if isinstance(read, SecretPath):
             return self.outside.get(_known_by(read), NOT_FOUND)
         return self.outside[read] if read in self.outside else _answer(read)

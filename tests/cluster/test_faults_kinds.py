@@ -15,6 +15,7 @@ from tests.cluster.granting import granted
 from tests.cluster.hooks import CANARY, SAYS, Webhook
 from tests.cluster.operators import Operator
 from tests.cluster.oracles import words
+from tests.cluster.proxy import Stream
 from tests.cluster.stage import SECOND, USER, Stage
 from tests.cluster.waiting import eventually, never
 
@@ -103,6 +104,9 @@ class Scene:
         """True where all copies carry the mark and hold this."""
         found = [self.find(plural, namespace, name) for namespace in namespaces or ("a", "b")]
         return all(each is not None and each.get(field) == value and FROM in words(each) for each in found)
+
+    def until_there(self, name: str) -> None:
+        eventually(lambda: all(self.find(CONFIG_MAPS, namespace, name) is not None for namespace in ("a", "b")))
 
     def until(self, plural: str, name: str, field: str, value: object, *namespaces: str) -> None:
         eventually(lambda: self.has(plural, name, field, value, *namespaces), 30.0)
@@ -350,6 +354,28 @@ def test_fault_30_an_embedded_object_that_no_server_takes_is_a_condition(scene: 
     assert (condition["reason"], condition["failedNamespaces"]) == ("Refused", ["a", "b"])
     distribute(scene, "small", a_map("small", {"key": "x"}), {"includedNamespaces": listed("a", "b")})
     eventually(lambda: scene.find(CONFIG_MAPS, "b", "small") is not None)
+
+
+@pytest.mark.usefixtures("distribution")
+def test_fault_44_a_distribution_that_the_first_list_lacks_is_read_before_anything_of_it_goes(scene: Scene) -> None:
+    config: Json = {"dialects": {"resource-distribution": {}}}
+    operator = scene.stage.operator(config=config)
+    distribute(scene, "there", a_map("there", {"key": "one"}), {"includedNamespaces": listed("a", "b")})
+    scene.until_there("there")
+    operator.stop()
+    proxy = scene.stage.proxy()
+    lacking = proxy.on_event(lambda seen, event: seen.plural == "resourcedistributions" and seen.lists, only_its_end)
+    operator = scene.stage.operator(through=proxy, config=config)
+    eventually(lambda: lacking.hits)
+    mark = scene.stage.audit.mark()
+    scene.api.patch(scene.path(CONFIG_MAPS, "a", "there"), {"data": {"key": "drifted"}})
+    eventually(lambda: (scene.find(CONFIG_MAPS, "a", "there") or {})["data"] == {"key": "one"})
+    assert [event.verb for event in scene.writes(mark) if event.resource == CONFIG_MAPS] == ["update"]
+
+
+async def only_its_end(stream: Stream, line: bytes) -> list[bytes]:
+    """A list without its objects."""
+    return [] if json.loads(line)["type"] == "ADDED" else [line]
 
 
 def a_map(name: str, data: Mapping[str, str]) -> Json:

@@ -11,7 +11,7 @@ from samara.core.allow import Rules
 from samara.core.model import SECRET, Key, Ref
 from samara.core.plan import plan
 from samara.core.travel import ACCEPT
-from samara.core.want import Definition
+from samara.core.want import Absence, Definition
 from samara.core.write import Delete, Guard, Plan, Report, Write
 from samara.dialects import sync_to
 from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
@@ -109,3 +109,20 @@ def test_what_names_a_resource_that_is_gone_goes_only_while_its_definition_stand
     world.delete(Ref(kind, "", "d"))
     settle(world)
     assert (at("b", "z") in world.objects) == withdrawn
+
+
+@pytest.mark.parametrize("absent", [False, True])
+def test_fault_44_what_a_list_lacks_has_gone_only_where_the_server_says_so_when_it_is_asked(absent: bool) -> None:
+    """A list that comes back empty by mistake deletes nothing."""
+    kind, world = RESOURCE_DISTRIBUTION, a_world()
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "z"}, "stringData": {"key": "one"}}
+    targets = {"includedNamespaces": {"list": [{"name": "b"}]}}
+    source = Ref(kind, "", "d")
+    world.put(source, content(spec={"resource": body, "targets": targets}), generation=1)
+    settle(world)
+    del world.objects[source]
+    asked = plan(Key("resource-distribution", source), world, world.table, RULES).reads
+    assert asked == (Definition(kind), Absence(source))
+    world.values |= {Definition(kind): True, Absence(source): absent}
+    planned = plan(Key("resource-distribution", source), world, world.table, RULES)
+    assert [type(write) for write in planned.writes] == ([Delete] if absent else [])

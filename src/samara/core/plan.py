@@ -10,7 +10,7 @@ from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
 from samara.core.place import Case, drop, lay, place
 from samara.core.table import Table
 from samara.core.view import Narrow, View
-from samara.core.want import UNREAD, Definition, Dialect, Want
+from samara.core.want import UNREAD, Absence, Definition, Dialect, Read, Want
 from samara.core.write import Blocked, Guard, Look, Plan, Step, Write
 
 
@@ -41,14 +41,19 @@ def prepare(key: Key, view: View, table: Table, rules: Rules) -> Plan | tuple[Ca
 
 
 def _unless_withdrawn(case: Case, want: Want) -> Plan | tuple[Case, Want]:
-    """A definition that goes is no wish to delete what its objects made: the guard goes, and nothing else."""
-    if case.key.source.kind not in case.dialect.asking or not _is_at_stake(case, want):
+    """A definition that goes is no wish to delete what its objects made: the guard goes, and nothing else.
+
+    Nor is a source gone that is only missing in a list.
+    """
+    source = case.key.source
+    if source.kind not in case.dialect.asking or not _is_at_stake(case, want):
         return case, want
-    asked = Definition(case.key.source.kind)
-    stands = case.view.value(asked)
-    if stands is UNREAD:
-        return Plan(ready=False, reads=(asked,))
-    return case, want if stands else replace(want, copies=(), overlays=(), barred=(), prune=False)
+    asked: tuple[Read, ...] = (Definition(source.kind), *((Absence(source),) if case.source is None else ()))
+    unread = tuple(each for each in asked if case.view.value(each) is UNREAD)
+    if unread:
+        return Plan(ready=False, reads=unread)
+    meant = all(case.view.value(each) for each in asked)
+    return case, want if meant else replace(want, copies=(), overlays=(), barred=(), prune=False)
 
 
 def _is_at_stake(case: Case, want: Want) -> bool:

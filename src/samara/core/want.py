@@ -70,6 +70,12 @@ class Definition(NamedTuple):
     kind: Kind
 
 
+class Absence(NamedTuple):
+    """A question to the server: is there nothing at this address? A list can come back empty by mistake."""
+
+    ref: Ref
+
+
 class Word(NamedTuple):
     """A question to the server: what does an annotation of an object's owner say? Nothing is the empty text."""
 
@@ -108,7 +114,7 @@ class Reading:
     """True where it has said so, and not yet for the second time."""
 
 
-Read = str | SecretPath | Trial | Definition | Word
+Read = str | SecretPath | Trial | Definition | Absence | Word
 """What a plan needs from outside the cache: a path in a secret manager, or the server's answer to a question."""
 
 

@@ -9,10 +9,10 @@ from samara import log
 from samara.core.model import Key, Ref
 from samara.core.place import Case
 from samara.core.plan import prepare
-from samara.core.want import Definition, Read, Rejected, SecretPath, Trial, Want, Word
+from samara.core.want import Absence, Definition, Read, Rejected, SecretPath, Trial, Want, Word
 from samara.core.write import Plan
 from samara.engine.desk import Desk
-from samara.kube.definition import stands
+from samara.kube.definition import is_absent, stands
 from samara.kube.errors import SamaraError
 from samara.kube.intake import ODD
 from samara.kube.owner_word import word_of
@@ -87,6 +87,8 @@ class Reader:
     async def _answer(self, read: Read) -> object:
         if isinstance(read, Definition):
             return await stands(self._desk.client, read)
+        if isinstance(read, Absence):
+            return await is_absent(self._desk.client, self._desk.codec, self._desk.cache, read)
         if isinstance(read, Word):
             return await word_of(self._desk.client, read)
         assert isinstance(read, Trial), "no vocabulary of this build reads from a secret manager"
@@ -95,7 +97,7 @@ class Reader:
 
 def _is_of_the_moment(read: Read) -> bool:
     """True where whoever asks later asks about something else: an object of the same name may have another owner."""
-    return isinstance(read, Definition) or (isinstance(read, Word) and isinstance(read.owner, Ref))
+    return isinstance(read, Definition | Absence) or (isinstance(read, Word) and isinstance(read.owner, Ref))
 
 
 def _what(read: Read) -> str:
@@ -104,6 +106,8 @@ def _what(read: Read) -> str:
             return "a path of the secret manager"
         case Definition(kind=kind):
             return f"the definition of {kind}"
+        case Absence(ref=ref):
+            return str(ref)
         case Word(owner=owner, namespace=namespace):
             return f"{owner.kind} {namespace}/{owner.name}"
         case Trial(kind=kind):

@@ -1,12 +1,14 @@
-"""Asks the server whether the definition of a custom resource stands."""
+"""Asks the server whether the definition of a custom resource stands, and whether the resource itself is gone."""
 
 from __future__ import annotations
 
 import msgspec
 
 from samara.core.model import Kind, Ref
-from samara.core.want import Definition
+from samara.core.want import Absence, Definition
+from samara.kube.cache import Cache
 from samara.kube.client import Client, address
+from samara.kube.codec import Codec
 from samara.kube.errors import NotFound
 
 CRD = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
@@ -32,3 +34,14 @@ async def stands(client: Client, asked: Definition) -> bool:
     except NotFound:
         return False
     return found.metadata.deletionTimestamp is None
+
+
+async def is_absent(client: Client, codec: Codec, cache: Cache, asked: Absence) -> bool:
+    """What is there all the same is taken into the cache, and its kind is listed anew when its watch ends."""
+    try:
+        found = codec.object(asked.ref.kind, await client.get(address(asked.ref)))
+    except NotFound:
+        return True
+    cache.put(found)
+    cache.stores[asked.ref.kind].suspect = True
+    return False

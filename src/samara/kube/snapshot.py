@@ -13,12 +13,12 @@ from samara.core.compare import is_marked_by_us
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
 from samara.core.plan import plan
 from samara.core.table import Table
-from samara.core.want import Definition, Read, Reading, SecretPath, Trial, Unreadable, Word
+from samara.core.want import Absence, Definition, Read, Reading, SecretPath, Trial, Unreadable, Word
 from samara.core.write import Plan
 from samara.kube.cache import Cache
 from samara.kube.client import METADATA_LIST, Client, address
 from samara.kube.codec import Codec
-from samara.kube.definition import stands
+from samara.kube.definition import is_absent, stands
 from samara.kube.errors import Forbidden, Gone, NotFound, SamaraError, Unreachable
 from samara.kube.intake import Intake, pages
 from samara.kube.owner_word import word_of
@@ -115,6 +115,8 @@ class Snapshot:
         for read in asked:
             if isinstance(read, Trial):
                 self.cache.answers.keep(read, await tried(self.client, self.codec, self.home, read))
+            elif isinstance(read, Absence):
+                self.cache.answers.keep(read, await is_absent(self.client, self.codec, self.cache, read))
             elif isinstance(read, Definition):
                 self.cache.answers.keep(read, await self._stands(read))
             elif isinstance(read, Word):

@@ -20,6 +20,8 @@ class Store:
     listed: bool = False
     unservable: bool = False
     """True while the server does not know the kind, or will not let us list it."""
+    suspect: bool = False
+    """True where something is there that the list did not name: it is to be listed anew."""
 
 
 def trace(ref: Ref) -> int:

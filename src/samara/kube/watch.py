@@ -100,6 +100,8 @@ class Watch:
         self._heard()
         while True:
             try:
+                if self._store.suspect:
+                    self._version, self._store.suspect = "", False
                 if not self._version and not self._streams_lists:
                     await self._list()
                 began = self._now()
