@@ -22,7 +22,7 @@ def faults(text: str, built: frozenset[str] = EVERY) -> list[str]:
     return [fault.removeprefix("f: ") for fault in error.value.faults]
 
 
-DENIED = "kinds that give rights or that keep the cluster's books are never copied"
+DENIED = "kinds that give rights, that keep the cluster's books or that ask for copies are never copied"
 MISMATCHES = [
     ("tenancy: shut", "tenancy: found 'shut', expected open or strict"),
     ("conflicts: merge", "conflicts: found 'merge', expected refuse or overwrite"),
@@ -85,6 +85,14 @@ OF_A_VOCABULARY = [
     ("secret-copy", "managers: ['']", f"managers[0]: found '', expected {MANAGER}"),
     ("sync-to", "kinds: [Secret]", f"kinds[0]: found 'Secret', expected {KIND}"),
     ("sync-to", "kinds: [v1/ServiceAccount]", f"kinds[0]: found 'v1/ServiceAccount', expected {KIND} ({DENIED})"),
+    *(
+        (name, f"kinds: [{kind}]", f"kinds[0]: found '{kind}', expected {KIND} ({DENIED})")
+        for name, kind in (
+            ("sync-to", "fishykeys.2v.pm/v1alpha1/FishySecret"),
+            ("resource-distribution", "accurate.cybozu.com/v1/SubNamespace"),
+            ("sync-to", "apps.kruise.io/v1alpha1/ResourceDistribution"),
+        )
+    ),
     (
         "resource-distribution",
         "kinds: [v1/Secret, rbac.authorization.k8s.io/v1/Role]",

@@ -483,6 +483,21 @@ def test_rule_09_a_foreign_object_that_becomes_identical_is_adopted(stage: Stage
     assert words(stage.secret("b", "db") or {})["samara.dev/adopted"] == "true"
 
 
+@pytest.mark.parametrize("conflicts", ["refuse", "overwrite"])
+def test_rule_09_an_identical_object_that_is_immutable_is_adopted_and_stays_so(stage: Stage, conflicts: str) -> None:
+    stage.namespace("b")
+    source = stage.source("db", "b")
+    body = {"type": source["type"], "data": source["data"], "immutable": True}
+    stage.api.create("/api/v1/namespaces/b/secrets", {"metadata": {"name": "db"}, **body})
+    stage.operator(config={"conflicts": conflicts})
+    adopted = eventually(lambda: words(stage.secret("b", "db") or {}).get("samara.dev/adopted"))
+    assert adopted == "true"
+    assert (stage.secret("b", "db") or {})["immutable"] is True
+    stage.retarget("db", ",")
+    eventually(lambda: "secret-copy/origin" not in words(stage.secret("b", "db") or {}))
+    assert (stage.secret("b", "db") or {})["data"] == source["data"]
+
+
 def test_rule_09_a_foreign_object_that_appears_while_the_operator_runs_is_left_alone(stage: Stage) -> None:
     """The namespace is named before it exists; somebody else is faster."""
     stage.source("db", "b")

@@ -11,7 +11,7 @@ from tests.settle import plan_of, settle
 from tests.world import World, at, secret
 
 from samara.core.allow import Rules
-from samara.core.model import MANAGER, Key, Object, Owner, namespace_ref
+from samara.core.model import MANAGER, Content, Key, Object, Owner, namespace_ref
 from samara.core.table import Table
 from samara.core.travel import ADOPTED, RELEASED
 from samara.core.want import Adopt
@@ -252,15 +252,36 @@ def test_rule_8_a_source_that_is_being_deleted_counts_as_gone() -> None:
     assert filled(world) == set()
 
 
-def test_rule_9_an_identical_object_is_adopted_and_only_loses_our_marks_in_the_end() -> None:
-    world = a_world("a", gone="delete")
-    world.put(at("a", "db"), secret(), labels={"app": "theirs"})
+@pytest.mark.parametrize("adopt", [Adopt.IDENTICAL, Adopt.ANY])
+@pytest.mark.parametrize("theirs", [secret(), secret(immutable=True)], ids=["the same", "made immutable"])
+def test_rule_9_an_identical_object_is_adopted_and_only_loses_our_marks_in_the_end(
+    adopt: Adopt, theirs: Content
+) -> None:
+    """What is to be overwritten where it differs is no other matter where it does not."""
+    world = a_world("a", gone="delete", adopt=adopt)
+    world.put(at("a", "db"), theirs, labels={"app": "theirs"})
     settle(world, RULES)
+    assert copy(world).content == theirs
     assert copy(world).annotations == {ORIGIN: "admin/db", ADOPTED: "true"}
     world.delete(SOURCE)
     (write,) = settle(world, RULES)
     assert isinstance(write, Release)
     assert (dict(copy(world).labels), dict(copy(world).annotations)) == ({"app": "theirs"}, {RELEASED: "true"})
+
+
+def test_rule_4_a_copy_that_somebody_made_immutable_is_equal_until_its_source_changes() -> None:
+    world = a_world("a")
+    settle(world, RULES)
+    world.edit(at("a", "db"), content=secret(immutable=True))
+    assert settle(world, RULES) == []
+    world.edit(at("a", "db"), labels={})
+    (write,) = settle(world, RULES)
+    assert isinstance(write, Update), "the marks are put right, and the content stays"
+    assert copy(world).content == secret(immutable=True)
+    world.edit(SOURCE, content=secret("two"))
+    (write,) = settle(world, RULES)
+    assert isinstance(write, Recreate)
+    assert copy(world).content == secret("two")
 
 
 def test_rule_9_a_different_object_is_left_alone_and_reported() -> None:

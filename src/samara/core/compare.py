@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from samara.core.model import ANNOTATIONS, LABELS, Object, Owner
+from dataclasses import replace
+
+from samara.core.model import ANNOTATIONS, LABELS, Content, Object, Owner
 from samara.core.travel import ADOPTED, RELEASED, is_of_another_version
 from samara.core.view import View
 from samara.core.want import KEEP, Copy, Dialect
@@ -12,12 +14,28 @@ def is_right(copy: Copy, have: Object, dialect: Dialect, view: View) -> bool:
     """True where content is equal, every wanted key has its value, and no key of ours is left over."""
     return (
         copy.content is not KEEP
-        and (copy.content == have.content or view.stands_for(copy.ref.kind, copy.content, have.content))
+        and (has_content(have, copy, dialect) or view.stands_for(copy.ref.kind, copy.content, have.content))
         and copy.labels.items() <= have.labels.items()
         and copy.annotations.items() <= have.annotations.items()
         and owners_with(copy, have) == have.owners
         and not any(_is_stale(owned.where, owned.key, copy, have, dialect) for owned in have.ours)
     )
+
+
+def has_content(have: Object, copy: Copy, dialect: Dialect) -> bool:
+    """True where an object holds what a copy would, but for what its vocabulary says nothing about."""
+    return copy.content == have.content or (
+        bool(dialect.unsaid) and copy.content == have.content.without(*dialect.unsaid)
+    )
+
+
+def as_it_lies(copy: Copy, have: Object, dialect: Dialect) -> Copy:
+    """A copy with what its vocabulary says nothing about as it is there: some of that can never be taken back."""
+    kept = have.content.pick(*dialect.unsaid).fields
+    if copy.content is KEEP or not kept or not has_content(have, copy, dialect):
+        return copy
+    fields = sorted((*copy.content.fields, *kept), key=lambda each: each.name)
+    return replace(copy, content=Content(tuple(fields)))
 
 
 def _is_stale(where: str, key: str, copy: Copy, have: Object, dialect: Dialect) -> bool:

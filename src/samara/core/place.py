@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from samara.core import kinds
 from samara.core.allow import Refusal, Rules, allow, is_paused
-from samara.core.compare import is_marked_by_us, is_owned, is_right
+from samara.core.compare import as_it_lies, has_content, is_marked_by_us, is_owned, is_right
 from samara.core.match import any_glob
 from samara.core.model import ANNOTATIONS, LABELS, MANAGER, Key, Object, Ref, namespace_ref
 from samara.core.table import Table
@@ -210,10 +210,11 @@ def _meet(case: Case, copy: Copy, have: Object) -> Write | Blocked:
     if holder is not None and not _takes_over(case, holder) and _is_made_for(case, holder, have):
         return Blocked(case.key, copy.ref, "conflict", f"the object there was made for {holder}")
     referred = holder is not None and case.table[holder.dialect].by_owner  # it goes by that, whoever writes it
+    if copy.adopt is not Adopt.NEVER and has_content(have, copy, case.dialect) and _is_free(have):
+        adopted = adopting(as_it_lies(copy, have, case.dialect))
+        return Update(case.key, copy.ref, adopted, have, "an identical object is there: adopted")
     if copy.adopt is Adopt.ANY and not referred:
         return _correct(case, copy, have, "somebody else's object, taken over as the settings say")
-    if copy.adopt is Adopt.IDENTICAL and copy.content == have.content and _is_free(have):
-        return Update(case.key, copy.ref, adopting(copy), have, "an identical object is there: adopted")
     return Blocked(case.key, copy.ref, "conflict", "an object of this name is there that is not ours")
 
 
@@ -226,6 +227,7 @@ def adopting(copy: Copy) -> Copy:
 
 
 def _correct(case: Case, copy: Copy, have: Object, why: str) -> Write | Blocked:
+    copy = as_it_lies(copy, have, case.dialect)
     assert copy.content is not KEEP
     if not kinds.must_recreate(copy.ref.kind, have.content, copy.content):
         return Update(case.key, copy.ref, copy, have, why)

@@ -258,6 +258,8 @@ class Dialect:
     """What it puts on its sources as their guard, and takes off again."""
     hands_on: bool = False
     """True where what it makes may itself be annotated as a source of another vocabulary."""
+    unsaid: frozenset[str] = frozenset()
+    """The fields of a content about which the vocabulary says nothing: a copy is right with them and without."""
     by_owner: bool = False
     """True where an owner reference with the source's uid makes an object ours, and nothing else does."""
     explicit: bool = False

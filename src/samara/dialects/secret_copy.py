@@ -64,6 +64,7 @@ def dialect(
         places,
         want,
         marks=frozenset({ORIGIN, FROM}),
+        unsaid=frozenset({"immutable"}),
         asks=frozenset({TARGETS}),
         also=also,
         managers=managers,

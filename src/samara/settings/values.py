@@ -7,12 +7,19 @@ from typing import NamedTuple
 from samara.core.kinds import is_denied
 from samara.core.match import is_namespace_name
 from samara.core.model import Kind
+from samara.dialects.accurate.words import SUB_NAMESPACE
+from samara.dialects.fishysecret.words import FISHY_SECRET
+from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
 from samara.settings.durations import FOREVER, FORM, format_duration, parse_duration
 from samara.settings.schema import Leaf, UnfitError
 
 _LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
 _KEY = r"[-A-Za-z0-9_.*?]"
 _KIND = re.compile(rf"(?:({_LABEL}(?:\.{_LABEL})*)/)?([a-z](?:[-a-z0-9]{{0,61}}[a-z0-9])?)/([A-Z][A-Za-z0-9]{{0,62}})")
+
+
+_OURS = frozenset((kind.group, kind.name) for kind in (RESOURCE_DISTRIBUTION, SUB_NAMESPACE, FISHY_SECRET))
+"""Whoever could have these copied could have anything made elsewhere."""
 
 
 class KindName(NamedTuple):
@@ -80,8 +87,10 @@ def _kind(raw: object) -> KindName:
     if match is None:
         raise UnfitError
     found = KindName(*match.groups(default=""))
-    if is_denied(Kind(*found, plural="")):
-        raise UnfitError("kinds that give rights or that keep the cluster's books are never copied")
+    if is_denied(Kind(*found, plural="")) or (found.group, found.kind) in _OURS:
+        raise UnfitError(
+            "kinds that give rights, that keep the cluster's books or that ask for copies are never copied"
+        )
     return found
 
 
