@@ -139,7 +139,7 @@ def _accurate(settings: Settings, kinds: Kinds, bare: Bare, home: str) -> tuple[
         _adopt(settings, accurate.NAME),
         own.allow_cascading_deletion,
         lambda name: any_glob(names, name),
-        _managers(own),
+        _managers(own) | {accurate.APPLIER},  # whatever else is named: we ourselves apply under this one
         own.propagate_generated,
     )
     return accurate.dialects(own.read_config(), _found(watched_kinds(own), kinds), bare, terms)

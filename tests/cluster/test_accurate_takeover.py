@@ -214,3 +214,19 @@ def test_while_the_original_runs_the_vocabulary_waits_unless_a_takeover_is_meant
     operator.stop()
     trees.serve(accurate={"takeover": True})
     eventually(lambda: trees.labels("web").get("team") == "a")
+
+
+@pytest.mark.parametrize("managers", [[], ["another-controller"]])
+def test_whatever_managers_are_named_our_own_overlays_are_known_and_our_namespaces_go(
+    trees: Trees, managers: list[str]
+) -> None:
+    trees.root("root", team="a")
+    operator = trees.serve(accurate={"managers": managers})
+    trees.ask("web", "root")
+    eventually(lambda: trees.labels("web").get("team") == "a")
+    operator.stop()
+    mark = trees.stage.audit.mark()
+    trees.serve(accurate={"managers": managers})
+    assert trees.writes(mark) == []
+    trees.api.delete(trees.path("subnamespaces", "root", "web"))
+    eventually(lambda: trees.api.find(f"{SPACES}/web") is None, 30.0)

@@ -413,10 +413,11 @@ def test_fault_42_a_label_that_flaps_does_not_make_copies_come_and_go(scene: Sce
     targets = {"namespaceLabelSelector": {"matchLabels": {"team": "red"}}}
     distribute(scene, "flap", a_map("flap", {"key": "one"}), targets)
     eventually(lambda: scene.find(CONFIG_MAPS, "a", "flap") is not None)
-    label(scene, "a", "blue")
-    eventually(lambda: scene.find(CONFIG_MAPS, "a", "flap") is None)
-    label(scene, "a", "red")
-    first = eventually(lambda: scene.find(CONFIG_MAPS, "a", "flap"))
+    for _ in range(2):  # so often it may be meant
+        label(scene, "a", "blue")
+        eventually(lambda: scene.find(CONFIG_MAPS, "a", "flap") is None)
+        label(scene, "a", "red")
+        first = eventually(lambda: scene.find(CONFIG_MAPS, "a", "flap"))
     mark = scene.stage.audit.mark()
     for _ in range(10):
         for team in ("blue", "red"):

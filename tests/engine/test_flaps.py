@@ -6,21 +6,32 @@ import pytest
 from tests.engine.parts import Clock, a_source, numbered
 from tests.world import at
 
-from samara.core.model import Object
+from samara.core.model import Object, Ref
 from samara.engine.flaps import PATIENCE, WINDOW, Flaps
 
 PLACE = at("a", "db")
 SOURCE = a_source()
 
 
-def test_the_first_removal_goes_at_once() -> None:
-    assert Flaps(Clock()).wait(PLACE, SOURCE) == 0.0
+def twice(flaps: Flaps, ref: Ref = PLACE, source: Object = SOURCE) -> None:
+    for _ in range(2):
+        flaps.removed(ref, source)
+
+
+def test_the_first_two_removals_go_at_once() -> None:
+    """Who sets something, takes it back and does so again has not made it flap."""
+    flaps = Flaps(Clock())
+    assert flaps.wait(PLACE, SOURCE) == 0.0
+    flaps.removed(PLACE, SOURCE)
+    assert flaps.wait(PLACE, SOURCE) == 0.0
+    flaps.removed(PLACE, SOURCE)
+    assert flaps.wait(PLACE, SOURCE) == PATIENCE
 
 
 def test_fault_42_the_next_removal_waits_until_it_has_lasted() -> None:
     clock = Clock()
     flaps = Flaps(clock)
-    flaps.removed(PLACE, SOURCE)
+    twice(flaps)
     clock.now += 5.0
     assert flaps.wait(PLACE, SOURCE) == PATIENCE
     clock.now += 10.0
@@ -32,7 +43,7 @@ def test_fault_42_the_next_removal_waits_until_it_has_lasted() -> None:
 def test_fault_42_a_copy_that_is_wanted_again_begins_to_wait_anew() -> None:
     clock = Clock()
     flaps = Flaps(clock)
-    flaps.removed(PLACE, SOURCE)
+    twice(flaps)
     flaps.wait(PLACE, SOURCE)
     clock.now += PATIENCE - 1.0
     flaps.calm(PLACE)
@@ -42,14 +53,14 @@ def test_fault_42_a_copy_that_is_wanted_again_begins_to_wait_anew() -> None:
 def test_after_ten_quiet_minutes_a_removal_goes_at_once() -> None:
     clock = Clock()
     flaps = Flaps(clock)
-    flaps.removed(PLACE, SOURCE)
+    twice(flaps)
     clock.now += WINDOW
     assert flaps.wait(PLACE, SOURCE) == 0.0
 
 
 def test_another_address_does_not_wait() -> None:
     flaps = Flaps(Clock())
-    flaps.removed(PLACE, SOURCE)
+    twice(flaps)
     assert flaps.wait(at("b", "db"), SOURCE) == 0.0
 
 
@@ -57,7 +68,7 @@ def test_of_the_removals_that_wait_no_more_are_known_than_of_those_that_were_mad
     """A copy that goes with its namespace is neither removed by us nor there again."""
     flaps, places = Flaps(Clock()), [at(name, "db") for name in numbered(0, 10_100)]
     for place in places:
-        flaps.removed(place, SOURCE)
+        twice(flaps, place)
         flaps.wait(place, SOURCE)
 
     assert flaps._due.keys() == set(places[100:])
@@ -66,11 +77,11 @@ def test_of_the_removals_that_wait_no_more_are_known_than_of_those_that_were_mad
 @pytest.mark.parametrize("now", [replace(SOURCE, version=SOURCE.version + 1), replace(SOURCE, uid="another"), None])
 def test_a_removal_that_its_source_has_asked_for_anew_goes_at_once(now: Object | None) -> None:
     flaps = Flaps(Clock())
-    flaps.removed(PLACE, SOURCE)
+    twice(flaps)
     assert flaps.wait(PLACE, now) == 0.0
 
 
 def test_a_status_that_we_have_written_is_no_new_wish() -> None:
     flaps, asking = Flaps(Clock()), replace(SOURCE, generation=3)
-    flaps.removed(PLACE, asking)
+    twice(flaps, source=asking)
     assert flaps.wait(PLACE, replace(asking, version=asking.version + 1)) == PATIENCE

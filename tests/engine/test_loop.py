@@ -377,7 +377,8 @@ def test_a_plan_that_finds_no_namespace_forgets_what_waited_there() -> None:
     """An answer may come after the end of its namespace was told."""
     engine = an_engine(a_source(targets="a"))
     engine.desk.waits.note(create("a"), REFUSED)
-    engine._sender.flaps.removed(at("a", "db"), a_source(targets="a"))
+    for _ in range(2):
+        engine._sender.flaps.removed(at("a", "db"), a_source(targets="a"))
     engine._sender.flaps.wait(at("a", "db"), a_source(targets="a"))
     engine._plan(a_key())
 
@@ -414,7 +415,8 @@ def test_a_copy_that_is_there_again_does_not_go_by_an_old_time() -> None:
     source = a_source(targets="a")
     engine = an_engine(source, namespaces=["a"])
     flaps, write = engine._sender.flaps, create("a")
-    flaps.removed(write.ref, source)
+    for _ in range(2):
+        flaps.removed(write.ref, source)
     flaps.wait(write.ref, source)
     engine._sender._judge(write, Result(Outcome.DONE), 0.1)
 

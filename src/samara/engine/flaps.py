@@ -9,6 +9,7 @@ from samara.core.model import Object, Ref
 
 WINDOW = 600.0
 PATIENCE = 30.0
+AT_ONCE = 2
 _REMEMBERED = 10_000
 Wish = tuple[str, int, frozenset[tuple[str, str]]] | None
 
@@ -22,21 +23,21 @@ def wish(source: Object | None) -> Wish:
 
 
 class Flaps:
-    """The first removal of a copy goes at once; a second one within ten minutes waits until it has lasted.
+    """The first two removals of a copy go at once; a third one within ten minutes waits until it has lasted.
 
     Unless its source was changed meanwhile, or is gone: then somebody means it.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._removed: OrderedDict[Ref, tuple[float, Wish]] = OrderedDict()
-        """When we last removed a copy from an address, and for which wish, the oldest first."""
+        self._removed: OrderedDict[Ref, tuple[float, Wish, int]] = OrderedDict()
+        """When we last removed a copy from an address, for which wish, and how often; the oldest first."""
         self._due: dict[Ref, float] = {}
         """Until when a removal waits; only where one was made before."""
 
     def removed(self, ref: Ref, source: Object | None) -> None:
         self._due.pop(ref, None)
-        self._removed[ref] = self._clock(), wish(source)
+        self._removed[ref] = self._clock(), wish(source), self._times(ref, source) + 1
         self._removed.move_to_end(ref)
         if len(self._removed) > _REMEMBERED:
             oldest, _ = self._removed.popitem(last=False)
@@ -48,8 +49,13 @@ class Flaps:
 
     def wait(self, ref: Ref, source: Object | None) -> float:
         """How long a removal has still to wait."""
-        now = self._clock()
-        when, meant = self._removed.get(ref, (-WINDOW, None))
-        if now - when >= WINDOW or meant is None or meant != wish(source):
+        if self._times(ref, source) < AT_ONCE:
             return 0.0
+        now = self._clock()
         return max(0.0, self._due.setdefault(ref, now + PATIENCE) - now)
+
+    def _times(self, ref: Ref, source: Object | None) -> int:
+        """How often a copy was removed lately for the wish that its source has now."""
+        when, meant, times = self._removed.get(ref, (-WINDOW, None, 0))
+        is_over = self._clock() - when >= WINDOW or meant is None or meant != wish(source)
+        return 0 if is_over else times

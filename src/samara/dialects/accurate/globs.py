@@ -13,8 +13,11 @@ from functools import lru_cache
 
 from samara.dialects.accurate.words import GROUP
 
-OWN = (f"{GROUP}/", "samara.dev/")
-"""No pattern admits keys under these: they make the tree, and whoever inherits or asks for them would reshape it."""
+OWN = (f"{GROUP}/", "samara.dev/", "kubectl.kubernetes.io/")
+"""No pattern admits keys under these: they make the tree, and whoever inherits or asks for them would reshape it.
+
+What kubectl keeps about one object is wrong on every other.
+"""
 _META = frozenset("*?[\\")
 _STAR = ""
 _NOTHING, _ANYTHING, _NO_SLASH = "(?!)", r"[\s\S]", "[^/]"
