@@ -154,6 +154,43 @@ def test_a_block_is_said_once_and_again_after_half_an_hour() -> None:
     on_stage(deed)
 
 
+def test_what_lasts_is_said_again_every_half_hour_though_nothing_is_planned() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.news.planned(a_key(), Want(), blocked(["a"]), None)
+        counts = []
+        for _ in range(7):
+            await stage.tell()
+            counts.append(stage.said()[0][2])
+            stage.clock.now += AGAIN / 2
+        assert counts == [1, 1, 2, 2, 3, 3, 4]
+
+    on_stage(deed)
+
+
+def test_what_has_ended_without_a_plan_is_not_said_again() -> None:
+    async def deed(stage: Stage) -> None:
+        tally = blocked(["a"], "refused")
+        stage.news.due(a_key(), tally)
+        await stage.tell()
+        tally.right_now(at("a", "db"))
+        stage.clock.now += AGAIN
+        await stage.tell()
+        assert stage.said() == [("Refused", "somebody's in 1 namespace: a", 1)]
+
+    on_stage(deed)
+
+
+def test_what_stood_against_a_write_on_no_copy_is_not_said_again_by_itself() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.news.obstructed(create("a"), "Refused", "no")
+        await stage.tell()
+        stage.clock.now += AGAIN
+        await stage.tell()
+        assert stage.said() == [("Refused", "no in 1 namespace: a", 1)]
+
+    on_stage(deed)
+
+
 def test_what_was_over_and_comes_again_is_said_again() -> None:
     async def deed(stage: Stage) -> None:
         for tally in (blocked(["a"]), Tally(), blocked(["a"])):
@@ -336,8 +373,9 @@ def test_a_very_long_message_is_cut_to_what_the_server_takes() -> None:
 
 def test_what_has_not_been_said_for_long_is_forgotten_and_said_as_new() -> None:
     async def deed(stage: Stage) -> None:
-        stage.news.planned(a_key(), Want(), blocked(["a"]), None)
-        await stage.tell()
+        for tally in (blocked(["a"]), Tally()):
+            stage.news.planned(a_key(), Want(), tally, None)
+            await stage.tell()
         stage.clock.now += 2 * AGAIN + 1
         await stage.tell()
         stage.store.objects.clear()

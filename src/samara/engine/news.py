@@ -109,8 +109,9 @@ class News:
         self._due[key] = tally
 
     def _gather(self) -> None:
-        """Looks anew at every object at which something is told of a key that is due."""
-        places: set[Ref] = set()
+        """Looks anew at every object at which something may have changed, or is to be said again."""
+        # What lasts may never be planned again, and may have ended without a plan.
+        places = {place for place, reason in self._teller.due() if reason in self._told.get(place, ())}
         for key, tally in self._due.items():
             about = self._about(key.source)
             place = about.ref if isinstance(about, Object) else about
