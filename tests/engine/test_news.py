@@ -9,16 +9,29 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.engine.parts import Clock, a_copy, a_key, a_namespace, a_source, a_table, create, delete, deletes, numbered
+from tests.engine.parts import (
+    HOME,
+    Clock,
+    a_copy,
+    a_key,
+    a_namespace,
+    a_source,
+    a_table,
+    create,
+    delete,
+    deletes,
+    numbered,
+)
 from tests.kube.scripted import Script, Store, access, cuts, refuses, serving
 from tests.world import at
 
 from samara.core.brake import Brake
-from samara.core.model import namespace_ref
+from samara.core.model import SECRET, namespace_ref
 from samara.core.table import Table
 from samara.core.tally import Tally
-from samara.core.want import Fault, Want
+from samara.core.want import Dialect, Fault, Want
 from samara.core.write import Blocked, Step
+from samara.dialects import secret_copy, sync_to
 from samara.engine.holds import Holds
 from samara.engine.news import News
 from samara.engine.tell import Teller
@@ -26,6 +39,7 @@ from samara.kube.cache import Cache
 from samara.kube.client import AS_US, Client
 
 AGAIN = 1800.0
+OTHER = a_key(dialect="sync-to")
 
 Deed = Callable[["Stage"], Awaitable[None]]
 
@@ -136,6 +150,43 @@ def test_a_block_is_said_once_and_again_after_half_an_hour() -> None:
         await stage.tell()
         assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b", 2)]
         assert stage.events()[0]["type"] == "Warning"
+
+    on_stage(deed)
+
+
+def test_what_lasts_is_said_again_every_half_hour_though_nothing_is_planned() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.news.planned(a_key(), Want(), blocked(["a"]), None)
+        counts = []
+        for _ in range(7):
+            await stage.tell()
+            counts.append(stage.said()[0][2])
+            stage.clock.now += AGAIN / 2
+        assert counts == [1, 1, 2, 2, 3, 3, 4]
+
+    on_stage(deed)
+
+
+def test_what_has_ended_without_a_plan_is_not_said_again() -> None:
+    async def deed(stage: Stage) -> None:
+        tally = blocked(["a"], "refused")
+        stage.news.due(a_key(), tally)
+        await stage.tell()
+        tally.right_now(at("a", "db"))
+        stage.clock.now += AGAIN
+        await stage.tell()
+        assert stage.said() == [("Refused", "somebody's in 1 namespace: a", 1)]
+
+    on_stage(deed)
+
+
+def test_what_stood_against_a_write_on_no_copy_is_not_said_again_by_itself() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.news.obstructed(create("a"), "Refused", "no")
+        await stage.tell()
+        stage.clock.now += AGAIN
+        await stage.tell()
+        assert stage.said() == [("Refused", "no in 1 namespace: a", 1)]
 
     on_stage(deed)
 
@@ -263,6 +314,19 @@ def test_a_hold_is_not_told_again_because_of_another_trouble_of_its_source() -> 
     on_stage(deed)
 
 
+def test_a_hold_does_not_hide_that_a_namespace_is_paused() -> None:
+    async def deed(stage: Stage) -> None:
+        holds = Holds(Brake(5, 30.0), 600.0, stage.clock)
+        holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
+        stage.news.planned(a_key(), Want(), blocked(["a"], "held", "it is paused"), holds.held[a_key()])
+        await stage.tell()
+        ((_, message, _),) = stage.said()
+        assert message.startswith("it is paused; 8 removals are held by the brake; ")
+        assert "together in 9 namespaces: a, ns-00000, ns-00001 and 6 more" in message
+
+    on_stage(deed)
+
+
 def test_who_changed_a_copy_finds_out_in_its_namespace() -> None:
     async def deed(stage: Stage) -> None:
         stage.cache.put(a_copy("a"))
@@ -309,8 +373,9 @@ def test_a_very_long_message_is_cut_to_what_the_server_takes() -> None:
 
 def test_what_has_not_been_said_for_long_is_forgotten_and_said_as_new() -> None:
     async def deed(stage: Stage) -> None:
-        stage.news.planned(a_key(), Want(), blocked(["a"]), None)
-        await stage.tell()
+        for tally in (blocked(["a"]), Tally()):
+            stage.news.planned(a_key(), Want(), tally, None)
+            await stage.tell()
         stage.clock.now += 2 * AGAIN + 1
         await stage.tell()
         stage.store.objects.clear()
@@ -343,14 +408,133 @@ def test_several_faults_of_one_reason_are_one_event_that_is_not_repeated_before_
     on_stage(deed)
 
 
+def mixed(*tallies: Tally) -> Tally:
+    """What several tallies of one source say, as one."""
+    names = {name: found for each in tallies for name, found in each.names.items()}
+    return Tally(names, {name: found for each in tallies for name, found in each.exceptions.items()})
+
+
 def test_places_that_are_blocked_in_different_words_are_told_in_the_same_words_whichever_was_tried_last() -> None:
     async def deed(stage: Stage) -> None:
-        one, other = blocked(["a"], message="somebody's"), blocked(["b"], message="another one's")
-        for first, second in ((one, other), (other, one)):
-            both = Tally({**first.names, **second.names}, {**first.exceptions, **second.exceptions})
+        one, other = blocked(["a", "c"], message="somebody's"), blocked(["b"], message="that of another")
+        for both in (mixed(one, other), mixed(other, one)):
             stage.news.planned(a_key(), Want(), both, None)
             await stage.tell()
-        assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b", 1)]
+        text = "somebody's; that of another; together in 3 namespaces: a, b, c"
+        assert stage.said() == [("Conflict", text, 1)]
+
+    on_stage(deed)
+
+
+def test_what_differs_only_in_the_name_of_the_namespace_is_said_of_the_first() -> None:
+    async def deed(stage: Stage) -> None:
+        names = ("prot-1", "prot-2")
+        tally = mixed(*(blocked([name], "refused", f"namespace {name} is protected") for name in names))
+        stage.news.planned(a_key(), Want(), tally, None)
+        await stage.tell()
+        text = "namespace prot-1 is protected in 2 namespaces: prot-1, prot-2"
+        assert stage.said() == [("Refused", text, 1)]
+
+    on_stage(deed)
+
+
+def test_of_very_many_different_words_an_event_says_the_first_and_that_there_are_others() -> None:
+    async def deed(stage: Stage) -> None:
+        tally = mixed(*(blocked([f"n{number}"], "refused", f"no. {number}0") for number in range(1, 6)))
+        stage.news.planned(a_key(), Want(), tally, None)
+        await stage.tell()
+        text = "no. 10; no. 20; no. 30; and others; together in 5 namespaces: n1, n2, n3 and 2 more"
+        assert stage.said() == [("Refused", text, 1)]
+
+    on_stage(deed)
+
+
+def a_sync_to() -> Dialect:
+    return sync_to.dialect((SECRET,), lambda _, words: dict(words))
+
+
+def with_two_vocabularies(stage: Stage) -> None:
+    stage.cache = Cache(Table((secret_copy.dialect(HOME), a_sync_to())))
+    stage.cache.put(a_namespace(HOME))
+    stage.cache.put(a_source(uid="u1"))
+    stage.news = News(stage.teller, stage.cache)
+
+
+def test_the_troubles_of_one_source_in_two_vocabularies_are_one_event_that_is_not_repeated_before_its_time() -> None:
+    async def deed(stage: Stage) -> None:
+        with_two_vocabularies(stage)
+        theirs = mixed(blocked(["f4"]), blocked(["f5"], message="secret-copy has it"))
+        for _ in range(3):
+            stage.news.planned(a_key(), Want(), blocked(["f3"]), None)
+            await stage.tell()
+            stage.news.planned(OTHER, Want(), theirs, None)
+            await stage.tell()
+            stage.clock.now += AGAIN / 3 - 1
+        text = "somebody's; secret-copy has it; together in 3 namespaces: f3, f4, f5"
+        assert stage.said() == [("Conflict", text, 2)], "once for the first alone, and once for both"
+
+    on_stage(deed)
+
+
+def test_a_trouble_is_over_when_no_vocabulary_of_its_source_has_it_any_more() -> None:
+    async def deed(stage: Stage) -> None:
+        with_two_vocabularies(stage)
+        for mine in (blocked(["a"]), Tally(), Tally()):
+            stage.news.planned(a_key(), Want(), mine, None)
+            stage.news.planned(OTHER, Want(), blocked(["a"]), None)
+            await stage.tell()
+        assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 1)], "the other has it still"
+        stage.news.planned(OTHER, Want(), Tally(), None)
+        await stage.tell()
+        stage.news.planned(OTHER, Want(), blocked(["a"]), None)
+        await stage.tell()
+        assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 2)]
+
+    on_stage(deed)
+
+
+def test_what_two_vocabularies_advise_is_both_said() -> None:
+    async def deed(stage: Stage) -> None:
+        one, other = secret_copy.dialect(HOME), a_sync_to()
+        advised = (replace(one, advice={"conflict": "rename it"}), replace(other, advice={"conflict": "ask them"}))
+        stage.news = News(stage.teller, Cache(Table(advised)))
+        stage.news.due(OTHER, blocked(["b"]))
+        stage.news.due(a_key(), blocked(["a"]))
+        await stage.tell()
+        assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b; rename it; ask them", 1)]
+
+    on_stage(deed)
+
+
+def test_the_holds_of_several_sources_that_are_gone_are_one_event_at_their_namespace() -> None:
+    async def deed(stage: Stage) -> None:
+        holds = Holds(Brake(5, 30.0), 600.0, stage.clock)
+        stage.cache.drop(a_key().source)
+        keys = [a_key("one"), a_key("two")]
+        for key, names in zip(keys, (numbered(0, 8), numbered(8, 16)), strict=True):
+            holds.judge(key, deletes(names, key), 10, 10)
+        for key in keys * 2:
+            stage.news.planned(key, Want(), Tally(), holds.held[key])
+            await stage.tell()
+        ((reason, message, count),) = stage.said()
+        assert (reason, count) == ("Held", 2), "once for the first alone, and once for both"
+        assert "secret-copy/Secret/admin/one`" in message
+        assert "secret-copy/Secret/admin/two`" in message
+        assert "together in 16 namespaces" in message
+
+    on_stage(deed)
+
+
+def test_what_was_told_of_a_source_is_over_when_the_source_is_gone() -> None:
+    async def deed(stage: Stage) -> None:
+        for tally in (blocked(["a"]), Tally(), blocked(["a"])):
+            if tally.names:
+                stage.cache.put(a_source(uid="u1"))
+            else:
+                stage.cache.drop(a_key().source)
+            stage.news.planned(a_key(), Want(), tally, None)
+            await stage.tell()
+        assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 2)]
 
     on_stage(deed)
 

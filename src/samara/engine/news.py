@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from samara.core.model import Key, Object, Ref, namespace_ref
@@ -14,6 +16,8 @@ from samara.engine.tell import Teller
 from samara.kube.cache import Cache
 
 EVERY = 1.0
+_MOST_WORDS = 3
+"""So many different messages of one reason an Event says."""
 _REASONS = {
     "conflict": "Conflict",
     "refused": "Refused",
@@ -40,7 +44,7 @@ class _Trouble(NamedTuple):
     """What stands against a source, in some namespaces or in none."""
 
     namespaces: set[str]
-    message: str
+    messages: tuple[str, ...]
     advice: str = ""
 
 
@@ -53,8 +57,10 @@ class News:
         self._due: dict[Key, Tally] = {}
         self._faults: dict[Key, tuple[Fault, ...]] = {}
         self._held: dict[Key, Hold] = {}
-        self._told: dict[Key, frozenset[str]] = {}
-        """The reasons for which something was to be told the last time."""
+        self._lasting: dict[Ref, dict[Key, Tally]] = {}
+        """Against whom something stands, by the object at which it is told: one source may be asked by several."""
+        self._told: dict[Ref, frozenset[str]] = {}
+        """The reasons for which something was to be told there the last time."""
 
     async def run(self) -> None:
         while True:
@@ -103,32 +109,48 @@ class News:
         self._due[key] = tally
 
     def _gather(self) -> None:
+        """Looks anew at every object at which something may have changed, or is to be said again."""
+        # What lasts may never be planned again, and may have ended without a plan.
+        places = {place for place, reason in self._teller.due() if reason in self._told.get(place, ())}
         for key, tally in self._due.items():
             about = self._about(key.source)
-            now = self._troubles(key, tally)
-            for reason, trouble in now.items():
-                self._teller.note(about, reason, *trouble)
-            for reason in self._told.pop(key, frozenset()) - now.keys():
-                self._teller.over(about, reason)
-            if now:
-                self._told[key] = frozenset(now)
+            place = about.ref if isinstance(about, Object) else about
+            self._lasting.setdefault(place, {})[key] = tally
+            places.add(place)
+            for other in {key.source, namespace_ref(key.source.namespace)} - {place}:  # the source came or went
+                if self._lasting.get(other, {}).pop(key, None) is not None:
+                    places.add(other)
         self._due.clear()
+        for place in places:
+            self._look(place)
 
-    def _troubles(self, key: Key, tally: Tally) -> dict[str, _Trouble]:
-        """What is to be said, by reason."""
+    def _look(self, place: Ref) -> None:
+        """Notes all that is to be told at one object: one Event for each reason, whoever has it."""
+        tallies = self._lasting.pop(place)
+        found = {key: tuple(self._troubles(key, tallies[key])) for key in sorted(tallies)}
+        lasting = {key: tallies[key] for key, troubles in found.items() if troubles}
+        about, now = self._cache.get(place) or place, _merged(chain.from_iterable(found.values()))
+        for reason, troubles in now.items():
+            self._teller.note(about, reason, *_told(troubles))
+        for reason in self._told.pop(place, frozenset()) - now.keys():
+            self._teller.over(about, reason)
+        if lasting:
+            self._lasting[place], self._told[place] = lasting, frozenset(now)
+
+    def _troubles(self, key: Key, tally: Tally) -> Iterator[tuple[str, _Trouble]]:
+        """What is to be said, each with its reason."""
         advice = self._cache.table[key.dialect].advice
         told = _by_reason(self._faults.get(key, ()))  # what is wrong with the source itself explains its places, too
-        now = {reason: _Trouble(set(), message) for reason, message in told.items()}
+        for reason, message in told.items():
+            yield reason, _Trouble(set(), (message,))
         for reason, found in _problems(tally).items():
             if reason in _REASONS and _REASONS[reason] not in told and not (told and reason == "invalid"):
-                first = min(found)  # and not the one that was tried last: the same is to be said in the same words
-                where, message = set(map(_where, found)), found[first].shown(first)
-                now[_REASONS[reason]] = _Trouble(where, message, advice.get(reason, ""))
+                where = set(map(_where, found))
+                yield _REASONS[reason], _Trouble(where, _messages(found), advice.get(reason, ""))
         hold = self._held.get(key)
         if hold is not None:
             text = f"{hold.count} removals are held by the brake; `samara release {hold.key}` lets them go on"
-            now["Held"] = _Trouble(set(map(_where, hold.refs)), text)
-        return now
+            yield "Held", _Trouble(set(map(_where, hold.refs)), (text,))
 
     def _about(self, source: Ref) -> Object | Ref:
         """The source, or its namespace where it is gone."""
@@ -144,6 +166,32 @@ def _by_reason(faults: tuple[Fault, ...]) -> dict[str, str]:
     for fault in faults:
         told.setdefault(fault.reason, []).append(fault.message)
     return {reason: "; ".join(messages) for reason, messages in told.items()}
+
+
+def _messages(found: dict[Ref, Missing]) -> tuple[str, ...]:
+    """Each message once, by its first place and not by what was tried last: the same is said in the same words."""
+    first: dict[Missing, Ref] = {}
+    for ref, missing in found.items():
+        first[missing] = min(ref, first.get(missing, ref))
+    ordered = sorted(first.items(), key=lambda item: item[1])
+    return tuple(dict.fromkeys(missing.shown(ref) for missing, ref in ordered))
+
+
+def _merged(found: Iterable[tuple[str, _Trouble]]) -> dict[str, list[_Trouble]]:
+    now: dict[str, list[_Trouble]] = {}
+    for reason, trouble in found:
+        now.setdefault(reason, []).append(trouble)
+    return now
+
+
+def _told(troubles: list[_Trouble]) -> tuple[set[str], str, str]:
+    """Where it is, what stands against it and what to do; the places are given once for all that is said."""
+    where = {namespace for trouble in troubles for namespace in trouble.namespaces}
+    words = list(dict.fromkeys(message for trouble in troubles for message in trouble.messages))
+    others = ["and others"] if len(words) > _MOST_WORDS else []
+    together = ["together"] if len(words) > 1 and where else []
+    advice = dict.fromkeys(trouble.advice for trouble in troubles if trouble.advice)
+    return where, "; ".join((*words[:_MOST_WORDS], *others, *together)), "; ".join(advice)
 
 
 def _problems(tally: Tally) -> dict[str, dict[Ref, Missing]]:

@@ -71,6 +71,11 @@ class Teller:
         if topic is not None:
             topic.said = ""
 
+    def due(self) -> list[tuple[Ref, str]]:
+        """The objects and reasons of which it is time to speak again, where it lasts."""
+        now = self._clock()
+        return [place for place, topic in self._topics.items() if now - topic.said_at >= AGAIN]
+
     async def flush(self) -> None:
         for place, topic in list(self._topics.items()):
             if topic.dirty:
