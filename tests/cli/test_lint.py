@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,31 @@ def test_a_fault_of_yaml_has_a_line_and_shows_nothing_of_the_text(broken: str, l
     assert finding.found.startswith("not legal YAML")
     assert CANARY not in str(finding)
     assert finding.line == line
+
+
+@pytest.mark.parametrize("indent", [2, "\t"])
+def test_json_is_looked_at_as_json_with_its_lines(indent: int | str, tmp_path: Path) -> None:
+    asks = {"a\U0001f600": "x", "secret-copy/namespaces": ","}
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "\\", "namespace": "admin", "annotations": asks},
+    }
+    found = found_in(tmp_path, json.dumps(secret, indent=indent))
+    assert [(each.line, each.key) for each in found] == [(8, "a\U0001f600"), (9, "secret-copy/namespaces")]
+
+
+def test_a_value_of_json_that_is_no_text_is_found(tmp_path: Path) -> None:
+    text = '{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db", "namespace": "admin", "annotations": {\n%s}}}'
+    for value, found in (("1e3", "a number (1e3)"), ("7", "a number (7)"), ("true", "a boolean (true)")):
+        finding = one(tmp_path, text % f'"secret-copy/namespaces": {value}')
+        assert (finding.line, finding.found) == (2, found)
+
+
+def test_half_a_character_is_found_and_told(tmp_path: Path) -> None:
+    done = lint("-", stdin='a: b\n"c\\ud83d": d\n')
+    assert (done.code, "not legal YAML: found half a character" in done.out) == (1, True)
+    assert lint("-", stdin='{"metadata": {"labels": {"c\\ud83d": "d"}}, "kind": "X"}').code == 1
 
 
 def test_what_stands_before_a_fault_of_yaml_is_looked_at_too(tmp_path: Path) -> None:

@@ -8,12 +8,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import yaml
 
+from samara.cli.json_nodes import json_nodes
 from samara.kube.errors import ConfigError
 
 ENDINGS = frozenset({".yaml", ".yml", ".json"})
 STDIN = "-"
+_HALF = re.compile("[\ud800-\udfff]")
 _QUOTED = re.compile(r"'[^']{2,}'|\"[^\"]{2,}\"")
 
 
@@ -75,12 +78,31 @@ def syntax(error: yaml.YAMLError | ValueError | RecursionError, text: str) -> Sy
 def documents(source: Text) -> list[Any]:
     """The documents of one file as plain values; the items of a List are documents too."""
     try:
-        loaded = list(yaml.load_all(source.text, Loader=_Plain))
+        loaded = _loaded(source.text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         found = syntax(error, source.text)
         # Without the cause: PyYAML's message quotes the line, and the line may hold a password.
         raise ConfigError(f"{source.name}: line {found.line}: expected YAML, found: {found.problem}") from None
-    return [item for document in loaded if document is not None for item in _items(document)]
+    items = [item for document in loaded if document is not None for item in _items(document)]
+    if not all(map(_is_storable, items)):
+        raise ConfigError(f"{source.name}: expected values that JSON has, found another, or one that holds itself")
+    return items
+
+
+def _loaded(text: str) -> list[Any]:
+    nodes = json_nodes(text)
+    if nodes is None:
+        return list(yaml.load_all(text, Loader=_Plain))
+    return [_Plain("").construct_document(node) for node in nodes]
+
+
+def _is_storable(document: Any) -> bool:
+    """False for what no server can be sent: a key that is no text, a value that holds itself."""
+    try:
+        msgspec.json.encode(document)
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+        return False
+    return True
 
 
 def _items(document: Any) -> list[Any]:
@@ -89,7 +111,17 @@ def _items(document: Any) -> list[Any]:
     return [document]
 
 
-class _Plain(yaml.SafeLoader):
+class WholeLoader(yaml.SafeLoader):
+    """Refuses half a character, as kubectl does: it could not even be shown."""
+
+    def compose_scalar_node(self, anchor: str | None) -> yaml.ScalarNode:
+        node: yaml.ScalarNode = super().compose_scalar_node(anchor)
+        if _HALF.search(node.value):
+            raise yaml.composer.ComposerError(None, None, "found half a character", node.start_mark)
+        return node
+
+
+class _Plain(WholeLoader):
     """YAML as the API server reads it: a date is text."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - the name and form are PyYAML's

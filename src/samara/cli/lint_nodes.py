@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import yaml
 
-from samara.cli.files import Text, syntax
+from samara.cli.files import Text, WholeLoader, syntax
+from samara.cli.json_nodes import json_nodes
 from samara.core.match import shown
 
 _STRING = "tag:yaml.org,2002:str"
@@ -74,7 +75,7 @@ def manifests(text: Text) -> tuple[list[Manifest], list[Finding]]:
     faults: list[Finding] = []
     try:
         # One by one: what stands before a syntax error is looked at too.
-        for root in yaml.compose_all(text.text, Loader=yaml.SafeLoader):
+        for root in json_nodes(text.text) or yaml.compose_all(text.text, Loader=WholeLoader):
             roots.append(root)  # noqa: PERF402
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         found = syntax(error, text.text)
