@@ -46,6 +46,10 @@ def test_the_values_of_json_are_those_of_json() -> None:
     assert read('{"a": 1e3, "b": 2001-01-01}') == [{"a": "1e3", "b": "2001-01-01"}], "no JSON, so YAML"
 
 
+def test_a_key_is_text_as_a_server_gets_it() -> None:
+    assert read("{1: a, 2.5: {true: b}}") == [{"1": "a", "2.5": {"true": "b"}}]
+
+
 def test_half_a_character_is_read_as_kubectl_reads_it() -> None:
     assert read(r'{"a": "x\ud83dy"}') == [{"a": "x\ufffdy"}]
 
@@ -68,7 +72,7 @@ def test_what_begins_like_json_and_is_none_is_yaml() -> None:
         f'a: "{CANARY}\\ud83d"',
         f"? [{CANARY}, b]\n: c\n",
         f"a: &a [{CANARY}, *a]\n",
-        f"? ~\n: {CANARY}\n",
+        f"a: !!set {{{CANARY}}}\n",
     ],
 )
 def test_what_is_no_manifest_is_one_line_without_values(text: str) -> None:

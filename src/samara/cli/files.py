@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
 import yaml
 
 from samara.cli.json_nodes import json_nodes
@@ -84,9 +84,12 @@ def documents(source: Text) -> list[Any]:
         # Without the cause: PyYAML's message quotes the line, and the line may hold a password.
         raise ConfigError(f"{source.name}: line {found.line}: expected YAML, found: {found.problem}") from None
     items = [item for document in loaded if document is not None for item in _items(document)]
-    if not all(map(_is_storable, items)):
-        raise ConfigError(f"{source.name}: expected values that JSON has, found another, or one that holds itself")
-    return items
+    try:
+        return [_sent(item) for item in items]
+    except (TypeError, ValueError, RecursionError):
+        raise ConfigError(
+            f"{source.name}: expected values that JSON has, found another, or one that holds itself"
+        ) from None
 
 
 def _loaded(text: str) -> list[Any]:
@@ -96,13 +99,9 @@ def _loaded(text: str) -> list[Any]:
     return [_Plain("").construct_document(node) for node in nodes]
 
 
-def _is_storable(document: Any) -> bool:
-    """False for what no server can be sent: a key that is no text, a value that holds itself."""
-    try:
-        msgspec.json.encode(document)
-    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
-        return False
-    return True
+def _sent(document: Any) -> Any:
+    """As a server would get it: a key is text, and a value has an end."""
+    return json.loads(json.dumps(document))
 
 
 def _items(document: Any) -> list[Any]:

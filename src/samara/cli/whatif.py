@@ -128,7 +128,9 @@ def _invented(manifest: Manifest) -> dict[str, Any]:
     kind, namespace, name = manifest.ref
     where = {"namespace": namespace} if kind.namespaced else {}
     given = manifest.body["metadata"].get("finalizers")
-    finalizers = {"finalizers": given} if isinstance(given, list) else {}
+    if not isinstance(given or [], list) or not all(isinstance(each, str) for each in given or ()):
+        raise ConfigError(f"{manifest}: metadata.finalizers: expected a list of names, found something else")
+    finalizers = {"finalizers": given} if given else {}
     own = {"uid": invented_uid(manifest.ref), "resourceVersion": "0", "creationTimestamp": now}
     return {"name": name, **where, **finalizers, **own}
 
