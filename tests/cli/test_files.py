@@ -82,3 +82,39 @@ def test_what_is_no_manifest_is_one_line_without_values(text: str) -> None:
     assert "expected" in str(fault.value)
     assert "\n" not in str(fault.value)
     assert CANARY not in str(fault.value)
+
+
+def listed(*items: Any, kind: str = "List", version: str = "v1") -> dict[str, Any]:
+    return {"apiVersion": version, "kind": kind, "items": list(items)}
+
+
+@pytest.mark.parametrize("kind", ["List", "ConfigMapList"])
+def test_the_items_of_every_list_are_documents_in_their_order(kind: str) -> None:
+    assert read(json.dumps(listed(a_map(a="1"), a_map(b="2"), kind=kind))) == [a_map(a="1"), a_map(b="2")]
+
+
+def test_lists_are_read_within_lists() -> None:
+    inner = listed(a_map(b="2"), listed(a_map(c="3")), kind="ConfigMapList")
+    assert read(json.dumps(listed(a_map(a="1"), inner, a_map(d="4")))) == [
+        a_map(a="1"), a_map(b="2"), a_map(c="3"), a_map(d="4")
+    ]  # fmt: skip
+
+
+def test_an_item_without_a_kind_is_of_the_kind_of_its_list() -> None:
+    item = {"metadata": {"name": "a"}}
+    (found,) = read(json.dumps(listed(item, kind="RoleList", version="rbac.authorization.k8s.io/v1")))
+    assert found == {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", **item}
+    assert read(json.dumps(listed(item))) == [item]
+
+
+def test_an_object_that_only_sounds_like_a_list_is_one_document() -> None:
+    for items in ({"a": "b"}, None):
+        wish = {"apiVersion": "shop/v1", "kind": "WishList", "items": items}
+        assert read(json.dumps(wish)) == [wish]
+
+
+def test_lists_have_an_end() -> None:
+    with pytest.raises(ConfigError):
+        read("&a\nkind: List\nitems: [*a]\n")
+    deep = '{"kind": "List", "items": [' * 150 + "{}" + "]}" * 150
+    assert read(deep) == [{}]

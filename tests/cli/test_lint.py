@@ -213,6 +213,29 @@ def test_every_document_and_the_items_of_a_list_are_looked_at(tmp_path: Path) ->
     assert len(found_in(tmp_path, text)) == 2
 
 
+def indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+@pytest.mark.parametrize("kind", ["List", "SecretList"])
+def test_the_items_of_every_list_are_looked_at_also_within_lists(kind: str, tmp_path: Path) -> None:
+    item = indented(source('secret-copy/namespaces: ","'))
+    inner = f"apiVersion: v1\nkind: {kind}\nitems:\n-\n{item}\n"
+    assert one(tmp_path, inner).line == FIRST + 4
+    assert one(tmp_path, f"apiVersion: v1\nkind: {kind}\nitems:\n-\n{indented(inner)}\n").line == FIRST + 8
+
+
+def test_an_item_without_a_kind_is_of_the_kind_of_its_list(tmp_path: Path) -> None:
+    item = source('secret-copy/namespaces: ","').replace("apiVersion: v1\nkind: Secret\n", "")
+    finding = one(tmp_path, f"apiVersion: v1\nkind: SecretList\nitems:\n-\n{indented(item)}\n")
+    assert (finding.line, finding.key) == (FIRST + 2, "secret-copy/namespaces")
+    assert found_in(tmp_path, f"apiVersion: v1\nkind: List\nitems:\n-\n{indented(item)}\n") == []
+
+
+def test_a_list_that_holds_itself_ends(tmp_path: Path) -> None:
+    assert found_in(tmp_path, "&a\napiVersion: v1\nkind: List\nitems: [*a, *a]\n") == []
+
+
 def lint(*args: str | Path, stdin: str = "") -> Done:
     return samara_inside("lint", *args, stdin=stdin)
 

@@ -16,6 +16,7 @@ from samara.kube.errors import ConfigError
 
 ENDINGS = frozenset({".yaml", ".yml", ".json"})
 STDIN = "-"
+LIST = "List"
 _HALF = re.compile("[\ud800-\udfff]")
 _QUOTED = re.compile(r"'[^']{2,}'|\"[^\"]{2,}\"")
 
@@ -76,20 +77,20 @@ def syntax(error: yaml.YAMLError | ValueError | RecursionError, text: str) -> Sy
 
 
 def documents(source: Text) -> list[Any]:
-    """The documents of one file as plain values; the items of a List are documents too."""
+    """The documents of one file as plain values; the items of a list are documents too."""
     try:
         loaded = _loaded(source.text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         found = syntax(error, source.text)
         # Without the cause: PyYAML's message quotes the line, and the line may hold a password.
         raise ConfigError(f"{source.name}: line {found.line}: expected YAML, found: {found.problem}") from None
-    items = [item for document in loaded if document is not None for item in _items(document)]
     try:
-        return [_sent(item) for item in items]
+        sent = [_sent(document) for document in loaded if document is not None]
     except (TypeError, ValueError, RecursionError):
         raise ConfigError(
             f"{source.name}: expected values that JSON has, found another, or one that holds itself"
         ) from None
+    return [item for document in sent for item in _objects(document)]
 
 
 def _loaded(text: str) -> list[Any]:
@@ -104,10 +105,27 @@ def _sent(document: Any) -> Any:
     return json.loads(json.dumps(document))
 
 
-def _items(document: Any) -> list[Any]:
-    if isinstance(document, dict) and document.get("kind") == "List" and isinstance(document.get("items"), list):
-        return list(document["items"])
-    return [document]
+def _objects(document: Any) -> Iterator[Any]:
+    """The document, or in place of a list its items; a list may hold lists."""
+    waiting = [document]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict) and is_list(each.get("kind")) and isinstance(each.get("items"), list):
+            waiting += [_item(item, each) for item in reversed(each["items"])]
+        else:
+            yield each
+
+
+def is_list(kind: object) -> bool:
+    return isinstance(kind, str) and kind.endswith(LIST)
+
+
+def _item(item: Any, held_by: dict[str, Any]) -> Any:
+    """With the kind that a list of one kind need not repeat."""
+    kind = held_by["kind"].removesuffix(LIST)
+    if not isinstance(item, dict) or item.get("kind") or item.get("apiVersion") or not kind:
+        return item
+    return {"apiVersion": held_by.get("apiVersion"), "kind": kind, **item}
 
 
 class WholeLoader(yaml.SafeLoader):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import yaml
 
-from samara.cli.files import Text, WholeLoader, syntax
+from samara.cli.files import LIST, Text, WholeLoader, is_list, syntax
 from samara.cli.json_nodes import json_nodes
 from samara.core.match import shown
 
@@ -86,12 +86,30 @@ def manifests(text: Text) -> tuple[list[Manifest], list[Finding]]:
 
 
 def _objects(file: str, root: yaml.Node) -> Iterator[Manifest]:
-    items = _child(root, "items")
-    if _scalar(_child(root, "kind")) == "List" and isinstance(items, yaml.SequenceNode):
-        for item in items.value:
-            yield from _objects(file, item)
-    elif isinstance(root, yaml.MappingNode) and (_child(root, "kind") is not None or _child(root, "metadata") is None):
-        yield _manifest(file, root)  # without a kind: somebody's configuration
+    """The object, or in place of a list its items; a list may hold lists."""
+    waiting, seen = [(root, root)], set()
+    while waiting:
+        node, item = waiting.pop()
+        items = _child(item, "items")
+        if is_list(_scalar(_child(item, "kind"))) and isinstance(items, yaml.SequenceNode):
+            waiting += [(each, _item(each, item)) for each in reversed(items.value)] if id(node) not in seen else []
+            seen.add(id(node))  # an alias; it may even contain itself
+        elif isinstance(item, yaml.MappingNode) and (_child(item, "kind") or not _child(item, "metadata")):
+            yield _manifest(file, item)  # without a kind: somebody's configuration
+
+
+def _item(item: yaml.Node, held_by: yaml.Node) -> yaml.Node:
+    """With the kind that a list of one kind need not repeat."""
+    kind, version = _child(held_by, "kind"), _child(held_by, "apiVersion")
+    name = _scalar(kind).removesuffix(LIST)
+    if not isinstance(item, yaml.MappingNode) or _child(item, "kind") or _child(item, "apiVersion") or not name:
+        return item
+    given = [(_text("kind", item), _text(name, item)), (_text("apiVersion", item), _text(_scalar(version), item))]
+    return yaml.MappingNode(item.tag, [*given, *item.value], item.start_mark, item.end_mark)
+
+
+def _text(value: str, where: yaml.Node) -> yaml.ScalarNode:
+    return yaml.ScalarNode(_STRING, value, where.start_mark, where.end_mark)
 
 
 def _manifest(file: str, root: yaml.MappingNode) -> Manifest:
