@@ -189,7 +189,8 @@ def test_json_is_looked_at_as_json_with_its_lines(indent: int | str, tmp_path: P
 
 
 def test_a_value_of_json_that_is_no_text_is_found(tmp_path: Path) -> None:
-    text = '{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db", "namespace": "admin", "annotations": {\n%s}}}'
+    meta = '{"name": "db", "namespace": "admin", "annotations": {\n%s}}'
+    text = f'{{"apiVersion": "v1", "kind": "Secret", "metadata": {meta}}}'
     for value, found in (("1e3", "a number (1e3)"), ("7", "a number (7)"), ("true", "a boolean (true)")):
         finding = one(tmp_path, text % f'"secret-copy/namespaces": {value}')
         assert (finding.line, finding.found) == (2, found)
@@ -211,6 +212,48 @@ def test_every_document_and_the_items_of_a_list_are_looked_at(tmp_path: Path) ->
     nested = "\n".join(f"  {line}" for line in item.splitlines())
     text = f"{item}---\n# nothing\n---\napiVersion: v1\nkind: List\nitems:\n-\n{nested}\n"
     assert len(found_in(tmp_path, text)) == 2
+
+
+MERGED = """
+x-common: &common {team: a/b, app: shop}
+x-more: &more
+  secret-copy/namespaces: ","
+  x: y
+apiVersion: v1
+kind: Secret
+metadata:
+  name: db
+  namespace: admin
+  labels: {<<: *common}
+  annotations:
+"""
+
+
+@pytest.mark.parametrize("merge", ["<<: *more", "<<: [*more]", "<<: [{x: z}, {<<: *more}]"])
+def test_what_is_merged_in_is_looked_at_where_it_is_written(merge: str, tmp_path: Path) -> None:
+    found = found_in(tmp_path, f"{MERGED}    {merge}\n")
+    assert [(each.line, each.key) for each in found] == [(2, "team"), (4, "secret-copy/namespaces")]
+
+
+def test_what_an_object_says_itself_wins_over_what_is_merged_in(tmp_path: Path) -> None:
+    for order in ("    <<: *more\n    secret-copy/namespaces: a\n", "    secret-copy/namespaces: a\n    <<: *more\n"):
+        assert [each.key for each in found_in(tmp_path, MERGED + order)] == ["team"]
+    first = "    <<: [{secret-copy/namespaces: a}, *more]\n"
+    assert [each.key for each in found_in(tmp_path, MERGED + first)] == ["team"], "the first that is merged in wins"
+
+
+def test_a_merge_of_what_is_no_mapping_is_found(tmp_path: Path) -> None:
+    finding = one(tmp_path, source("x: y", f"<<: {CANARY}"))
+    assert (finding.line, finding.found.startswith("not legal YAML: ")) == (FIRST + 1, True)
+    assert CANARY not in str(finding)
+
+
+def test_a_merge_of_itself_ends(tmp_path: Path) -> None:
+    assert found_in(tmp_path, "&a\nkind: X\n<<: *a\n") == []
+
+
+def test_a_merge_key_in_quotes_is_a_key_like_any_other(tmp_path: Path) -> None:
+    assert one(tmp_path, source('"<<": y')).key == "<<"
 
 
 def indented(text: str) -> str:

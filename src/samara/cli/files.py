@@ -17,6 +17,9 @@ from samara.kube.errors import ConfigError
 ENDINGS = frozenset({".yaml", ".yml", ".json"})
 STDIN = "-"
 LIST = "List"
+MERGE = "tag:yaml.org,2002:merge"
+NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)
+"""What PyYAML raises for a text that it cannot read."""
 _HALF = re.compile("[\ud800-\udfff]")
 _QUOTED = re.compile(r"'[^']{2,}'|\"[^\"]{2,}\"")
 
@@ -80,7 +83,7 @@ def documents(source: Text) -> list[Any]:
     """The documents of one file as plain values; the items of a list are documents too."""
     try:
         loaded = _loaded(source.text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except NOT_YAML as error:
         found = syntax(error, source.text)
         # Without the cause: PyYAML's message quotes the line, and the line may hold a password.
         raise ConfigError(f"{source.name}: line {found.line}: expected YAML, found: {found.problem}") from None
@@ -128,8 +131,8 @@ def _item(item: Any, held_by: dict[str, Any]) -> Any:
     return {"apiVersion": held_by.get("apiVersion"), "kind": kind, **item}
 
 
-class WholeLoader(yaml.SafeLoader):
-    """Refuses half a character, as kubectl does: it could not even be shown."""
+class ManifestLoader(yaml.SafeLoader):
+    """Refuses half a character, as kubectl does: it could not even be shown. What is merged in twice is there once."""
 
     def compose_scalar_node(self, anchor: str | None) -> yaml.ScalarNode:
         node: yaml.ScalarNode = super().compose_scalar_node(anchor)
@@ -137,8 +140,17 @@ class WholeLoader(yaml.SafeLoader):
             raise yaml.composer.ComposerError(None, None, "found half a character", node.start_mark)
         return node
 
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        merges = any(key.tag == MERGE for key, _ in node.value)
+        super().flatten_mapping(node)
+        if merges:  # what a mapping says itself comes last, and wins
+            last = {
+                key.value if isinstance(key, yaml.ScalarNode) else id(key): (key, value) for key, value in node.value
+            }
+            node.value = list(last.values())
 
-class _Plain(WholeLoader):
+
+class _Plain(ManifestLoader):
     """YAML as the API server reads it: a date is text."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - the name and form are PyYAML's

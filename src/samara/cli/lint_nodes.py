@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import yaml
 
-from samara.cli.files import LIST, Text, WholeLoader, is_list, syntax
+from samara.cli.files import LIST, MERGE, NOT_YAML, ManifestLoader, Text, is_list, syntax
 from samara.cli.json_nodes import json_nodes
 from samara.core.match import shown
 
@@ -75,14 +75,30 @@ def manifests(text: Text) -> tuple[list[Manifest], list[Finding]]:
     faults: list[Finding] = []
     try:
         # One by one: what stands before a syntax error is looked at too.
-        for root in json_nodes(text.text) or yaml.compose_all(text.text, Loader=WholeLoader):
+        for root in json_nodes(text.text) or yaml.compose_all(text.text, Loader=ManifestLoader):
             roots.append(root)  # noqa: PERF402
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        found = syntax(error, text.text)
-        faults.append(Finding(text.name, found.line, "", f"not legal YAML: {found.problem}", "legal YAML"))
+    except NOT_YAML as error:
+        faults.append(_illegal(text, error))
     for root in roots:
-        faults += _repeated(text.name, root)
+        mappings = list(_mappings(root))
+        faults += [fault for node in mappings for fault in _twice(text.name, node)]
+        faults += _merge(text, mappings)
     return [made for root in roots for made in _objects(text.name, root)], faults
+
+
+def _illegal(text: Text, error: yaml.YAMLError | ValueError | RecursionError) -> Finding:
+    found = syntax(error, text.text)
+    return Finding(text.name, found.line, "", f"not legal YAML: {found.problem}", "legal YAML")
+
+
+def _merge(text: Text, mappings: list[yaml.MappingNode]) -> Iterator[Finding]:
+    """Puts what each mapping merges in (`<<`) into it, with the lines on which it is written."""
+    loader = ManifestLoader("")
+    for node in mappings:
+        try:
+            loader.flatten_mapping(node)
+        except NOT_YAML as error:
+            yield _illegal(text, error)
 
 
 def _objects(file: str, root: yaml.Node) -> Iterator[Manifest]:
@@ -213,8 +229,7 @@ def _found(node: yaml.Node) -> str:
     return name if name == "null" else f"{name} ({shown(node.value)[1:-1]})"
 
 
-def _repeated(file: str, root: yaml.Node) -> Iterator[Finding]:
-    """A key twice in one mapping: YAML takes the last, the API server refuses it."""
+def _mappings(root: yaml.Node) -> Iterator[yaml.MappingNode]:
     waiting, seen = [root], set()
     while waiting:
         node = waiting.pop()
@@ -225,13 +240,14 @@ def _repeated(file: str, root: yaml.Node) -> Iterator[Finding]:
             waiting += node.value
         elif isinstance(node, yaml.MappingNode):
             waiting += [value for _, value in node.value]
-            yield from _twice(file, node)
+            yield node
 
 
 def _twice(file: str, node: yaml.MappingNode) -> Iterator[Finding]:
+    """A key twice in one mapping: YAML takes the last, the API server refuses it."""
     first: dict[str, int] = {}
     for key, _ in node.value:
         name, line = _scalar(key), key.start_mark.line + 1
-        if name and name != "<<" and name in first:
+        if name and key.tag != MERGE and name in first:
             yield Finding(file, line, name, f"the same key as on line {first[name]}", "every key once")
         first.setdefault(name, line)
