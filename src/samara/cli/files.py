@@ -134,7 +134,7 @@ def _item(item: Any, held_by: dict[str, Any]) -> Any:
 class ManifestLoader(yaml.SafeLoader):
     """Refuses half a character, as kubectl does: it could not even be shown. What is merged in twice is there once."""
 
-    def compose_scalar_node(self, anchor: str | None) -> yaml.ScalarNode:
+    def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
         node: yaml.ScalarNode = super().compose_scalar_node(anchor)
         if _HALF.search(node.value):
             raise yaml.composer.ComposerError(None, None, "found half a character", node.start_mark)
