@@ -73,6 +73,10 @@ def test_what_begins_like_json_and_is_none_is_yaml() -> None:
         f"? [{CANARY}, b]\n: c\n",
         f"a: &a [{CANARY}, *a]\n",
         f"a: !!set {{{CANARY}}}\n",
+        f"a: !!timestamp {CANARY}\n",
+        f"a: !!bool {CANARY}\n",
+        f"a: !!int {CANARY}\n",
+        f"a: !{CANARY} b\n",
     ],
 )
 def test_what_is_no_manifest_is_one_line_without_values(text: str) -> None:

@@ -275,6 +275,11 @@ def test_a_resource_that_holds_itself_is_found_and_ends_nothing(tmp_path: Path) 
     assert one(tmp_path, text)[1] == "spec"
 
 
+@pytest.mark.parametrize("value", ["!!timestamp x", "!!bool x", "!!int x"])
+def test_a_value_that_is_not_of_its_tag_is_found_and_ends_nothing(value: str, tmp_path: Path) -> None:
+    assert one(tmp_path, a_distribution(resource=f"{RESOURCE}\n    again: {value}"))[1] == "spec"
+
+
 def test_everything_is_found_at_once(tmp_path: Path) -> None:
     resource = RESOURCE.replace("name: db", "name: Bad\n      namespace: shop\n      labels: {samara.dev/x: y}")
     targets = names("includedNamespaces", "a", '"*"') + "\n" + names("excludedNamespaces", "a")

@@ -18,8 +18,8 @@ ENDINGS = frozenset({".yaml", ".yml", ".json"})
 STDIN = "-"
 LIST = "List"
 MERGE = "tag:yaml.org,2002:merge"
-NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)
-"""What PyYAML raises for a text that it cannot read."""
+NOT_YAML = (yaml.YAMLError, ValueError, RecursionError, LookupError, AttributeError)
+"""What PyYAML raises for a text that it cannot read; the last two for a value that is not of its explicit tag."""
 _HALF = re.compile("[\ud800-\udfff]")
 _QUOTED = re.compile(r"'[^']{2,}'|\"[^\"]{2,}\"")
 
@@ -68,7 +68,7 @@ class Syntax(NamedTuple):
     problem: str
 
 
-def syntax(error: yaml.YAMLError | ValueError | RecursionError, text: str) -> Syntax:
+def syntax(error: Exception, text: str) -> Syntax:
     """Where a text is not YAML, in words without any of the text: it may be a Secret's."""
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark

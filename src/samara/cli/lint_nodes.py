@@ -86,7 +86,7 @@ def manifests(text: Text) -> tuple[list[Manifest], list[Finding]]:
     return [made for root in roots for made in _objects(text.name, root)], faults
 
 
-def _illegal(text: Text, error: yaml.YAMLError | ValueError | RecursionError) -> Finding:
+def _illegal(text: Text, error: Exception) -> Finding:
     found = syntax(error, text.text)
     return Finding(text.name, found.line, "", f"not legal YAML: {found.problem}", "legal YAML")
 
@@ -208,7 +208,7 @@ def as_json(node: yaml.Node | None) -> bytes | None:
         return b"{}"
     try:
         return json.dumps(yaml.SafeLoader("").construct_document(node), default=str).encode()
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError):
+    except (*NOT_YAML, TypeError):
         return None
 
 
