@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,32 @@ def test_a_fault_of_yaml_has_a_line_and_shows_nothing_of_the_text(broken: str, l
     assert finding.line == line
 
 
+@pytest.mark.parametrize("indent", [2, "\t"])
+def test_json_is_looked_at_as_json_with_its_lines(indent: int | str, tmp_path: Path) -> None:
+    asks = {"a\U0001f600": "x", "secret-copy/namespaces": ","}
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "\\", "namespace": "admin", "annotations": asks},
+    }
+    found = found_in(tmp_path, json.dumps(secret, indent=indent))
+    assert [(each.line, each.key) for each in found] == [(8, "a\U0001f600"), (9, "secret-copy/namespaces")]
+
+
+def test_a_value_of_json_that_is_no_text_is_found(tmp_path: Path) -> None:
+    meta = '{"name": "db", "namespace": "admin", "annotations": {\n%s}}'
+    text = f'{{"apiVersion": "v1", "kind": "Secret", "metadata": {meta}}}'
+    for value, found in (("1e3", "a number (1e3)"), ("7", "a number (7)"), ("true", "a boolean (true)")):
+        finding = one(tmp_path, text % f'"secret-copy/namespaces": {value}')
+        assert (finding.line, finding.found) == (2, found)
+
+
+def test_half_a_character_is_found_and_told(tmp_path: Path) -> None:
+    done = lint("-", stdin='a: b\n"c\\ud83d": d\n')
+    assert (done.code, "not legal YAML: found half a character" in done.out) == (1, True)
+    assert lint("-", stdin='{"metadata": {"labels": {"c\\ud83d": "d"}}, "kind": "X"}').code == 1
+
+
 def test_what_stands_before_a_fault_of_yaml_is_looked_at_too(tmp_path: Path) -> None:
     found = found_in(tmp_path, source('secret-copy/namespaces: ","') + "---\na: [\n")
     assert [each.key for each in found] == ["secret-copy/namespaces", ""]
@@ -185,6 +212,71 @@ def test_every_document_and_the_items_of_a_list_are_looked_at(tmp_path: Path) ->
     nested = "\n".join(f"  {line}" for line in item.splitlines())
     text = f"{item}---\n# nothing\n---\napiVersion: v1\nkind: List\nitems:\n-\n{nested}\n"
     assert len(found_in(tmp_path, text)) == 2
+
+
+MERGED = """
+x-common: &common {team: a/b, app: shop}
+x-more: &more
+  secret-copy/namespaces: ","
+  x: y
+apiVersion: v1
+kind: Secret
+metadata:
+  name: db
+  namespace: admin
+  labels: {<<: *common}
+  annotations:
+"""
+
+
+@pytest.mark.parametrize("merge", ["<<: *more", "<<: [*more]", "<<: [{x: z}, {<<: *more}]"])
+def test_what_is_merged_in_is_looked_at_where_it_is_written(merge: str, tmp_path: Path) -> None:
+    found = found_in(tmp_path, f"{MERGED}    {merge}\n")
+    assert [(each.line, each.key) for each in found] == [(2, "team"), (4, "secret-copy/namespaces")]
+
+
+def test_what_an_object_says_itself_wins_over_what_is_merged_in(tmp_path: Path) -> None:
+    for order in ("    <<: *more\n    secret-copy/namespaces: a\n", "    secret-copy/namespaces: a\n    <<: *more\n"):
+        assert [each.key for each in found_in(tmp_path, MERGED + order)] == ["team"]
+    first = "    <<: [{secret-copy/namespaces: a}, *more]\n"
+    assert [each.key for each in found_in(tmp_path, MERGED + first)] == ["team"], "the first that is merged in wins"
+
+
+def test_a_merge_of_what_is_no_mapping_is_found(tmp_path: Path) -> None:
+    finding = one(tmp_path, source("x: y", f"<<: {CANARY}"))
+    assert (finding.line, finding.found.startswith("not legal YAML: ")) == (FIRST + 1, True)
+    assert CANARY not in str(finding)
+
+
+def test_a_merge_of_itself_ends(tmp_path: Path) -> None:
+    assert found_in(tmp_path, "&a\nkind: X\n<<: *a\n") == []
+
+
+def test_a_merge_key_in_quotes_is_a_key_like_any_other(tmp_path: Path) -> None:
+    assert one(tmp_path, source('"<<": y')).key == "<<"
+
+
+def indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+@pytest.mark.parametrize("kind", ["List", "SecretList"])
+def test_the_items_of_every_list_are_looked_at_also_within_lists(kind: str, tmp_path: Path) -> None:
+    item = indented(source('secret-copy/namespaces: ","'))
+    inner = f"apiVersion: v1\nkind: {kind}\nitems:\n-\n{item}\n"
+    assert one(tmp_path, inner).line == FIRST + 4
+    assert one(tmp_path, f"apiVersion: v1\nkind: {kind}\nitems:\n-\n{indented(inner)}\n").line == FIRST + 8
+
+
+def test_an_item_without_a_kind_is_of_the_kind_of_its_list(tmp_path: Path) -> None:
+    item = source('secret-copy/namespaces: ","').replace("apiVersion: v1\nkind: Secret\n", "")
+    finding = one(tmp_path, f"apiVersion: v1\nkind: SecretList\nitems:\n-\n{indented(item)}\n")
+    assert (finding.line, finding.key) == (FIRST + 2, "secret-copy/namespaces")
+    assert found_in(tmp_path, f"apiVersion: v1\nkind: List\nitems:\n-\n{indented(item)}\n") == []
+
+
+def test_a_list_that_holds_itself_ends(tmp_path: Path) -> None:
+    assert found_in(tmp_path, "&a\napiVersion: v1\nkind: List\nitems: [*a, *a]\n") == []
 
 
 def lint(*args: str | Path, stdin: str = "") -> Done:

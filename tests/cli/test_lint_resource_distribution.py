@@ -231,12 +231,17 @@ def test_a_selector_that_is_no_mapping_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "targets",
-    ["    {}", "    namespaceLabelSelector: {}", "    includedNamespaces: {list: []}", "    allNamespaces: false"],
+    ["    namespaceLabelSelector: {}", "    includedNamespaces: {list: []}", "    allNamespaces: false"],
 )
 def test_targets_that_select_nothing_are_found(targets: str, tmp_path: Path) -> None:
     line, key, found, expected = one(tmp_path, a_distribution(targets))
     assert (line, key, found) == (6, "spec.targets", "targets that select nothing")
     assert "allNamespaces: true" in expected
+
+
+@pytest.mark.parametrize("targets", ["    {}", "    {  # nobody yet\n    }"])
+def test_no_targets_at_all_are_meant_so(targets: str, tmp_path: Path) -> None:
+    assert found_in(tmp_path, a_distribution(targets), SETTINGS) == []
 
 
 def test_an_exception_alone_selects_nothing(tmp_path: Path) -> None:
@@ -270,6 +275,11 @@ def test_a_resource_that_holds_itself_is_found_and_ends_nothing(tmp_path: Path) 
     assert one(tmp_path, text)[1] == "spec"
 
 
+@pytest.mark.parametrize("value", ["!!timestamp x", "!!bool x", "!!int x"])
+def test_a_value_that_is_not_of_its_tag_is_found_and_ends_nothing(value: str, tmp_path: Path) -> None:
+    assert one(tmp_path, a_distribution(resource=f"{RESOURCE}\n    again: {value}"))[1] == "spec"
+
+
 def test_everything_is_found_at_once(tmp_path: Path) -> None:
     resource = RESOURCE.replace("name: db", "name: Bad\n      namespace: shop\n      labels: {samara.dev/x: y}")
     targets = names("includedNamespaces", "a", '"*"') + "\n" + names("excludedNamespaces", "a")
@@ -286,18 +296,21 @@ def test_everything_is_found_at_once(tmp_path: Path) -> None:
 
 
 def test_a_vocabulary_that_is_switched_off_finds_nothing(tmp_path: Path) -> None:
-    assert found_in(tmp_path, a_distribution("    {}"), Settings(dialects={"secret-copy": SecretCopy()})) == []
+    assert (
+        found_in(tmp_path, a_distribution("    allNamespaces: false"), Settings(dialects={"secret-copy": SecretCopy()}))
+        == []
+    )
 
 
 def test_the_distributions_of_a_list_are_looked_at(tmp_path: Path) -> None:
-    inner = "\n".join(f"  {line}" for line in a_distribution("    {}").splitlines())
+    inner = "\n".join(f"  {line}" for line in a_distribution("    allNamespaces: false").splitlines())
     text = f"apiVersion: v1\nkind: List\nitems:\n- {inner[2:]}\n"
     assert one(tmp_path, text)[:2] == (9, "spec.targets")
 
 
 def test_the_command_exits_1_and_shows_the_shape_of_every_finding(tmp_path: Path) -> None:
     file = tmp_path / "d.yaml"
-    file.write_text(a_distribution("    {}"))
+    file.write_text(a_distribution("    allNamespaces: false"))
     done = samara_inside("lint", str(file), "-o", "json", "--kubeconfig", str(tmp_path / "none"))
     assert done.code == 1, done
     (finding,) = json.loads(done.out)["findings"]

@@ -36,8 +36,7 @@ def debug_flag() -> click.Option:
 
 def spelled_out(params: Sequence[click.Parameter], args: Sequence[str]) -> list[str]:
     """The arguments without the `=true` and `=false` that kubectl takes after a flag that has no value."""
-    flags = {flag for each in params if isinstance(each, click.Option) and each.is_flag for flag in each.opts}
-    end = args.index("--") if "--" in args else len(args)
+    flags, end = _flags(params), _end(args)
     kept = []
     for each in args[:end]:
         flag, _, value = each.partition("=")
@@ -46,6 +45,26 @@ def spelled_out(params: Sequence[click.Parameter], args: Sequence[str]) -> list[
         elif value == "true":
             kept.append(flag)
     return [*kept, *args[end:]]
+
+
+def _switched_off(params: Sequence[click.Parameter], args: Sequence[str]) -> list[str]:
+    """The names of the flags whose last word is `=false`: they are off, whatever a variable says."""
+    flags = _flags(params)
+    last = {}
+    for each in args[: _end(args)]:
+        flag, _, value = each.partition("=")
+        if flag in flags and flags[flag].expose_value:
+            last[flags[flag].name or ""] = value
+    return [name for name, value in last.items() if value == "false"]
+
+
+def _flags(params: Sequence[click.Parameter]) -> dict[str, click.Option]:
+    return {flag: each for each in params if isinstance(each, click.Option) and each.is_flag for flag in each.opts}
+
+
+def _end(args: Sequence[str]) -> int:
+    """Where the flags end at the latest."""
+    return args.index("--") if "--" in args else len(args)
 
 
 class Command(click.Command):
@@ -59,7 +78,10 @@ class Command(click.Command):
                 _name_variable(parameter)
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(context, spelled_out(self.params, args))
+        off = _switched_off(self.params, args)
+        rest = super().parse_args(context, spelled_out(self.params, args))
+        context.params.update(dict.fromkeys(off, False))
+        return rest
 
 
 def _name_variable(option: click.Option) -> None:

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import yaml
 
-from samara.cli.files import Text, syntax
+from samara.cli.files import LIST, MERGE, NOT_YAML, ManifestLoader, Text, is_list, syntax
+from samara.cli.json_nodes import json_nodes
 from samara.core.match import shown
 
 _STRING = "tag:yaml.org,2002:str"
@@ -74,23 +75,57 @@ def manifests(text: Text) -> tuple[list[Manifest], list[Finding]]:
     faults: list[Finding] = []
     try:
         # One by one: what stands before a syntax error is looked at too.
-        for root in yaml.compose_all(text.text, Loader=yaml.SafeLoader):
+        for root in json_nodes(text.text) or yaml.compose_all(text.text, Loader=ManifestLoader):
             roots.append(root)  # noqa: PERF402
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        found = syntax(error, text.text)
-        faults.append(Finding(text.name, found.line, "", f"not legal YAML: {found.problem}", "legal YAML"))
+    except NOT_YAML as error:
+        faults.append(_illegal(text, error))
     for root in roots:
-        faults += _repeated(text.name, root)
+        mappings = list(_mappings(root))
+        faults += [fault for node in mappings for fault in _twice(text.name, node)]
+        faults += _merge(text, mappings)
     return [made for root in roots for made in _objects(text.name, root)], faults
 
 
+def _illegal(text: Text, error: Exception) -> Finding:
+    found = syntax(error, text.text)
+    return Finding(text.name, found.line, "", f"not legal YAML: {found.problem}", "legal YAML")
+
+
+def _merge(text: Text, mappings: list[yaml.MappingNode]) -> Iterator[Finding]:
+    """Puts what each mapping merges in (`<<`) into it, with the lines on which it is written."""
+    loader = ManifestLoader("")
+    for node in mappings:
+        try:
+            loader.flatten_mapping(node)
+        except NOT_YAML as error:
+            yield _illegal(text, error)
+
+
 def _objects(file: str, root: yaml.Node) -> Iterator[Manifest]:
-    items = _child(root, "items")
-    if _scalar(_child(root, "kind")) == "List" and isinstance(items, yaml.SequenceNode):
-        for item in items.value:
-            yield from _objects(file, item)
-    elif isinstance(root, yaml.MappingNode) and (_child(root, "kind") is not None or _child(root, "metadata") is None):
-        yield _manifest(file, root)  # without a kind: somebody's configuration
+    """The object, or in place of a list its items; a list may hold lists."""
+    waiting, seen = [(root, root)], set()
+    while waiting:
+        node, item = waiting.pop()
+        items = _child(item, "items")
+        if is_list(_scalar(_child(item, "kind"))) and isinstance(items, yaml.SequenceNode):
+            waiting += [(each, _item(each, item)) for each in reversed(items.value)] if id(node) not in seen else []
+            seen.add(id(node))  # an alias; it may even contain itself
+        elif isinstance(item, yaml.MappingNode) and (_child(item, "kind") or not _child(item, "metadata")):
+            yield _manifest(file, item)  # without a kind: somebody's configuration
+
+
+def _item(item: yaml.Node, held_by: yaml.Node) -> yaml.Node:
+    """With the kind that a list of one kind need not repeat."""
+    kind, version = _child(held_by, "kind"), _child(held_by, "apiVersion")
+    name = _scalar(kind).removesuffix(LIST)
+    if not isinstance(item, yaml.MappingNode) or _child(item, "kind") or _child(item, "apiVersion") or not name:
+        return item
+    given = [(_text("kind", item), _text(name, item)), (_text("apiVersion", item), _text(_scalar(version), item))]
+    return yaml.MappingNode(item.tag, [*given, *item.value], item.start_mark, item.end_mark)
+
+
+def _text(value: str, where: yaml.Node) -> yaml.ScalarNode:
+    return yaml.ScalarNode(_STRING, value, where.start_mark, where.end_mark)
 
 
 def _manifest(file: str, root: yaml.MappingNode) -> Manifest:
@@ -173,7 +208,7 @@ def as_json(node: yaml.Node | None) -> bytes | None:
         return b"{}"
     try:
         return json.dumps(yaml.SafeLoader("").construct_document(node), default=str).encode()
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError):
+    except (*NOT_YAML, TypeError):
         return None
 
 
@@ -194,8 +229,7 @@ def _found(node: yaml.Node) -> str:
     return name if name == "null" else f"{name} ({shown(node.value)[1:-1]})"
 
 
-def _repeated(file: str, root: yaml.Node) -> Iterator[Finding]:
-    """A key twice in one mapping: YAML takes the last, the API server refuses it."""
+def _mappings(root: yaml.Node) -> Iterator[yaml.MappingNode]:
     waiting, seen = [root], set()
     while waiting:
         node = waiting.pop()
@@ -206,13 +240,14 @@ def _repeated(file: str, root: yaml.Node) -> Iterator[Finding]:
             waiting += node.value
         elif isinstance(node, yaml.MappingNode):
             waiting += [value for _, value in node.value]
-            yield from _twice(file, node)
+            yield node
 
 
 def _twice(file: str, node: yaml.MappingNode) -> Iterator[Finding]:
+    """A key twice in one mapping: YAML takes the last, the API server refuses it."""
     first: dict[str, int] = {}
     for key, _ in node.value:
         name, line = _scalar(key), key.start_mark.line + 1
-        if name and name != "<<" and name in first:
+        if name and key.tag != MERGE and name in first:
             yield Finding(file, line, name, f"the same key as on line {first[name]}", "every key once")
         first.setdefault(name, line)

@@ -103,6 +103,9 @@ class _Distribution(NamedTuple):
         for name in targets.included.members & targets.excluded.members:
             found = f"{shown(name)}, which is in {INCLUDED}, too"
             yield self._name(EXCLUDED, name, found, "the name in one of the lists: what is excluded gets no copy")
+        written = spot(self.manifest.root, TARGETS).node
+        if isinstance(written, yaml.MappingNode) and not written.value:
+            return  # nothing is what `{}` says
         asked = (targets.everywhere, targets.included.legal, targets.included.illegal, targets.selectors)
         if not any(asked) and not any(each.startswith(TARGETS) for each in faults):
             yield self._at(TARGETS, "targets that select nothing", NOTHING)

@@ -34,6 +34,7 @@ COMMANDS = {
     "completion": "shell completion for bash, zsh or fish",
 }
 INTERRUPTED = 130
+UNANSWERED = "expected an answer, or --yes, found the end of the input; nothing was changed"
 DEEP = 30_000
 """The API server stores JSON that is nested 10,000 deep, and what it stores we must read."""
 
@@ -88,7 +89,7 @@ def run(program: click.Command, name: str) -> None:
         sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Abort as error:
-        sys.exit(INTERRUPTED if isinstance(error.__cause__, KeyboardInterrupt) else 1)
+        sys.exit(_aborted(error, name))
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -98,6 +99,16 @@ def run(program: click.Command, name: str) -> None:
     except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - the outermost boundary: one line, whatever it was
         _tell(error, debug, name)
         sys.exit(1)
+
+
+def _aborted(error: click.exceptions.Abort, name: str) -> int:
+    """Why a person did not go on. Whoever has said no need not be told."""
+    if isinstance(error.__context__, KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(error.__context__, EOFError):
+        click.echo(err=True)  # ends the line of the question
+        click.echo(f"{name}: {UNANSWERED}", err=True)
+    return 1
 
 
 def _hush() -> None:

@@ -75,6 +75,9 @@ def _manifests(file: Text, served: Mapping[tuple[str, str], Kind], namespace: st
 
 async def _object(shot: Snapshot, manifest: Manifest, plurals: frozenset[str], say: Say) -> Object | None:
     ref = manifest.ref
+    if not shot.cache.known(ref.kind):
+        say(f"{manifest} is left out: {shot.unknown.get(ref.kind) or _unserved(ref.kind)}")
+        return None
     if ref.kind.namespaced and shot.cache.get(namespace_ref(ref.namespace)) is None:
         say(f"{manifest} is ignored: namespace {ref.namespace} does not exist, and the manifests do not make it")
         return None
@@ -88,6 +91,10 @@ async def _object(shot: Snapshot, manifest: Manifest, plurals: frozenset[str], s
         return None
     obj = shot.codec.object(ref.kind, msgspec.json.encode(body, order="sorted"))
     return admitted(obj, shot.cache.table, plurals) if live is None else obj
+
+
+def _unserved(kind: Kind) -> str:
+    return f"expected a server that serves {kind}, found none; `samara crds` prints the definition to install"
 
 
 def _applied(manifest: Manifest, live: dict[str, Any]) -> dict[str, Any]:
@@ -128,7 +135,9 @@ def _invented(manifest: Manifest) -> dict[str, Any]:
     kind, namespace, name = manifest.ref
     where = {"namespace": namespace} if kind.namespaced else {}
     given = manifest.body["metadata"].get("finalizers")
-    finalizers = {"finalizers": given} if isinstance(given, list) else {}
+    if not isinstance(given or [], list) or not all(isinstance(each, str) for each in given or ()):
+        raise ConfigError(f"{manifest}: metadata.finalizers: expected a list of names, found something else")
+    finalizers = {"finalizers": given} if given else {}
     own = {"uid": invented_uid(manifest.ref), "resourceVersion": "0", "creationTimestamp": now}
     return {"name": name, **where, **finalizers, **own}
 

@@ -30,9 +30,10 @@ def mismatch(path: str, raw: object, expected: str) -> str:
 
 
 def unknown_key(path: str, key: object, known: Iterable[str], accepted: Iterable[str]) -> str:
+    name = key if isinstance(key, str) and _PLAIN.fullmatch(key) and len(key) <= LONGEST else found(key)
     near = get_close_matches(key, list(known), n=1) if isinstance(key, str) else []
     hint = f", did you mean '{near[0]}'?" if near else ";"
-    return located(path, f"unknown key {found(key)}{hint} accepted: {', '.join(accepted)}")
+    return located(f"{path}.{name}" if path else name, f"unknown key{hint} accepted: {', '.join(accepted)}")
 
 
 def found(raw: object) -> str:

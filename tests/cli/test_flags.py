@@ -1,0 +1,63 @@
+"""A flag without a value, spelled as kubectl lets people spell it, and beside its variable."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import click
+import pytest
+
+from samara.cli.base import Command
+from samara.cli.run import command as run
+
+
+def parsed(*args: str, **variables: str) -> dict[str, Any]:
+    with patch.dict("os.environ", variables):
+        return run.make_context("run", list(args)).params
+
+
+def test_what_nobody_says_has_its_default() -> None:
+    found = parsed()
+    assert (found["leader_elect"], found["observe"]) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("args", "elects"),
+    [
+        (["--leader-elect"], True),
+        (["--leader-elect=true"], True),
+        (["--leader-elect=false"], False),
+        (["--no-leader-elect"], False),
+        (["--leader-elect", "--leader-elect=false"], False),
+        (["--leader-elect=false", "--leader-elect=true"], True),
+    ],
+)
+@pytest.mark.parametrize("variables", [{}, {"SAMARA_LEADER_ELECT": "true"}, {"SAMARA_LEADER_ELECT": "false"}])
+def test_false_is_the_same_as_no(args: list[str], elects: bool, variables: dict[str, str]) -> None:
+    assert parsed(*args, **variables)["leader_elect"] is elects
+
+
+@pytest.mark.parametrize(
+    ("args", "observes"),
+    [
+        ([], True),
+        (["--observe=false"], False),
+        (["--observe=true"], True),
+        (["--observe", "--observe=false"], False),
+        (["--observe=false", "--observe"], True),
+        (["--log-level=debug", "--observe=false", "--no-webhook"], False),
+    ],
+)
+def test_a_flag_that_is_switched_off_wins_over_its_variable(args: list[str], observes: bool) -> None:
+    assert parsed(*args, SAMARA_OBSERVE="true")["observe"] is observes
+
+
+def test_what_stands_after_two_dashes_is_no_flag() -> None:
+    @click.command("x", cls=Command)
+    @click.option("--loud", is_flag=True)
+    @click.argument("words", nargs=-1)
+    def command() -> None: ...
+
+    found = command.make_context("x", ["--loud", "--", "--loud=false"]).params
+    assert found == {"loud": True, "words": ("--loud=false",)}

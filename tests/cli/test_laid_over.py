@@ -1,0 +1,78 @@
+"""Manifests laid over a snapshot: what is left out of it, and what is said of that."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from tests.kube.scripted import access, refuses, serving
+
+from samara.cli.files import Text
+from samara.cli.whatif import lay_over
+from samara.core.model import Kind, Ref
+from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
+from samara.kube.cache import Cache
+from samara.kube.client import Client
+from samara.kube.codec import Codec
+from samara.kube.errors import ConfigError
+from samara.kube.snapshot import Snapshot
+from samara.settings import Settings
+from samara.vocabularies import table_of
+
+TABLE = table_of(Settings())
+HELD = {
+    "apiVersion": "apps.kruise.io/v1alpha1",
+    "kind": "ResourceDistribution",
+    "metadata": {"name": "held"},
+    "spec": {"resource": {}, "targets": {}},
+}
+PLACE = Ref(RESOURCE_DISTRIBUTION, "", "held")
+
+
+def laid(
+    *bodies: dict[str, Any], unserved: tuple[Kind, ...] = (), unknown: dict[Kind, str] | None = None
+) -> tuple[Snapshot, list[str]]:
+    """An empty cluster with these manifests over it, and what a person was told."""
+    told: list[str] = []
+
+    async def shot() -> Snapshot:
+        async with serving(refuses(404, "NotFound")) as script, Client(access(script)) as client:
+            seen = Snapshot(client, Codec(TABLE.managers), Cache(TABLE), "operator", unknown=unknown or {})
+            for kind in TABLE.kinds:
+                if kind not in unserved:
+                    seen.cache.relisted(kind, set())
+            text = "\n".join(map(json.dumps, bodies))
+            await lay_over(seen, [Text("m.json", text)], "default", told.append)
+            return seen
+
+    return asyncio.run(shot()), told
+
+
+def test_a_custom_resource_is_laid_over_where_its_definition_is_installed() -> None:
+    seen, told = laid(HELD)
+    assert (seen.cache.get(PLACE) is not None, told) == (True, [])
+
+
+def test_one_whose_definition_is_not_installed_is_left_out_and_that_is_said() -> None:
+    seen, told = laid(HELD, unserved=(RESOURCE_DISTRIBUTION,))
+    assert seen.cache.get(PLACE) is None
+    (line,) = told
+    assert line.startswith("m.json: ResourceDistribution held is left out: ")
+    assert "expected a server that serves apps.kruise.io/v1beta1/ResourceDistribution" in line
+    assert "samara crds" in line
+
+
+def test_one_whose_kind_may_not_be_read_is_left_out_with_the_servers_reason() -> None:
+    why = "the API server answered 403 Forbidden: no"
+    seen, told = laid(HELD, unserved=(RESOURCE_DISTRIBUTION,), unknown={RESOURCE_DISTRIBUTION: why})
+    assert seen.cache.get(PLACE) is None
+    assert told == [f"m.json: ResourceDistribution held is left out: {why}"]
+
+
+@pytest.mark.parametrize("finalizers", [[1], [None], "x", {"a": "b"}])
+def test_finalizers_that_are_no_names_are_one_line(finalizers: object) -> None:
+    meta = {"name": "held", "finalizers": finalizers}
+    with pytest.raises(ConfigError, match=r"^m\.json: .*metadata\.finalizers: expected a list of names"):
+        laid({**HELD, "metadata": meta})

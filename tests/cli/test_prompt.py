@@ -1,0 +1,49 @@
+"""A command that asks first, and what it says when nobody answers."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import click
+from tests.cli.program import Done, inside
+
+from samara.cli.base import Command, wait_for
+from samara.cli.main import run
+
+
+async def _asks() -> None:
+    click.confirm("Remove 2 orphans?", abort=True, err=True)
+    click.echo("Removed.")
+
+
+@click.command("orphans", cls=Command)
+def orphans() -> None:
+    wait_for(_asks())
+
+
+def answered(text: str) -> Done:
+    return Done(*inside(lambda: run(orphans, "samara"), stdin=text))
+
+
+def test_yes_goes_on() -> None:
+    assert (answered("y\n").code, answered("y\n").out) == (0, "Removed.\n")
+
+
+def test_no_ends_it_and_needs_no_words() -> None:
+    done = answered("n\n")
+    assert (done.code, done.out) == (1, "")
+    assert "expected" not in done.err
+
+
+def test_no_answer_at_all_is_exit_1_and_a_line_that_says_what_was_expected() -> None:
+    done = answered("")
+    assert (done.code, done.out) == (1, "")
+    asked, said = done.err.splitlines()
+    assert asked.startswith("Remove 2 orphans?")
+    assert said == "samara: expected an answer, or --yes, found the end of the input; nothing was changed"
+
+
+def test_an_interrupt_in_place_of_an_answer_is_an_interrupt() -> None:
+    with patch("click.termui.visible_prompt_func", side_effect=KeyboardInterrupt):
+        done = answered("")
+    assert (done.code, "expected" in done.err) == (130, False)
