@@ -20,10 +20,10 @@ from samara.core.allow import Rules, is_paused
 from samara.core.brake import must_hold
 from samara.core.compare import is_marked_by_us
 from samara.core.match import any_glob, sample
-from samara.core.model import Key, Object, Ref, namespace_ref
+from samara.core.model import Key, Kind, Object, Ref, namespace_ref
 from samara.core.travel import ADOPTED
 from samara.core.want import Dialect, Reach
-from samara.core.write import Delete, Release
+from samara.core.write import Delete, Plan, Release
 from samara.engine.apply import Applier, Outcome
 from samara.engine.crash import CrashPoints
 from samara.kube.errors import ConfigError
@@ -80,7 +80,8 @@ async def _orphans(
         if delete is not None:
             at.must_be_proven()
         seen = await picture(at, await whole_snapshot(at))
-        found = [each for each in orphans(seen, at.rules) if cluster.namespace in (None, each.have.ref.namespace)]
+        here = [each for each in orphans(seen, at.rules) if cluster.namespace in (None, each.have.ref.namespace)]
+        found = _certain(at, seen, here)
         tell(found)
         if delete is not None:
             await _remove(at, seen, found, delete)
@@ -95,6 +96,29 @@ def orphans(seen: Picture, rules: Rules) -> Iterator[Orphan]:
         if goes or ref in wanted or is_own_source(seen, have) or _is_kept(seen, have):
             continue
         yield from of_dialects(seen, have)
+
+
+def _certain(at: Session, seen: Picture, found: list[Orphan]) -> list[Orphan]:
+    """Without those of which nobody can say that no source wants them: what could not be read is not gone."""
+    unread = [_unlisted(at, seen, each) for each in found]
+    over = sum(map(bool, unread))
+    if over:
+        kinds = sample({str(kind) for several in unread for kind in several})
+        at.say(
+            f"{plural(over, 'copy', 'copies')} passed over: whether a source wants them is not known, as {kinds}"
+            " cannot be listed"
+        )
+    return [each for each, kinds in zip(found, unread, strict=True) if not kinds]
+
+
+def _unlisted(at: Session, seen: Picture, orphan: Orphan) -> list[Kind]:
+    """The kinds that are missing for a judgement; a vocabulary that the settings do not name wants nothing anyway."""
+    cache, owner = seen.shot.cache, seen.table.owner(orphan.have, seen.shot.cache)
+    dialect = orphan.dialect if owner is None else seen.table[owner.dialect]
+    if dialect.title not in at.settings.dialects:
+        return []
+    ready = owner is None or seen.plans.get(owner, Plan()).ready
+    return [kind for kind in (dialect.asking if ready else dialect.kinds) if not cache.known(kind)]
 
 
 def _closed(seen: Picture, rules: Rules) -> set[Ref]:
