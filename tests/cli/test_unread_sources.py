@@ -133,3 +133,51 @@ def test_uninstall_deletes_no_copies_while_it_may_not_list_their_sources(
     assert done.code == 1
     assert "resourcedistributions" in done.err.splitlines()[-1]
     assert all(config_map(stage, namespace) is not None for namespace in ("a", "b"))
+
+
+# why
+
+
+def why(shell: Shell, what: str, namespace: str, *flags: str) -> dict[str, Any]:
+    done = shell("why", what, "-n", namespace, "-o", "json", f"--as={READER}", *flags)
+    assert done.code == 0, done.err
+    return done.json
+
+
+def test_operator_1_why_answers_from_the_marks_where_the_source_could_not_be_read(
+    stage: Stage, shell: Shell, config: str
+) -> None:
+    found = why(shell, "cm/ca", "a", config)
+    assert (found["present"], found["wanted"]) == (True, None)
+    (answer,) = found["answers"]
+    assert (answer["dialect"], answer["source"], answer["wanted"]) == ("resource-distribution", "ca", None)
+    assert "its marks name ResourceDistribution ca as its source; we set them" in answer["rule"]
+    assert "events" in found
+    assert "resourcedistributions" in found["unread"][0]
+    told = shell("why", "cm/ca", "-n", "a", f"--as={READER}", config)
+    assert "who wants it could not be read" in told.out
+    assert "gone" not in told.out
+    assert "could not be read: the sources" in told.err
+
+
+def test_why_does_not_say_that_nobody_wants_a_place_while_a_kind_of_source_could_not_be_read(
+    stage: Stage, shell: Shell, config: str
+) -> None:
+    found = why(shell, "cm/other", "a", config)
+    assert (found["present"], found["wanted"], found["answers"]) == (False, None, [])
+    assert "resourcedistributions" in found["unread"][0]
+
+
+def test_why_tells_what_it_knows_besides_what_it_could_not_read(stage: Stage, shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "both.yaml"
+    file.write_text(yaml.safe_dump({"dialects": {"secret-copy": {}, "resource-distribution": {}}}))
+    stage.namespace("a", "b")
+    stage.source("db", "a")
+    wanted = why(shell, "secret/db", "a", f"--config={file}")
+    assert (wanted["wanted"], "unread" in wanted) == (True, False)
+    found = why(shell, "secret/db", "b", f"--config={file}")
+    assert found["wanted"] is None
+    (answer,) = found["answers"]
+    assert (answer["source"], answer["wanted"]) == ("admin/db", False)
+    assert "does not ask for a copy in namespace b" in answer["rule"]
+    assert "resourcedistributions" in found["unread"][0]
