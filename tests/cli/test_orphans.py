@@ -15,7 +15,7 @@ from tests.cluster.operators import FAST
 from tests.cluster.stage import FROM, ORIGIN, USER, Stage
 from tests.cluster.waiting import eventually
 
-from samara.cli.orphans import Orphan
+from samara.cli.marked import Orphan
 from samara.cli.orphans import orphans as find_orphans
 from samara.cli.session import Session, picture, snapshot
 from samara.devcluster import Devcluster
@@ -187,6 +187,95 @@ def test_delete_obeys_the_brake_whatever_others_have_marked(stage: Stage, shell:
     assert all(stage.secret(name, "db") is not None for name in names)
     assert shell("orphans", "--delete", "--yes", "-n", "n1", f"--config={file}").code == 0
     assert stage.secret("n1", "db") is None
+
+
+def braked(folder: Path, most: int = 5) -> str:
+    file = folder / f"most-{most}.yaml"
+    file.write_text(yaml.safe_dump({**FAST, "massDelete": {"most": most, "percent": 30}}))
+    return f"--config={file}"
+
+
+def test_operator_5_delete_obeys_the_brake_over_all_sources_of_one_namespace(
+    stage: Stage, shell: Shell, tmp_path: Path
+) -> None:
+    names = [f"s{number}" for number in range(10)]
+    stage.namespace("a")
+    for name in names:
+        stage.source(name, "a")
+    operator = stage.operator()
+    for name in names:
+        stage.until_copied(name, "a")
+    operator.stop()
+    for name in names:
+        stage.api.delete(stage.path("admin", name))
+    done = shell("orphans", "--delete", "--yes", braked(tmp_path))
+    assert done.code == 1
+    assert "5 orphans to remove, 5 held by the brake" in done.err
+    assert sum(stage.secret("a", name) is not None for name in names) == 5
+
+
+def test_operator_5_what_the_operator_holds_is_not_deleted_without_a_release(
+    stage: Stage, shell: Shell, tmp_path: Path
+) -> None:
+    names = [f"n{number}" for number in range(8)]
+    stage.namespace(*names)
+    stage.source("db", ",".join(names))
+    stage.operator()
+    stage.until_copied("db", *names)
+    stage.retarget("db", "n0")
+    eventually(lambda: shell("status", "-o", "json").json["held"])
+    for flags in (("-n", "n1", braked(tmp_path)), (braked(tmp_path, most=1000),)):
+        done = shell("orphans", "--delete", "--yes", *flags)
+        assert done.code == 1
+        assert "the operator holds their removal" in done.err.splitlines()[-1]
+        assert "`samara release secret-copy/Secret/admin/db`" in done.err.splitlines()[-1]
+    assert all(stage.secret(name, "db") is not None for name in names)
+
+
+def test_operator_6_copies_of_a_paused_source_are_left_alone(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a", "b")
+    stage.source("db", "a,b")
+    operator = stage.operator()
+    stage.until_copied("db", "a", "b")
+    operator.stop()
+    stage.annotate(stage.path("admin", "db"), {"samara.dev/paused": "true"})
+    stage.retarget("db", "a")
+    assert list(orphans(shell)) == [("b", "db")]
+    done = shell("orphans", "--delete", "--yes")
+    assert (done.code, "0 orphans to remove" in done.err) == (0, True)
+    stage.retarget("db", None)
+    shell("orphans", "--delete", "--yes")
+    assert stage.secret("a", "db") is not None
+    assert stage.secret("b", "db") is not None
+
+
+def test_a_pause_holds_for_copies_of_another_home_too(stage: Stage, shell: Shell, tmp_path: Path) -> None:
+    stage.namespace("a")
+    stage.source("db", "a")
+    operator = stage.operator()
+    stage.until_copied("db", "a")
+    operator.stop()
+    file = tmp_path / "other.yaml"
+    file.write_text("dialects: {secret-copy: {home: elsewhere}}")
+    stage.annotate(stage.path("admin", "db"), {"samara.dev/paused": "true"})
+    assert "0 orphans to remove" in shell("orphans", "--delete", "--yes", f"--config={file}").err
+    assert stage.secret("a", "db") is not None
+    stage.annotate(stage.path("admin", "db"), {"samara.dev/paused": None})
+    assert shell("orphans", "--delete", "--yes", f"--config={file}").code == 0
+    assert stage.secret("a", "db") is None
+
+
+def test_nothing_is_deleted_while_it_cannot_be_read_what_the_brake_holds(
+    stage: Stage, shell: Shell, cluster: Devcluster
+) -> None:
+    left_behind(stage, "a")
+    rules = [{"apiGroups": [""], "resources": ["namespaces", "secrets"], "verbs": ["get", "list", "delete"]}]
+    with granted(cluster, "reads-no-holds", rules, "blind"):
+        eventually(lambda: shell("orphans", "--as=blind").code == 0)
+        done = shell("orphans", "--delete", "--yes", "--as=blind")
+    assert done.code == 1
+    assert "expected to read first what the brake holds" in done.err.splitlines()[-1]
+    assert stage.secret("a", "db") is not None
 
 
 # what the settings name no more

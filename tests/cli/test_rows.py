@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.world import at, secret
 
 from samara.cli import orphans, plan, status, tree
 from samara.cli.accurate.flows import add_flows, landscape
+from samara.cli.marked import Orphan
 from samara.cli.outcome import Outcome
 from samara.cli.rows import folded
 from samara.cli.session import Picture
@@ -127,8 +129,8 @@ def test_a_status_of_few_sources_has_a_row_for_each(capsys: pytest.CaptureFixtur
 def test_ten_thousand_orphans_fit(origins: int, rows: int, capsys: pytest.CaptureFixture[str]) -> None:
     dialect = TABLE[secret_copy.NAME]
     found = [
-        orphans.Orphan(Object(at(name, "db"), "u", 1), dialect, f"admin/s{number % origins}", True)
-        for number, name in enumerate(names())
+        Orphan(Object(at(name, "db"), "u", 1), dialect, Key(dialect.name, source), source.path, True)
+        for name, source in zip(names(), cycle(at("admin", f"s{number}") for number in range(origins)))
     ]
     orphans._show(found, False)
     told = lines(capsys)

@@ -118,6 +118,16 @@ def test_copies_in_a_paused_namespace_stay_and_that_is_said(shell: Shell, stage:
 
 
 @pytest.mark.cluster
+def test_copies_of_a_paused_source_stay_and_that_is_said(shell: Shell, stage: Stage) -> None:
+    copied(stage)
+    stage.annotate(stage.path("admin", "db"), {"samara.dev/paused": "true"})
+    done = shell("uninstall", "-n", OWN, "--copies", "--yes")
+    assert "2 copies stay" in done.err
+    assert stage.secret("a", "db") is not None
+    assert stage.secret("b", "db") is not None
+
+
+@pytest.mark.cluster
 def test_without_a_terminal_and_without_yes_nothing_happens(shell: Shell, stage: Stage) -> None:
     copied(stage)
     assert shell("uninstall", "-n", OWN, "--copies").code == 1

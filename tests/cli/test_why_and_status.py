@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import Shell
+from tests.cluster.granting import granted
 from tests.cluster.stage import Stage
 from tests.cluster.waiting import eventually
+
+from samara.devcluster import Devcluster
 
 pytestmark = pytest.mark.cluster
 
@@ -98,7 +101,8 @@ def test_why_of_an_orphan_names_the_source_that_is_gone(stage: Stage, shell: She
     assert "which is gone" in answer["rule"]
 
 
-def test_why_with_rights_in_one_namespace_answers_from_marks_and_events(stage: Stage) -> None:
+def as_tenant(stage: Stage) -> Shell:
+    """Somebody who may read one namespace, in which there is a copy that somebody changed."""
     stage.namespace("a")
     stage.source("db", "a")
     stage.operator()
@@ -113,13 +117,31 @@ def test_why_with_rights_in_one_namespace_answers_from_marks_and_events(stage: S
     stage.api.create(f"{path}/rolebindings", {"metadata": {"name": "tenant"}, "roleRef": role, "subjects": [subject]})
     tenant = Shell(stage.kubeconfig("tenant"))
     eventually(lambda: why(tenant, "a")["present"] is True)
+    return tenant
+
+
+def answers_from_marks_and_events(tenant: Shell) -> None:
     found = why(tenant, "a")
     assert found["wanted"] is None
     assert the_answer(found)["source"] == "admin/db"
     assert "Secret admin/db" in the_answer(found)["rule"]
+    assert "gone" not in the_answer(found)["rule"]
     assert any(event.startswith("Updated: ") for event in found["events"])
     assert "the sources" in found["unread"][0]
     assert "could not be read: the sources" in tenant("why", "secret/db", "-n", "a").err
+
+
+def test_why_with_rights_in_one_namespace_answers_from_marks_and_events(stage: Stage) -> None:
+    answers_from_marks_and_events(as_tenant(stage))
+
+
+def test_why_answers_so_too_where_besides_all_namespaces_may_be_listed(stage: Stage, cluster: Devcluster) -> None:
+    tenant = as_tenant(stage)
+    rules = [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list"]}]
+    with granted(cluster, "lists-namespaces", rules, "tenant"):
+        eventually(lambda: tenant("plan").code == 0)
+        answers_from_marks_and_events(tenant)
+        assert "secrets" in why(tenant, "a")["unread"][0]
 
 
 def test_why_with_no_rights_at_all_still_says_what_it_could_not_read(stage: Stage) -> None:

@@ -2,54 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import click
 
-from samara.cli.base import Command, config_flag, note, output_flag, wait_for
+from samara.cli.base import Command, config_flag, output_flag, wait_for
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
-from samara.cli.outcome import place
-from samara.cli.output import emit, plural, progress, table
+from samara.cli.marked import Orphan, is_own_source, of_dialects
+from samara.cli.output import emit, plural, table
+from samara.cli.removing import remove
 from samara.cli.rows import folded, hint
 from samara.cli.session import Picture, Session, picture, session, whole_snapshot
-from samara.cli.why_local import marked_origin
-from samara.core.allow import Rules, is_paused
-from samara.core.brake import must_hold
+from samara.core.allow import Rules
 from samara.core.compare import is_marked_by_us
 from samara.core.match import any_glob, sample
-from samara.core.model import Key, Object, Ref, namespace_ref
-from samara.core.travel import ADOPTED
-from samara.core.want import Dialect, Reach
-from samara.core.write import Delete, Release
-from samara.engine.apply import Applier, Outcome
-from samara.engine.crash import CrashPoints
-from samara.kube.errors import ConfigError
-from samara.vocabularies import brake_of
-
-
-@dataclass(frozen=True, slots=True)
-class Orphan:
-    """A copy by its marks that nothing wants."""
-
-    have: Object
-    dialect: Dialect
-    origin: str
-    ours: bool
-
-    @property
-    def group(self) -> tuple[str, str]:
-        return self.dialect.title, self.origin
-
-    def shape(self) -> dict[str, Any]:
-        return {
-            **place(self.have.ref),
-            "dialect": self.dialect.title,
-            "origin": self.origin,
-            "ours": self.ours,
-        }
+from samara.core.model import Kind, Object, Ref, namespace_ref
+from samara.core.want import Reach
+from samara.core.write import Plan
 
 
 @click.command("orphans", cls=Command)
@@ -80,10 +49,11 @@ async def _orphans(
         if delete is not None:
             at.must_be_proven()
         seen = await picture(at, await whole_snapshot(at))
-        found = [each for each in orphans(seen, at.rules) if cluster.namespace in (None, each.have.ref.namespace)]
+        here = [each for each in orphans(seen, at.rules) if cluster.namespace in (None, each.have.ref.namespace)]
+        found = _certain(at, seen, here)
         tell(found)
         if delete is not None:
-            await _remove(at, seen, found, delete)
+            await remove(at, seen, found, delete)
 
 
 def orphans(seen: Picture, rules: Rules) -> Iterator[Orphan]:
@@ -95,6 +65,29 @@ def orphans(seen: Picture, rules: Rules) -> Iterator[Orphan]:
         if goes or ref in wanted or is_own_source(seen, have) or _is_kept(seen, have):
             continue
         yield from of_dialects(seen, have)
+
+
+def _certain(at: Session, seen: Picture, found: list[Orphan]) -> list[Orphan]:
+    """Without those of which nobody can say that no source wants them: what could not be read is not gone."""
+    unread = [_unlisted(at, seen, each) for each in found]
+    over = sum(map(bool, unread))
+    if over:
+        kinds = sample({str(kind) for several in unread for kind in several})
+        at.say(
+            f"{plural(over, 'copy', 'copies')} passed over: whether a source wants them is not known, as {kinds}"
+            " cannot be listed"
+        )
+    return [each for each, kinds in zip(found, unread, strict=True) if not kinds]
+
+
+def _unlisted(at: Session, seen: Picture, orphan: Orphan) -> list[Kind]:
+    """The kinds that are missing for a judgement; a vocabulary that the settings do not name wants nothing anyway."""
+    cache, owner = seen.shot.cache, seen.table.owner(orphan.have, seen.shot.cache)
+    dialect = orphan.dialect if owner is None else seen.table[owner.dialect]
+    if dialect.title not in at.settings.dialects:
+        return []
+    ready = owner is None or seen.plans.get(owner, Plan()).ready
+    return [kind for kind in (dialect.asking if ready else dialect.kinds) if not cache.known(kind)]
 
 
 def _closed(seen: Picture, rules: Rules) -> set[Ref]:
@@ -114,23 +107,6 @@ def _is_kept(seen: Picture, have: Object) -> bool:
     dialect = seen.table[owner.dialect]
     want = dialect.want(owner.source, cache)
     return is_marked_by_us(have, dialect) and (want.in_turn or not want.prune)
-
-
-def is_own_source(seen: Picture, have: Object) -> bool:
-    """True for what asks by itself; a link of a chain asks only because it is a copy."""
-    cache, table = seen.shot.cache, seen.table
-    asking = (table[key.dialect] for key in table.sources(have, cache))
-    return any(dialect.upstream is None or dialect.origin(have, cache) is None for dialect in asking)
-
-
-def of_dialects(seen: Picture, have: Object) -> Iterator[Orphan]:
-    """A marked object as the first dialect sees it whose mark it carries."""
-    for dialect in seen.table.dialects:
-        told = marked_origin(have, dialect)
-        if told is not None and not dialect.given_away(have):
-            origin = dialect.origin(have, seen.shot.cache)
-            yield Orphan(have, dialect, origin.path if origin else told, is_marked_by_us(have, dialect))
-            return
 
 
 def _show(found: list[Orphan], each: bool) -> None:
@@ -155,69 +131,3 @@ def _row(group: Sequence[Orphan]) -> tuple[object, ...]:
     origins = sample({orphan.origin for orphan in group})
     ours = "yes" if first.ours else "no"
     return (first.have.ref.kind, f"{len(group):,}", where, first.dialect.title, origins, ours)
-
-
-async def _remove(at: Session, seen: Picture, found: list[Orphan], yes: bool) -> None:
-    ours = [each for each in found if each.ours and not lies_paused(seen, each.have.ref)]
-    free, held = _braked(at, seen, ours)
-    _announce(len(found) - len(ours), free, held)
-    if free and (yes or click.confirm(f"Remove {plural(len(free), 'orphan')}?", abort=True, err=True)):
-        await perform(at, seen, free)
-    if held:
-        raise ConfigError(_refusal(held))
-
-
-def lies_paused(seen: Picture, ref: Ref) -> bool:
-    """True in a namespace in which nothing may be written now."""
-    namespace = seen.shot.cache.get(namespace_ref(ref.namespace))
-    return namespace is not None and is_paused(namespace)
-
-
-def _braked(at: Session, seen: Picture, ours: list[Orphan]) -> tuple[list[Orphan], list[Orphan]]:
-    """Those that may go, and those of origins with too many at once; marks that are not ours never count."""
-    brake = brake_of(at.settings)
-    marked = (each for have in seen.shot.marked.values() for each in of_dialects(seen, have))
-    copies = Counter(each.group for each in marked if each.ours)
-    groups: dict[tuple[str, str], list[Orphan]] = defaultdict(list)
-    for each in ours:
-        groups[each.group].append(each)
-    free: list[Orphan] = []
-    held: list[Orphan] = []
-    for group, members in groups.items():
-        deletes = sum(ADOPTED not in each.have.annotations for each in members)
-        stop = brake is not None and must_hold(brake, 0, deletes, copies[group])
-        (held if stop else free).extend(members)
-    return free, held
-
-
-def _announce(others: int, free: list[Orphan], held: list[Orphan]) -> None:
-    stay = f"; {plural(others, 'other')} stay, as we did not mark them or their namespace is paused" if others else ""
-    click.echo(f"{plural(len(free), 'orphan')} to remove, {len(held):,} held by the brake{stay}.", err=True)
-
-
-def _refusal(held: list[Orphan]) -> str:
-    groups = sorted({f"{title} {origin}" for title, origin in (each.group for each in held)})
-    return (
-        f"{plural(len(held), 'orphan')} of {', '.join(groups)} stay: expected no more than the brake lets pass at once"
-        " (setting massDelete), found more; remove them by namespace with -n, or give --config with another massDelete"
-    )
-
-
-async def perform(at: Session, seen: Picture, free: list[Orphan], one: str = "orphan", many: str = "") -> None:
-    """Deletes by uid and version; what was adopted is given back."""
-    applier = Applier(at.client, seen.shot.codec, seen.shot.cache, seen.table, CrashPoints())
-    stay: list[str] = []
-    with progress() as told:
-        for number, each in enumerate(free, 1):
-            told(f"removing {number:,} of {len(free):,}")
-            key = Key(each.dialect.name, each.have.ref)
-            adopted = ADOPTED in each.have.annotations
-            result = await applier.perform((Release if adopted else Delete)(key, each.have.ref, each.have))
-            if result.outcome is not Outcome.DONE:
-                stay.append(f"{each.have.ref} stays: {result.message}")
-    for text in stay:
-        note(text)
-    done = len(free) - len(stay)
-    click.echo(f"Removed {plural(done, one, many)}.", err=True)
-    if done < len(free):
-        raise ConfigError(f"expected to remove {len(free):,}, removed {done:,}; look again with `samara orphans`")

@@ -92,12 +92,17 @@ class Session:
         """What the brake holds, by key."""
         return entries(await self._hold_book())
 
-    async def brake(self) -> Holds:
-        """The brake as the operator has it now: what it holds already, and the Namespaces that it let go lately."""
+    async def brake(self, must_read: bool = False) -> Holds:
+        """The brake as the operator has it now: what it holds already, and the Namespaces that it let go lately.
+
+        `must_read` is for whoever deletes: what is held already must be known then.
+        """
         holds, book, now = Holds(brake_of(self.settings), inf, lambda: 0.0), dict[str, Any](), datetime.now(UTC)
         try:
             book = await self._hold_book()
         except Forbidden:
+            if must_read:
+                raise
             self.say(f"what the brake holds already could not be read in namespace {self.home}")
         holds.remembered = set(entries(book))
         holds.recall({name: (now - when).total_seconds() for name, when in endings(book).items()})

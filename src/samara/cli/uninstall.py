@@ -11,8 +11,9 @@ from samara.cli.base import Command, config_flag, note, wait_for
 from samara.cli.deploy.removal import Found, Removal
 from samara.cli.installed import found_in
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
-from samara.cli.orphans import Orphan, is_own_source, lies_paused, of_dialects, perform
+from samara.cli.marked import Orphan, is_own_source, of_dialects
 from samara.cli.output import plural
+from samara.cli.removing import must_stay, perform
 from samara.cli.session import Picture, Session, session, whole_snapshot
 from samara.core.model import NAMESPACE
 from samara.core.travel import ADOPTED
@@ -80,9 +81,9 @@ def _going(seen: Picture) -> list[Orphan]:
     marked = [have for ref, have in sorted(seen.shot.marked.items()) if ref.kind != NAMESPACE and not have.deleting]
     copies = [each for have in marked if not is_own_source(seen, have) for each in of_dialects(seen, have)]
     ours = [each for each in copies if each.ours]
-    going = [each for each in ours if not lies_paused(seen, each.have.ref)]
+    going = [each for each in ours if not must_stay(seen, each)]
     if len(going) < len(ours):
-        note(f"{plural(len(ours) - len(going), 'copy', 'copies')} stay, as their namespace is paused")
+        note(f"{plural(len(ours) - len(going), 'copy', 'copies')} stay, as their source or namespace is paused")
     if len(ours) < len(copies):
         note(f"{plural(len(copies) - len(ours), 'marked object')} stay, as we did not mark them")
     return going

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import click
@@ -22,6 +22,7 @@ from samara.core.want import Want
 from samara.core.write import Blocked, Delete, Plan, Release, Write
 from samara.engine.apply import verb
 from samara.kube.errors import Forbidden
+from samara.kube.snapshot import Snapshot
 
 
 class Answer(NamedTuple):
@@ -57,7 +58,7 @@ SHORT = {
 def command(cluster: Cluster, what: str, config: str | None, output: str) -> None:
     """Why this object is, or is not, in this namespace (-n): which source, which rule, what blocks it.
 
-    With rights in that namespace only, the answer comes from the copy's marks and Events.
+    Where its sources may not be read, the answer comes from the copy's marks and Events.
     """
     if "/" not in what.strip("/"):
         raise click.UsageError(f"expected KIND/NAME such as secret/db, found {what!r}")
@@ -73,9 +74,17 @@ async def _why(cluster: Cluster, config: str | None, what: str) -> dict[str, Any
             unread: list[str] = []
             shot = await snapshot(at, of_store=unread.append)
         except Forbidden as fault:
-            return _locally(ref, await local_answer(at.client, at.table, ref, fault))
+            return _locally(ref, await local_answer(at.client, at.table, ref, str(fault)))
+        if ref.kind in shot.unknown:
+            return _locally(ref, await local_answer(at.client, at.table, ref, _hidden(shot, ref)))
         await shot.look([ref] if shot.cache.taken(ref) else [])
         return await _answered(at, await picture(at, shot), ref, unread)
+
+
+def _hidden(shot: Snapshot, ref: Ref) -> str:
+    """Why some sources that may want a place could not be listed; nothing where all could."""
+    asking = (kind for dialect in shot.cache.table.dialects if ref.kind in dialect.kinds for kind in dialect.asking)
+    return "; ".join(shot.unknown[kind] for kind in dict.fromkeys((ref.kind, *asking)) if kind in shot.unknown)
 
 
 def named(what: str, namespace: str, table: Table) -> Ref:
@@ -99,12 +108,15 @@ async def _answered(at: Session, seen: Picture, ref: Ref, unread: list[str]) -> 
     there = await seen.shot.read(ref)
     keys = [*cache.claims(ref)]
     owner = None if there is None else seen.table.owner(there, cache)
-    if owner is not None and owner not in keys:
+    if owner is not None and owner not in keys and owner.source.kind not in seen.shot.unknown:
         keys.append(owner)
     for text in unread if any(is_unread(key, cache, seen.table) for key in keys) else ():
         at.say(text)
     found = outcome(seen, await at.brake())
     answers = [_answer(at, seen, key, ref, _stop(found.blocked, key, ref, seen)) for key in keys]
+    hidden = _hidden(seen.shot, ref)
+    if hidden and not any(answer.wanted for answer in answers):
+        return _locally(ref, await local_answer(at.client, at.table, ref, hidden), answers)
     return _shape(ref, there is not None, answers)
 
 
@@ -187,9 +199,11 @@ def _fate(write: Write | None, blocked: dict[str, str] | None) -> str:
     return f"to {verb(write)}: {write.why}"
 
 
-def _locally(ref: Ref, found: Local) -> dict[str, Any]:
-    """The answer of somebody with rights in one namespace, and what could not be read for it."""
-    answers = [Answer(each.dialect, each.origin, None, each.rule) for each in found.marks]
+def _locally(ref: Ref, found: Local, known: Sequence[Answer] = ()) -> dict[str, Any]:
+    """The answer to somebody who may not read all sources: of those that are known, from the marks, and what is not."""
+    told_of = {(answer.dialect, answer.source) for answer in known}
+    marks = [Answer(each.dialect, each.origin, None, each.rule) for each in found.marks]
+    answers = [*known, *(each for each in marks if (each.dialect, each.source) not in told_of)]
     for each in found.unread:
         note(f"could not be read: {each}")
     told = {**_shape(ref, found.present, answers), "wanted": None}

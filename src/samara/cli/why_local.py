@@ -1,4 +1,4 @@
-"""What can be said of a copy with rights in its namespace only: its marks, and the Events there."""
+"""What can be said of a copy whose sources may not be read: its marks, and the Events of its namespace."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class Local(NamedTuple):
     unread: tuple[str, ...]
 
 
-async def local_answer(client: Client, table: Table, ref: Ref, fault: Forbidden) -> Local:
+async def local_answer(client: Client, table: Table, ref: Ref, fault: str) -> Local:
+    """`fault` says why the sources, or some of them, could not be read."""
     unread = [f"the sources, and who wants this place ({fault})"]
     present: bool | None = None
     marks: tuple[Mark, ...] = ()

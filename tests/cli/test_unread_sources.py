@@ -1,0 +1,183 @@
+"""What commands say and do of copies whose sources the caller may not list: what could not be read is not gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.cli.conftest import Shell
+from tests.cluster.api import Api, ApiFault
+from tests.cluster.granting import granted
+from tests.cluster.stage import OWN, USER, Stage
+from tests.cluster.waiting import eventually
+
+from samara import crds
+from samara.devcluster import Devcluster
+
+pytestmark = pytest.mark.cluster
+
+VERBS = ["get", "list", "watch", "create", "update", "patch", "delete"]
+DISTRIBUTION = "resourcedistributions.apps.kruise.io"
+DISTRIBUTIONS = "/apis/apps.kruise.io/v1beta1/resourcedistributions"
+KIND = "apps.kruise.io/v1beta1/ResourceDistribution"
+READER = "carl"
+"""May do all with ConfigMaps, Secrets and Namespaces, and nothing with ResourceDistributions."""
+
+
+def rules(**resources: list[str]) -> list[dict[str, Any]]:
+    return [{"apiGroups": [group], "resources": names, "verbs": VERBS} for group, names in resources.items()]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _kinds_and_rights(cluster: Devcluster) -> Iterator[None]:
+    api = Api(cluster.url, cluster._credentials.admin_context())
+    cluster.kubectl("apply", "-f", "-", input=crds.text(DISTRIBUTION))
+    eventually(lambda: is_served(api))
+    api.close()
+    core = {"": ["namespaces", "secrets", "configmaps"]}
+    own = {
+        "": ["configmaps"],
+        "apps.kruise.io": ["resourcedistributions", "resourcedistributions/status"],
+        "apiextensions.k8s.io": ["customresourcedefinitions"],
+    }
+    besides = {
+        "admissionregistration.k8s.io": ["*"],
+        "apiextensions.k8s.io": ["customresourcedefinitions"],
+        "apps": ["deployments"],
+        "coordination.k8s.io": ["leases"],
+    }
+    with (
+        granted(cluster, "distributes", rules(**own), USER),
+        granted(cluster, "reads-no-distributions", rules(**core, **besides), READER),
+    ):
+        yield
+
+
+def is_served(api: Api) -> bool:
+    try:
+        api.get(DISTRIBUTIONS)
+    except ApiFault as fault:
+        if fault.status not in (404, 429):
+            raise
+        return False
+    return True
+
+
+def config_map(stage: Stage, namespace: str) -> dict[str, Any] | None:
+    return stage.api.find(f"/api/v1/namespaces/{namespace}/configmaps/ca")
+
+
+@pytest.fixture
+def config(stage: Stage, tmp_path: Path) -> str:
+    """A distribution whose copies are in two namespaces, and the settings by which they were made."""
+    stage.namespace("a", "b")
+    resource = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ca"}, "data": {"k": "v"}}
+    targets = {"includedNamespaces": {"list": [{"name": "a"}, {"name": "b"}]}}
+    stage.also_remove(f"{DISTRIBUTIONS}/ca")
+    body = {"metadata": {"name": "ca"}, "spec": {"resource": resource, "targets": targets}}
+    stage.api.create(DISTRIBUTIONS, {"apiVersion": "apps.kruise.io/v1beta1", "kind": "ResourceDistribution", **body})
+    operator = stage.operator(config={"dialects": {"resource-distribution": {}}})
+    eventually(lambda: config_map(stage, "a") and config_map(stage, "b"))
+    operator.stop()
+    return settings(tmp_path, "resource-distribution")
+
+
+def settings(folder: Path, vocabulary: str) -> str:
+    file = folder / f"{vocabulary}.yaml"
+    file.write_text(yaml.safe_dump({"dialects": {vocabulary: {}}}))
+    return f"--config={file}"
+
+
+def test_operator_4_6_copies_whose_sources_could_not_be_listed_are_no_orphans(
+    stage: Stage, shell: Shell, config: str
+) -> None:
+    done = shell("orphans", "-o", "json", config, f"--as={READER}")
+    assert done.json == {"orphans": []}
+    (told,) = [line for line in done.err.splitlines() if "passed over" in line]
+    assert told.startswith("samara: 2 copies passed over")
+    assert KIND in told
+    assert "passed over" not in shell("orphans", config).err
+    assert "passed over" not in shell("orphans", config, f"--as={READER}", "-n", "default").err
+
+
+def test_operator_4_6_copies_whose_sources_could_not_be_listed_are_not_deleted(
+    stage: Stage, shell: Shell, config: str
+) -> None:
+    done = shell("orphans", "--delete", "--yes", config, f"--as={READER}")
+    assert done.code == 0, done.err
+    assert "0 orphans to remove" in done.err
+    assert all(config_map(stage, namespace) is not None for namespace in ("a", "b"))
+
+
+def test_a_copy_that_has_lost_its_owner_is_not_deleted_either(stage: Stage, shell: Shell, config: str) -> None:
+    path = "/api/v1/namespaces/a/configmaps/ca"
+    stage.api.patch(path, {"metadata": {"ownerReferences": None}})
+    shell("orphans", "--delete", "--yes", config, f"--as={READER}")
+    assert config_map(stage, "a") is not None
+
+
+def test_what_the_settings_name_no_more_is_an_orphan_whoever_may_read_its_source(
+    stage: Stage, shell: Shell, config: str, tmp_path: Path
+) -> None:
+    found = shell("orphans", "-o", "json", settings(tmp_path, "secret-copy"), f"--as={READER}").json["orphans"]
+    assert [each["namespace"] for each in found] == ["a", "b"]
+
+
+def test_uninstall_deletes_no_copies_while_it_may_not_list_their_sources(
+    stage: Stage, shell: Shell, config: str
+) -> None:
+    done = shell("uninstall", "-n", OWN, "--copies", "--yes", config, f"--as={READER}")
+    assert done.code == 1
+    assert "resourcedistributions" in done.err.splitlines()[-1]
+    assert all(config_map(stage, namespace) is not None for namespace in ("a", "b"))
+
+
+# why
+
+
+def why(shell: Shell, what: str, namespace: str, *flags: str) -> dict[str, Any]:
+    done = shell("why", what, "-n", namespace, "-o", "json", f"--as={READER}", *flags)
+    assert done.code == 0, done.err
+    return done.json
+
+
+def test_operator_1_why_answers_from_the_marks_where_the_source_could_not_be_read(
+    stage: Stage, shell: Shell, config: str
+) -> None:
+    found = why(shell, "cm/ca", "a", config)
+    assert (found["present"], found["wanted"]) == (True, None)
+    (answer,) = found["answers"]
+    assert (answer["dialect"], answer["source"], answer["wanted"]) == ("resource-distribution", "ca", None)
+    assert "its marks name ResourceDistribution ca as its source; we set them" in answer["rule"]
+    assert "events" in found
+    assert "resourcedistributions" in found["unread"][0]
+    told = shell("why", "cm/ca", "-n", "a", f"--as={READER}", config)
+    assert "who wants it could not be read" in told.out
+    assert "gone" not in told.out
+    assert "could not be read: the sources" in told.err
+
+
+def test_why_does_not_say_that_nobody_wants_a_place_while_a_kind_of_source_could_not_be_read(
+    stage: Stage, shell: Shell, config: str
+) -> None:
+    found = why(shell, "cm/other", "a", config)
+    assert (found["present"], found["wanted"], found["answers"]) == (False, None, [])
+    assert "resourcedistributions" in found["unread"][0]
+
+
+def test_why_tells_what_it_knows_besides_what_it_could_not_read(stage: Stage, shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "both.yaml"
+    file.write_text(yaml.safe_dump({"dialects": {"secret-copy": {}, "resource-distribution": {}}}))
+    stage.namespace("a", "b")
+    stage.source("db", "a")
+    wanted = why(shell, "secret/db", "a", f"--config={file}")
+    assert (wanted["wanted"], "unread" in wanted) == (True, False)
+    found = why(shell, "secret/db", "b", f"--config={file}")
+    assert found["wanted"] is None
+    (answer,) = found["answers"]
+    assert (answer["source"], answer["wanted"]) == ("admin/db", False)
+    assert "does not ask for a copy in namespace b" in answer["rule"]
+    assert "resourcedistributions" in found["unread"][0]
