@@ -378,7 +378,7 @@ def test_a_fault_of_one_document_concerns_no_other(fault: StoreError) -> None:
         assert stage.fault("bad#a").startswith(f"FetchError: cannot read 'bad#a' from the toy store: {fault}")
         assert stage.value("good#a") == b"good"
         assert stage.known("bad#a").value is None
-        assert not stage.known("bad#a").absent
+        assert not stage.known("bad#a").is_absent(EVERY)
         assert await stage.in_steps(700) == [10, 30, 70, 150, 300, 310, 600, 610]  # 10 s, doubling up to its refresh
 
     on_stage(deed)
@@ -542,12 +542,12 @@ def test_absent_is_what_is_not_found_twice_a_refresh_apart() -> None:
         await stage.ask("f", "db#a")
         stage.manager.documents = {"db": Absent("none")}
         await stage.after(EVERY)
-        assert not stage.known("db#a").absent
+        assert not stage.known("db#a").is_absent(EVERY)
         while stage.clock.now < 1300 + 0.8 * EVERY:
-            assert not stage.known("db#a").absent
+            assert not stage.known("db#a").is_absent(EVERY)
             await stage.after(10)
         await stage.in_steps(80, 10)
-        assert stage.known("db#a").absent
+        assert stage.known("db#a").is_absent(EVERY)
         assert stage.value("db#a") == b"db"  # for those who cannot do without
 
     on_stage(deed)
@@ -559,11 +559,45 @@ def test_the_impatience_of_one_makes_nothing_absent_for_another() -> None:
         await stage.ask("f", "db#a", every=EVERY)
         await stage.ask("g", "db#a", every=10)
         await stage.in_steps(100, 10)
-        assert stage.known("db#a").doubted
-        assert not stage.known("db#a").absent
+        assert not stage.known("db#a").is_absent(EVERY)
         await stage.in_steps(300, 10)
-        assert stage.known("db#a").absent
-        assert not stage.known("db#a").doubted
+        assert stage.known("db#a").is_absent(EVERY)
+
+    on_stage(deed)
+
+
+def test_the_patience_of_one_delays_for_nobody_that_something_is_absent() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": Absent("none")}
+        await stage.ask("patient", "db#a", every=1e9)
+        await stage.ask("f", "db#a", every=2)
+        assert not stage.known("db#a").is_absent(2)
+        await stage.after(2)
+        assert stage.known("db#a").is_absent(2)
+        assert "f" in stage.planned
+
+    on_stage(deed)
+
+
+def test_who_asks_is_planned_when_something_is_absent_for_it_and_not_each_time_it_is_not_found() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": Absent("none")}
+        await stage.ask("f", "db#a", every=10)
+        planned: dict[float, bool] = {}
+        for _ in range(4):
+            await stage.until_asked()
+            planned[stage.clock.now - 1000] = "f" in stage.planned
+        assert planned == {10: True, 30: False, 70: False, 150: False}
+
+    on_stage(deed)
+
+
+def test_one_not_found_is_no_absence_however_impatient_somebody_is() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": Absent("none")}
+        await stage.ask("f", "db#a", every=0.0)
+        assert stage.known("db#a").not_found
+        assert not stage.known("db#a").is_absent(0.0)
 
     on_stage(deed)
 
@@ -575,7 +609,7 @@ def test_not_found_is_counted_anew_after_another_configuration() -> None:
         await stage.stores.use(stage.manager, keep=True)
         await stage.after(0)
         await stage.after(9)
-        assert not stage.known("db#a").absent
+        assert not stage.known("db#a").is_absent(10)
 
     on_stage(deed)
 
@@ -583,9 +617,9 @@ def test_not_found_is_counted_anew_after_another_configuration() -> None:
 def test_a_field_that_is_not_there_is_absent_by_the_same_rule() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", "db#none", every=10)
-        assert not stage.known("db#none").absent
+        assert not stage.known("db#none").is_absent(10)
         await stage.after(10)
-        assert stage.known("db#none").absent
+        assert stage.known("db#none").is_absent(10)
         assert stage.planned == ["f"]
 
     on_stage(deed)
@@ -600,9 +634,9 @@ def test_nothing_but_not_found_may_lie_between(between: Document | Exception) ->
         await stage.after(10)
         stage.manager.documents = {"db": Absent("none")}
         await stage.until_asked()
-        assert not stage.known("db#a").absent
+        assert not stage.known("db#a").is_absent(10)
         await stage.until_asked()
-        assert stage.known("db#a").absent
+        assert stage.known("db#a").is_absent(10)
 
     on_stage(deed)
 
@@ -615,9 +649,9 @@ def test_what_is_absent_stays_so_until_there_is_a_value(later: Exception) -> Non
         await stage.after(10)
         stage.manager.documents = {"db": later}
         await stage.until_asked()
-        assert stage.known("db#a").absent
+        assert stage.known("db#a").is_absent(10)
         await stage.stores.fail(MISSING)
-        assert stage.known("db#a").absent
+        assert stage.known("db#a").is_absent(10)
         await stage.stores.use(stage.manager, keep=True)
         stage.manager.documents = {}
         await stage.after(10)

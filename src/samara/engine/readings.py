@@ -15,8 +15,6 @@ from samara.core.want import Reading, SecretPath, Unreadable
 
 LEAST = 1.0
 """Nobody is so impatient that a document is read more often than this, in seconds."""
-_APART = 0.8
-"""The part of a refresh that must lie between two answers that there is nothing, before that is believed."""
 _MOST_TEXT = 500
 _ADVICE = "; put a value there, or ask for another path"
 """What to do about a path that leads nowhere; the stores themselves say it of other faults."""
@@ -127,37 +125,41 @@ class Readings:
     def hear(self, path: str, record: Record, outcome: Outcome, store: str) -> bool:
         """The same for one path; True where what is known has changed."""
         if isinstance(outcome, StoreError):
-            return self.fault(path, outcome, store, self._is_absent(path, record, outcome))
+            return self.fault(path, outcome, store, self._missing(path, record, outcome))
         try:
             value = outcome.value(record.fields[path])
         except StoreError as fault:
-            return self.fault(path, fault, store, self._is_absent(path, record, fault))
+            return self.fault(path, fault, store, self._missing(path, record, fault))
         record.not_found.pop(path, None)
         return self._keep(path, Reading(value, record.read_at))
 
-    def _is_absent(self, path: str, record: Record, fault: StoreError) -> bool:
-        """True where the store says for the second time, a refresh apart, that there is nothing."""
+    def _missing(self, path: str, record: Record, fault: StoreError) -> float:
+        """For how long the store has said nothing but that there is nothing."""
         if not isinstance(fault, Absent):
             record.not_found.pop(path, None)
-            return False
+            return 0.0
         now = self._clock()
-        longest = max(self.asked[path].values())  # nobody's impatience makes another's key go
-        return now - record.not_found.setdefault(path, now) >= _APART * longest
+        return now - record.not_found.setdefault(path, now)
 
-    def fault(self, path: str, fault: StoreError, store: str, absent: bool = False) -> bool:
+    def fault(self, path: str, fault: StoreError, store: str, missing: float = 0.0) -> bool:
         """A path could not be read: its value stays, and so does that it is known to have none."""
         gone = isinstance(fault, Absent)
         message = f"cannot read {shown(path)} from the {store} store: {bounded(fault)}{_ADVICE if gone else ''}"
-        return self.unreadable(path, Unreadable("FetchError", message), absent, gone and not absent)
+        return self.unreadable(path, Unreadable("FetchError", message), gone, missing)
 
-    def unreadable(self, path: str, fault: Unreadable, absent: bool = False, doubted: bool = False) -> bool:
+    def unreadable(self, path: str, fault: Unreadable, not_found: bool = False, missing: float = 0.0) -> bool:
         old = self.known.get(path, _NONE)
-        return self._keep(path, Reading(old.value, old.read_at, fault, absent or old.absent, doubted))
+        return self._keep(path, Reading(old.value, old.read_at, fault, not_found, max(missing, old.missing)))
 
     def _keep(self, path: str, new: Reading) -> bool:
         old = self.known.get(path)
         self.known[path] = new
-        return old is None or (old.value, old.fault, old.absent) != (new.value, new.fault, new.absent)
+        return old is None or (old.value, old.fault) != (new.value, new.fault) or self._is_believed(path, old, new)
+
+    def _is_believed(self, path: str, old: Reading, new: Reading) -> bool:
+        """True where somebody who asks has had to doubt until now that there is nothing."""
+        grown = old.missing < new.missing
+        return grown and any(new.is_absent(each) and not old.is_absent(each) for each in self.asked[path].values())
 
     def tell(self, path: str) -> None:
         for key in self.asked[path]:
