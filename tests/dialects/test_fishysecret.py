@@ -567,6 +567,14 @@ def optional(where: str = PASSWORD) -> Json:
     return spec(data=items)
 
 
+def test_a_path_is_asked_for_as_optional_where_every_key_can_do_without_it() -> None:
+    world = a_world(optional())
+    assert world.table[NAME].reads(SOURCE, world) == (SecretPath(USER, 300.0), SecretPath(PASSWORD, 300.0, True))
+    items = [*optional()["data"], {"secretPath": PASSWORD, "secretKeyName": "AGAIN"}]
+    world = a_world(spec(data=items))
+    assert world.table[NAME].reads(SOURCE, world) == (SecretPath(USER, 300.0), SecretPath(PASSWORD, 300.0))
+
+
 def test_defect_17_an_optional_path_that_is_surely_absent_is_left_out() -> None:
     world = a_world(optional())
     settle(world, RULES)

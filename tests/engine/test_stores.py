@@ -97,10 +97,16 @@ class Stage:
         self.stores.begin(self.group)
 
     async def ask(
-        self, who: str, *paths: str, every: float = EVERY, opened: bool = True, edition: int | None = None
+        self,
+        who: str,
+        *paths: str,
+        every: float = EVERY,
+        opened: bool = True,
+        edition: int | None = None,
+        optional: bool = False,
     ) -> None:
         """A source is planned that needs these paths; the store is there."""
-        self.stores.asks(a_key(who), tuple(SecretPath(path, every) for path in paths), edition)
+        self.stores.asks(a_key(who), tuple(SecretPath(path, every, optional) for path in paths), edition)
         if opened and self.stores._store is None:
             await self.stores.use(self.manager, keep=True)
         await self.settle()
@@ -656,6 +662,86 @@ def test_what_is_absent_stays_so_until_there_is_a_value(later: Exception) -> Non
         stage.manager.documents = {}
         await stage.after(10)
         assert stage.known("db#a") == Reading(b"db", f"at {stage.clock.now:g}")
+
+    on_stage(deed)
+
+
+def test_what_is_absent_is_no_failure_to_who_can_do_without_and_is_read_at_its_interval() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": Absent("none")}
+        await stage.ask("f", "db#a", every=2, optional=True)
+        assert await stage.in_steps(600) == list(range(2, 602, 2))
+        stage.manager.documents = {}
+        await stage.after(2)
+        assert (stage.value("db#a"), stage.planned) == (b"db", ["f"])
+
+    on_stage(deed)
+
+
+def test_so_is_a_field_that_is_absent() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.ask("f", "db#none", every=2, optional=True)
+        assert await stage.in_steps(600) == list(range(2, 602, 2))
+
+    on_stage(deed)
+
+
+@pytest.mark.parametrize("later", [Denied("no"), Unavailable("down"), Unfit("odd")], ids=str)
+def test_what_was_absent_and_fails_is_asked_for_more_and_more_seldom(later: Exception) -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": Absent("none")}
+        await stage.ask("f", "db#a", every=IMPATIENT, optional=True)
+        await stage.in_steps(10)
+        stage.manager.documents = {"db": later}
+        await stage.until_asked()
+        assert await stage.in_steps(1200) == LONGER_AND_LONGER
+
+    on_stage(deed)
+
+
+def test_who_cannot_do_without_what_is_absent_slows_nobody_down_who_can() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": Absent("none")}
+        await stage.ask("can", "db#a", every=60, optional=True)
+        await stage.ask("cannot", "db#a", every=IMPATIENT)
+        await stage.in_steps(1200)
+        assert len(await stage.in_steps(600)) in (10, 11, 12)  # once a minute, and at most two for the other
+
+    on_stage(deed)
+
+
+def test_nobodys_vain_questions_delay_for_another_that_something_is_absent() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": Absent("none")}
+        await stage.ask("cannot", "db#a", every=IMPATIENT)
+        await stage.ask("can", "db#a", every=400, optional=True)
+        await stage.in_steps(400)
+        assert stage.known("db#a").is_absent(400)
+
+    on_stage(deed)
+
+
+def test_who_needs_a_path_for_one_of_two_purposes_cannot_do_without() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": Absent("none")}
+        both = SecretPath("db#a", IMPATIENT, optional=True), SecretPath("db#a", IMPATIENT)
+        stage.stores.asks(a_key("f"), both)
+        await stage.stores.use(stage.manager, keep=True)
+        await stage.settle()
+        assert await stage.in_steps(1200) == LONGER_AND_LONGER
+
+    on_stage(deed)
+
+
+def test_that_something_is_absent_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": Absent("none")}
+        await stage.ask("f", "db#a", every=2, optional=True)
+        await stage.in_steps(60)
+        assert [record.message for record in caplog.records] == ["store.refused"]
+        stage.manager.documents = {"db": Denied("not yours")}
+        await stage.in_steps(60)
+        assert len(caplog.records) == 2
 
     on_stage(deed)
 

@@ -95,6 +95,8 @@ class SecretPath(NamedTuple):
     path: str
     every: float
     """In seconds. Where several ask for one path, it is read as often as the most impatient of them says."""
+    optional: bool = False
+    """True where it is no failure that there is nothing."""
 
 
 class Unreadable(NamedTuple):
