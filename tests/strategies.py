@@ -100,8 +100,8 @@ FISHY_EXTRAS: tuple[Json, ...] = (
 READINGS = (
     *(Reading(value.encode(), "2026-11-15T10:00:00Z") for value in VALUES * 3),
     Reading(b"one", "2026-11-15T10:00:00Z", NOT_FOUND.fault),
-    Reading(b"one", "2026-11-15T10:00:00Z", NOT_FOUND.fault, absent=True),
-    Reading(fault=NOT_FOUND.fault, absent=True),
+    Reading(b"one", "2026-11-15T10:00:00Z", NOT_FOUND.fault, not_found=True, missing=300.0),
+    Reading(fault=NOT_FOUND.fault, not_found=True, missing=300.0),
     NOT_FOUND,
 )
 SUB_GUARDS: tuple[tuple[str, ...], ...] = ((), (trees.FINALIZER,), (trees.FINALIZER,), ("somebody/else",))

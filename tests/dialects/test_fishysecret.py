@@ -567,10 +567,18 @@ def optional(where: str = PASSWORD) -> Json:
     return spec(data=items)
 
 
+def test_a_path_is_asked_for_as_optional_where_every_key_can_do_without_it() -> None:
+    world = a_world(optional())
+    assert world.table[NAME].reads(SOURCE, world) == (SecretPath(USER, 300.0), SecretPath(PASSWORD, 300.0, True))
+    items = [*optional()["data"], {"secretPath": PASSWORD, "secretKeyName": "AGAIN"}]
+    world = a_world(spec(data=items))
+    assert world.table[NAME].reads(SOURCE, world) == (SecretPath(USER, 300.0), SecretPath(PASSWORD, 300.0))
+
+
 def test_defect_17_an_optional_path_that_is_surely_absent_is_left_out() -> None:
     world = a_world(optional())
     settle(world, RULES)
-    holds(world, PASSWORD, b"click me!", absent=True, fault=NOT_FOUND.fault)
+    holds(world, PASSWORD, b"click me!", fault=NOT_FOUND.fault, not_found=True, missing=300.0)
     found = made(world)
     assert found is not None
     assert found.content == content(data={"DB_USER": "YXBwX3VzZXI="}, type="Opaque")
@@ -581,9 +589,17 @@ def test_defect_17_an_optional_path_that_is_surely_absent_is_left_out() -> None:
 def test_46_what_is_not_optional_keeps_its_last_good_value_although_it_is_absent(asked: Json) -> None:
     world = a_world(asked)
     before = made(world)
-    holds(world, PASSWORD, b"click me!", absent=True, fault=NOT_FOUND.fault)
+    holds(world, PASSWORD, b"click me!", fault=NOT_FOUND.fault, not_found=True, missing=300.0)
     assert made(world) is before
     assert faults(world) == ["FetchError"]
+
+
+@pytest.mark.parametrize(("every", "left_out"), [("2s", True), ("1m", True), ("5m", False), ("999999h", False)])
+def test_46_each_counts_by_its_own_interval_whether_a_path_is_absent(every: str, left_out: bool) -> None:
+    world = a_world({**optional(), "refreshInterval": every})
+    holds(world, PASSWORD, None, fault=NOT_FOUND.fault, not_found=True, missing=60.0)
+    assert (made(world) is not None) is left_out
+    assert faults(world) == ([] if left_out else ["FetchError"])
 
 
 def test_46_one_not_found_is_no_absence() -> None:
@@ -596,7 +612,7 @@ def test_46_one_not_found_is_no_absence() -> None:
 def test_46_the_first_not_found_after_a_restart_is_no_news_where_the_secret_is_there() -> None:
     world = a_world(optional())
     before = made(world)
-    holds(world, PASSWORD, None, fault=NOT_FOUND.fault, doubted=True)
+    holds(world, PASSWORD, None, fault=NOT_FOUND.fault, not_found=True)
     assert made(world) is before
     assert faults(world) == []
     world.delete(TARGET)
@@ -606,7 +622,7 @@ def test_46_the_first_not_found_after_a_restart_is_no_news_where_the_secret_is_t
 def test_46_what_else_is_wrong_is_told_also_while_an_optional_path_is_in_doubt() -> None:
     world = a_world(optional())
     made(world)
-    holds(world, PASSWORD, None, fault=NOT_FOUND.fault, doubted=True)
+    holds(world, PASSWORD, None, fault=NOT_FOUND.fault, not_found=True)
     holds(world, USER, b"app_user", fault=NOT_FOUND.fault)
     assert faults(world) == ["FetchError"]
 

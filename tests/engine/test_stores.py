@@ -97,10 +97,16 @@ class Stage:
         self.stores.begin(self.group)
 
     async def ask(
-        self, who: str, *paths: str, every: float = EVERY, opened: bool = True, edition: int | None = None
+        self,
+        who: str,
+        *paths: str,
+        every: float = EVERY,
+        opened: bool = True,
+        edition: int | None = None,
+        optional: bool = False,
     ) -> None:
         """A source is planned that needs these paths; the store is there."""
-        self.stores.asks(a_key(who), tuple(SecretPath(path, every) for path in paths), edition)
+        self.stores.asks(a_key(who), tuple(SecretPath(path, every, optional) for path in paths), edition)
         if opened and self.stores._store is None:
             await self.stores.use(self.manager, keep=True)
         await self.settle()
@@ -378,7 +384,7 @@ def test_a_fault_of_one_document_concerns_no_other(fault: StoreError) -> None:
         assert stage.fault("bad#a").startswith(f"FetchError: cannot read 'bad#a' from the toy store: {fault}")
         assert stage.value("good#a") == b"good"
         assert stage.known("bad#a").value is None
-        assert not stage.known("bad#a").absent
+        assert not stage.known("bad#a").is_absent(EVERY)
         assert await stage.in_steps(700) == [10, 30, 70, 150, 300, 310, 600, 610]  # 10 s, doubling up to its refresh
 
     on_stage(deed)
@@ -542,12 +548,12 @@ def test_absent_is_what_is_not_found_twice_a_refresh_apart() -> None:
         await stage.ask("f", "db#a")
         stage.manager.documents = {"db": Absent("none")}
         await stage.after(EVERY)
-        assert not stage.known("db#a").absent
+        assert not stage.known("db#a").is_absent(EVERY)
         while stage.clock.now < 1300 + 0.8 * EVERY:
-            assert not stage.known("db#a").absent
+            assert not stage.known("db#a").is_absent(EVERY)
             await stage.after(10)
         await stage.in_steps(80, 10)
-        assert stage.known("db#a").absent
+        assert stage.known("db#a").is_absent(EVERY)
         assert stage.value("db#a") == b"db"  # for those who cannot do without
 
     on_stage(deed)
@@ -559,11 +565,45 @@ def test_the_impatience_of_one_makes_nothing_absent_for_another() -> None:
         await stage.ask("f", "db#a", every=EVERY)
         await stage.ask("g", "db#a", every=10)
         await stage.in_steps(100, 10)
-        assert stage.known("db#a").doubted
-        assert not stage.known("db#a").absent
+        assert not stage.known("db#a").is_absent(EVERY)
         await stage.in_steps(300, 10)
-        assert stage.known("db#a").absent
-        assert not stage.known("db#a").doubted
+        assert stage.known("db#a").is_absent(EVERY)
+
+    on_stage(deed)
+
+
+def test_the_patience_of_one_delays_for_nobody_that_something_is_absent() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": Absent("none")}
+        await stage.ask("patient", "db#a", every=1e9)
+        await stage.ask("f", "db#a", every=2)
+        assert not stage.known("db#a").is_absent(2)
+        await stage.after(2)
+        assert stage.known("db#a").is_absent(2)
+        assert "f" in stage.planned
+
+    on_stage(deed)
+
+
+def test_who_asks_is_planned_when_something_is_absent_for_it_and_not_each_time_it_is_not_found() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": Absent("none")}
+        await stage.ask("f", "db#a", every=10)
+        planned: dict[float, bool] = {}
+        for _ in range(4):
+            await stage.until_asked()
+            planned[stage.clock.now - 1000] = "f" in stage.planned
+        assert planned == {10: True, 30: False, 70: False, 150: False}
+
+    on_stage(deed)
+
+
+def test_one_not_found_is_no_absence_however_impatient_somebody_is() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": Absent("none")}
+        await stage.ask("f", "db#a", every=0.0)
+        assert stage.known("db#a").not_found
+        assert not stage.known("db#a").is_absent(0.0)
 
     on_stage(deed)
 
@@ -575,7 +615,7 @@ def test_not_found_is_counted_anew_after_another_configuration() -> None:
         await stage.stores.use(stage.manager, keep=True)
         await stage.after(0)
         await stage.after(9)
-        assert not stage.known("db#a").absent
+        assert not stage.known("db#a").is_absent(10)
 
     on_stage(deed)
 
@@ -583,9 +623,9 @@ def test_not_found_is_counted_anew_after_another_configuration() -> None:
 def test_a_field_that_is_not_there_is_absent_by_the_same_rule() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", "db#none", every=10)
-        assert not stage.known("db#none").absent
+        assert not stage.known("db#none").is_absent(10)
         await stage.after(10)
-        assert stage.known("db#none").absent
+        assert stage.known("db#none").is_absent(10)
         assert stage.planned == ["f"]
 
     on_stage(deed)
@@ -600,9 +640,9 @@ def test_nothing_but_not_found_may_lie_between(between: Document | Exception) ->
         await stage.after(10)
         stage.manager.documents = {"db": Absent("none")}
         await stage.until_asked()
-        assert not stage.known("db#a").absent
+        assert not stage.known("db#a").is_absent(10)
         await stage.until_asked()
-        assert stage.known("db#a").absent
+        assert stage.known("db#a").is_absent(10)
 
     on_stage(deed)
 
@@ -615,13 +655,93 @@ def test_what_is_absent_stays_so_until_there_is_a_value(later: Exception) -> Non
         await stage.after(10)
         stage.manager.documents = {"db": later}
         await stage.until_asked()
-        assert stage.known("db#a").absent
+        assert stage.known("db#a").is_absent(10)
         await stage.stores.fail(MISSING)
-        assert stage.known("db#a").absent
+        assert stage.known("db#a").is_absent(10)
         await stage.stores.use(stage.manager, keep=True)
         stage.manager.documents = {}
         await stage.after(10)
         assert stage.known("db#a") == Reading(b"db", f"at {stage.clock.now:g}")
+
+    on_stage(deed)
+
+
+def test_what_is_absent_is_no_failure_to_who_can_do_without_and_is_read_at_its_interval() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": Absent("none")}
+        await stage.ask("f", "db#a", every=2, optional=True)
+        assert await stage.in_steps(600) == list(range(2, 602, 2))
+        stage.manager.documents = {}
+        await stage.after(2)
+        assert (stage.value("db#a"), stage.planned) == (b"db", ["f"])
+
+    on_stage(deed)
+
+
+def test_so_is_a_field_that_is_absent() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.ask("f", "db#none", every=2, optional=True)
+        assert await stage.in_steps(600) == list(range(2, 602, 2))
+
+    on_stage(deed)
+
+
+@pytest.mark.parametrize("later", [Denied("no"), Unavailable("down"), Unfit("odd")], ids=str)
+def test_what_was_absent_and_fails_is_asked_for_more_and_more_seldom(later: Exception) -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": Absent("none")}
+        await stage.ask("f", "db#a", every=IMPATIENT, optional=True)
+        await stage.in_steps(10)
+        stage.manager.documents = {"db": later}
+        await stage.until_asked()
+        assert await stage.in_steps(1200) == LONGER_AND_LONGER
+
+    on_stage(deed)
+
+
+def test_who_cannot_do_without_what_is_absent_slows_nobody_down_who_can() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": Absent("none")}
+        await stage.ask("can", "db#a", every=60, optional=True)
+        await stage.ask("cannot", "db#a", every=IMPATIENT)
+        await stage.in_steps(1200)
+        assert len(await stage.in_steps(600)) in (10, 11, 12)  # once a minute, and at most two for the other
+
+    on_stage(deed)
+
+
+def test_nobodys_vain_questions_delay_for_another_that_something_is_absent() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": Absent("none")}
+        await stage.ask("cannot", "db#a", every=IMPATIENT)
+        await stage.ask("can", "db#a", every=400, optional=True)
+        await stage.in_steps(400)
+        assert stage.known("db#a").is_absent(400)
+
+    on_stage(deed)
+
+
+def test_who_needs_a_path_for_one_of_two_purposes_cannot_do_without() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": Absent("none")}
+        both = SecretPath("db#a", IMPATIENT, optional=True), SecretPath("db#a", IMPATIENT)
+        stage.stores.asks(a_key("f"), both)
+        await stage.stores.use(stage.manager, keep=True)
+        await stage.settle()
+        assert await stage.in_steps(1200) == LONGER_AND_LONGER
+
+    on_stage(deed)
+
+
+def test_that_something_is_absent_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": Absent("none")}
+        await stage.ask("f", "db#a", every=2, optional=True)
+        await stage.in_steps(60)
+        assert [record.message for record in caplog.records] == ["store.refused"]
+        stage.manager.documents = {"db": Denied("not yours")}
+        await stage.in_steps(60)
+        assert len(caplog.records) == 2
 
     on_stage(deed)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
+from math import inf
 from typing import Final, NamedTuple
 
 from samara.cli.output import progress
@@ -39,8 +40,8 @@ async def readings(
     with progress() as doing:
         doing("reading the secret manager")
         found = await read_once(client, config, paths)
-    told = {path: replace(each, absent=True, doubted=False) if each.doubted else each for path, each in found.items()}
-    unread = [each.fault for each in told.values() if each.fault is not None and not each.absent]
+    told = {path: replace(each, missing=inf) if each.not_found else each for path, each in found.items()}
+    unread = [each.fault for each in told.values() if each.fault is not None and not each.not_found]
     if unread:
         say(f"the secret manager could not be read from here, so what the operator says counts: {unread[0].message}")
     return told
@@ -50,7 +51,7 @@ def is_unread(key: Key, view: View, table: Table) -> bool:
     """True where a path of a source was not readable from here; that the manager has nothing there is an answer."""
     paths = (read for read in table[key.dialect].reads(key.source, view) if isinstance(read, SecretPath))
     found = [each for each in map(view.value, paths) if isinstance(each, Reading)]
-    return any(each.fault is not None and not each.absent for each in found)
+    return any(each.fault is not None and not each.not_found for each in found)
 
 
 def told_by_operator(source: Object | None) -> Told | None:

@@ -85,12 +85,18 @@ class Word(NamedTuple):
     annotation: str
 
 
+_APART = 0.8
+"""The part of a refresh that must lie between two answers that there is nothing, before that is believed."""
+
+
 class SecretPath(NamedTuple):
     """A question to the secret manager: what is at this path? The answer is a `Reading`, made anew now and then."""
 
     path: str
     every: float
     """In seconds. Where several ask for one path, it is read as often as the most impatient of them says."""
+    optional: bool = False
+    """True where it is no failure that there is nothing."""
 
 
 class Unreadable(NamedTuple):
@@ -108,10 +114,14 @@ class Reading:
     read_at: str = ""
     """When the value was last seen to be so, in UTC, as conditions have their times."""
     fault: Unreadable | None = None
-    absent: bool = False
-    """True where the manager has said twice, a refresh apart, that there is nothing at this path."""
-    doubted: bool = False
-    """True where it has said so, and not yet for the second time."""
+    not_found: bool = False
+    """True where the manager said the last time that there is nothing at this path."""
+    missing: float = 0.0
+    """For how many seconds it has said so and nothing else; kept until there is a value, whatever it says later."""
+
+    def is_absent(self, every: float) -> bool:
+        """True where it has said so twice, a refresh of this length apart: each who asks counts by its own."""
+        return self.missing > 0.0 and self.missing >= _APART * every
 
 
 Read = str | SecretPath | Trial | Definition | Absence | Word

@@ -103,7 +103,7 @@ class Stores:
 
     def _sooner(self, record: Record, path: str) -> None:
         """A new asker may be more impatient than the others, and may have put right what was wrong."""
-        every = min(self.book.asked[path].values()) * self._times.jitter()
+        every = min(ask.every for ask in self.book.asked[path].values()) * self._times.jitter()
         if self.book.is_faulty(path):
             every, record.failures = LEAST, 0
         due, wanted = self._timetable.when(record.name), record.asked_at + every
@@ -254,7 +254,7 @@ class Stores:
         return outcome
 
     def _landed(self, record: Record, outcome: Outcome, round_: int, store: str) -> None:
-        record.tried, record.asked_at = True, self._times.clock()
+        record.tried, record.asked_at, before = True, self._times.clock(), record.fault
         record.fault = outcome if isinstance(outcome, StoreError) else None
         if isinstance(outcome, Unavailable | Unauthenticated):
             self._unreachable(record, outcome, round_, store)
@@ -264,14 +264,14 @@ class Stores:
         again = record.content is not None
         if not isinstance(outcome, StoreError):
             record.content, record.read_at = outcome, self._times.now()
-        elif not record.failures:
+        elif not record.failures and type(outcome) is not type(before):
             log.warning("store.refused", store=store, document=record.name, fault=bounded(outcome))
         well = self.book.hear_all(record, outcome, store)
         record.failures = 0 if well else record.failures + 1
         # The first refresh is spread, and from then on each keeps its time: nobody waits longer than it has asked for.
         # Who asks in vain slows nobody down for whom the same document is well.
         spread = 1.0 if again and well else self._times.jitter()
-        delay = min(self.book.every(record, faulty=False), self._pause_of(record, _RETRY, record.failures))
+        delay = min(self.book.due(record), self._pause_of(record, _RETRY, record.failures))
         self._timetable.put(record.name, record.asked_at + delay * spread, tried=True)
 
     def _unreachable(self, record: Record, fault: StoreError, round_: int, store: str) -> None:
@@ -287,7 +287,7 @@ class Stores:
         self._timetable.put(record.name, max(own, self._backoff.until), tried=True)
 
     def _pause_of(self, record: Record, first: float, failures: int) -> float:
-        return pause(first, failures, self.book.every(record, faulty=True))
+        return pause(first, failures, self.book.every(record))
 
 
 async def _in_turns(paths: Iterable[str]) -> AsyncIterator[str]:

@@ -56,6 +56,10 @@ class Asked:
     def every(self, spec: Spec) -> float:
         return spec.every or self._terms.every
 
+    def paths(self, spec: Spec) -> tuple[SecretPath, ...]:
+        needed = {item.path for item in spec.items if not item.optional}
+        return tuple(SecretPath(path, self.every(spec), path not in needed) for path in spec.paths)
+
     def told_every(self, obj: Object) -> float | None:
         """How often it is told that a Secret is still right; None where only a change is.
 
@@ -102,7 +106,7 @@ def dialect(terms: Terms | None = None) -> Dialect:
         if obj is None or obj.deleting or FINALIZER not in obj.finalizers or asked.faults(obj):
             return ()
         spec = asked.spec(obj)
-        return () if spec.suspended else tuple(SecretPath(path, asked.every(spec)) for path in spec.paths)
+        return () if spec.suspended else asked.paths(spec)
 
     def want(source: Ref, view: View) -> Want:
         obj = view.get(source)

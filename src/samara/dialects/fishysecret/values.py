@@ -40,7 +40,7 @@ def gather(spec: Spec, every: float, view: View, has: bool) -> Values:
         found = view.value(SecretPath(item.path, every))
         if not isinstance(found, Reading):
             return UNREAD
-        if not (item.optional and found.absent):
+        if not (item.optional and found.is_absent(every)):
             readings.append((item, found))
     joined = _joined(readings)
     return UNREAD if has and joined.data is None and _are_doubts(readings) else joined
@@ -49,7 +49,7 @@ def gather(spec: Spec, every: float, view: View, has: bool) -> Values:
 def _are_doubts(readings: Iterable[tuple[Item, Reading]]) -> bool:
     """True where nothing is wrong but that the manager has said once that an optional path leads nowhere."""
     faulty = [(item, found) for item, found in readings if found.fault is not None]
-    return bool(faulty) and all(item.optional and found.doubted for item, found in faulty)
+    return bool(faulty) and all(item.optional and found.not_found for item, found in faulty)
 
 
 def _joined(readings: Iterable[tuple[Item, Reading]]) -> Values:
