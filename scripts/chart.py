@@ -9,6 +9,7 @@ from typing import Any
 from samara import crds
 from samara.admission.configuration import MUTATING, VALIDATING, configuration
 from samara.cli.deploy.monitoring import groups
+from samara.cli.deploy.people import roles
 from samara.cli.deploy.rights import removal_rules, removal_rules_at_home
 from samara.cli.output import as_yaml
 from samara.cli.rbac import chosen, cluster_rules, own_rules
@@ -45,6 +46,7 @@ def _vocabulary(name: str) -> Json:
         "rules": cluster_rules(bare),
         "rulesOfOriginal": _besides(cluster_rules(waiting), cluster_rules(bare)),
         "rulesAtHome": own_rules(bare),
+        "rolesOfPeople": roles(bare),
         **{key: _hooks(bare, kind) for key, kind in hooks.items()},
         **({"kinds": _kinds(name, bare, probed)} if name in KINDS else {}),
     }

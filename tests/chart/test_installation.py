@@ -30,6 +30,7 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 DISTRIBUTIONS = "/apis/apps.kruise.io/v1beta1/resourcedistributions"
 FISHYSECRETS = "/apis/fishykeys.2v.pm/v1alpha1"
 SUB_NAMESPACES = "/apis/accurate.cybozu.com/v2"
+SUB = "subnamespaces.accurate.cybozu.com"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/samara"
 KINDS_OF_OTHERS = ("Issuer", "Certificate", "ServiceMonitor", "PrometheusRule")
 """Their definitions are not ours to install."""
@@ -241,6 +242,35 @@ def test_the_manifests_are_accepted_by_the_server_to_the_last_field(stage: Stage
                 "--filename=-",
                 input=json.dumps(each),
             )
+
+
+def asks(stage: Stage, user: str, *args: str) -> bool:
+    """Whether the server lets the user do it in the namespace `acme`."""
+    try:
+        stage.cluster.kubectl("auth", "can-i", f"--as={user}", "--namespace=acme", *args)
+    except DevclusterError:
+        return False
+    return True
+
+
+def test_who_has_edit_in_a_root_makes_sub_namespaces_and_who_has_view_sees_them(stage: Stage, helm: Helm) -> None:
+    with installed(stage, helm, settings_for("accurate")):
+        apply(stage, "accurate", "namespaces")
+        for role in ("admin", "edit", "view"):
+            given = (f"--clusterrole={role}", f"--user={role}-of-acme", "--namespace=acme")
+            stage.cluster.kubectl("create", "rolebinding", role, *given)
+        eventually(lambda: asks(stage, "edit-of-acme", "create", SUB))
+        eventually(lambda: asks(stage, "view-of-acme", "list", SUB))
+        shop = (EXAMPLES / "accurate" / "sub-namespaces.yaml").read_text()
+        stage.cluster.kubectl("create", "--as=edit-of-acme", "--filename=-", input=shop)
+        eventually(lambda: stage.api.find(f"{SPACES}/acme-shop"))
+        assert "acme-shop" in stage.cluster.kubectl("get", "--as=view-of-acme", "--namespace=acme", SUB)
+        stage.cluster.kubectl("delete", "--as=admin-of-acme", "--namespace=acme", "--wait=false", SUB, "acme-shop")
+        for verb, resource in (("create", SUB), ("delete", SUB), ("create", "fishysecrets.fishykeys.2v.pm")):
+            assert not asks(stage, "view-of-acme", verb, resource)
+        assert not asks(stage, "edit-of-acme", "create", "fishysecrets.fishykeys.2v.pm")
+        assert not asks(stage, "edit-of-acme", "create", "resourcedistributions.apps.kruise.io")
+        assert not asks(stage, "edit-of-acme", "patch", SUB, "--subresource=status")
 
 
 def test_a_pod_of_the_deployment_is_admitted_where_pod_security_is_restricted(stage: Stage, helm: Helm) -> None:

@@ -71,6 +71,36 @@ def test_the_rights_are_those_of_samara_rbac_and_only_the_pods_get_a_token() -> 
     assert pod()["automountServiceAccountToken"] is True
 
 
+AGGREGATED = "rbac.authorization.k8s.io/aggregate-to-"
+GROUP = ["accurate.cybozu.com"]
+READ = ["get", "list", "watch"]
+STATUS = {"apiGroups": GROUP, "resources": ["subnamespaces/status"], "verbs": ["get"]}
+
+
+def role(name: str, verbs: list[str], *into: str) -> Json:
+    labels = {"app.kubernetes.io/name": "samara", **{f"{AGGREGATED}{each}": "true" for each in into}}
+    rules = [{"apiGroups": GROUP, "resources": ["subnamespaces"], "verbs": verbs}, STATUS]
+    meta = {"name": f"samara-subnamespace-{name}-role", "labels": labels}
+    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": meta, "rules": rules}
+
+
+@pytest.mark.parametrize("config", ["tenancy: strict", "dialects: {accurate: {}, sync-to: {}}"])
+def test_who_edits_or_views_a_namespace_edits_or_views_its_sub_namespaces_and_no_other_resource_of_ours(
+    config: str,
+) -> None:
+    found = [each for each in objects(Installation(parse(config, "test"), config, "ops")) if AGGREGATED in str(each)]
+    assert found == [
+        role("editor", [*READ, "create", "update", "patch", "delete"], "admin", "edit"),
+        role("viewer", READ, "view"),
+    ]
+
+
+def test_where_accurate_is_off_nobody_gets_rights_on_sub_namespaces() -> None:
+    config = "dialects: {secret-copy: {}, sync-to: {}, resource-distribution: {}, fishysecret: {}}"
+    found = objects(Installation(parse(config, "test"), config, "ops"))
+    assert [each["metadata"]["name"] for each in found if each["kind"] == "ClusterRole"] == ["samara"]
+
+
 def test_the_pods_meet_pod_security_restricted() -> None:
     spec = pod()
     assert spec["securityContext"]["runAsNonRoot"] is True

@@ -229,7 +229,7 @@ def test_a_sub_namespace_is_judged_when_it_is_made_and_when_its_spec_changes(tre
         refusal(trees, "create", "-f", "-", body=a_sub("new", "root", **bad)),
         refusal(trees, "apply", "-f", "-", body=a_sub("sub", "root", **bad)),
     ):
-        for word in ("spec.labels: Invalid value: 'a b'", "'e f'", "spec.annotations: Invalid value: 'g h'"):
+        for word in ('spec.labels: Invalid value: "a b"', '"e f"', 'spec.annotations: Invalid value: "g h"'):
             assert word in found
     for holder, name in (("root", "new"), ("web", "new"), ("strict1", "strict-new")):
         assert refusal(trees, "create", "-f", "-", body=a_sub(name, holder, labels={"app": "x"})) == ""
@@ -323,6 +323,10 @@ def test_7_the_plugin_tells_what_is_refused_and_nothing_is_changed(trees: Trees)
     ]
     for args, told in cases:
         assert told in plugin(trees, *args).fault, args
+    words = ("--labels=app=no good,b=x y", "--annotations=a b=1")
+    found = plugin(trees, "sub", "create", "new", "root", *words).fault
+    assert found.count("spec.labels: Invalid value: …: the value of a label was expected.") == 2
+    assert "spec.annotations: Invalid value: …: the key of an annotation was expected." in found
     assert {name: trees.labels(name) for name in before} == before
     assert [each["metadata"]["name"] for each in trees.api.items(trees.path("subnamespaces", "other"))] == []
 

@@ -174,7 +174,7 @@ def test_a_sub_namespace_is_judged_and_gets_the_finalizer_beside_the_users_own(s
     assert "namespace plain is neither a root nor a sub namespace" in told
     assert "reserved" in refused(stage, lambda: stage.api.create(subs("top"), sub_body("kube-three")))
     bad = {"spec": {"labels": {"a b": "c"}}}
-    assert "spec.labels: Invalid value: 'a b'" in refused(stage, lambda: stage.api.patch(f"{subs('top')}/one", bad))
+    assert 'spec.labels: Invalid value: "a b"' in refused(stage, lambda: stage.api.patch(f"{subs('top')}/one", bad))
     a_namespace(stage, "one", {PARENT: "top"})
     a_namespace(stage, "child", {PARENT: "one"})
     hooks.sees("one", "child")

@@ -86,6 +86,7 @@ def test_a_flag_after_the_command_wins_over_the_same_before_it(nobody: Path) -> 
         ("help", "nothing"),
         ("help", "list", "more"),
         ("completion", "tcsh"),
+        ("completion", "powershell"),
     ],
     ids=" ".join,
 )

@@ -16,6 +16,7 @@ from samara.core.model import Object, Ref, namespace_ref
 from samara.core.table import Table
 from samara.dialects.accurate.admit import AdmitRules, add_finalizer, admit_namespace, admit_sub_namespace
 from samara.dialects.accurate.words import FINALIZER, PARENT, SUB_NAMESPACE, TEMPLATE, TYPE
+from samara.kube.errors import redact
 from samara.settings import Accurate, SecretCopy, Settings
 from samara.vocabularies import reserved
 
@@ -291,16 +292,24 @@ def test_all_violations_of_labels_and_annotations_are_told_together(judged: Call
     faults = told(judged(a_world(r=ROOT), sub(spec=BAD_SPEC)))
 
     assert {each.partition(": the ")[0] for each in faults} == {
-        "spec.labels: Invalid value: 'a b'",
-        "spec.labels: Invalid value: 'not ok'",
-        "spec.labels: Invalid value: '-'",
-        "spec.labels: Invalid value: 'a/b/c'",
-        "spec.labels: Invalid value: 'Up.io/x'",
-        "spec.annotations: Invalid value: 'no slash/'",
-        "spec.annotations: Invalid value: ''",
+        'spec.labels: Invalid value: "a b"',
+        'spec.labels: Invalid value: "not ok"',
+        'spec.labels: Invalid value: "-"',
+        'spec.labels: Invalid value: "a/b/c"',
+        'spec.labels: Invalid value: "Up.io/x"',
+        'spec.annotations: Invalid value: "no slash/"',
+        'spec.annotations: Invalid value: ""',
     }
     assert len(faults) == 7
     assert "any value" not in " ".join(faults)
+
+
+def test_who_is_shown_no_rejected_value_is_told_of_every_violation_all_the_same() -> None:
+    spec = {"labels": {"app": "no good", "b": 'x "y": z'}, "annotations": {"a b": "1", "é\n" * 90: "2"}}
+    faults = told(asked(a_world(r=ROOT), sub(spec=spec)))
+    value = "spec.labels: Invalid value: …: the value of a label was expected"
+    key = "spec.annotations: Invalid value: …: the key of an annotation was expected"
+    assert redact(". ".join(faults)) == ". ".join([value, value, key, key])
 
 
 def test_annotations_have_a_size_in_sum() -> None:

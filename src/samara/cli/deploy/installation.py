@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import yaml
 
 from samara.cli import crds, rbac
-from samara.cli.deploy import guards, monitoring, network, workload
+from samara.cli.deploy import guards, monitoring, network, people, workload
 from samara.cli.deploy.base import Installation, Json
 from samara.kube.errors import ConfigError
 from samara.settings import Accurate
@@ -37,9 +37,10 @@ def _definitions(of: Installation) -> Iterator[Json]:
 
 
 def _rights(of: Installation) -> Iterator[Json]:
-    """As `samara rbac` prints them; only the operator's pods get a token of the account."""
+    """The operator's, as `samara rbac` prints them, and people's. Only its pods get a token of the account."""
     for each in rbac.objects(of.settings, of.namespace):
         yield {**each, "automountServiceAccountToken": False} if each["kind"] == "ServiceAccount" else each
+    yield from people.roles(of.settings)
 
 
 def _running(of: Installation) -> list[Json]:

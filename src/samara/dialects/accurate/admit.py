@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 
 from samara.core.admit import Edit, Forbidden, Request, Undecided
-from samara.core.match import is_label_value, shown
+from samara.core.match import is_label_value
 from samara.core.model import Field, Object, namespace_ref
 from samara.core.select import is_label_key
 from samara.core.view import View
@@ -36,6 +36,7 @@ CIRCULAR = Forbidden("circular reference is not permitted")
 CHILDREN = Forbidden("child namespaces exist")
 MOST_ANNOTATIONS = 256 * 1024
 """Bytes of all annotations of one object together, as Kubernetes has it."""
+MOST_QUOTED = 80
 Told = Iterator[str]
 
 
@@ -187,15 +188,20 @@ def _worded(new: Object) -> Told:
     labels, annotations = _words(spec, "labels"), _words(spec, "annotations")
     for key, value in labels.items():
         if not is_label_key(key):
-            yield Forbidden(f"spec.labels: Invalid value: {shown(key)}: the key of a label was expected")
+            yield Forbidden(f"spec.labels: Invalid value: {_quoted(key)}: the key of a label was expected")
         if not isinstance(value, str) or (value and not is_label_value(value)):
-            yield Forbidden(f"spec.labels: Invalid value: {shown(str(value))}: the value of a label was expected")
+            yield Forbidden(f"spec.labels: Invalid value: {_quoted(str(value))}: the value of a label was expected")
     for key in annotations:
         if not is_label_key(key.lower()):
-            yield Forbidden(f"spec.annotations: Invalid value: {shown(key)}: the key of an annotation was expected")
+            yield Forbidden(f"spec.annotations: Invalid value: {_quoted(key)}: the key of an annotation was expected")
     size = sum(len(word.encode(errors="replace")) for each in annotations.items() for word in map(str, each))
     if size > MOST_ANNOTATIONS:
         yield Forbidden(f"spec.annotations: Too long: at most {MOST_ANNOTATIONS} bytes were expected, found {size}")
+
+
+def _quoted(word: str) -> str:
+    """As the server quotes in its own refusals: whoever shows no rejected value sees by that where it ends."""
+    return json.dumps(word if len(word) <= MOST_QUOTED else f"{word[:MOST_QUOTED]}...")
 
 
 def _rooted(old: Object | None, new: Object, view: View, rules: AdmitRules) -> Told:
