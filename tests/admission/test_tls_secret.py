@@ -218,8 +218,6 @@ def test_what_the_server_cannot_serve_is_told_and_ends_nothing() -> None:
     """As a key that is too short for this machine: it belongs to its certificate, and is no use all the same."""
 
     async def deed(scene: Scene) -> None:
-        await a_secret(scene)
-        await scene.until(lambda: stored(scene))
         server = Server("127.0.0.1:0", await scene.parts(), {})
         replica = TlsSecret(await scene.parts(leads=lambda: False), NAMES, server.load, scene.times())
         short = rsa.generate_private_key(public_exponent=65537, key_size=1024)

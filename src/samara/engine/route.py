@@ -27,16 +27,20 @@ def told_only(change: Change, desk: Desk) -> list[Key]:
 
 
 def concerned(change: Change, desk: Desk) -> Iterator[Key]:
-    """The keys that may have to be planned because of a change; a source's own change ends what it waits for."""
+    """The keys that may have to be planned because of a change.
+
+    A source's own change ends what it waits for, and a custom resource's what all wait for who heed it.
+    """
     table, cache = desk.table, desk.cache
     if change.new is None or change.new.deleting:
         cache.answers.forget(Definition(change.ref.kind))  # perhaps it goes, and this is how we learn of it
     yield from change.rivals
     seen = [obj for obj in (change.old, change.new) if obj is not None]
+    asks = change.ref.kind in table.always_read - {NAMESPACE}
     for obj in seen:
         for key in table.keys(obj, cache):
-            if key.source == change.ref:
-                desk.waits.free_source(change.ref)
+            if asks or key.source == change.ref:
+                desk.waits.free_source(key.source)
             yield key
     if not seen:
         once = (Key(dialect.name, change.ref) for dialect in table.dialects)
