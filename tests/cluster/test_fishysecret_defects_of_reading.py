@@ -111,6 +111,25 @@ def test_defect_17_an_optional_key_is_left_out_once_it_is_surely_absent_and_come
     fishy.until_data("db", {"A": f"{CANARY}-a", "B": f"{CANARY}-2"})
 
 
+def test_defect_17_a_neighbour_who_hardly_ever_reads_delays_for_nobody_that_a_key_is_left_out(
+    fishy: Fishy, stage: Stage
+) -> None:
+    stage.namespace("elsewhere")
+    fishy.put("a", f"{CANARY}-a")
+    fishy.configure()
+    operator = fishy.serve()
+    fishy.ask("patient", {"B": "b"}, namespace="elsewhere", refreshInterval="999999h")
+    fishy.until("patient", "FetchError", namespace="elsewhere")
+    needed, other = {"secretKeyName": "A", "secretPath": "a"}, {"secretKeyName": "B", "secretPath": "b"}
+    fishy.ask("db", {}, data=[needed, {**other, "optional": True}])
+    fishy.until("db")
+    assert fishy.data("db") == {"A": f"{CANARY}-a"}
+    before = fishy.calls(operator, "absent")
+    eventually(lambda: fishy.calls(operator, "absent") >= before + 6)  # one a second, and not ever more seldom
+    fishy.put("b", f"{CANARY}-b")
+    fishy.until_data("db", {"A": f"{CANARY}-a", "B": f"{CANARY}-b"})
+
+
 def test_defect_17_the_type_can_be_chosen_and_changed(fishy: Fishy, stage: Stage) -> None:
     fishy.put("user", "somebody")
     fishy.put("pass", f"{CANARY}-1")
