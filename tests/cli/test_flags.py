@@ -9,12 +9,14 @@ import click
 import pytest
 
 from samara.cli.base import Command
+from samara.cli.main import samara
 from samara.cli.run import command as run
 
 
 def parsed(*args: str, **variables: str) -> dict[str, Any]:
     with patch.dict("os.environ", variables):
-        return run.make_context("run", list(args)).params
+        program = click.Context(samara, **samara.context_settings)  # click remembers the help of the first who asks
+        return run.make_context("run", list(args), program).params
 
 
 def test_what_nobody_says_has_its_default() -> None:
