@@ -40,7 +40,7 @@ class Api:
         self,
         method: str,
         path: str,
-        body: Json | None = None,
+        body: Json | list[Json] | None = None,
         *,
         query: dict[str, str] | None = None,
         content_type: str = JSON,

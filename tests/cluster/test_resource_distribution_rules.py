@@ -109,11 +109,12 @@ class Distributor:
         return self.api.create(f"{GROUP}/{version}/resourcedistributions", body)
 
     def change(self, name: str, targets: Json | None = None, resource: Json | None = None) -> Json:
-        """Replaces what is given, whole: a merge patch would keep what is left out."""
-        found = self.get(name)
-        found["spec"].update({"targets": targets} if targets is not None else {})
-        found["spec"].update({"resource": resource} if resource is not None else {})
-        return self.api.replace(f"{DISTRIBUTIONS}/{name}", found)
+        """Replaces what is given, whole: a merge patch would keep what is left out, and an update meet our status."""
+        given = {"targets": targets, "resource": resource}
+        edits: list[Json] = [
+            {"op": "add", "path": f"/spec/{key}", "value": value} for key, value in given.items() if value is not None
+        ]
+        return self.api.request("PATCH", f"{DISTRIBUTIONS}/{name}", edits, content_type="application/json-patch+json")
 
     def get(self, name: str, version: str = "v1beta1") -> Json:
         return self.api.get(f"{GROUP}/{version}/resourcedistributions/{name}")
