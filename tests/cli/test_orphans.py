@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.cli.conftest import Shell
+from tests.cli.test_why_and_status import hold
 from tests.cluster.granting import granted
 from tests.cluster.operators import FAST
 from tests.cluster.stage import FROM, ORIGIN, USER, Stage
@@ -217,13 +218,7 @@ def test_operator_5_delete_obeys_the_brake_over_all_sources_of_one_namespace(
 def test_operator_5_what_the_operator_holds_is_not_deleted_without_a_release(
     stage: Stage, shell: Shell, tmp_path: Path
 ) -> None:
-    names = [f"n{number}" for number in range(8)]
-    stage.namespace(*names)
-    stage.source("db", ",".join(names))
-    stage.operator()
-    stage.until_copied("db", *names)
-    stage.retarget("db", "n0")
-    eventually(lambda: shell("status", "-o", "json").json["held"])
+    names = hold(stage, shell)
     for flags in (("-n", "n1", braked(tmp_path)), (braked(tmp_path, most=1000),)):
         done = shell("orphans", "--delete", "--yes", *flags)
         assert done.code == 1

@@ -9,7 +9,7 @@ from samara.core.allow import Refusal, Rules, is_paused
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
 from samara.core.place import Case, drop, lay, place
 from samara.core.table import Table
-from samara.core.view import Narrow, View
+from samara.core.view import Narrow, View, has_copies
 from samara.core.want import UNREAD, Absence, Definition, Dialect, Read, Want
 from samara.core.write import Blocked, Guard, Look, Plan, Step, Write
 
@@ -62,7 +62,7 @@ def _is_at_stake(case: Case, want: Want) -> bool:
     if source is not None and (not source.deleting or want.guard not in (None, *source.finalizers)):
         return False
     guarded = source is not None and want.guard is not None
-    return guarded or (want.prune and any(True for _ in case.view.copies_of(case.key)))
+    return guarded or (want.prune and has_copies(case.view, case.key))
 
 
 def _needed(key: Key, dialect: Dialect, view: View) -> tuple[Kind, ...]:

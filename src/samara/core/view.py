@@ -58,6 +58,11 @@ class View(Protocol):
         """
 
 
+def has_copies(view: View, key: Key) -> bool:
+    """True where anything in sight says that it is a copy of this key's source."""
+    return any(True for _ in view.copies_of(key))
+
+
 class Narrow:
     """A view through one namespace: the same questions, answered for that slice. `get` is never narrowed."""
 

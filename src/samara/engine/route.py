@@ -7,6 +7,7 @@ from operator import attrgetter
 
 from samara.core.allow import is_paused
 from samara.core.model import NAMESPACE, Key
+from samara.core.view import has_copies
 from samara.core.want import Definition
 from samara.engine.desk import Desk
 from samara.kube.cache import Change
@@ -36,7 +37,7 @@ def concerned(change: Change, desk: Desk) -> Iterator[Key]:
         cache.answers.forget(Definition(change.ref.kind))  # perhaps it goes, and this is how we learn of it
     yield from change.rivals
     seen = [obj for obj in (change.old, change.new) if obj is not None]
-    asks = change.ref.kind in table.always_read - {NAMESPACE}
+    asks = change.ref.kind != NAMESPACE and change.ref.kind in table.always_read
     for obj in seen:
         for key in table.keys(obj, cache):
             if asks or key.source == change.ref:
@@ -44,12 +45,12 @@ def concerned(change: Change, desk: Desk) -> Iterator[Key]:
             yield key
     if not seen:
         once = (Key(dialect.name, change.ref) for dialect in table.dialects)
-        yield from (key for key in once if any(True for _ in cache.copies_of(key)))  # it was a source before
+        yield from (key for key in once if has_copies(cache, key))  # it was a source before
         for claim in cache.claims(change.ref):
             yield table.cut(claim, change.ref.namespace)
     if change.ref.kind == NAMESPACE and len({is_paused(obj) for obj in seen}) == 2:
         slices = (key.part(change.ref.name) for key in cache.marked())  # also of sources that do not name it now
-        yield from (key for key in slices if any(True for _ in cache.copies_of(key)))
+        yield from (key for key in slices if has_copies(cache, key))
 
 
 def onward(change: Change, desk: Desk) -> Iterable[Key]:

@@ -10,7 +10,7 @@ from samara.core.compare import is_marked_by_us, is_right
 from samara.core.match import is_namespace_name
 from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Key, Kind, Object, Ref, namespace_ref
 from samara.core.travel import RELEASED
-from samara.core.view import View
+from samara.core.view import View, has_copies
 from samara.core.want import KEEP, UNREAD, Adopt, Bare, Copy, Dialect, Fault, Mode, Places, Reach, Rejected, Want, Word
 from samara.dialects.accurate.config import Config
 from samara.dialects.accurate.words import (
@@ -133,7 +133,7 @@ class Propagation:
             asked = Word(source, source.namespace, PROPAGATE_GENERATED) if view.taken(source) else None
         if asked is None or self.generated:
             return None
-        return asked if any(True for _ in view.copies_of(Key(PROPAGATION, source))) else None
+        return asked if has_copies(view, Key(PROPAGATION, source)) else None
 
     def _was_generated(self, source: Ref, view: View) -> bool:
         """True where copies stay that the setting has made: that it is off now takes nothing away.
