@@ -185,6 +185,18 @@ class Stage:
         for namespace in namespaces:
             eventually(lambda where=namespace: self.has_copy(where, name), deadline)  # type: ignore[misc]
 
+    def until_seen(self) -> None:
+        """Waits until the operator knows all that was done to Secrets and Namespaces so far.
+
+        Each kind comes over a watch of its own, and one may be ahead of the other: where a test changes a Namespace
+        and then a Secret (or the other way round) and looks that nothing happens, it has to be certain that the first
+        was heard. A new copy in a new namespace is made only by who has heard the newest of both.
+        """
+        name = f"seen-{self.rising()}"
+        self.namespace(name)
+        self.source(name, name)
+        self.until_copied(name, name)
+
     def until_gone(self, namespace: str, name: str, deadline: float = 20.0) -> None:
         eventually(lambda: self.secret(namespace, name) is None, deadline)
 

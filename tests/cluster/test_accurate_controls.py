@@ -54,6 +54,7 @@ def test_a_paused_namespace_gets_and_loses_nothing_while_its_siblings_are_served
         trees.until_copied("old", "root", name)
         eventually(lambda each=name: trees.labels(each).get("team") == "a")  # type: ignore[misc]
     trees.note("web", {PAUSED: "true"})
+    trees.stage.until_seen()
     trees.label("root", {"team": "b"})
     trees.edit("root", "db", {"data": encoded({"k": "2"})})
     trees.mode("root", "old", None)
@@ -82,6 +83,7 @@ def test_a_paused_source_is_not_passed_on_and_its_copies_stay(trees: Trees) -> N
     trees.serve()
     trees.until_copied("db", "root", "web", "deep")
     trees.edit("root", "db", {"metadata": {"annotations": {PAUSED: "true"}}, "data": encoded({"k": "2"})})
+    trees.stage.until_seen()
     trees.hang("late", "root")
     eventually(lambda: trees.labels("late").get("app.kubernetes.io/created-by"))
     trees.api.delete(trees.path("secrets", "web", "db"))
@@ -112,6 +114,7 @@ def test_a_paused_sub_namespace_makes_and_deletes_nothing_until_the_pause_ends(t
 def test_a_paused_namespace_is_not_deleted_with_its_sub_namespace_which_says_so(trees: Trees) -> None:
     trees.grow_ready("root", "web")
     trees.note("web", {PAUSED: "true"})
+    trees.stage.until_seen()
     trees.api.delete(trees.path("subnamespaces", "root", "web"))
     eventually(lambda: trees.reason("web", "root") == "Held")
     (condition,) = trees.status("web", "root")["conditions"]

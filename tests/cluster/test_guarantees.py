@@ -173,6 +173,7 @@ def test_an_ignored_namespace_is_no_target_of_all_and_what_is_there_stays(stage:
     stage.until_copied("db", "a", "b")
     assert stage.secret("never", "db") is None
     stage.annotate("/api/v1/namespaces/b", {"samara.dev/ignore": "true"})
+    stage.until_seen()
     before = stage.secret("b", "db")
     stage.bump("db")
     stage.until_copied("db", "a")
@@ -198,6 +199,7 @@ def test_paused_stops_all_writes_deletions_included_until_it_is_lifted(stage: St
     paths = [stage.path("admin", "db")] if what == "source" else ["/api/v1/namespaces/a", "/api/v1/namespaces/c"]
     for path in paths:
         stage.annotate(path, {"samara.dev/paused": "true"})
+    stage.until_seen()
     mark = stage.audit.mark()
     stage.bump("db")
     stage.retarget("db", "b,c")

@@ -163,6 +163,35 @@ def test_what_is_freed_and_refused_again_waits_longer() -> None:
     assert waits.note(create("a"), REFUSED) > 100.0
 
 
+@pytest.mark.parametrize("ticks", [1, 2])
+def test_a_change_while_a_try_is_on_its_way_gives_another_try_a_second_later(ticks: int) -> None:
+    """A quota is raised: its spec changes first; its status, which admission reads, while the next try is under way."""
+    waits = Waits(MOST, clock := Clock())
+    delays(waits, clock, REFUSED, 6)
+    clock.now += 0.01
+    for _ in range(ticks):
+        waits.free_namespace("a")
+        clock.now += 0.01
+    delay = waits.note(create("a"), REFUSED)
+
+    held = holding(waits, at("a", "db"))
+    assert 0.9 < delay <= 1.0
+    assert held is not None
+    assert held.until == clock.now + delay
+    clock.now += delay
+    assert waits.note(create("a"), REFUSED) > 100.0
+
+
+def test_a_change_does_not_shorten_the_wait_that_the_server_asked_for() -> None:
+    waits = Waits(MOST, clock := Clock())
+    waits.note(create("a"), REFUSED)
+    for _ in range(2):
+        waits.free_namespace("a")
+        clock.now += 0.01
+
+    assert waits.note(create("a"), Result(Outcome.REFUSED, "later", retry_after=20.0)) >= 20.0
+
+
 def test_a_namespace_is_freed_at_most_once_per_second_however_often_its_quota_changes() -> None:
     waits = Waits(MOST, clock := Clock())
     tries: set[float] = set()

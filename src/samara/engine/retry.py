@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, inf
 
 from samara.core.model import Key, Ref
 from samara.core.write import Write
@@ -50,13 +50,17 @@ class Waits:
         """Moments that are given away, each with one where to look on: a long wait must not delay a short one."""
         self._pruned = 0
         self._freed: dict[str, float] = {}
+        """When a namespace had its last turn after a change in it, or has its next."""
 
     def note(self, write: Write, result: Result) -> float:
         """Notes a failure and returns after how long to try again."""
         spot = write.key, write.ref
         before = self.of(write)
         attempts = before.attempts + 1 if before is not None else 1
-        delay = max(self._delay(result.outcome, attempts), min(result.retry_after or 0.0, MOST_WAIT))
+        delay = self._delay(result.outcome, attempts)
+        if result.outcome is Outcome.REFUSED:
+            delay = min(delay, self._next_turn(_home(write.ref)))
+        delay = max(delay, min(result.retry_after or 0.0, MOST_WAIT))
         faults = _faults(before, result)
         told = result.outcome is Outcome.REFUSED or faults >= TOLD_FROM
         wait = Wait(attempts, self._clock() + delay, told, _message(before, result), faults)
@@ -88,6 +92,11 @@ class Waits:
             self._pruned = len(self._slots)
         return slot * _REFUSED_GAP
 
+    def _next_turn(self, namespace: str) -> float:
+        """After how long a namespace has its turn, if a change there came too late for the try that just ended."""
+        turn, now = self._freed.get(namespace, 0.0), self._clock()
+        return turn - now if turn > now else inf
+
     def of(self, write: Write) -> Wait | None:
         """What is known of the last tries of a write; nothing once it has succeeded."""
         return self._by_namespace.get(_home(write.ref), {}).get((write.key, write.ref))
@@ -112,7 +121,8 @@ class Waits:
         last = self._freed.get(namespace, now - _FREED_GAP)
         when = last if last > now else max(now, last + _FREED_GAP)  # many ticks share the next turn
         self._freed = {each: at for each, at in self._freed.items() if at > now - _FREED_GAP}
-        self._freed[namespace] = when
+        tried = any(wait.until < now for wait in waits.values())  # on its way: the answer may be older than the change
+        self._freed[namespace] = max(when, now + _FREED_GAP) if tried else when
         for spot, wait in waits.items():  # the attempts stay: refused again, it waits longer
             waits[spot] = replace(wait, until=min(wait.until, when))
         return [(key.part(namespace) if ref.namespace else key, when - now) for key, ref in waits]
