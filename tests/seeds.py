@@ -122,8 +122,15 @@ FAULTS = (
     Fault(
         "adopts a source of another dialect",
         "place",
-        "if holder is None and any(case.table.sources(",
-        "if False and any(case.table.sources(",
+        "if holder is None and _stays_a_source(",
+        "if False and _stays_a_source(",
+        by="core/test_rule.py::test_what_is_itself_a_source_is_neither_adopted_nor_taken_over",
+    ),
+    Fault(
+        "a tree that overwrites takes the source of another dialect",
+        "place",
+        "not in_chain or key.dialect != case.key.dialect for",
+        "not in_chain for",
         by="core/test_rule.py::test_what_is_itself_a_source_is_neither_adopted_nor_taken_over",
     ),
     Fault(
@@ -143,9 +150,16 @@ FAULTS = (
     Fault(
         "any mark is ours where unwanted",
         "place",
-        "if not is_marked_by_us(have, case.dialect):",
+        "if not (case.dialect.proven or is_marked_by_us(have, case.dialect)):",
         "if False:",
         by="core/test_by_owner.py::test_what_somebody_else_made_in_the_name_of_an_earlier_source_stays",
+    ),
+    Fault(
+        "a namespace stays that hangs by people's label where its object goes",
+        "place",
+        "if not (case.dialect.proven or is_marked_by_us(have, case.dialect)):",
+        "if not is_marked_by_us(have, case.dialect):",
+        by="dialects/accurate/test_sub.py::test_2_6_a_namespace_goes_by_its_label_also_where_only_people_have_written_on_it",
     ),
     Fault(
         "deletes in a paused namespace",

@@ -759,6 +759,17 @@ def test_a_child_in_which_the_same_name_is_a_source_of_its_own_keeps_it_when_the
     trees.until_copied("db", "web", "deep")
 
 
+def test_row_3_overwrite_takes_over_a_childs_own_source_of_the_same_name(trees: Trees) -> None:
+    rooted(trees, "root", "web", "deep")
+    trees.put("root", "db")
+    trees.put("web", "db", data=encoded({"mine": "1"}))
+    trees.serve(accurate={"conflicts": "overwrite"})
+    trees.until_copied("db", "root", "web", "deep")
+    trees.api.delete(trees.path("secrets", "root", "db"))
+    trees.until_gone("db", "web")
+    trees.until_gone("db", "deep")
+
+
 def generated(trees: Trees, stage: Stage, name: str, says: str, **annotations: str) -> None:
     """A Secret that a controller has made for a ConfigMap that says something, or nothing."""
     noted = {"metadata": {"annotations": {f"{GROUP}/propagate-generated": says}}} if says else {}

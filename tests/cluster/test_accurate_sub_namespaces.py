@@ -246,6 +246,19 @@ def test_2_6_a_namespace_whose_labels_the_server_refuses_goes_at_once(trees: Tre
     eventually(lambda: trees.there("odd") is None and trees.asked("odd", "root") is None, 5.0)
 
 
+def test_2_6_a_namespace_that_people_hung_there_goes_although_nothing_of_ours_came_onto_it(trees: Trees) -> None:
+    trees.root()
+    trees.space("odd")
+    trees.serve()
+    trees.ask("odd", "root", labels={"app": "a b"})
+    eventually(lambda: trees.reason("odd", "root") == "Conflict")
+    trees.label("odd", {PARENT: "root"})
+    trees.until_well("odd", "root")
+    trees.stage.until_event("Refused", OWN, "odd")
+    let_go(trees, "odd", "root")
+    eventually(lambda: trees.there("odd") is None and trees.asked("odd", "root") is None)
+
+
 def test_a_namespace_that_does_not_exist_or_is_terminating_lets_it_go_at_once(trees: Trees) -> None:
     trees.grow_ready("root", "web")
     operator = trees.stage.operators[0]

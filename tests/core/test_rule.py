@@ -255,9 +255,11 @@ def test_what_has_an_owner_is_not_adopted() -> None:
     assert blocked_by(world) == "conflict"
 
 
+@pytest.mark.parametrize("in_tree", [False, True])
 @pytest.mark.parametrize("adopt", [Adopt.IDENTICAL, Adopt.ANY])
-def test_what_is_itself_a_source_is_neither_adopted_nor_taken_over(adopt: Adopt) -> None:
-    world = World(Table((a_dialect(a_copy(adopt=adopt)), toys.chain(lambda where, words: dict(words)))))
+def test_what_is_itself_a_source_is_neither_adopted_nor_taken_over(adopt: Adopt, in_tree: bool) -> None:
+    wanting = replace(a_dialect(a_copy(adopt=adopt)), upstream=(lambda namespace: "") if in_tree else None)
+    world = World(Table((wanting, toys.chain(lambda where, words: dict(words)))))
     for name in ("home", "a"):
         world.namespace(name)
     world.put(SOURCE, secret(), annotations={"toy/ask": "yes"})

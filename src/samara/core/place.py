@@ -203,9 +203,9 @@ def _is_made_for(case: Case, holder: Key, have: Object) -> bool:
 
 
 def _meet(case: Case, copy: Copy, have: Object) -> Write | Blocked:
-    """An object that is not ours: adopted, taken over or left alone. What is itself a source stays its people's."""
+    """An object that is not ours: adopted, taken over or left alone."""
     holder = case.table.owner(have, case.view)
-    if holder is None and any(case.table.sources(have, case.view)):
+    if holder is None and _stays_a_source(case, copy, have):
         return Blocked(case.key, copy.ref, "conflict", "the object of this name there is itself a source")
     if holder is not None and not _takes_over(case, holder) and _is_made_for(case, holder, have):
         return Blocked(case.key, copy.ref, "conflict", f"the object there was made for {holder}")
@@ -216,6 +216,12 @@ def _meet(case: Case, copy: Copy, have: Object) -> Write | Blocked:
     if copy.adopt is Adopt.ANY and not referred:
         return _correct(case, copy, have, "somebody else's object, taken over as the settings say")
     return Blocked(case.key, copy.ref, "conflict", "an object of this name is there that is not ours")
+
+
+def _stays_a_source(case: Case, copy: Copy, have: Object) -> bool:
+    """What is itself a source stays its people's, but for one further up its own chain that takes what is there."""
+    in_chain = copy.adopt is Adopt.ANY and case.dialect.upstream is not None
+    return any(not in_chain or key.dialect != case.key.dialect for key in case.table.sources(have, case.view))
 
 
 def _is_free(have: Object) -> bool:
@@ -237,12 +243,12 @@ def _correct(case: Case, copy: Copy, have: Object, why: str) -> Write | Blocked:
 
 
 def drop(case: Case, have: Object) -> Write | Blocked | None:
-    """What an unwanted copy needs: nothing, if it goes by itself or if the mark on it was not set by us."""
+    """What an unwanted copy needs: nothing, if it goes by itself or if the mark on it proves nothing."""
     namespace = _home(case, have.ref)
     lost = have.ref.kind.namespaced and (namespace is None or namespace.deleting)
     if have.deleting or lost or RELEASED in have.annotations:
         return None
-    if not is_marked_by_us(have, case.dialect):
+    if not (case.dialect.proven or is_marked_by_us(have, case.dialect)):
         return None
     late = case.dialect.by_owner and case.source is not None and not is_owned(have, case.source)
     if late and case.source is not None and have.created > case.source.created:

@@ -266,6 +266,8 @@ class Dialect:
     """
     finalizer: str = ""
     """What it puts on its sources as their guard, and takes off again."""
+    proven: bool = False
+    """True where the mark is proof enough, whoever set it: a label of a Namespace, and no namespace's own word."""
     hands_on: bool = False
     """True where what it makes may itself be annotated as a source of another vocabulary."""
     unsaid: frozenset[str] = frozenset()

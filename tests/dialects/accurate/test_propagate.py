@@ -661,7 +661,22 @@ def test_row_3_overwrite_gives_the_original_back() -> None:
     assert values(world) == {}
 
 
-@pytest.mark.parametrize("adopt", list(Adopt))
+@pytest.mark.parametrize("mode", ["create", "update"])
+def test_row_3_overwrite_takes_over_an_origin_of_the_same_name_below(mode: str) -> None:
+    world = a_world(adopt=Adopt.ANY)
+    chain(world, "r", "a", "b")
+    source(world, at("a", "x"), mode, "theirs")
+    settled(world)
+    source(world, TOP, "update")
+    settled(world)
+    assert values(world)["a"] == "one"
+    assert x(world, "a").annotations == {FROM: "r", PROPAGATE: "update"}
+    world.delete(TOP)
+    settled(world)
+    assert "a" not in values(world)
+
+
+@pytest.mark.parametrize("adopt", [Adopt.NEVER, Adopt.IDENTICAL])
 def test_row_3_and_4_an_origin_of_the_same_name_below_is_never_touched(adopt: Adopt) -> None:
     world = a_world(adopt=adopt)
     chain(world, "r", "a", "b")

@@ -305,6 +305,17 @@ def test_2_6_a_namespace_that_was_grafted_by_its_label_goes_too() -> None:
     assert namespace_ref("a") not in world.objects
 
 
+def test_2_6_a_namespace_goes_by_its_label_also_where_only_people_have_written_on_it() -> None:
+    """Its overlay never came, because the server refuses it, or not yet."""
+    world = a_world()
+    root(world), sub(world, "a", "r"), a_sub(world, "a", "r")
+    assert not namespace(world, "a").ours
+    world.delete(at_sub())
+    (write,) = plan_of(Key(SUB, at_sub()), world, RULES).writes
+    assert isinstance(write, Delete)
+    assert write.ref == namespace_ref("a")
+
+
 def test_2_6_what_the_original_made_goes_with_its_object() -> None:
     world = a_world()
     root(world), a_sub(world, "a", "r")
@@ -407,7 +418,7 @@ def test_2_6_one_that_waits_no_more_but_for_others_does_not_say_so_any_more() ->
 
 
 def test_2_6_a_namespace_that_names_itself_is_not_its_own_child() -> None:
-    """Its SubNamespace is let go. The namespace stays: in a loop nothing was inherited, so the label is not ours."""
+    """Its SubNamespace is let go. The namespace stays, as everything does in a loop."""
     world = made()
     a_sub(world, "a", "a")
     hang(world, "a", parent="a")

@@ -20,6 +20,7 @@ from samara.dialects.accurate.words import (
     PARENT,
     SUB_NAMESPACE,
     has_children,
+    is_in_loop,
     is_root,
     parent_of,
 )
@@ -58,6 +59,7 @@ class SubNamespaces:
             reach=Reach.NAMED,
             asking=(SUB_NAMESPACE,),
             relations=frozenset({PARENT}),
+            proven=True,
             whole=True,
             gone_after=0.0,
         )
@@ -103,6 +105,8 @@ class SubNamespaces:
         """True where the end of a SubNamespace is meant for its namespace, too."""
         if there is None or there.deleting or not _is_below(there, source) or self.is_reserved(source.name):
             return False
+        if is_in_loop(there, view):
+            return False  # what hangs on itself hangs nowhere, and nobody can say whose end this is
         holder = view.get(namespace_ref(source.namespace))
         return self.cascading or (holder is not None and not holder.deleting)
 
