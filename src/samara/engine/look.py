@@ -16,6 +16,8 @@ from samara.kube.intake import ODD
 
 _AT_ONCE = 8
 _AFTER_FAILURE = 5.0
+_AHEAD = 0.1
+"""What is newer than the watch may be made of a newer source: the watch gets time to tell of that one first."""
 
 
 class Desk(Protocol):
@@ -55,17 +57,17 @@ class Looker:
         self.start(group, ref, key)
 
     async def _look(self, ref: Ref) -> None:
-        failed = 0.0
         async with self._room:
             try:
-                await self._read(ref)
+                delay = await self._read(ref)
             except (SamaraError, *ODD) as fault:
                 log.debug("look.failed", at=ref, fault=type(fault).__name__)
-                failed = _AFTER_FAILURE
+                delay = _AFTER_FAILURE
         for key in self._asked.pop(ref):
-            self._again(key, failed)
+            self._again(key, delay)
 
-    async def _read(self, ref: Ref) -> None:
+    async def _read(self, ref: Ref) -> float:
+        """Reads a place into the cache; returns after how long to plan with it."""
         before = self._desk.cache.get(ref)
         try:
             raw = await self._desk.client.get(address(ref))
@@ -73,7 +75,9 @@ class Looker:
             self._desk.cache.absent(ref)
             if before is not None:
                 self._desk.cache.bury(before)  # this uid never comes back, whatever the watch has still to say of it
-            return
+            return 0.0
         cache, found = self._desk.cache, self._desk.codec.object(ref.kind, raw)
-        if cache.get(ref) is not None or cache.taken(ref) or not cache.is_past(ref.kind, found.version):
+        ahead = not cache.is_past(ref.kind, found.version)
+        if cache.get(ref) is not None or cache.taken(ref) or ahead:
             cache.put(found)  # else the watch has meanwhile told that it is gone
+        return _AHEAD if ahead else 0.0
