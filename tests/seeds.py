@@ -185,9 +185,23 @@ FAULTS = (
     Fault(
         "deletes what another source wants",
         "place",
-        "    if have.made and any(\n",
-        "    if False and any(\n",
+        "if have.made and _has_heir(",
+        "if False and _has_heir(",
         by="core/test_laws.py::test_what_another_source_keeps_as_it_is_stays",
+    ),
+    Fault(
+        "a copy waits for one that is not the next in line",
+        "place",
+        "return writes and _takes_over(case, rival)",
+        "if writes and _takes_over(case, rival):\n                return True",
+        by="core/test_take_over.py::test_what_the_next_in_line_cannot_take_over_goes_although_one_behind_it_could",
+    ),
+    Fault(
+        "a copy waits for one that only creates",
+        "place",
+        "all(copy.mode is Mode.SYNC for copy in wanted)",
+        "True",
+        by="core/test_take_over.py::test_what_the_next_in_line_would_only_create_goes_and_is_created",
     ),
     Fault(
         "never takes overlay keys back",

@@ -11,11 +11,12 @@ from tests.settle import is_silent, plan_of, settle
 from tests.world import World, at, content, secret
 
 from samara.core.allow import Rules
-from samara.core.model import Key, Ref
+from samara.core.model import Key, Ref, namespace_ref
 from samara.core.travel import ADOPTED, PAUSED, RELEASED
 from samara.core.want import Adopt
 from samara.core.write import Delete, Recreate, Update
 from samara.dialects import sync_to
+from samara.dialects.accurate.words import PARENT, PROPAGATE, ROOT, TYPE
 from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
 from samara.dialects.secret_copy import TARGETS
 
@@ -184,6 +185,57 @@ def test_a_distribution_that_is_gone_leaves_its_copies_to_the_garbage_collector_
     ask(world)
     world.delete(DISTRIBUTION)
     assert plan_of(SYNC, world, RULES).writes == ()
+
+
+# What its own source no longer wants
+
+
+HOME = at("admin", "x")
+
+
+def a_copy_from_home(world: World) -> None:
+    """Secret copy has the place, and gives it up."""
+    world.put(HOME, secret("home"), annotations={TARGETS: "b"})
+    settle(world)
+    assert holder(world) == Key("secret-copy", HOME)
+    world.edit(HOME, annotations={TARGETS: "c"})
+
+
+def test_what_the_next_in_line_cannot_take_over_goes_although_one_behind_it_could() -> None:
+    """A distribution owns by reference, and comes before sync-to, which would take the copy as it is."""
+    world = a_world()
+    ask(world)
+    distribute(world, "b")
+    a_copy_from_home(world)
+    settle(world, check=assert_lawful)
+    assert holder(world) == DISTRIBUTED
+
+
+def test_what_the_next_in_line_takes_over_is_not_deleted_first() -> None:
+    world = a_world()
+    ask(world)
+    a_copy_from_home(world)
+    writes = settle(world, check=assert_lawful)
+    assert not any(isinstance(each, Delete) for each in writes)
+    assert holder(world) == SYNC
+
+
+def test_what_the_next_in_line_would_only_create_goes_and_is_created() -> None:
+    world = a_world()
+    world.edit(namespace_ref("a"), labels={TYPE: ROOT})
+    world.edit(namespace_ref("b"), labels={PARENT: "a"})
+    world.put(at("a", "x"), secret("tree"), annotations={PROPAGATE: "create"})
+    a_copy_from_home(world)
+    settle(world, check=assert_lawful)
+    assert world.objects[PLACE].content == secret("tree")
+
+
+def test_what_only_a_paused_source_would_take_over_goes() -> None:
+    world = a_world()
+    world.put(at("a", "x"), secret("a"), annotations={**ASK, PAUSED: "true"})
+    a_copy_from_home(world)
+    settle(world, check=assert_lawful)
+    assert PLACE not in world.objects
 
 
 # What a source keeps

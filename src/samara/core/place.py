@@ -108,6 +108,16 @@ def _takes_over(case: Case, rival: Key) -> bool:
     return not case.dialect.by_owner and not case.table[rival.dialect].by_owner
 
 
+def _has_heir(case: Case, ref: Ref) -> bool:
+    """True where the next source that wants a place takes over what is there; one behind that does not count."""
+    for rival in sorted(_rivals(case, ref), key=lambda key: _standing(key, case.view, case.table)):
+        if wanted := _wanted(case, rival, ref):
+            source = case.view.get(rival.source)
+            writes = source is not None and not is_paused(source) and all(copy.mode is Mode.SYNC for copy in wanted)
+            return writes and _takes_over(case, rival)
+    return False
+
+
 def _rivals(case: Case, ref: Ref) -> list[Key]:
     return [key for key in case.view.claims(ref) if key != case.key]
 
@@ -256,10 +266,8 @@ def drop(case: Case, have: Object) -> Write | Blocked | None:
     held_by = (namespace, case.source, None if have.ref.kind.namespaced else have)
     if any(is_paused(each) for each in held_by if each is not None):
         return Blocked(case.key, have.ref, "held", f"its source or its namespace is paused ({PAUSED})")
-    if have.made and any(
-        _takes_over(case, rival) and _wants(case, rival, have.ref) for rival in _rivals(case, have.ref)
-    ):
-        return None  # another source wants the place, and takes over what is there
+    if have.made and _has_heir(case, have.ref):
+        return None
     if ADOPTED in have.annotations:
         return Release(case.key, have.ref, have)
     return Delete(case.key, have.ref, have, why=EARLIER, late=True) if late else Delete(case.key, have.ref, have)
