@@ -11,14 +11,15 @@ from tests.settle import is_silent, plan_of, settle
 from tests.world import World, at, content, secret
 
 from samara.core.allow import Rules
-from samara.core.model import Key, Ref, namespace_ref
+from samara.core.model import Key, Owner, Ref, namespace_ref
 from samara.core.travel import ADOPTED, PAUSED, RELEASED
 from samara.core.want import Adopt
 from samara.core.write import Delete, Recreate, Update
 from samara.dialects import sync_to
-from samara.dialects.accurate.words import PARENT, PROPAGATE, ROOT, TYPE
+from samara.dialects.accurate import words as accurate
 from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
-from samara.dialects.secret_copy import TARGETS
+from samara.dialects.resource_distribution.asked import FROM as DISTRIBUTED_FROM
+from samara.dialects.secret_copy import ORIGIN, TARGETS
 
 RULES = Rules()
 SYNC = Key("sync-to", at("a", "x"))
@@ -222,12 +223,34 @@ def test_what_the_next_in_line_takes_over_is_not_deleted_first() -> None:
 
 def test_what_the_next_in_line_would_only_create_goes_and_is_created() -> None:
     world = a_world()
-    world.edit(namespace_ref("a"), labels={TYPE: ROOT})
-    world.edit(namespace_ref("b"), labels={PARENT: "a"})
-    world.put(at("a", "x"), secret("tree"), annotations={PROPAGATE: "create"})
+    world.edit(namespace_ref("a"), labels={accurate.TYPE: accurate.ROOT})
+    world.edit(namespace_ref("b"), labels={accurate.PARENT: "a"})
+    world.put(at("a", "x"), secret("tree"), annotations={accurate.PROPAGATE: "create"})
     a_copy_from_home(world)
     settle(world, check=assert_lawful)
     assert world.objects[PLACE].content == secret("tree")
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {ORIGIN: "admin/x"},
+        {accurate.FROM: "a", accurate.PROPAGATE: "update"},
+        {DISTRIBUTED_FROM: "d"},
+    ],
+)
+def test_a_mark_that_somebody_adds_to_a_copy_does_not_free_it(forged: dict[str, str]) -> None:
+    world = a_world()
+    ask(world)
+    settle(world)
+    have = world.objects[PLACE]
+    owner = Owner("apps.kruise.io/v1beta1", "ResourceDistribution", "d", "u-d", controller=True)
+    owners = (owner,) if DISTRIBUTED_FROM in forged else ()
+    world.edit(PLACE, annotations={**have.annotations, **forged}, owners=owners)
+    assert holder(world) == SYNC
+    world.delete(at("a", "x"))
+    settle(world)
+    assert PLACE not in world.objects
 
 
 def test_what_only_a_paused_source_would_take_over_goes() -> None:

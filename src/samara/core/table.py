@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from samara.core.compare import is_marked_by_us
 from samara.core.match import without_globs
 from samara.core.model import LABELS, MANAGER, NAMESPACE, Key, Kind, Object
 from samara.core.travel import NEVER_TRAVELS, NOT_BY_DEFAULT
@@ -49,7 +50,10 @@ class Table:
         return frozenset({NAMESPACE}).union(*(dialect.asking for dialect in self.dialects))
 
     def owner(self, obj: Object, view: View) -> Key | None:
-        """The key whose copy this object says it is. Dialects come in order of rank: there is at most one owner."""
+        """The key whose copy this object says it is, and there is at most one: a mark that we set comes before others.
+
+        Of several that prove as much or as little the first dialect by rank counts.
+        """
         return self._owner(obj, view, self.dialects)
 
     @cached_property
@@ -58,11 +62,10 @@ class Table:
 
     @staticmethod
     def _owner(obj: Object, view: View, dialects: tuple[Dialect, ...]) -> Key | None:
-        for dialect in dialects:
-            origin = dialect.origin(obj, view)
-            if origin is not None:
-                return Key(dialect.name, origin)
-        return None
+        marked = [(dialect, origin) for dialect in dialects if (origin := dialect.origin(obj, view)) is not None]
+        if len(marked) > 1:  # anybody can add a mark to a copy, and must not free it so
+            marked.sort(key=lambda claim: not is_marked_by_us(obj, claim[0]))
+        return Key(marked[0][0].name, marked[0][1]) if marked else None
 
     def sources(self, obj: Object, view: View) -> Iterator[Key]:
         """The keys for which this object is a source.
