@@ -190,6 +190,27 @@ FAULTS = (
         by="core/test_laws.py::test_what_another_source_keeps_as_it_is_stays",
     ),
     Fault(
+        "who only creates keeps another's copy from following its source",
+        "place",
+        "any(not own or each.mode is Mode.SYNC for each in _wanted(",
+        "any(True for each in _wanted(",
+        by="core/test_take_over.py::test_who_only_creates_does_not_keep_an_earlier_copy_of_another_from_following_its_source",
+    ),
+    Fault(
+        "what was only created is everybody's",
+        "place",
+        "and not _is_given_away(case, have)",
+        "",
+        by="core/test_take_over.py::test_what_was_created_once_is_its_namespaces_own_when_its_source_is_gone",
+    ),
+    Fault(
+        "a forged mark frees a copy",
+        "table",
+        "if len(marked) > 1:",
+        "if False:",
+        by="core/test_take_over.py::test_a_mark_that_somebody_adds_to_a_copy_does_not_free_it",
+    ),
+    Fault(
         "a copy waits for one that is not the next in line",
         "place",
         "return writes and _takes_over(case, rival)",

@@ -13,6 +13,7 @@ from samara.core.view import View
 from samara.core.want import KEEP, Adopt, Bare, Copy, Dialect, Overlay, Places, Reach, Want
 from samara.dialects import accurate, fishysecret, resource_distribution, secret_copy, sync_to
 from samara.dialects.accurate import config as accurate_config
+from samara.dialects.accurate import propagate
 
 PARENT, TEAM = "toys.dev/parent", "team"
 CHAIN, CHAINED, LINK = "toys.dev/chain", "toys.dev/chained-from", "toys.dev/link"
@@ -133,6 +134,19 @@ def table(on_source_gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL) -> Table
     return made[0]
 
 
+def propagation(*kinds: Kind, generated: bool = False) -> Dialect:
+    """Accurate's objects alone, beside no other vocabulary."""
+    alone = propagate.Propagation(
+        accurate_config.Config(),
+        kinds,
+        lambda where, words: dict(words),
+        lambda obj, view: None,
+        Adopt.IDENTICAL,
+        generated=generated,
+    )
+    return alone.dialect
+
+
 def whole_table(on_source_gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL, consent: bool = False) -> Table:
     """All real dialects and the three toys, in order of rank: every place can be claimed by several."""
     made: list[Table] = []
@@ -146,7 +160,8 @@ def whole_table(on_source_gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL, co
     first = secret_copy.dialect("admin", on_source_gone, adopt)
     second = resource_distribution.dialect((SECRET, CONFIG_MAP, WIDGET), as_written)
     terms = accurate.Terms(adopt, cascading=consent, is_reserved=lambda name: name in ("admin", "kube-x"))
-    trees = accurate.dialects(accurate_config.read(TREE_KEYS), (SECRET, CONFIG_MAP), bare, terms)
+    config = accurate_config.read(TREE_KEYS)
+    trees = accurate.dialects(config, (SECRET, CONFIG_MAP), bare, lambda obj, view: made[0].owner(obj, view), terms)
     last = sync_to.dialect((SECRET, CONFIG_MAP), bare, adopt, consent, carry_labels=not consent)
     fishy = fishysecret.dialect(fishysecret.Terms(lambda where, path: path != FORBIDDEN, consent=consent))
     made.append(Table((first, second, fetch(), *trees, fishy, replace(chain(bare), rank=3), inherit(), last)))

@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 
 from samara.core.brake import Brake
 from samara.core.match import any_glob
-from samara.core.model import CONFIG_MAP, SECRET, Kind, Ref
+from samara.core.model import CONFIG_MAP, SECRET, Key, Kind, Object, Ref
 from samara.core.table import Table
+from samara.core.view import View
 from samara.core.want import Adopt, Bare, Dialect, Want
 from samara.dialects import accurate, fishysecret, resource_distribution, secret_copy, sync_to
 from samara.settings import (
@@ -60,11 +61,14 @@ def table_of(
     def as_written(where: str, words: Mapping[str, str]) -> dict[str, str]:
         return table.bare(where, words, by_default=())
 
+    def owner(obj: Object, view: View) -> Key | None:
+        return table.owner(obj, view)
+
     on = settings.dialects.keys() - waiting
     made = [
         _secret_copy(settings),
         _resource_distribution(settings, kinds, as_written),  # whoever wrote a key into one means it
-        *_accurate(settings, kinds, bare, home),
+        *_accurate(settings, kinds, bare, owner, home),
         _fishysecret(settings),
         _sync_to(settings, kinds, bare),
     ]  # in order of rank
@@ -133,7 +137,9 @@ def reserved(settings: Settings, home: str) -> tuple[str, ...]:
     return tuple(filter(None, (*settings.protected_namespaces, "default", "kube-*", *homes)))
 
 
-def _accurate(settings: Settings, kinds: Kinds, bare: Bare, home: str) -> tuple[Dialect, ...]:
+def _accurate(
+    settings: Settings, kinds: Kinds, bare: Bare, owner: Callable[[Object, View], Key | None], home: str
+) -> tuple[Dialect, ...]:
     own, names = _own(settings, accurate.NAME, Accurate), reserved(settings, home)
     terms = accurate.Terms(
         _adopt(settings, accurate.NAME),
@@ -142,7 +148,7 @@ def _accurate(settings: Settings, kinds: Kinds, bare: Bare, home: str) -> tuple[
         _managers(own) | {accurate.APPLIER},  # whatever else is named: we ourselves apply under this one
         own.propagate_generated,
     )
-    return accurate.dialects(own.read_config(), _found(watched_kinds(own), kinds), bare, terms)
+    return accurate.dialects(own.read_config(), _found(watched_kinds(own), kinds), bare, owner, terms)
 
 
 def _fishysecret(settings: Settings) -> Dialect:

@@ -422,6 +422,17 @@ def test_rule_5_all_copies_go_also_if_it_happened_while_the_operator_was_down(
     scene.until_gone("a", "b")
 
 
+@pytest.mark.oracle_off("O4", reason="it takes the mark that somebody adds for that of Secret copy")
+def test_rule_5_a_copy_goes_although_somebody_has_added_the_mark_of_another_vocabulary(secrets: Scene) -> None:
+    secrets.stage.namespace("a", "b")
+    secrets.make(asked=to("a", "b"))
+    secrets.operator()
+    secrets.until_copied("a", "b")
+    secrets.edit("a", {"metadata": {"annotations": {"secret-copy/origin": "admin/db"}}})
+    secrets.delete("team")
+    secrets.until_gone("a", "b")
+
+
 def test_rule_5_copies_no_longer_wanted_are_deleted_by_uid_and_version(secrets: Scene) -> None:
     secrets.stage.namespace("a", "b")
     secrets.make(asked=EVERY)

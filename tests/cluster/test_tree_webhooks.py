@@ -34,7 +34,7 @@ pytestmark = pytest.mark.oracle_off("O4", reason="registering is what is tested,
 
 def a_table() -> Table:
     terms = Terms(is_reserved=lambda name: name.startswith("kube-"))
-    return Table(dialects(Config(), (), lambda where, words: dict(words), terms))
+    return Table(dialects(Config(), (), lambda where, words: dict(words), lambda obj, view: None, terms))
 
 
 EVERYWHERE = [

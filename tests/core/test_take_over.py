@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -223,9 +224,8 @@ def test_what_the_next_in_line_takes_over_is_not_deleted_first() -> None:
 
 def test_what_the_next_in_line_would_only_create_goes_and_is_created() -> None:
     world = a_world()
-    world.edit(namespace_ref("a"), labels={accurate.TYPE: accurate.ROOT})
-    world.edit(namespace_ref("b"), labels={accurate.PARENT: "a"})
-    world.put(at("a", "x"), secret("tree"), annotations={accurate.PROPAGATE: "create"})
+    a_tree(world, "a", "b")
+    propagate(world, "create")
     a_copy_from_home(world)
     settle(world, check=assert_lawful)
     assert world.objects[PLACE].content == secret("tree")
@@ -259,6 +259,69 @@ def test_what_only_a_paused_source_would_take_over_goes() -> None:
     a_copy_from_home(world)
     settle(world, check=assert_lawful)
     assert PLACE not in world.objects
+
+
+# Trees, whose copies are sources of the next ones
+
+
+def a_tree(world: World, *names: str) -> None:
+    world.edit(namespace_ref(names[0]), labels={accurate.TYPE: accurate.ROOT})
+    for above, name in pairwise(names):
+        world.edit(namespace_ref(name), labels={accurate.PARENT: above})
+
+
+def propagate(world: World, mode: str, value: str = "tree") -> None:
+    world.put(at("a", "x"), secret(value), annotations={accurate.PROPAGATE: mode})
+
+
+def test_what_hangs_on_a_copy_that_another_vocabulary_took_over_goes() -> None:
+    world = a_world()
+    a_tree(world, "a", "b", "c")
+    propagate(world, "update")
+    settle(world)
+    assert at("c", "x") in world.objects
+    world.put(HOME, secret("home"), annotations={TARGETS: "b"})
+    settle(world, check=assert_lawful)
+    assert holder(world) == Key("secret-copy", HOME)
+    assert at("c", "x") not in world.objects
+    world.edit(HOME, annotations={TARGETS: "none"})
+    settle(world, check=assert_lawful)
+    assert [world.objects[at(name, "x")].content for name in "bc"] == [secret("tree")] * 2
+
+
+def test_who_only_creates_does_not_keep_an_earlier_copy_of_another_from_following_its_source() -> None:
+    world = a_world()
+    a_tree(world, "c", "b")
+    ask(world)
+    settle(world)
+    world.put(at("c", "x"), secret("tree"), annotations={accurate.PROPAGATE: "create"})
+    world.edit(at("a", "x"), content=secret("new"))
+    settle(world, check=assert_lawful)
+    assert holder(world) == SYNC
+    assert world.objects[PLACE].content == secret("new")
+
+
+def test_what_was_created_once_keeps_a_later_vocabulary_out_while_its_source_is_there() -> None:
+    world = a_world()
+    a_tree(world, "c", "b")
+    world.put(at("c", "x"), secret("tree"), annotations={accurate.PROPAGATE: "create"})
+    settle(world)
+    ask(world)
+    assert settle(world) == []
+    assert [reason for reason, _ in blocked(world, SYNC)] == ["conflict"]
+
+
+def test_what_was_created_once_is_its_namespaces_own_when_its_source_is_gone() -> None:
+    world = a_world()
+    a_tree(world, "c", "b")
+    world.put(at("c", "x"), secret("tree"), annotations={accurate.PROPAGATE: "create"})
+    settle(world)
+    world.edit(PLACE, content=secret("mine"))
+    world.delete(at("c", "x"))
+    ask(world)
+    settle(world, check=assert_lawful)
+    assert world.objects[PLACE].content == secret("mine")
+    assert [reason for reason, _ in blocked(world, SYNC)] == ["conflict"]
 
 
 # What a source keeps

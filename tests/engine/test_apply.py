@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests import toys
 from tests.engine.parts import Clock, a_copy, a_desk, a_key, an_object, create
 from tests.kube.scripted import Answer, Seen, access, cuts, refuses, says, serving
 from tests.world import content, secret
@@ -16,10 +17,8 @@ from samara.core.kinds import SERVICE_ACCOUNT
 from samara.core.model import MANAGER, SECRET, Content, Owned, Ref
 from samara.core.table import Table
 from samara.core.travel import ADOPTED
-from samara.core.want import Adopt, Copy
+from samara.core.want import Copy
 from samara.core.write import Create, Delete, Recreate, Release, Spare, Update, Write
-from samara.dialects.accurate import propagate
-from samara.dialects.accurate.config import Config
 from samara.dialects.secret_copy import ORIGIN
 from samara.engine.apply import Outcome, Result
 from samara.engine.desk import Desk
@@ -71,9 +70,7 @@ def test_an_update_replaces_exactly_on_the_condition_of_its_version() -> None:
     assert seen.json["data"] == {"key": "new"}
 
 
-ACCOUNTS = Table(
-    (propagate.Propagation(Config(), (SERVICE_ACCOUNT,), lambda where, words: dict(words), Adopt.NEVER).dialect,)
-)
+ACCOUNTS = Table((toys.propagation(SERVICE_ACCOUNT),))
 
 
 def an_account(**fields: Any) -> dict[str, Any]:

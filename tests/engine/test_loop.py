@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests import toys
 from tests.engine.parts import (
     HOME,
     Clock,
@@ -29,11 +30,8 @@ from samara.core.brake import Brake
 from samara.core.model import MANAGER, QUOTA, SECRET, Key, Kind, Object, Owned, Ref, namespace_ref
 from samara.core.table import Table
 from samara.core.travel import ACCEPT, PAUSED, RELEASED
-from samara.core.want import Adopt
 from samara.core.write import Create, Delete, Guard, Write
 from samara.dialects import secret_copy
-from samara.dialects.accurate import propagate
-from samara.dialects.accurate.config import Config
 from samara.dialects.accurate.words import FROM, PARENT, PROPAGATE, UPDATE
 from samara.engine.apply import Outcome, Result
 from samara.engine.desk import Desk
@@ -169,7 +167,7 @@ def test_the_figures_of_a_large_source_do_not_dip_while_it_is_planned_again() ->
     assert engine.tallies[a_key()].right == MANY - CHUNK
 
 
-TREES = Table((propagate.Propagation(Config(), (SECRET,), lambda where, words: dict(words), Adopt.IDENTICAL).dialect,))
+TREES = Table((toys.propagation(SECRET),))
 IN_TREE = a_key(namespace="top", dialect="accurate")
 
 

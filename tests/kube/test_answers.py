@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 
 import pytest
+from tests import toys
 from tests.engine.parts import a_namespace, an_object
 from tests.world import at
 
@@ -12,9 +13,7 @@ from samara.core.allow import Rules
 from samara.core.model import SECRET, Content, Field, Key, Kind, Owner
 from samara.core.plan import plan
 from samara.core.table import Table
-from samara.core.want import UNREAD, Adopt, Reading, Rejected, SecretPath, Trial, Word
-from samara.dialects.accurate import propagate
-from samara.dialects.accurate.config import Config
+from samara.core.want import UNREAD, Reading, Rejected, SecretPath, Trial, Word
 from samara.kube import answers
 from samara.kube.answers import Answers
 from samara.kube.cache import Cache
@@ -96,9 +95,7 @@ def test_those_who_ask_in_turn_find_their_answers_however_many_they_are(askers: 
 
 
 def test_every_source_is_one_who_asks() -> None:
-    dialect = propagate.Propagation(
-        Config(), (SECRET,), lambda where, words: dict(words), Adopt.NEVER, generated=True
-    ).dialect
+    dialect = toys.propagation(SECRET, generated=True)
     cache = Cache(Table((dialect,)))
     for store in cache.stores.values():
         store.listed = True

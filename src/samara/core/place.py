@@ -79,7 +79,9 @@ def winner(case: Case, copy: Copy, have: Object | None) -> Key | None:
         return None
     ordered = sorted((case.key, *rivals), key=lambda key: _standing(key, case.view, case.table))
     before = ordered[: ordered.index(case.key)]
-    return next((rival for rival in before if _wants(case, rival, copy.ref)), None)
+    own = have is not None and case.dialect.origin(have, case.view) == case.key.source  # who only creates leaves it
+    wanting = (key for key in before if any(not own or each.mode is Mode.SYNC for each in _wanted(case, key, copy.ref)))
+    return next(wanting, None)
 
 
 def _keeper(case: Case, have: Object | None) -> Key | None:
@@ -128,10 +130,6 @@ def _standing(key: Key, view: View, table: Table) -> tuple[int, str, str, str, s
     return table[key.dialect].rank, created, key.source.namespace, key.source.name, key.dialect
 
 
-def _wants(case: Case, rival: Key, ref: Ref) -> bool:
-    return bool(_wanted(case, rival, ref))
-
-
 def _wanted(case: Case, rival: Key, ref: Ref) -> list[Copy]:
     """What another source wants at this place and may have there."""
     dialect, view = case.table[rival.dialect], Narrow(case.view, ref.namespace)
@@ -171,13 +169,20 @@ def is_ours(case: Case, have: Object) -> bool:
         return False
     owner = case.table.owner(have, case.view)
     if owner is None:
-        return not _is_orphaned(case, have)
+        return not _is_orphaned(case, have) and not _is_given_away(case, have)
     return not (case.table[owner.dialect].by_owner or _is_kept(case, owner, have))
 
 
 def _is_orphaned(case: Case, have: Object) -> bool:
     """True for a copy whose owner reference somebody took away: it is nobody's then."""
     return any(each.by_owner and is_marked_by_us(have, each) for each in case.table.dialects)
+
+
+def _is_given_away(case: Case, have: Object) -> bool:
+    """True for what was only created, once its source is gone: to other vocabularies it is its namespace's own."""
+    claims = {key.dialect for key in case.view.claims(have.ref)}
+    others = (each for each in case.table.dialects if each.name not in (case.key.dialect, *claims))
+    return any(each.given_away(have) and not have.annotations.keys().isdisjoint(each.marks) for each in others)
 
 
 def _is_kept(case: Case, owner: Key, have: Object) -> bool:

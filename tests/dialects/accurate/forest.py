@@ -48,7 +48,10 @@ def a_table(
     trusted = managers or frozenset({accurate.APPLIER})
     terms = accurate.Terms(adopt, cascading, RESERVED.__contains__, trusted, generated)
     read = config.read({**KEYS, **SUB_KEYS, **keys})
-    made.append(Table(accurate.dialects(read, KINDS, lambda where, words: made[0].bare(where, words), terms)))
+    trees = accurate.dialects(
+        read, KINDS, lambda where, words: made[0].bare(where, words), lambda obj, view: made[0].owner(obj, view), terms
+    )
+    made.append(Table(trees))
     return made[0]
 
 

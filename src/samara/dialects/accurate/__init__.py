@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from samara.core.admit import Request
-from samara.core.model import NAMESPACE, Kind
+from samara.core.model import NAMESPACE, Key, Kind, Object
 from samara.core.view import View
 from samara.core.want import Adopt, Bare, Dialect
 from samara.dialects.accurate import propagate, sub, tree
@@ -31,7 +31,13 @@ class Terms:
     """True where what a controller made counts as its owner says."""
 
 
-def dialects(config: Config, kinds: tuple[Kind, ...], bare: Bare, terms: Terms) -> tuple[Dialect, ...]:
+def dialects(
+    config: Config,
+    kinds: tuple[Kind, ...],
+    bare: Bare,
+    owner: Callable[[Object, View], Key | None],
+    terms: Terms,
+) -> tuple[Dialect, ...]:
     """The vocabulary's three: SubNamespaces make namespaces, namespaces inherit words, and objects are propagated."""
     rules = AdmitRules(terms.cascading, _denied(config), terms.is_reserved)
 
@@ -56,7 +62,7 @@ def dialects(config: Config, kinds: tuple[Kind, ...], bare: Bare, terms: Terms) 
         scope=frozenset(ROLES),
         fails_closed=True,
     )
-    objects = propagate.Propagation(config, kinds, bare, terms.adopt, terms.managers, terms.generated)
+    objects = propagate.Propagation(config, kinds, bare, owner, terms.adopt, terms.managers, terms.generated)
     return subs, trees, objects.dialect
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -43,6 +43,8 @@ class Propagation:
     config: Config
     kinds: tuple[Kind, ...]
     bare: Bare
+    owner: Callable[[Object, View], Key | None]
+    """`Table.owner`: whose copy an object is, over all vocabularies."""
     adopt: Adopt
     managers: frozenset[str] = frozenset()
     generated: bool = False
@@ -165,7 +167,7 @@ class Propagation:
         """True where a copy is gone, or is no source any more, that its own source puts right: the next ones stay."""
         while (above := _above(ref, view)) is not None:  # a tree may be deeper than Python's stack
             have, found = view.get(ref), view.get(above)
-            if have is not None and not have.deleting and not _is_copy(have):
+            if have is not None and not have.deleting and not self._is_copy(have, view):
                 return False
             said = None if found is None else self._said(found, view)
             if said is UNREAD or isinstance(said, Rejected):
@@ -178,10 +180,18 @@ class Propagation:
     def _is_astray(self, have: Object, view: View) -> bool:
         """True for a copy that is not as its own source is: it is put right first, and passed on then."""
         above = _above(have.ref, view)
-        found = view.get(above) if above is not None and _is_copy(have) else None
+        found = view.get(above) if above is not None and self._is_copy(have, view) else None
         if found is None or found.deleting or self._said(found, view) != UPDATE:
             return False
         return not all(is_right(copy, have, self.dialect, view) for copy in self._copies(found, (have.ref,), view))
+
+    def _is_copy(self, have: Object, view: View) -> bool:
+        """True where a source above may write over an object: it says it is a copy, or we made it and nobody has it.
+
+        What another vocabulary has taken over is not put right from above, and nothing is passed on from there.
+        """
+        ours = FROM in have.annotations or (have.made and self.owner(have, view) is None)
+        return ours and RELEASED not in have.annotations
 
     def _is_left_over(self, have: Object, namespace: Object) -> bool:
         """True for a copy of ours whose namespace hangs elsewhere now: it is about to go, and hands nothing on."""
@@ -207,11 +217,6 @@ def _above(ref: Ref, view: View) -> Ref | None:
     namespace = view.get(namespace_ref(ref.namespace))
     above = upstream_of(namespace) if namespace is not None and not namespace.deleting else ""
     return Ref(ref.kind, above, ref.name) if above else None
-
-
-def _is_copy(have: Object) -> bool:
-    """True where a source above may write over an object: we made it, or it says that it is a copy."""
-    return (have.made or FROM in have.annotations) and RELEASED not in have.annotations
 
 
 def _asked_of_owner(obj: Object) -> Word | None:
