@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -83,10 +84,12 @@ class Audit:
         self._start = path.stat().st_size
         self._read = self._start
         self._events: list[Event] = []
+        self._marks = [(0, 0.0)]
 
     def mark(self) -> int:
-        """A place in the log, to count from later."""
-        return len(self.events())
+        """A moment to count from later: what was asked before it does not count, although it is recorded after it."""
+        self._marks.append((len(self.events()), time.time()))
+        return len(self._marks) - 1
 
     def events(self) -> list[Event]:
         """Everything since the test began."""
@@ -99,7 +102,8 @@ class Audit:
         return self._events
 
     def since(self, mark: int) -> list[Event]:
-        return self.events()[mark:]
+        place, moment = self._marks[mark]
+        return [event for event in self.events()[place:] if event.received >= moment]
 
     def writes(self, mark: int = 0) -> list[Event]:
         """The operators' writes to sources, copies and Namespaces, also those that were refused."""
