@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
+from tests.cluster.waiting import eventually
 
 OPERATOR = "samara/"
 MUTATING = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _COUNTED = frozenset({"secrets", "namespaces"})
 """O2 counts writes to sources, copies and Namespaces; everything else is counted apart."""
 Json = dict[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,11 @@ class Event:
     @property
     def done(self) -> bool:
         return 200 <= self.code < 300
+
+    @property
+    def overtaken(self) -> bool:
+        """Refused, since somebody else was faster: it was planned on what is no longer so."""
+        return self.code == 409
 
     @property
     def uncertain(self) -> bool:
@@ -111,6 +118,12 @@ class Audit:
 
     def ours(self, mark: int = 0) -> Iterator[Event]:
         return (event for event in self.since(mark) if event.ours)
+
+
+def until_recorded(found: Callable[[], list[T]], many: int) -> list[T]:
+    """Waits for so many: what a request has done can be read a moment before the request is in the log."""
+    eventually(lambda: len(found()) >= many)
+    return found()
 
 
 def _event(line: bytes) -> Event:

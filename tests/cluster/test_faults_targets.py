@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.cluster.api import ApiFault
+from tests.cluster.audit import until_recorded
 from tests.cluster.oracles import words
 from tests.cluster.stage import FROM, ORIGIN, OWN_THINGS, READ_ALL, READ_SECRETS, WRITE_SECRETS, Stage, encoded
 from tests.cluster.waiting import eventually, never
@@ -245,7 +246,9 @@ def test_fault_25_a_changed_type_is_recreated_by_uid_with_a_dry_run_before_the_d
     stage.api.delete(stage.path("admin", "db"))
     stage.source("db", "a", {"username": "u", "password": "p"}, type="kubernetes.io/basic-auth")
     stage.until_copied("db", "a")
-    sent = [event for event in stage.audit.ours(mark) if event.mutating and event.resource == "secrets"]
+    sent = until_recorded(
+        lambda: [event for event in stage.audit.ours(mark) if event.mutating and event.resource == "secrets"], 3
+    )
     assert [(event.verb, event.dry_run, event.code) for event in sent] == [
         ("create", True, 409),
         ("delete", False, 200),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.cli.program import samara
+from tests.cluster.audit import until_recorded
 from tests.cluster.fishy import (
     DEFINITION,
     DEFINITIONS,
@@ -128,7 +129,8 @@ def test_fault_47_of_a_partial_answer_nothing_is_written(fishy: Fishy, stage: St
     fishy.put("d", f"{CANARY}-d")
     fishy.put("e", f"{CANARY}-e")
     fishy.until_data("db", {name.upper(): f"{CANARY}-{name}" for name in "abcde"})
-    assert [each for each in fishy.sent() if " secrets " in each] == [f"create secrets {TARGET}/db"]
+    sent = until_recorded(lambda: [each for each in fishy.sent() if " secrets " in each], 1)
+    assert sent == [f"create secrets {TARGET}/db"]
 
 
 def test_fault_48_all_fields_of_a_document_are_of_one_read(fishy: Fishy, stage: Stage) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.cluster.api import ApiFault
+from tests.cluster.audit import until_recorded
 from tests.cluster.oracles import Judge, words
 from tests.cluster.stage import FROM, ORIGIN, TARGETS, Stage, decoded, encoded
 from tests.cluster.waiting import eventually, never
@@ -225,8 +226,9 @@ def test_rule_04_a_changed_type_means_delete_by_uid_and_create(stage: Stage) -> 
     stage.api.delete(stage.path("admin", "db"))
     stage.source("db", "a,b", {"username": "u", "password": "p"}, type="kubernetes.io/basic-auth")
     stage.until_copied("db", "a", "b")
+    sent = until_recorded(lambda: stage.audit.writes(mark), 4)
     for namespace in "ab":
-        writes = [event for event in stage.audit.writes(mark) if event.namespace == namespace]
+        writes = [event for event in sent if event.namespace == namespace]
         assert [event.verb for event in writes] == ["delete", "create"]
         assert writes[0].request["preconditions"]["uid"] == before[namespace]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.cluster.api import Api, ApiFault
-from tests.cluster.audit import Event
+from tests.cluster.audit import Event, until_recorded
 from tests.cluster.operators import Operator
 from tests.cluster.oracles import words
 from tests.cluster.stage import SECOND, SYSTEM, USER, Stage, encoded
@@ -624,7 +624,7 @@ def test_rule_8_a_changed_immutable_object_is_recreated_delete_by_uid_and_create
     scene.make(asked=to("a"), immutable=True, **scene.data(value="2"))
     scene.until_copied("a")
     assert (scene.get("a") or {})["metadata"]["uid"] != uid
-    assert [event.verb for event in scene.writes(mark)] == ["delete", "create"]
+    assert [event.verb for event in until_recorded(lambda: scene.writes(mark), 2)] == ["delete", "create"]
 
 
 def test_rule_8_a_changed_secret_type_is_recreated_delete_by_uid_and_create(secrets: Scene) -> None:
@@ -637,7 +637,7 @@ def test_rule_8_a_changed_secret_type_is_recreated_delete_by_uid_and_create(secr
     secrets.delete("team")
     secrets.make(asked=to("a"), type="kubernetes.io/basic-auth", **fields)
     secrets.until_copied("a")
-    writes = secrets.writes(mark)
+    writes = until_recorded(lambda: secrets.writes(mark), 2)
     assert [event.verb for event in writes] == ["delete", "create"]
     assert writes[0].request["preconditions"]["uid"] == uid
 
