@@ -422,7 +422,7 @@ def stored_in_v1(trees: Trees) -> None:
     definition = trees.api.get(f"{DEFINITIONS}/{DEFINITION}")
     for version in definition["spec"]["versions"]:
         version["served"] = version["storage"] = version["name"] == "v1"
-    trees.api.replace(f"{DEFINITIONS}/{DEFINITION}", definition)
+    trees.api.patch(f"{DEFINITIONS}/{DEFINITION}", {"spec": {"versions": definition["spec"]["versions"]}})
     oldest = f"/apis/{GROUP}/v1/namespaces/root/subnamespaces"
     eventually(lambda: trees.api.serves(oldest))
     trees.root()

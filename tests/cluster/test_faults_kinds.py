@@ -228,7 +228,7 @@ def serve(scene: Scene, group: str, version: str, *, served: bool) -> None:
     found = scene.api.get(path)
     for each in found["spec"]["versions"]:
         each["served"] = served or each["name"] != version
-    scene.api.replace(path, found)
+    scene.api.patch(path, {"spec": {"versions": found["spec"]["versions"]}})
 
 
 # 12
