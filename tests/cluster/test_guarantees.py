@@ -349,6 +349,7 @@ def test_no_value_of_a_secret_is_told_anywhere_at_log_level_debug(stage: Stage) 
         "/api/v1/namespaces/full/resourcequotas",
         {"metadata": {"name": "none"}, "spec": {"hard": {"count/secrets": "0"}}},
     )
+    eventually(lambda: (stage.api.get("/api/v1/namespaces/full/resourcequotas/none").get("status") or {}).get("hard"))
     stage.expect.blocked.add(("full", "db"))
     stage.foreign("taken", "db", {"password": canaries[3]})
     stage.source("db", ",".join([*names, "full", "taken"]), {"password": canaries[0]})
