@@ -351,7 +351,8 @@ def test_fault_30_a_copy_that_would_be_too_large_is_reported_and_delays_no_other
 def test_fault_30_an_embedded_object_that_no_server_takes_is_a_condition(scene: Scene) -> None:
     scene.stage.operator(config={"dialects": {"resource-distribution": {}}})
     distribute(scene, "huge", a_map("huge", {"key": "x" * (MIB + 1)}), {"includedNamespaces": listed("a", "b")})
-    condition = eventually(lambda: problem(scene, "huge", "CreateResourceFailed"))
+    eventually(lambda: (problem(scene, "huge", "CreateResourceFailed") or {}).get("failedNamespaces") == ["a", "b"])
+    condition = problem(scene, "huge", "CreateResourceFailed")
     assert condition is not None
     assert (condition["reason"], condition["failedNamespaces"]) == ("Refused", ["a", "b"])
     distribute(scene, "small", a_map("small", {"key": "x"}), {"includedNamespaces": listed("a", "b")})

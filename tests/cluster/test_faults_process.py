@@ -133,7 +133,7 @@ def test_fault_32_sigkill_during_the_startup_list(stage: Stage) -> None:
     mark = stage.audit.mark()
     killed = stage.operator(through=proxy, wait="started")
     eventually(lambda: rule.hits)
-    assert killed.answer("/readyz")[0] == 503
+    eventually(lambda: killed.answer("/readyz")[0] == 503)
     killed.kill()
     assert not stage.audit.writes(mark), "half a list is no list"
     stage.operator()

@@ -270,9 +270,11 @@ def test_when_the_definition_is_deleted_no_secret_goes_and_all_is_well_when_it_i
 
 def test_a_secret_whose_owner_vanished_without_its_finalizer_stays_and_is_listed(fishy: Fishy, stage: Stage) -> None:
     operator = fishy.served({"A": "a"})
+    operator.pause()  # else it might put its finalizer back first
     fishy.api.patch(fishy.path("db"), {"metadata": {"finalizers": None}})
     fishy.let_go("db")
     fishy.until_gone("db")
+    operator.resume()
     eventually(lambda: operator.metrics().get('samara_orphans{dialect="fishysecret"}') == 1.0)
     found = stage.secret(TARGET, "db")
     assert found is not None

@@ -334,6 +334,7 @@ def test_rule_06_terminating_namespaces_are_left_alone(stage: Stage) -> None:
     stage.api.patch("/api/v1/namespaces/ending", {"metadata": {"finalizers": ["tests.samara.dev/wait"]}})
     stage.operator()
     stage.api.delete("/api/v1/namespaces/ending")
+    stage.until_seen()
     mark = stage.audit.mark()
     stage.source("db", "")
     stage.until_copied("db", "a")
@@ -575,6 +576,7 @@ def test_rule_12_the_rights_of_the_rule_are_enough_and_no_others_are_used(stage:
     stage.until_copied("db", "a")
     stage.api.delete(stage.path("admin", "gone"))
     stage.until_gone("a", "gone")
+    stage.until_gone("b", "gone")
     stage.until_event("Conflict", about="db")
     operator.stop()
     used = {(event.resource, event.verb) for event in stage.audit.ours()}
