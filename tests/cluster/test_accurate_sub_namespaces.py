@@ -125,7 +125,7 @@ def test_what_the_server_does_not_take_is_told_harms_nobody_and_is_tried_again_w
     assert trees.status("a.b", "root") == {}
     eventually(lambda: trees.sent().count("patch namespaces odd") == 3)
     trees.edit("root", "odd", {"spec": {"labels": {"app": "fine"}}}, "subnamespaces")
-    eventually(lambda: trees.labels("odd").get("app") == "fine", 2.0)  # by itself it would wait longer
+    eventually(lambda: trees.labels("odd").get("app") == "fine", 5.0)  # by itself it would wait longer
     let_go(trees, "a.b", "root")
     eventually(lambda: trees.asked("a.b", "root") is None)
 

@@ -195,7 +195,7 @@ def test_a_restart_starts_the_time_again_and_never_shortens_it(stage: Stage) -> 
 
 
 def test_when_the_hold_time_is_over_the_removals_go_on(stage: Stage) -> None:
-    filled(stage, brake(hold="2s"))
+    filled(stage, brake(hold="4s"))
     shrink(stage)
     assert everything_is_there(stage)
     stage.expect.kept = set()

@@ -110,7 +110,7 @@ def test_fault_13_a_conflict_that_never_ends_is_met_with_a_growing_pause_and_del
     assert times[5] - times[0] > 1.0
     assert times[5] - times[4] > times[3] - times[2]
     stage.bump("db")
-    stage.until_copied("db", "b", deadline=2)
+    stage.until_copied("db", "b", deadline=5)
     proxy.clear()
     stage.until_copied("db", "a")
 

@@ -76,8 +76,8 @@ def test_fault_20_a_namespace_deleted_and_made_again_is_filled(stage: Stage) -> 
     eventually(lambda: stage.api.find("/api/v1/namespaces/again-20") is None, 30)
     assert not posts(stage, "again-20", mark), "what goes with its namespace is not put back"
     stage.namespace("again-20")
-    stage.until_copied("db", "again-20", deadline=3)
-    stage.until_copied("all", "again-20", deadline=3)
+    stage.until_copied("db", "again-20", deadline=5)
+    stage.until_copied("all", "again-20", deadline=5)
 
 
 # 21
@@ -88,10 +88,11 @@ def test_fault_21_a_full_quota_degrades_only_its_own_namespace(stage: Stage) -> 
     stage.namespace(*names, "full")
     quota(stage, "full")
     stage.expect.blocked.add(("full", "db"))
+    stage.expect.quiet = 0.5  # before the third try
     operator = stage.operator(config={"timers": {"backoffMost": "15m"}})
     mark = stage.audit.mark()
     stage.source("db", ",".join([*names[:5], "full", *names[5:]]))
-    stage.until_copied("db", *names, deadline=3)
+    stage.until_copied("db", *names, deadline=5)
     event = stage.until_event("Refused", about="db")
     assert "full" in event["message"]
     assert (operator.copies("right"), operator.copies("blocked")) == (10, 1)
@@ -107,7 +108,7 @@ def test_fault_21_the_copy_comes_at_once_when_the_quota_is_raised(stage: Stage) 
     stage.source("db", "full")
     eventually(lambda: len(posts(stage, "full", mark)) == 3)  # the next try is some 8 s away
     stage.api.patch(path, {"spec": {"hard": {"count/secrets": "5"}}})
-    stage.until_copied("db", "full", deadline=3)
+    stage.until_copied("db", "full", deadline=5)
 
 
 def test_fault_21_a_change_of_the_source_or_of_the_namespace_tries_at_once(stage: Stage) -> None:
@@ -119,10 +120,10 @@ def test_fault_21_a_change_of_the_source_or_of_the_namespace_tries_at_once(stage
     stage.source("db", "full")
     eventually(lambda: len(posts(stage, "full", mark)) == 2)  # the next try is some 4 s away
     stage.bump("db")
-    eventually(lambda: len(posts(stage, "full", mark)) == 3, 1.5)
+    eventually(lambda: len(posts(stage, "full", mark)) == 3, 2.5)
     eventually(lambda: len(posts(stage, "full", mark)) == 4)  # and the one after it again
     stage.annotate("/api/v1/namespaces/full", {"note": "anything"})
-    eventually(lambda: len(posts(stage, "full", mark)) == 5, 1.5)
+    eventually(lambda: len(posts(stage, "full", mark)) == 5, 2.5)
     assert stage.api.get(path)["status"]["used"]["count/secrets"] == "0"
 
 
@@ -344,12 +345,12 @@ def test_fault_27_a_fight_over_a_copy_is_given_up_after_five_reversals_and_repor
         assert len(repairs) in (5, 6), "a change that comes before the answer to a repair counts as our own"
         never(lambda: len([each for each in stage.audit.writes(mark) if each.namespace == "a" and each.done]) > 6, 1.5)
         stage.bump("db")
-        stage.until_copied("db", "b", deadline=3)
+        stage.until_copied("db", "b", deadline=5)
     finally:
         mutator.over.set()
         mutator.join(10)
     stage.bump("db")
-    stage.until_copied("db", "a", "b", deadline=3)
+    stage.until_copied("db", "a", "b", deadline=5)
 
 
 def test_fault_27_what_a_source_says_anew_reaches_a_copy_that_was_fought_over_at_once(stage: Stage) -> None:
@@ -375,7 +376,7 @@ def test_fault_28_stripped_marks_do_not_free_a_copy_also_while_the_operator_is_d
     stage.until_copied("db", "a", "b")
     strip = {"metadata": {"annotations": {ORIGIN: None}, "labels": {FROM: None}}}
     uid = stage.api.patch(stage.path("a", "db"), strip)["metadata"]["uid"]
-    stage.until_copied("db", "a", deadline=3)
+    stage.until_copied("db", "a", deadline=5)
     first.stop()
     stage.api.patch(stage.path("b", "db"), {**strip, "data": encoded({"n": "0"})})
     stage.operator()
@@ -412,11 +413,11 @@ def test_fault_28_a_copy_that_is_edited_and_deleted_again_and_again_comes_back_e
     stage.source("db", "a")
     stage.operator()
     for _ in range(2):
-        stage.until_copied("db", "a", deadline=3)
+        stage.until_copied("db", "a", deadline=5)
         stage.api.patch(stage.path("a", "db"), {"data": encoded({"n": "0"})})
-        stage.until_copied("db", "a", deadline=3)
+        stage.until_copied("db", "a", deadline=5)
         stage.api.delete(stage.path("a", "db"))
-    stage.until_copied("db", "a", deadline=3)
+    stage.until_copied("db", "a", deadline=5)
 
 
 # 29
@@ -433,13 +434,13 @@ def test_fault_29_a_copy_whose_deletion_is_blocked_by_a_finalizer_stalls_no_othe
     stage.until_gone("b", "db")
     eventually(lambda: (stage.secret("stuck", "db") or {})["metadata"].get("deletionTimestamp"))
     stage.source("other", "a,stuck")
-    stage.until_copied("other", "a", "stuck", deadline=3)
+    stage.until_copied("other", "a", "stuck", deadline=5)
     stage.bump("db")
-    stage.until_copied("db", "a", deadline=3)
+    stage.until_copied("db", "a", deadline=5)
     deletes = [each for each in stage.audit.writes(mark) if each.verb == "delete" and each.namespace == "stuck"]
     assert len(deletes) == 1, "asked once; what is being deleted is not deleted again"
     stage.retarget("db", "a,stuck")
     eventually(lambda: operator.copies("blocked") == 1)
     stage.api.patch(stage.path("stuck", "db"), {"metadata": {"finalizers": None}})
-    stage.until_copied("db", "stuck", deadline=3)
+    stage.until_copied("db", "stuck", deadline=5)
     assert ORIGIN in words(stage.secret("stuck", "db") or {})

@@ -252,7 +252,7 @@ def test_defect_08_whoever_is_impatient_is_read_for_every_second_and_reported_on
     eventually(lambda: fishy.calls(operator) >= began + 5)
     assert len(fishy.reports(mark)) == 1  # of the new generation
     fishy.put("a", f"{CANARY}-2")
-    fishy.until_data("db", {"A": f"{CANARY}-2"}, deadline=4.0)
+    fishy.until_data("db", {"A": f"{CANARY}-2"}, deadline=6.0)
 
 
 def test_a_time_of_the_last_sync_that_has_not_come_yet_is_put_right(fishy: Fishy, stage: Stage) -> None:

@@ -259,7 +259,7 @@ def test_writes_per_second_is_a_cap_and_is_reached(stage: Stage) -> None:
     stage.operator(config={"writes": {"perSecond": 60}})
     sent = sorted(event.received for event in stage.audit.writes())
     assert len(sent) == 120
-    assert 1.8 < sent[-1] - sent[0] < 3.5
+    assert 1.8 < sent[-1] - sent[0] < 5
 
 
 # §3: what it tells people
