@@ -165,8 +165,8 @@ def at_work_for_accurate(stage: Stage) -> None:
     roles = "/apis/rbac.authorization.k8s.io/v1/namespaces"
     for namespace in ("acme", "acme-shop", "acme-shop-dev"):
         eventually(lambda where=namespace: stage.api.find(f"{roles}/{where}/roles/config-reader"))  # type: ignore[misc]
-    labels = stage.api.get(f"{SPACES}/acme-shop-dev")["metadata"]["labels"]
-    assert labels["example.com/team"] == "acme"
+    shop = f"{SPACES}/acme-shop-dev"
+    eventually(lambda: stage.api.get(shop)["metadata"]["labels"].get("example.com/team") == "acme")
     wrong = {"apiVersion": "accurate.cybozu.com/v2", "kind": "SubNamespace", "metadata": {"name": "elsewhere"}}
     path = f"{SUB_NAMESPACES}/namespaces/acme/subnamespaces"
     eventually(lambda: is_refused(lambda: stage.api.create(path, wrong, dryRun="All"), "samara.dev"))

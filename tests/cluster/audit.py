@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
+from tests.cluster.waiting import eventually
 
 OPERATOR = "samara/"
 MUTATING = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _COUNTED = frozenset({"secrets", "namespaces"})
 """O2 counts writes to sources, copies and Namespaces; everything else is counted apart."""
 Json = dict[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,11 @@ class Event:
         return 200 <= self.code < 300
 
     @property
+    def overtaken(self) -> bool:
+        """Refused, since somebody else was faster: it was planned on what is no longer so."""
+        return self.code == 409
+
+    @property
     def uncertain(self) -> bool:
         """Perhaps done: when a client goes away the server may commit its write and yet record a 504 without object."""
         return self.mutating and (self.code >= 500 or self.code == 0)
@@ -83,10 +91,12 @@ class Audit:
         self._start = path.stat().st_size
         self._read = self._start
         self._events: list[Event] = []
+        self._marks = [(0, 0.0)]
 
     def mark(self) -> int:
-        """A place in the log, to count from later."""
-        return len(self.events())
+        """A moment to count from later: what was asked before it does not count, although it is recorded after it."""
+        self._marks.append((len(self.events()), time.time()))
+        return len(self._marks) - 1
 
     def events(self) -> list[Event]:
         """Everything since the test began."""
@@ -99,7 +109,8 @@ class Audit:
         return self._events
 
     def since(self, mark: int) -> list[Event]:
-        return self.events()[mark:]
+        place, moment = self._marks[mark]
+        return [event for event in self.events()[place:] if event.received >= moment]
 
     def writes(self, mark: int = 0) -> list[Event]:
         """The operators' writes to sources, copies and Namespaces, also those that were refused."""
@@ -107,6 +118,12 @@ class Audit:
 
     def ours(self, mark: int = 0) -> Iterator[Event]:
         return (event for event in self.since(mark) if event.ours)
+
+
+def until_recorded(found: Callable[[], list[T]], many: int) -> list[T]:
+    """Waits for so many: what a request has done can be read a moment before the request is in the log."""
+    eventually(lambda: len(found()) >= many)
+    return found()
 
 
 def _event(line: bytes) -> Event:

@@ -60,6 +60,8 @@ def guard(trees: Trees, *flags: str, in_force: bool = True, **more: Any) -> Oper
     """An operator that judges, when the server has begun to ask it."""
     port = free_port()
     address = (f"--webhook-address=127.0.0.1:{port}", f"--webhook-url=https://127.0.0.1:{port}")
+    if in_force:
+        trees.root("ready")
     operator = trees.serve(*address, *flags, **more)
     if in_force:
         until_in_force(trees)
@@ -67,7 +69,23 @@ def guard(trees: Trees, *flags: str, in_force: bool = True, **more: Any) -> Oper
 
 
 def until_in_force(trees: Trees) -> None:
-    eventually(lambda: CIRCULAR in said(trees, "new", {PARENT: "new"}) and is_converted(trees))
+    """The server hears of the two configurations, and of the conversion, each by itself."""
+    eventually(
+        lambda: (
+            CIRCULAR in said(trees, "new", {PARENT: "new"})
+            and is_converted(trees)
+            and finalizers(trees, "ready") == [FINALIZER]
+        )
+    )
+
+
+def finalizers(trees: Trees, holder: str) -> list[str] | None:
+    """Those that a new SubNamespace would have, None where it would be refused; nothing is stored."""
+    try:
+        made = trees.api.create(trees.path("subnamespaces", holder), a_sub("new", holder), dryRun="All")
+    except ApiFault:
+        return None
+    return list(made["metadata"].get("finalizers", ()))
 
 
 def is_converted(trees: Trees) -> bool:
@@ -387,7 +405,7 @@ def test_what_it_registers_it_takes_away_when_it_stops_and_then_the_reconciler_a
     operator.stop()
     assert [trees.api.find(path) for path in HOOKS] == [None, None]
     assert trees.api.get(f"{DEFINITIONS}/{DEFINITION}")["spec"]["conversion"] == {"strategy": "None"}
-    eventually(lambda: said(trees, "new", {PARENT: "new"}) == "")
+    eventually(lambda: said(trees, "new", {PARENT: "new"}) == "" and finalizers(trees, "root") == [])
     trees.ask("web", "root", finalizers=[FINALIZER])
     trees.api.delete(trees.path("subnamespaces", "root", "web"))
     trees.serve()
@@ -422,7 +440,7 @@ def stored_in_v1(trees: Trees) -> None:
     definition = trees.api.get(f"{DEFINITIONS}/{DEFINITION}")
     for version in definition["spec"]["versions"]:
         version["served"] = version["storage"] = version["name"] == "v1"
-    trees.api.replace(f"{DEFINITIONS}/{DEFINITION}", definition)
+    trees.api.patch(f"{DEFINITIONS}/{DEFINITION}", {"spec": {"versions": definition["spec"]["versions"]}})
     oldest = f"/apis/{GROUP}/v1/namespaces/root/subnamespaces"
     eventually(lambda: trees.api.serves(oldest))
     trees.root()

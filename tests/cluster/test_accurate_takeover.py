@@ -224,6 +224,7 @@ def test_whatever_managers_are_named_our_own_overlays_are_known_and_our_namespac
     operator = trees.serve(accurate={"managers": managers})
     trees.ask("web", "root")
     eventually(lambda: trees.labels("web").get("team") == "a")
+    trees.until_well("web", "root")
     operator.stop()
     mark = trees.stage.audit.mark()
     trees.serve(accurate={"managers": managers})

@@ -39,6 +39,10 @@ def everything_is_there(stage: Stage) -> bool:
     return all(stage.secret(namespace, "db") is not None for namespace in EIGHT)
 
 
+def is_released(stage: Stage, namespace: str) -> bool:
+    return words(stage.secret(namespace, "db") or {"metadata": {}}).get("samara.dev/released") == "true"
+
+
 def brake(**changes: Any) -> Json:
     return {"massDelete": changes}
 
@@ -159,7 +163,7 @@ def test_discard_keeps_the_copies_as_orphans(stage: Stage) -> None:
     samara(stage, "release", "--discard", KEY)
     eventually(lambda: not held(stage))
     assert everything_is_there(stage)
-    assert all(words(stage.secret(each, "db") or {}).get("samara.dev/released") == "true" for each in EIGHT[1:])
+    eventually(lambda: all(is_released(stage, namespace) for namespace in EIGHT[1:]))
     stage.bump("db")
     stage.until_copied("db", EIGHT[0])
     assert everything_is_there(stage)
@@ -191,7 +195,7 @@ def test_a_restart_starts_the_time_again_and_never_shortens_it(stage: Stage) -> 
 
 
 def test_when_the_hold_time_is_over_the_removals_go_on(stage: Stage) -> None:
-    filled(stage, brake(hold="2s"))
+    filled(stage, brake(hold="4s"))
     shrink(stage)
     assert everything_is_there(stage)
     stage.expect.kept = set()

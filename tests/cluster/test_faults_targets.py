@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.cluster.api import ApiFault
+from tests.cluster.audit import until_recorded
 from tests.cluster.oracles import words
 from tests.cluster.stage import FROM, ORIGIN, OWN_THINGS, READ_ALL, READ_SECRETS, WRITE_SECRETS, Stage, encoded
 from tests.cluster.waiting import eventually, never
@@ -17,12 +18,21 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 SETTLED = 0.5
 
 
-def quota(stage: Stage, namespace: str, most: int) -> str:
-    """At most so many Secrets; returns once the server enforces it."""
+def quota(stage: Stage, namespace: str) -> str:
+    """Not one Secret more; returns once the server enforces it."""
     path = f"/api/v1/namespaces/{namespace}/resourcequotas"
-    stage.api.create(path, {"metadata": {"name": "few"}, "spec": {"hard": {"count/secrets": str(most)}}})
-    eventually(lambda: (stage.api.get(f"{path}/few").get("status") or {}).get("hard"))
+    stage.api.create(path, {"metadata": {"name": "few"}, "spec": {"hard": {"count/secrets": "0"}}})
+    eventually(lambda: is_full(stage, namespace))
     return f"{path}/few"
+
+
+def is_full(stage: Stage, namespace: str) -> bool:
+    """Admission learns of a quota a little after it is stored."""
+    try:
+        stage.api.create(f"/api/v1/namespaces/{namespace}/secrets", {"metadata": {"name": "probe"}}, dryRun="All")
+    except ApiFault as fault:
+        return "exceeded quota" in str(fault)
+    return False
 
 
 def posts(stage: Stage, namespace: str, mark: int = 0) -> list[int]:
@@ -48,9 +58,9 @@ def test_fault_20_a_refusal_for_a_terminating_namespace_is_not_an_error(stage: S
     assert set(posts(stage, "ending-20", mark)) == {403}
     proxy.thaw("namespaces")
     eventually(lambda: operator.copies("blocked") == 1)
-    tries = len(posts(stage, "ending-20", mark))
-    assert tries < 8, "no hot loop"
-    never(lambda: len(posts(stage, "ending-20", mark)) > tries, 1.0)
+    known = stage.audit.mark()
+    assert len(posts(stage, "ending-20", mark)) < 8, "no hot loop"
+    never(lambda: posts(stage, "ending-20", known), 1.0)
     assert not [event for event in stage.events() if event["type"] == "Warning"]
     assert "write.refused" not in operator.log
 
@@ -66,8 +76,8 @@ def test_fault_20_a_namespace_deleted_and_made_again_is_filled(stage: Stage) -> 
     eventually(lambda: stage.api.find("/api/v1/namespaces/again-20") is None, 30)
     assert not posts(stage, "again-20", mark), "what goes with its namespace is not put back"
     stage.namespace("again-20")
-    stage.until_copied("db", "again-20", deadline=3)
-    stage.until_copied("all", "again-20", deadline=3)
+    stage.until_copied("db", "again-20", deadline=5)
+    stage.until_copied("all", "again-20", deadline=5)
 
 
 # 21
@@ -76,12 +86,13 @@ def test_fault_20_a_namespace_deleted_and_made_again_is_filled(stage: Stage) -> 
 def test_fault_21_a_full_quota_degrades_only_its_own_namespace(stage: Stage) -> None:
     names = [f"t{number}" for number in range(10)]
     stage.namespace(*names, "full")
-    quota(stage, "full", 0)
+    quota(stage, "full")
     stage.expect.blocked.add(("full", "db"))
+    stage.expect.quiet = 0.5  # before the third try
     operator = stage.operator(config={"timers": {"backoffMost": "15m"}})
     mark = stage.audit.mark()
     stage.source("db", ",".join([*names[:5], "full", *names[5:]]))
-    stage.until_copied("db", *names, deadline=3)
+    stage.until_copied("db", *names, deadline=5)
     event = stage.until_event("Refused", about="db")
     assert "full" in event["message"]
     assert (operator.copies("right"), operator.copies("blocked")) == (10, 1)
@@ -91,28 +102,28 @@ def test_fault_21_a_full_quota_degrades_only_its_own_namespace(stage: Stage) -> 
 
 def test_fault_21_the_copy_comes_at_once_when_the_quota_is_raised(stage: Stage) -> None:
     stage.namespace("full")
-    path = quota(stage, "full", 0)
+    path = quota(stage, "full")
     stage.operator(config={"timers": {"backoffMost": "15m"}})
     mark = stage.audit.mark()
     stage.source("db", "full")
     eventually(lambda: len(posts(stage, "full", mark)) == 3)  # the next try is some 8 s away
     stage.api.patch(path, {"spec": {"hard": {"count/secrets": "5"}}})
-    stage.until_copied("db", "full", deadline=3)
+    stage.until_copied("db", "full", deadline=5)
 
 
 def test_fault_21_a_change_of_the_source_or_of_the_namespace_tries_at_once(stage: Stage) -> None:
     stage.namespace("full")
-    path = quota(stage, "full", 0)
+    path = quota(stage, "full")
     stage.expect.blocked.add(("full", "db"))
     stage.operator(config={"timers": {"backoffMost": "15m"}})
     mark = stage.audit.mark()
     stage.source("db", "full")
     eventually(lambda: len(posts(stage, "full", mark)) == 2)  # the next try is some 4 s away
     stage.bump("db")
-    eventually(lambda: len(posts(stage, "full", mark)) == 3, 1.5)
+    eventually(lambda: len(posts(stage, "full", mark)) == 3, 2.5)
     eventually(lambda: len(posts(stage, "full", mark)) == 4)  # and the one after it again
     stage.annotate("/api/v1/namespaces/full", {"note": "anything"})
-    eventually(lambda: len(posts(stage, "full", mark)) == 5, 1.5)
+    eventually(lambda: len(posts(stage, "full", mark)) == 5, 2.5)
     assert stage.api.get(path)["status"]["used"]["count/secrets"] == "0"
 
 
@@ -226,7 +237,7 @@ def test_fault_25_the_old_copy_stays_where_the_server_would_not_take_the_new_one
     stage.source("db", "a,full", {"username": "u", "password": "p"})
     stage.operator()
     stage.until_copied("db", "a", "full")
-    quota(stage, "full", 0)
+    quota(stage, "full")
     stage.expect.blocked.add(("full", "db"))
     stage.api.delete(stage.path("admin", "db"))
     stage.source("db", "a,full", {"username": "u", "password": "p"}, type="kubernetes.io/basic-auth")
@@ -245,7 +256,9 @@ def test_fault_25_a_changed_type_is_recreated_by_uid_with_a_dry_run_before_the_d
     stage.api.delete(stage.path("admin", "db"))
     stage.source("db", "a", {"username": "u", "password": "p"}, type="kubernetes.io/basic-auth")
     stage.until_copied("db", "a")
-    sent = [event for event in stage.audit.ours(mark) if event.mutating and event.resource == "secrets"]
+    sent = until_recorded(
+        lambda: [event for event in stage.audit.ours(mark) if event.mutating and event.resource == "secrets"], 3
+    )
     assert [(event.verb, event.dry_run, event.code) for event in sent] == [
         ("create", True, 409),
         ("delete", False, 200),
@@ -329,23 +342,24 @@ def test_fault_27_a_fight_over_a_copy_is_given_up_after_five_reversals_and_repor
         assert "gitops" in event["message"]
         assert operator.copies("blocked") == 1
         repairs = [each for each in stage.audit.writes(mark) if each.namespace == "a" and each.done]
-        assert len(repairs) == 5
-        never(lambda: len([each for each in stage.audit.writes(mark) if each.namespace == "a" and each.done]) > 5, 1.5)
+        assert len(repairs) in (5, 6), "a change that comes before the answer to a repair counts as our own"
+        never(lambda: len([each for each in stage.audit.writes(mark) if each.namespace == "a" and each.done]) > 6, 1.5)
         stage.bump("db")
-        stage.until_copied("db", "b", deadline=3)
+        stage.until_copied("db", "b", deadline=5)
     finally:
         mutator.over.set()
         mutator.join(10)
     stage.bump("db")
-    stage.until_copied("db", "a", "b", deadline=3)
+    stage.until_copied("db", "a", "b", deadline=5)
 
 
 def test_fault_27_what_a_source_says_anew_reaches_a_copy_that_was_fought_over_at_once(stage: Stage) -> None:
     stage.namespace("a")
     stage.source("db", "a")
-    stage.operator()
+    operator = stage.operator()
     for number in range(6):
         stage.until_copied("db", "a")
+        eventually(lambda: operator.copies("right") == 1)  # before it has its answer, a change counts as its own
         stage.api.patch(stage.path("a", "db"), {"data": encoded({"theirs": str(number)})})
     stage.until_event("Fought", about="db")
     stage.bump("db")
@@ -362,7 +376,7 @@ def test_fault_28_stripped_marks_do_not_free_a_copy_also_while_the_operator_is_d
     stage.until_copied("db", "a", "b")
     strip = {"metadata": {"annotations": {ORIGIN: None}, "labels": {FROM: None}}}
     uid = stage.api.patch(stage.path("a", "db"), strip)["metadata"]["uid"]
-    stage.until_copied("db", "a", deadline=3)
+    stage.until_copied("db", "a", deadline=5)
     first.stop()
     stage.api.patch(stage.path("b", "db"), {**strip, "data": encoded({"n": "0"})})
     stage.operator()
@@ -399,11 +413,11 @@ def test_fault_28_a_copy_that_is_edited_and_deleted_again_and_again_comes_back_e
     stage.source("db", "a")
     stage.operator()
     for _ in range(2):
-        stage.until_copied("db", "a", deadline=3)
+        stage.until_copied("db", "a", deadline=5)
         stage.api.patch(stage.path("a", "db"), {"data": encoded({"n": "0"})})
-        stage.until_copied("db", "a", deadline=3)
+        stage.until_copied("db", "a", deadline=5)
         stage.api.delete(stage.path("a", "db"))
-    stage.until_copied("db", "a", deadline=3)
+    stage.until_copied("db", "a", deadline=5)
 
 
 # 29
@@ -420,13 +434,13 @@ def test_fault_29_a_copy_whose_deletion_is_blocked_by_a_finalizer_stalls_no_othe
     stage.until_gone("b", "db")
     eventually(lambda: (stage.secret("stuck", "db") or {})["metadata"].get("deletionTimestamp"))
     stage.source("other", "a,stuck")
-    stage.until_copied("other", "a", "stuck", deadline=3)
+    stage.until_copied("other", "a", "stuck", deadline=5)
     stage.bump("db")
-    stage.until_copied("db", "a", deadline=3)
+    stage.until_copied("db", "a", deadline=5)
     deletes = [each for each in stage.audit.writes(mark) if each.verb == "delete" and each.namespace == "stuck"]
     assert len(deletes) == 1, "asked once; what is being deleted is not deleted again"
     stage.retarget("db", "a,stuck")
     eventually(lambda: operator.copies("blocked") == 1)
     stage.api.patch(stage.path("stuck", "db"), {"metadata": {"finalizers": None}})
-    stage.until_copied("db", "stuck", deadline=3)
+    stage.until_copied("db", "stuck", deadline=5)
     assert ORIGIN in words(stage.secret("stuck", "db") or {})

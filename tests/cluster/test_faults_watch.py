@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.cluster.audit import until_recorded
 from tests.cluster.faults import (
     answered,
     asking,
@@ -302,6 +303,7 @@ def test_fault_05_what_came_and_went_between_two_lists_leaves_nothing_behind(sta
     proxy.thaw(BLIND)
     stage.until_gone("a", "old")
     stage.until_gone("b", "old")
+    until_recorded(lambda: stage.audit.writes(mark), 2)
     assert written(stage, mark) == {("delete", "a", "old"): 1, ("delete", "b", "old"): 1}
 
 

@@ -54,7 +54,7 @@ def test_defect_12_a_forbidden_path_is_not_asked_for_again_and_again_and_holds_n
         vault.codes = {}
         mark = vault.count("not")
         fishy.change("not", suspend=False)
-        fishy.until("not", deadline=4.0)
+        fishy.until("not", deadline=6.0)
         assert vault.count("not") > mark
         vault.documents["fine"] = {"A": f"{CANARY}-3"}
         fishy.until_data("fine", {"A": f"{CANARY}-3"})

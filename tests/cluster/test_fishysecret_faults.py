@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.cli.program import samara
+from tests.cluster.audit import until_recorded
 from tests.cluster.fishy import (
     DEFINITION,
     DEFINITIONS,
@@ -128,7 +129,8 @@ def test_fault_47_of_a_partial_answer_nothing_is_written(fishy: Fishy, stage: St
     fishy.put("d", f"{CANARY}-d")
     fishy.put("e", f"{CANARY}-e")
     fishy.until_data("db", {name.upper(): f"{CANARY}-{name}" for name in "abcde"})
-    assert [each for each in fishy.sent() if " secrets " in each] == [f"create secrets {TARGET}/db"]
+    sent = until_recorded(lambda: [each for each in fishy.sent() if " secrets " in each], 1)
+    assert sent == [f"create secrets {TARGET}/db"]
 
 
 def test_fault_48_all_fields_of_a_document_are_of_one_read(fishy: Fishy, stage: Stage) -> None:
@@ -268,9 +270,11 @@ def test_when_the_definition_is_deleted_no_secret_goes_and_all_is_well_when_it_i
 
 def test_a_secret_whose_owner_vanished_without_its_finalizer_stays_and_is_listed(fishy: Fishy, stage: Stage) -> None:
     operator = fishy.served({"A": "a"})
+    operator.pause()  # else it might put its finalizer back first
     fishy.api.patch(fishy.path("db"), {"metadata": {"finalizers": None}})
     fishy.let_go("db")
     fishy.until_gone("db")
+    operator.resume()
     eventually(lambda: operator.metrics().get('samara_orphans{dialect="fishysecret"}') == 1.0)
     found = stage.secret(TARGET, "db")
     assert found is not None

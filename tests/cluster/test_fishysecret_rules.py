@@ -8,7 +8,7 @@ import pytest
 import yaml
 from tests.cli.test_lint_fishysecret import GOOD as SAMPLE
 from tests.cluster.api import ApiFault
-from tests.cluster.audit import Event
+from tests.cluster.audit import Event, until_recorded
 from tests.cluster.faults import answered
 from tests.cluster.fishy import FINALIZER, SELDOM, SETTLED, TARGET, TEAM, Fishy, manifest, marks, short
 from tests.cluster.fishy_folder import CANARY
@@ -127,10 +127,15 @@ def test_promise_07_a_deletion_takes_the_secret_then_the_finalizer_and_syncs_not
     fishy.let_go("db")
     operator.resume()
     fishy.until_gone("db")
-    wanted = [f"delete secrets {TARGET}/db", f"patch fishysecrets {TEAM}/db"]
-    assert [each for each in fishy.sent(mark) if not each.startswith("update")] == wanted
-    deleted = [each for each in fishy.writes(mark) if each.verb == "delete"]
-    assert [set(each.request["preconditions"]) for each in deleted] == [{"uid", "resourceVersion"}]
+
+    def written() -> list[Event]:
+        """A delete that was planned on the Secret before the edit is refused, and decided anew."""
+        sent = [each for each in fishy.writes(mark) if each.subresource != "status" and each.verb != "update"]
+        return [each for each in sent if not each.overtaken]
+
+    deleted, released = until_recorded(written, 2)
+    assert [short(deleted), short(released)] == [f"delete secrets {TARGET}/db", f"patch fishysecrets {TEAM}/db"]
+    assert set(deleted.request["preconditions"]) == {"uid", "resourceVersion"}
     assert stage.secret(TARGET, "db") is None
 
 

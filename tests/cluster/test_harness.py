@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
 import pytest
-from tests.cluster.audit import OPERATOR, Event
+from tests.cluster.audit import OPERATOR, Audit, Event
 from tests.cluster.faults import answer_lost
 from tests.cluster.oracles import History, Judge, listed
 from tests.cluster.stage import ORIGIN, Stage, encoded
@@ -93,6 +97,25 @@ def test_a_create_that_the_server_recorded_as_504_may_be_ours_but_never_what_oth
     assert not history.is_ours("unrecorded", ("b", "db"))
     assert recorded(504, "delete").uncertain
     assert not recorded(409, "delete").uncertain
+
+
+def test_what_was_asked_before_a_mark_does_not_count_although_it_is_recorded_after_it(tmp_path: Path) -> None:
+    log = tmp_path / "audit.log"
+    log.touch()
+    audit = Audit(log)
+
+    def record(uri: str, asked: datetime) -> None:
+        times = {"requestReceivedTimestamp": asked.isoformat(), "stageTimestamp": datetime.now(UTC).isoformat()}
+        with log.open("a") as file:
+            file.write(json.dumps({"verb": "create", "requestURI": uri, **times}) + "\n")
+
+    before, first, between, second = datetime.now(UTC), audit.mark(), datetime.now(UTC), audit.mark()
+    record("/before", before)
+    record("/between", between)
+    record("/after", datetime.now(UTC))
+    assert [each.uri for each in audit.since(first)] == ["/between", "/after"]
+    assert [each.uri for each in audit.since(second)] == ["/after"]
+    assert [each.uri for each in audit.since(0)] == ["/before", "/between", "/after"]
 
 
 @pytest.mark.oracle_off("O2", reason="the test shows that O2 fails")

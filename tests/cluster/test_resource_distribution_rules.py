@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.cluster.api import Api, ApiFault
-from tests.cluster.audit import Event
+from tests.cluster.audit import Event, until_recorded
 from tests.cluster.hooks import CANARY, Webhook
 from tests.cluster.operators import Operator
 from tests.cluster.oracles import words
@@ -487,7 +487,7 @@ def test_a_changed_secret_type_recreates(stage: Stage, distributor: Distributor)
     distributor.until("db", "a")
     have = distributor.copy("a", "db") or {}
     assert (have["type"], have["metadata"]["uid"] == before) == ("kubernetes.io/basic-auth", False)
-    assert [each.verb for each in stage.audit.writes(mark)] == ["delete", "create"]
+    assert [each.verb for each in until_recorded(lambda: stage.audit.writes(mark), 2)] == ["delete", "create"]
     distributor.until_counted("db", 1, 1)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.cluster.api import Api, ApiFault
-from tests.cluster.audit import Event
+from tests.cluster.audit import Event, until_recorded
 from tests.cluster.operators import Operator
 from tests.cluster.oracles import words
 from tests.cluster.stage import SECOND, SYSTEM, USER, Stage, encoded
@@ -244,7 +244,7 @@ def test_rule_2_a_listed_namespace_that_does_not_exist_yet_is_waited_for(scene: 
     operator = scene.operator()
     assert scene.copies(operator, "blocked") == 1
     scene.stage.namespace("late")
-    scene.until_copied("late", deadline=2.0)
+    scene.until_copied("late", deadline=5.0)
     assert not [event for event in scene.stage.events("team") if event["type"] == "Warning"]
 
 
@@ -340,7 +340,7 @@ def test_rule_4_a_namespace_is_written_only_if_it_accepts_and_consent_given_brin
     assert "does not accept team/db" in scene.until_told("NotAccepted")
     assert (scene.get("b"), scene.get("c")) == (None, None)
     scene.stage.annotate("/api/v1/namespaces/b", {ACCEPT: f"team:{scene.kind}/db"})
-    scene.until_copied("b", deadline=2.0)
+    scene.until_copied("b", deadline=5.0)
 
 
 def test_rule_4_consent_withdrawn_takes_the_copy_away(scene: Scene) -> None:
@@ -476,7 +476,7 @@ def test_rule_6_a_new_namespace_gets_all_cluster_sources_and_those_that_list_it(
     scene.operator()
     scene.stage.namespace("late")
     for name in ("all-1", "all-2", "named"):
-        scene.until_copied("late", name=name, deadline=2.0)
+        scene.until_copied("late", name=name, deadline=5.0)
     assert scene.get("late", "elsewhere") is None
 
 
@@ -516,7 +516,7 @@ def test_rule_7_a_different_object_is_left_alone_reported_and_healed_when_it_goe
     assert "b" in scene.until_told("Conflict").split()
     assert scene.get("b") == theirs
     scene.delete("b")
-    scene.until_copied("b", deadline=2.0)
+    scene.until_copied("b", deadline=5.0)
 
 
 @pytest.mark.oracle_off("O4", reason="it knows a mark that may be taken off only as one of Secret copy")
@@ -599,7 +599,7 @@ def test_rule_8_an_edited_copy_comes_back_at_once_by_one_request(scene: Scene, e
     scene.until_copied("a")
     mark = scene.stage.audit.mark()
     scene.edit("a", edit)
-    eventually(lambda: scene.writes(mark) and scene.is_copy("a"), 2.0)
+    eventually(lambda: scene.writes(mark) and scene.is_copy("a"), 5.0)
     assert words(scene.get("a") or {}, "labels") == {"team": "red", FROM: "team-db"}
     assert [event.verb for event in scene.writes(mark)] == ["update"]
 
@@ -610,7 +610,7 @@ def test_rule_8_a_deleted_copy_comes_back_at_once(scene: Scene) -> None:
     scene.operator()
     scene.until_copied("a")
     scene.delete("a")
-    scene.until_copied("a", deadline=2.0)
+    scene.until_copied("a", deadline=5.0)
 
 
 def test_rule_8_a_changed_source_reaches_every_copy_and_a_removed_key_leaves_it(scene: Scene) -> None:
@@ -635,7 +635,7 @@ def test_rule_8_a_changed_immutable_object_is_recreated_delete_by_uid_and_create
     scene.make(asked=to("a"), immutable=True, **scene.data(value="2"))
     scene.until_copied("a")
     assert (scene.get("a") or {})["metadata"]["uid"] != uid
-    assert [event.verb for event in scene.writes(mark)] == ["delete", "create"]
+    assert [event.verb for event in until_recorded(lambda: scene.writes(mark), 2)] == ["delete", "create"]
 
 
 def test_rule_8_a_changed_secret_type_is_recreated_delete_by_uid_and_create(secrets: Scene) -> None:
@@ -648,7 +648,7 @@ def test_rule_8_a_changed_secret_type_is_recreated_delete_by_uid_and_create(secr
     secrets.delete("team")
     secrets.make(asked=to("a"), type="kubernetes.io/basic-auth", **fields)
     secrets.until_copied("a")
-    writes = secrets.writes(mark)
+    writes = until_recorded(lambda: secrets.writes(mark), 2)
     assert [event.verb for event in writes] == ["delete", "create"]
     assert writes[0].request["preconditions"]["uid"] == uid
 

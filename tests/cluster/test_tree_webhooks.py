@@ -269,7 +269,7 @@ def serve_every_version(stage: Stage) -> None:
     definition = stage.api.get(CRD_PATH)
     for version in definition["spec"]["versions"]:
         version["served"] = True
-    stage.api.replace(CRD_PATH, definition)
+    stage.api.patch(CRD_PATH, {"spec": {"versions": definition["spec"]["versions"]}})
     eventually(lambda: all(is_answered(stage, of_version(each)) for each in ("v1", "v2alpha1", "v2")))
 
 
