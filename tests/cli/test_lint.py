@@ -153,6 +153,30 @@ def test_an_unknown_value_of_a_control_is_found(tmp_path: Path) -> None:
     assert one(tmp_path, text).line == 6
 
 
+def accepting(value: str, kind: str = "Namespace", where: str = "annotations") -> str:
+    return f"apiVersion: v1\nkind: {kind}\nmetadata:\n  name: x\n  {where}:\n    samara.dev/accept-from: '{value}'\n"
+
+
+@pytest.mark.parametrize(
+    "item", ["Team_A", "a;b", "a b", "a*", "a:", "a:secret/x", "a:Secret", "a:Secret/", ":Secret/x"]
+)
+def test_an_item_of_a_consent_that_can_name_no_source_is_found(tmp_path: Path, item: str) -> None:
+    finding = one(tmp_path, accepting(f"team-a, {item}"))
+    assert (finding.line, finding.found) == (6, repr(item))
+
+
+@pytest.mark.parametrize("value", ["", "*", "a", "a, b:Secret/x,", "a:ConfigMap/kube-root-ca.crt"])
+def test_a_consent_that_can_be_true_is_well(tmp_path: Path, value: str) -> None:
+    assert found_in(tmp_path, accepting(value)) == []
+
+
+@pytest.mark.parametrize(("kind", "where"), [("Secret", "annotations"), ("Namespace", "labels")])
+def test_a_consent_elsewhere_than_in_an_annotation_of_a_namespace_is_found(
+    tmp_path: Path, kind: str, where: str
+) -> None:
+    assert one(tmp_path, accepting("a", kind, where)).expected == "an annotation of a Namespace"
+
+
 def test_a_key_written_twice_is_found(tmp_path: Path) -> None:
     finding = one(tmp_path, source('secret-copy/namespaces: "a"', 'secret-copy/namespaces: "b"'))
     assert (finding.line, finding.found) == (FIRST + 1, f"the same key as on line {FIRST}")

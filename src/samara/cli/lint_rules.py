@@ -9,7 +9,8 @@ from difflib import get_close_matches
 from samara.cli import lint_accurate, lint_fishysecret, lint_resource_distribution, lint_secret_copy, lint_sync_to
 from samara.cli.lint_nodes import Finding, Manifest, Word
 from samara.cli.lint_part import Part, stays_behind
-from samara.core.match import any_glob, is_label_value
+from samara.core.allow import names_nothing
+from samara.core.match import any_glob, is_label_value, sample, shown
 from samara.core.travel import ACCEPT, ADOPTED, IGNORE, NOT_BY_DEFAULT, PAUSED, RELEASED
 from samara.dialects import sync_to
 from samara.settings import Accurate, FishySecret, ResourceDistribution, SecretCopy, Settings, SyncTo, Vocabulary
@@ -21,6 +22,7 @@ _LONGEST_PREFIX = 253
 KEY_FORM = "name or prefix/name: name of up to 63 letters, digits, - _ . and prefix a DNS name of up to 253"
 INSTEAD = {lint_sync_to.PROPOSED: sync_to.LIST}
 """Keys that people have seen written and that no API server stores, and what to write."""
+ACCEPTED = "a namespace, namespace:Kind/name or *, with commas between"
 CONTROLS = frozenset({ACCEPT, IGNORE, PAUSED, RELEASED})
 NEVER_BY_HAND = frozenset({ADOPTED})
 SHARED = frozenset({"openkruise.io", "kruise.io"})
@@ -97,6 +99,8 @@ class Lint:
             yield manifest.finding(word.line, word.key, self._unquoted(word), "text in quotes")
         elif found := list(_label_value(manifest, word)):
             yield from found
+        elif word.key == ACCEPT:
+            yield from _consent(manifest, word)
         elif word.key in (IGNORE, PAUSED) and word.value not in ("true", "false", None):
             yield manifest.finding(word.line, word.key, word.found, '"true"; anything else is as if it were absent')
 
@@ -119,6 +123,15 @@ def _label_value(manifest: Manifest, word: Word) -> Iterator[Finding]:
     if word.where == "label" and word.value and not is_label_value(word.value):
         expected = "a label value: up to 63 letters, digits, - _ ., no slash"
         yield manifest.finding(word.line, word.key, "a value that a label cannot have", expected)
+
+
+def _consent(manifest: Manifest, word: Word) -> Iterator[Finding]:
+    if (manifest.kind, word.where) != ("Namespace", "annotation"):
+        yield manifest.finding(
+            word.line, word.key, f"a {word.where} of a {manifest.kind}", "an annotation of a Namespace"
+        )
+    elif items := names_nothing(word.value or ""):
+        yield manifest.finding(word.line, word.key, sample(map(shown, items)), ACCEPTED)
 
 
 def _key(manifest: Manifest, word: Word) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from samara.core import kinds
-from samara.core.match import any_glob
+from samara.core.match import any_glob, is_namespace_name
 from samara.core.model import NAMESPACE, Object, Ref
 from samara.core.travel import ACCEPT, IGNORE, PAUSED
 from samara.core.want import KEEP, Copy, Dialect, Reach
@@ -126,4 +126,20 @@ def _consent(copy: Copy, source: Ref, namespace: Object, dialect: Dialect) -> Re
 def accepts(consent: str, source: Ref) -> bool:
     """True where a list of `<namespace>`, `<namespace>:<kind>/<name>` or `*` names this source."""
     names = {source.namespace, f"{source.namespace}:{source.kind.name}/{source.name}", "*"}
-    return any(item.strip() in names for item in consent.split(",") if item.strip())
+    return not names.isdisjoint(_accepted(consent))
+
+
+def names_nothing(consent: str) -> list[str]:
+    """The items of such a list that can name no source: a namespace or a kind cannot be called so."""
+    return [item for item in _accepted(consent) if item != "*" and not _names_a_source(item)]
+
+
+def _accepted(consent: str) -> list[str]:
+    return [item.strip() for item in consent.split(",") if item.strip()]
+
+
+def _names_a_source(item: str) -> bool:
+    namespace, colon, one = item.partition(":")
+    kind, slash, name = one.partition("/")
+    named = kind.isalnum() and kind[:1].isupper() and bool(slash and name) and "/" not in name
+    return is_namespace_name(namespace) and (named or not colon)
