@@ -210,6 +210,23 @@ def test_run_accepts_every_flag_of_the_specification(tmp_path: Path) -> None:
     assert "No such file" in samara("run", *flags, "--kubeconfig", tmp_path / "none").fault
 
 
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        ("--http-address", "foo"),
+        ("--http-address", ""),
+        ("--webhook-address", ":99999"),
+        ("--webhook-url", "foo"),
+        ("--webhook-url", "http://127.0.0.1:9443"),
+    ],
+)
+def test_run_with_an_address_that_is_none_is_wrong_usage(flag: str, value: str) -> None:
+    done = samara_inside("run", f"{flag}={value}")
+    assert done.code == 2, done.err
+    assert f"{flag}: expected" in done.err
+    assert f"found {value!r}" in done.err
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_is_for_both_names_of_the_program(shell: str) -> None:
     done = samara_inside("completion", shell)

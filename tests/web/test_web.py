@@ -416,7 +416,7 @@ def test_an_address_is_a_host_and_a_port(address: str, host: str | None, port: i
 
 @pytest.mark.parametrize("address", ["", "8080", "localhost", "localhost:", ":http", ":-1", ":65536", ":8 0", ":8080 "])
 def test_what_is_no_address_is_refused_by_name(address: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(f"address {address!r}: expected host:port or :port")):
+    with pytest.raises(ConfigError, match=re.escape(f"expected host:port or :port, found {address!r}")):
         split_address(address)
 
 

@@ -45,7 +45,7 @@ class Endpoint:
     service: str = SERVICE
 
     def __post_init__(self) -> None:
-        if self.url is not None and not _is_usable(self.url):
+        if self.url is not None and not is_usable(self.url):
             raise ConfigError(f"--webhook-url {self.url!r}: expected a URL like https://127.0.0.1:9443")
 
     @property
@@ -74,7 +74,7 @@ class Endpoint:
         return (service.get("namespace"), service.get("name")) == (self.namespace, self.service)
 
 
-def _is_usable(url: str) -> bool:
+def is_usable(url: str) -> bool:
     """As the API server sees it: https, with a host, and nothing that it would not send."""
     try:
         parts = urlsplit(url)

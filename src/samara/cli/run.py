@@ -66,6 +66,7 @@ def command(
     """Run the operator until a signal."""
     from samara import app
 
+    _must_be_addresses({"--http-address": http_address, "--webhook-address": webhook_address}, webhook_url)
     log.configure(log_format, log_level)
     settings = only(load_settings(config), _spelled(dialects))
     access = cluster.access()
@@ -78,6 +79,19 @@ def command(
     options = app.Options(observe, elect, http_address, watch_seconds, cluster.timeout, webhook)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(app.run(settings, options, access))
+
+
+def _must_be_addresses(bound: dict[str, str], url: str | None) -> None:
+    from samara.admission.configuration import is_usable
+    from samara.web.server import split_address
+
+    for flag, address in bound.items():
+        try:
+            split_address(address)
+        except ConfigError as fault:
+            raise click.UsageError(f"{flag}: {fault}") from fault
+    if url is not None and not is_usable(url):
+        raise click.UsageError(f"--webhook-url: expected a URL like https://127.0.0.1:9443, found {url!r}")
 
 
 def only(settings: Settings, names: tuple[str, ...]) -> Settings:

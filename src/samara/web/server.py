@@ -20,7 +20,7 @@ def split_address(address: str) -> tuple[str | None, int]:
     """`:8080` or `127.0.0.1:8080`; no host means every interface."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535:
-        raise ConfigError(f"address {address!r}: expected host:port or :port")
+        raise ConfigError(f"expected host:port or :port, found {address!r}")
     return host.strip("[]") or None, int(port)
 
 
