@@ -227,6 +227,27 @@ def test_run_with_an_address_that_is_none_is_wrong_usage(flag: str, value: str) 
     assert f"found {value!r}" in done.err
 
 
+EARLY = """
+import os, signal, sys
+from samara.cli import main
+main.run = lambda *_: os.kill(os.getpid(), signal.SIG{name})
+sys.argv = ["samara", "{command}"]
+main.main()
+"""
+
+
+@pytest.mark.parametrize("name", ["TERM", "INT"])
+def test_a_signal_while_the_operator_is_still_loaded_ends_it_well(name: str) -> None:
+    early = [sys.executable, "-c", EARLY.format(name=name, command="run")]
+    done = subprocess.run(early, capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_another_command_that_is_ended_has_not_ended_well() -> None:
+    early = [sys.executable, "-c", EARLY.format(name="TERM", command="orphans")]
+    assert subprocess.run(early, timeout=30, check=False).returncode == -signal.SIGTERM
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_is_for_both_names_of_the_program(shell: str) -> None:
     done = samara_inside("completion", shell)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -77,7 +78,18 @@ def faults(error: BaseException) -> list[SamaraError | SettingsError] | None:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["run"]:
+        _end_well_until_it_runs()
     run(samara, "samara")
+
+
+def _end_well_until_it_runs() -> None:
+    """While the operator is still being loaded nothing is begun: a signal ends it, and well.
+
+    Its own answer comes with its loop. Without any, the first process of a container would not even be told.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: os._exit(0))
 
 
 def run(program: click.Command, name: str) -> None:
