@@ -67,6 +67,14 @@ def test_why_says_that_a_source_does_not_name_the_namespace(stage: Stage, shell:
     assert "does not ask for a copy in namespace b" in the_answer(found)["rule"]
 
 
+def test_why_says_that_a_namespace_is_not_meant_although_all_are(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a", samara_ignore="true")
+    stage.source("db", "")
+    found = why(shell, "a")
+    assert (found["present"], found["wanted"]) == (False, False)
+    assert "selects among all, and namespace a says samara.dev/ignore" in the_answer(found)["rule"]
+
+
 def test_why_says_what_blocks_a_copy(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     stage.source("db", "a,later")

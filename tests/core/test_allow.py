@@ -3,7 +3,7 @@
 import pytest
 from tests.world import Words, at, secret
 
-from samara.core.allow import SPARED, Rules, accepts, allow
+from samara.core.allow import Rules, accepts, allow
 from samara.core.model import CONFIG_MAP, SECRET, Kind, Object, namespace_ref
 from samara.core.travel import ACCEPT, IGNORE, PAUSED
 from samara.core.want import KEEP, Copy, Dialect, Places, Reach, Want
@@ -33,7 +33,7 @@ def reason(copy: Copy, annotations: Words | None = None, of: Dialect | None = No
     refusal = allow(copy, SOURCE, namespace, of or dialect(), PROTECTED)
     if refusal is None:
         return "allowed"
-    return "spared" if refusal is SPARED else refusal.reason + ("+withdraw" if refusal.withdraw else "")
+    return "spared" if refusal.spared else refusal.reason + ("+withdraw" if refusal.withdraw else "")
 
 
 def wanted(namespace: str = "a", named: bool = False, kind: Kind = SECRET) -> Copy:

@@ -15,10 +15,11 @@ from samara.cli.output import emit
 from samara.cli.session import Picture, Session, picture, session, snapshot
 from samara.cli.store import is_unread
 from samara.cli.why_local import Local, local_answer
-from samara.core.model import Key, Kind, Object, Ref
+from samara.core.allow import allow
+from samara.core.model import Key, Kind, Object, Ref, namespace_ref
 from samara.core.plan import prepare
 from samara.core.table import Table
-from samara.core.want import Want
+from samara.core.want import Copy, Want
 from samara.core.write import Blocked, Delete, Plan, Release, Write
 from samara.engine.apply import verb
 from samara.kube.errors import Forbidden
@@ -154,16 +155,26 @@ def _answer(at: Session, seen: Picture, key: Key, ref: Ref, blocked: Blocked | N
         return told._replace(rule=f"{_cause(key, source, seen)}; {_fate(write, stop)}")
     if stop is not None and seen.table[key.dialect].whole:
         return told._replace(wanted=True, rule=f"{key.source} asks for it; {_fate(write, stop)}")
-    named = any(copy.named for copy in _want(at, seen, key, ref).copies if copy.ref == ref)
+    copies = [copy for copy in _want(at, seen, key, ref).copies if copy.ref == ref]
     cause = _cause(key, source, seen)
+    if spared := _spared(at, seen, key, copies):
+        return told._replace(rule=f"{cause} selects among all, and {spared}; {_fate(write, stop)}")
     if seen.table[key.dialect].upstream is not None:
         return told._replace(rule=_flow(cause, key, ref, told.wanted, _fate(write, stop)))
-    return told._replace(rule=_rule(cause, ref, told.wanted, named, _fate(write, stop)))
+    return told._replace(rule=_rule(cause, ref, told.wanted, any(copy.named for copy in copies), _fate(write, stop)))
 
 
 def _want(at: Session, seen: Picture, key: Key, ref: Ref) -> Want:
     prepared = prepare(seen.table.cut(key, ref.namespace), seen.shot.cache, seen.table, at.rules)
     return Want() if isinstance(prepared, Plan) else prepared[1]
+
+
+def _spared(at: Session, seen: Picture, key: Key, copies: list[Copy]) -> str:
+    """Why a namespace is not meant although all are: it is protected, or wants nothing."""
+    cache, dialect = seen.shot.cache, seen.table[key.dialect]
+    homes = [(copy, cache.get(namespace_ref(copy.ref.namespace))) for copy in copies]
+    refusals = (allow(copy, key.source, home, dialect, at.rules) for copy, home in homes if home is not None)
+    return next((each.message for each in refusals if each is not None and each.spared), "")
 
 
 def _cause(key: Key, source: Object | None, seen: Picture) -> str:

@@ -36,7 +36,8 @@ class Refusal(NamedTuple):
     """True where the namespace is simply not meant: nothing is wanted there, and nothing is touched."""
 
 
-SPARED = Refusal("refused", "not a target of a selection", spared=True)
+def _spared(why: str) -> Refusal:
+    return Refusal("refused", f"{why}: no target but by its name", spared=True)
 
 
 def allow(copy: Copy, source: Ref, namespace: Object | None, dialect: Dialect, rules: Rules) -> Refusal | None:
@@ -75,17 +76,17 @@ def _kind_denied(copy: Copy, dialect: Dialect) -> Refusal | None:
 def _protected(copy: Copy, dialect: Dialect, rules: Rules) -> Refusal | None:
     if dialect.reach is Reach.ANYWHERE or not any_glob(rules.protected, copy.ref.namespace):
         return None
-    if not copy.named:
-        return SPARED
-    if dialect.reach is Reach.NAMED:
+    if copy.named and dialect.reach is Reach.NAMED:
         return None
-    return Refusal("refused", f"namespace {copy.ref.namespace} is protected (setting protectedNamespaces)")
+    why = f"namespace {copy.ref.namespace} is protected (setting protectedNamespaces)"
+    return Refusal("refused", why) if copy.named else _spared(why)
 
 
 def _own(copy: Copy, dialect: Dialect, rules: Rules) -> Refusal | None:
     if dialect.reach is not Reach.NEVER or copy.ref not in rules.own:
         return None
-    return Refusal("refused", "the object of this name there is the operator's own") if copy.named else SPARED
+    why = "the object of this name there is the operator's own"
+    return Refusal("refused", why) if copy.named else _spared(why)
 
 
 def _content_denied(copy: Copy) -> Refusal | None:
@@ -111,7 +112,9 @@ def _paused(namespace: Object) -> Refusal | None:
 
 
 def _ignored(copy: Copy, namespace: Object) -> Refusal | None:
-    return SPARED if _says(namespace, IGNORE) and not copy.named else None
+    if not _says(namespace, IGNORE) or copy.named:
+        return None
+    return _spared(f"namespace {namespace.ref.name} says {IGNORE}")
 
 
 def _consent(copy: Copy, source: Ref, namespace: Object, dialect: Dialect) -> Refusal | None:
