@@ -1,58 +1,47 @@
-"""What the commands say of a source whose values cannot be read."""
+"""What the operator's Events say of writes that do not go through, read back."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import get_args, get_type_hints
+from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.engine.parts import a_key
+from tests.engine.parts import a_key, create
 from tests.world import at
 
-from samara.cli.outcome import _FAULTS
-from samara.cli.session import Picture
-from samara.cli.status import fault_word
-from samara.cli.why import _stop
-from samara.core.model import SECRET
-from samara.core.table import Table
-from samara.core.want import Adopt, Fault
-from samara.core.write import Blocked
-from samara.dialects import sync_to
-from samara.kube.snapshot import Snapshot
+from samara.cli.told import _is_fresh, _read, _stopped
+from samara.core.write import Plan
 
-KEY = a_key()
-PLACE = at("a", "db")
-UNKNOWN = Blocked(KEY, PLACE, "invalid", "what should be here is not known")
-CONFLICT = Blocked(KEY, PLACE, "conflict", "somebody else's")
-DIALECT = sync_to.dialect((SECRET,), lambda where, words: dict(words), Adopt.NEVER)
-PICTURES = {
-    whole: Picture(Snapshot.__new__(Snapshot), Table((replace(DIALECT, name=KEY.dialect, whole=whole),)), {})
-    for whole in (True, False)
-}
-FAULT = Blocked(KEY, KEY.source, "invalid", "path /app/db of vault: forbidden")
+QUOTA = "the API server answered 403 Forbidden: exceeded quota: few, used: count/secrets=0; limited to 0"
 
 
 @pytest.mark.parametrize(
-    ("blocked", "whole", "expected"),
+    ("message", "names"),
     [
-        ((), False, None),
-        ((UNKNOWN,), False, UNKNOWN),
-        ((UNKNOWN, FAULT), False, FAULT),
-        ((FAULT, CONFLICT), True, CONFLICT),
-        ((FAULT,), False, None),
-        ((FAULT,), True, FAULT),
+        (f"{QUOTA} in 1 namespace: full", {"full"}),
+        (f"{QUOTA} in 2 namespaces: a, full; ask for more room", {"a", "full"}),
+        (f"{QUOTA} in 12 namespaces: a, b, c and 9 more; ask for more room", None),
+        (QUOTA, None),
+        (f"said in 1 namespace: other; {QUOTA} in 1 namespace: full", {"full"}),
     ],
 )
-def test_why_names_the_path_where_a_place_is_empty_because_of_it(
-    blocked: tuple[Blocked, ...], whole: bool, expected: Blocked | None
-) -> None:
-    assert _stop(blocked, KEY, PLACE, PICTURES[whole]) == expected
+def test_the_namespaces_of_an_event_are_known_where_all_are_named(message: str, names: set[str] | None) -> None:
+    told = _read({"reason": "Refused", "message": message})
+    assert told.namespaces == names
+    assert (told.reason, told.message) == ("refused", message)
 
 
-def test_every_fault_has_its_word_in_a_plan() -> None:
-    assert {*_FAULTS, "NoNamespace"} == set(get_args(get_type_hints(Fault)["reason"]))
+def test_only_the_writes_of_which_it_is_told_are_blocked() -> None:
+    plan = Plan(writes=(create("a"), create("b")))
+    found = _stopped(plan, [_read({"reason": "Fought", "message": "somebody changes it in 1 namespace: b"})])
+    assert [write.ref for write in found.writes] == [at("a", "db")]
+    assert [(each.key, each.ref, each.reason) for each in found.blocked] == [(a_key(), at("b", "db"), "fought")]
 
 
-@pytest.mark.parametrize(("reason", "word"), [("Invalid", "invalid"), ("FetchError", "fetch-error")])
-def test_status_writes_reasons_as_all_reasons_are_written(reason: str, word: str) -> None:
-    assert fault_word(Fault(reason, "")) == word  # type: ignore[arg-type]
+@pytest.mark.parametrize(("ago", "fresh"), [(0, True), (1800, True), (3600, False)])
+def test_what_was_not_said_again_is_over(ago: int, fresh: bool) -> None:
+    said = datetime.now(UTC) - timedelta(seconds=ago)
+    assert _is_fresh({"lastTimestamp": said.strftime("%Y-%m-%dT%H:%M:%SZ")}) is fresh
+
+
+def test_an_event_without_a_time_is_nothing() -> None:
+    assert not _is_fresh({"lastTimestamp": None})

@@ -14,6 +14,7 @@ from samara.devcluster import Devcluster
 
 pytestmark = pytest.mark.cluster
 
+QUOTA = {"metadata": {"name": "none"}, "spec": {"hard": {"count/secrets": "0"}}}
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
@@ -83,6 +84,23 @@ def test_why_says_what_blocks_a_copy(stage: Stage, shell: Shell) -> None:
     assert (found["present"], found["wanted"]) == (True, True)
     assert the_answer(found)["blocked"]["reason"] == "conflict"
     assert the_answer(why(shell, "later"))["blocked"]["reason"] == "no-namespace"
+
+
+def test_what_the_server_refuses_is_blocked_and_why(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a", "full")
+    stage.api.create("/api/v1/namespaces/full/resourcequotas", QUOTA)
+    eventually(lambda: (stage.api.get("/api/v1/namespaces/full/resourcequotas/none").get("status") or {}).get("hard"))
+    stage.expect.blocked.add(("full", "db"))
+    stage.source("db", "a,full")
+    stage.operator()
+    stage.until_copied("db", "a")
+    stage.until_event("Refused", about="db")
+    (told,) = shell("status", "-o", "json").json["sources"]
+    assert [told[count] for count in ("wanted", "right", "pending", "blocked")] == [2, 1, 0, 1]
+    assert told["reasons"] == [{"reason": "refused", "count": 1, "sample": ["full"]}]
+    blocked = the_answer(why(shell, "full"))["blocked"]
+    assert (blocked["reason"], "exceeded quota" in blocked["message"]) == ("refused", True)
+    assert the_answer(why(shell, "a"))["blocked"] is None
 
 
 def test_why_of_an_object_that_nobody_wants_is_answered(stage: Stage, shell: Shell) -> None:

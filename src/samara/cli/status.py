@@ -15,6 +15,7 @@ from samara.cli.outcome import counted, place
 from samara.cli.output import emit, plural, table
 from samara.cli.rows import folded, hint
 from samara.cli.session import Picture, Session, picture, session
+from samara.cli.told import as_told
 from samara.cli.watched import until_interrupted, watch_flag, watched
 from samara.core.allow import is_paused
 from samara.core.match import sample
@@ -59,7 +60,7 @@ async def _watch(cluster: Cluster, config: str | None, output: str, tell: Callab
 
 async def _status(at: Session) -> Shape:
     held = await at.held()
-    seen = await picture(at)
+    seen = await as_told(at, await picture(at))
     return {"sources": _sources(at, seen), "held": [_held(entry) for _, entry in sorted(held.items())]}
 
 

@@ -14,6 +14,7 @@ from samara.cli.outcome import awaiting, outcome, place
 from samara.cli.output import emit
 from samara.cli.session import Picture, Session, picture, session, snapshot
 from samara.cli.store import is_unread
+from samara.cli.told import as_told
 from samara.cli.why_local import Local, local_answer
 from samara.core.allow import allow
 from samara.core.model import Key, Kind, Object, Ref, namespace_ref
@@ -79,7 +80,7 @@ async def _why(cluster: Cluster, config: str | None, what: str) -> dict[str, Any
         if ref.kind in shot.unknown:
             return _locally(ref, await local_answer(at.client, at.table, ref, _hidden(shot, ref)))
         await shot.look([ref] if shot.cache.taken(ref) else [])
-        return await _answered(at, await picture(at, shot), ref, unread)
+        return await _answered(at, await as_told(at, await picture(at, shot)), ref, unread)
 
 
 def _hidden(shot: Snapshot, ref: Ref) -> str:

@@ -1,0 +1,99 @@
+"""What only the operator knows of a place: that the server refuses its write, or that somebody undoes it each time.
+
+It says so by its Events, and these are read where a source has something left to write.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from samara.cli.session import Picture, Session
+from samara.cli.why_local import EVENT
+from samara.core.allow import Reason
+from samara.core.model import Ref
+from samara.core.write import Apply, Blocked, Create, Plan, Recreate, Update
+from samara.engine.tell import AGAIN
+from samara.kube.client import collection
+from samara.kube.codec import decode
+from samara.kube.errors import Forbidden
+
+REASONS: dict[str, Reason] = {"Refused": "refused", "Fought": "fought"}
+_FRESH = timedelta(seconds=AGAIN + 60.0)
+"""What lasts is said again within this time."""
+_WHERE = re.compile(r" in \d+ namespaces?: (?P<names>[-a-z0-9, ]+?)(?P<more> and \d+ more)?(?:;|$)")
+
+
+class Told(NamedTuple):
+    reason: Reason
+    message: str
+    namespaces: frozenset[str] | None
+    """None where not every one of them is named."""
+
+    def concerns(self, ref: Ref) -> bool:
+        return self.namespaces is None or (ref.namespace or ref.name) in self.namespaces
+
+
+Source = tuple[str, str, str]
+
+
+async def as_told(at: Session, seen: Picture) -> Picture:
+    """The same picture, with those writes as blocked of which the operator says why they do not go through."""
+    if not any(plan.writes for plan in seen.plans.values()):
+        return seen
+    told: dict[Source, list[Told]] = {}
+    try:
+        for reason in REASONS:
+            for source, each in await _events(at, reason):
+                told.setdefault(source, []).append(each)
+    except Forbidden as fault:
+        at.say(f"what the operator has told of refused writes could not be read: {fault}")
+    plans = {key: _stopped(plan, told.get(_source(key.source), [])) for key, plan in seen.plans.items()}
+    return replace(seen, plans=plans)
+
+
+async def _events(at: Session, reason: str) -> list[tuple[Source, Told]]:
+    chosen = {"fieldSelector": f"reportingComponent=samara,reason={reason}"}
+    found: list[dict[str, Any]] = decode(await at.client.get(collection(EVENT), chosen))["items"]
+    return [(_about(each), _read(each)) for each in found if _is_fresh(each)]
+
+
+def _is_fresh(event: dict[str, Any]) -> bool:
+    try:
+        said = datetime.fromisoformat(str(event.get("lastTimestamp")))
+    except ValueError:
+        return False
+    return datetime.now(UTC) - said <= _FRESH
+
+
+def _read(event: dict[str, Any]) -> Told:
+    message = str(event.get("message") or "")
+    where = next(reversed(list(_WHERE.finditer(message))), None)
+    named = where is not None and where["more"] is None
+    names = frozenset(where["names"].split(", ")) if where is not None and named else None
+    return Told(REASONS[event["reason"]], message, names)
+
+
+def _about(event: dict[str, Any]) -> Source:
+    about = event.get("involvedObject") or {}
+    return about.get("kind", ""), about.get("namespace", ""), about.get("name", "")
+
+
+def _source(ref: Ref) -> Source:
+    return ref.kind.name, ref.namespace, ref.name
+
+
+def _stopped(plan: Plan, told: list[Told]) -> Plan:
+    stops = dict(_stops(plan, told))
+    writes = tuple(each for each in plan.writes if each.ref not in stops)
+    return replace(plan, writes=writes, blocked=(*plan.blocked, *stops.values())) if stops else plan
+
+
+def _stops(plan: Plan, told: list[Told]) -> Iterator[tuple[Ref, Blocked]]:
+    for write in plan.writes:
+        why = next((each for each in told if each.concerns(write.ref)), None)
+        if why is not None and isinstance(write, Create | Update | Recreate | Apply):
+            yield write.ref, Blocked(write.key, write.ref, why.reason, why.message)
