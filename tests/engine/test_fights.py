@@ -65,6 +65,23 @@ def test_five_reversals_are_made_and_the_sixth_waits() -> None:
     assert fights.judge(repair()) is None
 
 
+def test_a_copy_that_is_deleted_again_and_again_is_made_every_ten_seconds() -> None:
+    fights, gone = Fights(clock := Clock()), a_copy("a")
+    for _ in range(5):
+        fights.disturbed(Change(gone.ref, gone, None), owner, VIEW)
+        assert fights.judge(create("a")) is None
+        fights.repaired(create("a"))
+        clock.now += 1.0
+    fights.disturbed(Change(gone.ref, gone, None), owner, VIEW)
+
+    found = fights.judge(create("a"))
+    assert found is not None
+    assert found.message == "somebody deletes this copy again and again; it is made every ten seconds now"
+    assert found.again_in == 9.0
+    clock.now += found.again_in
+    assert fights.judge(create("a")) is None
+
+
 def test_what_the_source_wants_anew_is_written_at_once_and_ends_no_fight() -> None:
     fights = Fights(clock := Clock())
     fought(fights, clock, 5)

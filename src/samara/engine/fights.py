@@ -13,6 +13,8 @@ from samara.kube.cache import Change
 
 REVERSALS = 5
 WINDOW = 600.0
+_ABSENT = 10.0
+"""A copy that is gone comes back sooner than a wrong one is put right: who needs it has nothing meanwhile."""
 _REMEMBERED = 10_000
 
 
@@ -77,7 +79,7 @@ class Fights:
         self._disturbed.pop(ref, None)
 
     def judge(self, write: Write) -> Fought | None:
-        """Why this repair has to wait, if it has: in a fight there is one repair in ten minutes."""
+        """Why this repair has to wait, if it has: in a fight there is one in ten minutes, in ten seconds if gone."""
         disturbance = self._disturbed.get(write.ref)
         if disturbance is None or write.ref not in self._fought or not _reverses(write, disturbance):
             return None
@@ -86,9 +88,12 @@ class Fights:
         last = self._repairs[write.ref][-1]
         if disturbance.when - last > WINDOW:  # ten quiet minutes end a fight
             self._fought.discard(write.ref)
-        left = last + WINDOW - self._clock()
+        gone = isinstance(write, Create)
+        left = last + (_ABSENT if gone else WINDOW) - self._clock()
         if left <= 0:
             return None
+        if gone:
+            return Fought("somebody deletes this copy again and again; it is made every ten seconds now", left)
         what = "what is inherited here" if isinstance(write, Apply) else "this copy"
         who = disturbance.who or "somebody"
         return Fought(f"{who} changes {what} again and again; it is repaired every ten minutes now", left)
