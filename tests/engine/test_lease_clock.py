@@ -293,7 +293,11 @@ def test_a_lease_that_can_be_read_and_not_written_is_not_out_of_reach() -> None:
     async def deed(stage: Stage) -> None:
         lease = stage.lease()
         stage.clock.now += 3 * DURATION
+        assert lease.refused() is None
         assert not await lease._try_once()
         assert lease.stalled() is None
+        assert "database space exceeded" in (lease.refused() or "")
+        assert await lease._try_once()
+        assert lease.refused() is None
 
     on_stage(deed, refuses(404, "NotFound"), refuses(500, "InternalError", "etcdserver: mvcc: database space exceeded"))

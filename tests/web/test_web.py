@@ -60,9 +60,13 @@ class Synced:
 @dataclass
 class Stalled:
     told: str | None = None
+    why: str | None = None
 
     def stalled(self) -> str | None:
         return self.told
+
+    def refused(self) -> str | None:
+        return self.why
 
 
 @dataclass
@@ -208,6 +212,15 @@ def test_a_lease_out_of_reach_is_named() -> None:
     async def deed(stage: Stage) -> None:
         stage.parts = (Stalled("the lease has been out of reach for 31 s"), Stalled())
         assert stage.health().live()[1]["faults"] == ["the lease has been out of reach for 31 s"]
+
+    on_stage(deed)
+
+
+def test_why_a_lease_cannot_be_had_is_named_and_does_not_make_a_standby_unready() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.parts = (Stalled(why="forbidden"), Stalled())
+        assert stage.health().live()[0]
+        assert stage.health().ready() == (True, {"ok": True, "waiting": {"lease": "forbidden"}})
 
     on_stage(deed)
 

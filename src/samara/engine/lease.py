@@ -58,6 +58,9 @@ class Lease:
         quiet = self._clock() - self.progress
         return f"the lease has been out of reach for {quiet:.0f} s" if quiet > 2 * self._duration else None
 
+    def refused(self) -> str | None:
+        return f"the lease can be neither taken nor renewed: {self._told}" if self._told else None
+
     async def acquire(self) -> None:
         """Returns when we lead."""
         while True:

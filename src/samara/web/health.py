@@ -17,6 +17,9 @@ class Progress(Protocol):
     def stalled(self) -> str | None:
         """What has made no progress for its allowed time, in words."""
 
+    def refused(self) -> str | None:
+        """Why it cannot be had although it is reached, in words."""
+
 
 class Synced(Protocol):
     @property
@@ -60,6 +63,8 @@ class Health:
             waiting["webhook"] = webhook
         if obstacle is not None:
             waiting["writes"] = obstacle
+        for refused in filter(None, (part.refused() for part in self.parts)):
+            waiting["lease"] = refused  # nobody leads, or not for long; what is known can be asked for all the same
         ready = not unlisted and webhook is None
         return ready, {"ok": ready, "waiting": waiting}
 
