@@ -82,7 +82,6 @@ def command(
 
 
 def _must_be_addresses(bound: dict[str, str], url: str | None) -> None:
-    from samara.admission.configuration import is_usable
     from samara.web.server import split_address
 
     for flag, address in bound.items():
@@ -90,7 +89,11 @@ def _must_be_addresses(bound: dict[str, str], url: str | None) -> None:
             split_address(address)
         except ConfigError as fault:
             raise click.UsageError(f"{flag}: {fault}") from fault
-    if url is not None and not is_usable(url):
+    if url is None:
+        return
+    from samara.admission.configuration import is_usable
+
+    if not is_usable(url):
         raise click.UsageError(f"--webhook-url: expected a URL like https://127.0.0.1:9443, found {url!r}")
 
 
