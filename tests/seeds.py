@@ -782,7 +782,7 @@ FAULTS = (
         "dialects/accurate/propagate",
         "return Mode.SYNC if is_stale or kept_for == source.ref else Mode.SEED",
         "return Mode.SYNC if kept_for == source.ref else Mode.SEED",
-        by="dialects/accurate/test_propagate.py::test_4_2_a_move_removes_old_update_copies_leaves_created_ones_and_brings_the_new",
+        by="dialects/accurate/test_propagate.py::test_4_2_a_move_between_parents_with_the_same_object_is_one_update",
     ),
     Fault(
         "drift flows down",

@@ -241,14 +241,17 @@ def test_4_2_a_move_removes_old_update_copies_leaves_created_ones_and_brings_the
         assert x(world, "a").annotations == {FROM: "q", PROPAGATE: there}
 
 
-def test_4_2_a_move_between_parents_with_the_same_object_is_one_update() -> None:
+@pytest.mark.parametrize(("there", "changed"), [("create", "ab"), ("update", "a")])
+def test_4_2_a_move_between_parents_with_the_same_object_is_one_update(there: str, changed: str) -> None:
+    """Of each copy that says something else then: in another mode those below, too."""
     world = a_world()
     root(world), root(world, "q"), sub(world, "a", "r"), sub(world, "b", "a")
-    source(world, TOP, "update"), source(world, at("q", "x"), "update")
+    source(world, TOP, "update"), source(world, at("q", "x"), there)
     settled(world)
     before = x(world, "a").uid, x(world, "b").uid
     hang(world, "a", parent="q")
-    assert [type(write).__name__ for write in settled(world) if write.ref.kind == TOP.kind] == ["Update"]
+    writes = [write for write in settled(world) if write.ref.kind == TOP.kind]
+    assert [(type(write), write.ref.namespace) for write in writes] == [(Update, name) for name in changed]
     assert (x(world, "a").uid, x(world, "b").uid) == before
     assert x(world, "a").annotations[FROM] == "q"
 
