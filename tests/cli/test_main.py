@@ -221,7 +221,9 @@ def test_run_accepts_every_flag_of_the_specification(tmp_path: Path) -> None:
     ],
 )
 def test_run_with_an_address_that_is_none_is_wrong_usage(flag: str, value: str) -> None:
+    before = signal.getsignal(signal.SIGINT)
     done = samara_inside("run", f"{flag}={value}")
+    assert signal.getsignal(signal.SIGINT) is before
     assert done.code == 2, done.err
     assert f"{flag}: expected" in done.err
     assert f"found {value!r}" in done.err

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,18 +80,24 @@ def faults(error: BaseException) -> list[SamaraError | SettingsError] | None:
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["run"]:
-        _end_well_until_it_runs()
-    run(samara, "samara")
+    with _ended_well() if sys.argv[1:2] == ["run"] else nullcontext():
+        run(samara, "samara")
 
 
-def _end_well_until_it_runs() -> None:
+@contextmanager
+def _ended_well() -> Iterator[None]:
     """While the operator is still being loaded nothing is begun: a signal ends it, and well.
 
     Its own answer comes with its loop. Without any, the first process of a container would not even be told.
     """
-    for number in (signal.SIGTERM, signal.SIGINT):
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    for number in before:
         signal.signal(number, lambda *_: os._exit(0))
+    try:
+        yield
+    finally:
+        for number, answer in before.items():
+            signal.signal(number, answer)
 
 
 def run(program: click.Command, name: str) -> None:
