@@ -10,7 +10,7 @@ from samara.core.brake import Brake
 from samara.core.match import any_glob
 from samara.core.model import CONFIG_MAP, SECRET, Key, Kind, Object, Ref
 from samara.core.table import Table
-from samara.core.view import View
+from samara.core.view import OwnerOf, View
 from samara.core.want import Adopt, Bare, Dialect, Want
 from samara.dialects import accurate, fishysecret, resource_distribution, secret_copy, sync_to
 from samara.settings import (
@@ -137,9 +137,7 @@ def reserved(settings: Settings, home: str) -> tuple[str, ...]:
     return tuple(filter(None, (*settings.protected_namespaces, "default", "kube-*", *homes)))
 
 
-def _accurate(
-    settings: Settings, kinds: Kinds, bare: Bare, owner: Callable[[Object, View], Key | None], home: str
-) -> tuple[Dialect, ...]:
+def _accurate(settings: Settings, kinds: Kinds, bare: Bare, owner: OwnerOf, home: str) -> tuple[Dialect, ...]:
     own, names = _own(settings, accurate.NAME, Accurate), reserved(settings, home)
     terms = accurate.Terms(
         _adopt(settings, accurate.NAME),

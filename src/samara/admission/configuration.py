@@ -45,8 +45,8 @@ class Endpoint:
     service: str = SERVICE
 
     def __post_init__(self) -> None:
-        if self.url is not None and not is_usable(self.url):
-            raise ConfigError(f"--webhook-url {self.url!r}: expected a URL like https://127.0.0.1:9443")
+        if self.url is not None:
+            must_be_usable(self.url)
 
     @property
     def host(self) -> str:
@@ -74,7 +74,12 @@ class Endpoint:
         return (service.get("namespace"), service.get("name")) == (self.namespace, self.service)
 
 
-def is_usable(url: str) -> bool:
+def must_be_usable(url: str) -> None:
+    if not _is_usable(url):
+        raise ConfigError(f"--webhook-url: expected a URL like https://127.0.0.1:9443, found {url!r}")
+
+
+def _is_usable(url: str) -> bool:
     """As the API server sees it: https, with a host, and nothing that it would not send."""
     try:
         parts = urlsplit(url)

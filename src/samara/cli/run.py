@@ -91,10 +91,12 @@ def _must_be_addresses(bound: dict[str, str], url: str | None) -> None:
             raise click.UsageError(f"{flag}: {fault}") from fault
     if url is None:
         return
-    from samara.admission.configuration import is_usable
+    from samara.admission.configuration import must_be_usable
 
-    if not is_usable(url):
-        raise click.UsageError(f"--webhook-url: expected a URL like https://127.0.0.1:9443, found {url!r}")
+    try:
+        must_be_usable(url)
+    except ConfigError as fault:
+        raise click.UsageError(str(fault)) from fault
 
 
 def only(settings: Settings, names: tuple[str, ...]) -> Settings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from samara.core.match import Names
@@ -56,6 +56,10 @@ class View(Protocol):
 
         None where that cannot be said: the kind has no such row in `kinds`, or the server would not take the fields.
         """
+
+
+OwnerOf = Callable[[Object, View], Key | None]
+"""`Table.owner`: whose copy an object is, over all vocabularies."""
 
 
 def has_copies(view: View, key: Key) -> bool:

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from samara.core.model import NAMESPACE, Key, Object, Ref, namespace_ref
-from samara.core.view import View
+from samara.core.model import NAMESPACE, Object, Ref, namespace_ref
+from samara.core.view import OwnerOf, View
 from samara.core.write import Apply, Create, Recreate, Update, Write
 from samara.kube.cache import Change
 
@@ -50,7 +50,7 @@ class Fights:
         self._fought: set[Ref] = set()
         self._most = _REMEMBERED
 
-    def disturbed(self, change: Change, owner: Callable[[Object, View], Key | None], view: View) -> None:
+    def disturbed(self, change: Change, owner: OwnerOf, view: View) -> None:
         """Takes news from a watch; what we wrote ourselves never comes this way."""
         old = change.old
         if old is None or old.deleting or (owner(old, view) is None and not old.applied):

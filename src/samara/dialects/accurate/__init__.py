@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from samara.core.admit import Request
-from samara.core.model import NAMESPACE, Key, Kind, Object
-from samara.core.view import View
+from samara.core.model import NAMESPACE, Kind
+from samara.core.view import OwnerOf, View
 from samara.core.want import Adopt, Bare, Dialect
 from samara.dialects.accurate import propagate, sub, tree
 from samara.dialects.accurate.admit import AdmitRules, add_finalizer, admit_namespace, admit_sub_namespace
@@ -35,7 +35,7 @@ def dialects(
     config: Config,
     kinds: tuple[Kind, ...],
     bare: Bare,
-    owner: Callable[[Object, View], Key | None],
+    owner: OwnerOf,
     terms: Terms,
 ) -> tuple[Dialect, ...]:
     """The vocabulary's three: SubNamespaces make namespaces, namespaces inherit words, and objects are propagated."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -10,7 +10,7 @@ from samara.core.compare import is_marked_by_us, is_right
 from samara.core.match import is_namespace_name
 from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Key, Kind, Object, Ref, namespace_ref
 from samara.core.travel import RELEASED
-from samara.core.view import View, has_copies
+from samara.core.view import OwnerOf, View, has_copies
 from samara.core.want import KEEP, UNREAD, Adopt, Bare, Copy, Dialect, Fault, Mode, Places, Reach, Rejected, Want, Word
 from samara.dialects.accurate.config import Config
 from samara.dialects.accurate.words import (
@@ -43,8 +43,7 @@ class Propagation:
     config: Config
     kinds: tuple[Kind, ...]
     bare: Bare
-    owner: Callable[[Object, View], Key | None]
-    """`Table.owner`: whose copy an object is, over all vocabularies."""
+    owner: OwnerOf
     adopt: Adopt
     managers: frozenset[str] = frozenset()
     generated: bool = False
