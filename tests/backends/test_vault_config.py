@@ -29,6 +29,7 @@ POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
         (URL, {"token": b"t", "namespace": b"a\r\nb"}, "TokenError", "key namespace"),
         (URL, {**BOTH, "auth-mount": b"../sys"}, "TokenError", "auth-mount"),
         (URL, {"token": b"t", "ca.crt": b"nonsense"}, "ConnectionError", "ca.crt"),
+        (URL, {"token": b"t", "ca.crt": b"\xff\xfe"}, "ConnectionError", "ca.crt"),
         ("vault+https://vault.example:8200", {"token": b"t"}, "ConnectionError", "mount"),
         ("vault+https://vault.example:8200/", {"token": b"t"}, "ConnectionError", "mount"),
         ("vault+https://vault.example:8200/a//b", {"token": b"t"}, "ConnectionError", "mount"),

@@ -63,6 +63,22 @@ def test_an_empty_authority_does_not_mean_the_systems(tmp_path: Path) -> None:
     assert "expected certificates in PEM" in refusal(tmp_path, None, {"certificate-authority": "../empty.crt"})
 
 
+@pytest.mark.parametrize("meanwhile", [b"", "Zürich".encode()[1:3], b"-----BEGIN CERTIFICATE-----\nMII", None])
+def test_an_authority_that_is_being_replaced_ends_nothing(tmp_path: Path, meanwhile: bytes | None) -> None:
+    old, new, file = pki.authority(), pki.authority("new"), tmp_path / "ca.crt"
+    file.write_bytes(old.certificate)
+    found = access(tmp_path, cluster={"certificate-authority": "../ca.crt"})
+    assert found.ssl
+
+    file.unlink() if meanwhile is None else file.write_bytes(meanwhile)
+    found.trust_anew()
+    pki.handshake(found.ssl, old, pki.server(old, "server"), "server")
+
+    file.write_bytes(new.certificate)
+    found.trust_anew()
+    pki.handshake(found.ssl, new, pki.server(new, "server"), "server")
+
+
 def test_a_proxy_is_handed_on(tmp_path: Path) -> None:
     assert access(tmp_path, cluster={"proxy-url": "http://u:p@proxy:3128"}).proxy == "http://u:p@proxy:3128"
     assert access(tmp_path).proxy is None

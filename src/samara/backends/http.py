@@ -63,9 +63,9 @@ class Wire:
 def trusting(ca: bytes) -> ssl.SSLContext:
     """Trusts these authorities alone, or the system's where there are none."""
     try:
-        context = (
-            ssl.create_default_context(cadata=ca.decode("ascii", "ignore")) if ca else ssl.create_default_context()
-        )
+        # Never an empty text where one was given: of that Python would make the system's authorities.
+        text = (ca.decode("ascii", "ignore") or "empty") if ca else None
+        context = ssl.create_default_context(cadata=text)
     except ssl.SSLError:
         fault = "the configuration's key ca.crt: expected certificates in PEM, found none that can be read"
         raise ConfigFault("ConnectionError", fault) from None

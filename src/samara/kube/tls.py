@@ -31,7 +31,7 @@ def client_context(ca: Pem | None, insecure: bool) -> SSLContext:
 def trust(context: SSLContext, ca: Path) -> None:
     """Trusts what the file holds now, too; what cannot be read changes nothing."""
     with suppress(ssl.SSLError, ConfigError):
-        context.load_verify_locations(cadata=read(ca, "the certificate authority").decode("ascii", "ignore"))
+        context.load_verify_locations(cadata=_certificates(ca))
 
 
 def load_client_certificate(context: SSLContext, certificate: Pem, key: Pem, whose: str) -> None:
@@ -62,11 +62,15 @@ def read(pem: Pem, what: str) -> bytes:
 def _trusting(ca: Pem) -> SSLContext:
     where = str(ca) if isinstance(ca, Path) else "certificate-authority-data"
     try:
-        # As text, comments in other alphabets would be refused.
-        text = read(ca, "the certificate authority").decode("ascii", "ignore")
-        return ssl.create_default_context(cadata=text or "empty")
+        return ssl.create_default_context(cadata=_certificates(ca))
     except ssl.SSLError as error:
         raise ConfigError(f"{where}: expected certificates in PEM, found none that can be read") from error
+
+
+def _certificates(ca: Pem) -> str:
+    """The authorities' text, never empty: of nothing at all Python makes the system's authorities, or a ValueError."""
+    # As text, comments in other alphabets would be refused.
+    return read(ca, "the certificate authority").decode("ascii", "ignore") or "empty"
 
 
 def _on_disk(pem: Pem, stack: ExitStack) -> Path:
