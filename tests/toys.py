@@ -27,7 +27,7 @@ TREE_KEYS = {
     "subNamespaceLabelKeys": ["color", "*/*"],
     "subNamespaceAnnotationKeys": ["story"],
     "propagateLabelKeyExcludes": ["tier", "accurate.cybozu.com/*"],
-    "propagateAnnotationKeyExcludes": ["accurate.cybozu.com/*"],
+    "propagateAnnotationKeyExcludes": ["*kubernetes.io/*"],
 }
 FORBIDDEN = "/forbidden"
 """A path of the secret manager that no FishySecret may read."""

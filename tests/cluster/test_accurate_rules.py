@@ -216,6 +216,23 @@ def test_a_copy_has_the_content_the_words_that_may_travel_and_says_where_it_is_f
     assert not {"ownerReferences", "finalizers"} & have["metadata"].keys()
 
 
+def test_3_1_excluding_our_own_keys_strips_propagate_and_the_copy_follows_its_source_all_the_same(trees: Trees) -> None:
+    rooted(trees, "root", "web", "deep")
+    trees.put("root", "db")
+    trees.serve(accurate={"propagateAnnotationKeyExcludes": ["accurate.cybozu.com/*"]})
+    trees.until_copied("db", "root", "web")
+    have = trees.get("secrets", "web", "db") or {}
+    assert words(have) == {FROM: "root"}
+    assert words(have, "labels") == {CREATED_BY: "accurate"}
+    trees.edit("web", "db", {"data": encoded({"k": "x"})})
+    eventually(lambda: trees.data("web", "db") == {"k": "1"})
+    trees.edit("root", "db", {"data": encoded({"k": "2"})})
+    eventually(lambda: trees.data("web", "db") == {"k": "2"})
+    trees.kubectl("delete", "secret", "db", "-n", "web")
+    trees.until_copied("db", "root", "web")
+    assert trees.get("secrets", "deep", "db") is None  # what does not say `propagate` is no source
+
+
 RIGHT = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}
 ROLE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "one"}
 SOMEBODY = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ann"}

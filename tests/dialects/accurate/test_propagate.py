@@ -280,17 +280,42 @@ def test_5_1_a_copy_has_the_content_and_the_words_and_nothing_else() -> None:
     assert (have.owners, have.finalizers) == ((), ())
 
 
+EXCLUDED = {"propagateLabelKeyExcludes": ["*", "*/*"], "propagateAnnotationKeyExcludes": ["*", "accurate.cybozu.com/*"]}
+
+
 @pytest.mark.parametrize("mode", ["create", "update"])
-def test_5_1_excludes_that_match_our_own_keys_do_not_break_the_chain(mode: str) -> None:
-    world = a_world(
-        propagateLabelKeyExcludes=["*", "*/*"],
-        propagateAnnotationKeyExcludes=["*", "*/*", "accurate.cybozu.com/*"],
-    )
+def test_3_1_excluding_our_own_keys_strips_propagate_and_created_by_and_from_survive(mode: str) -> None:
+    world = a_world(**EXCLUDED)
     chain(world, "r", "a", "b")
     source(world, TOP, mode, note="n")
     settled(world)
-    assert x(world, "b").labels == {CREATED_BY: "accurate"}
-    assert x(world, "b").annotations == {PROPAGATE: mode, FROM: "a"}
+    assert x(world, "a").labels == {CREATED_BY: "accurate"}
+    assert x(world, "a").annotations == {FROM: "r"}
+    assert values(world) == {"r": "one", "a": "one"}  # a copy that does not say `propagate` is no source
+
+
+@pytest.mark.parametrize(("mode", "after"), [("create", "drift"), ("update", "two")])
+def test_3_1_without_propagate_a_copy_follows_its_source_and_outlives_it(mode: str, after: str) -> None:
+    world = a_world(**EXCLUDED)
+    chain(world, "r", "a")
+    source(world, TOP, mode)
+    settled(world)
+    world.edit(at("a", "x"), content=secret("drift"))
+    world.edit(TOP, content=secret("two"))
+    settled(world)
+    assert values(world) == {"r": "two", "a": after}
+    world.delete(TOP)
+    settled(world)
+    assert values(world) == {"a": after}
+
+
+def test_3_1_excluding_propagate_later_ends_the_chain_behind_the_first_copies() -> None:
+    before, world = grown(), a_world(**EXCLUDED)
+    for obj in before.objects.values():
+        world.store(obj)
+    settled(world)
+    assert x(world, "a").annotations == {FROM: "r"}
+    assert values(world) == {"r": "one", "a": "one"}
 
 
 def test_5_1_any_watched_kind_travels_and_no_other() -> None:

@@ -148,8 +148,8 @@ class Propagation:
     def _copies(self, source: Object, places: Iterable[Ref], view: View) -> Iterator[Copy]:
         """What one source says is the same everywhere, and is made once for five thousand namespaces."""
         labels = self.config.label_excludes.without(self.bare(LABELS, source.labels)) | {CREATED_BY: NAME}
-        annotations = self.config.annotation_excludes.without(self.bare(ANNOTATIONS, source.annotations))
-        annotations |= {FROM: source.ref.namespace, PROPAGATE: str(self._said(source, view))}
+        said = self.bare(ANNOTATIONS, source.annotations) | {PROPAGATE: str(self._said(source, view))}
+        annotations = self.config.annotation_excludes.without(said) | {FROM: source.ref.namespace}
         for ref in places:
             yield Copy(ref, source.content, labels, annotations, self._mode(source, ref, view), self.adopt, named=True)
 
@@ -164,6 +164,8 @@ class Propagation:
 
     def _comes_back(self, ref: Ref, view: View) -> bool:
         """True where a copy is gone, or is no source any more, that its own source puts right: the next ones stay."""
+        if self.config.annotation_excludes.match(PROPAGATE):
+            return False  # no copy is a source here
         while (above := _above(ref, view)) is not None:  # a tree may be deeper than Python's stack
             have, found = view.get(ref), view.get(above)
             if have is not None and not have.deleting and not self._is_copy(have, view):
