@@ -35,7 +35,7 @@ from samara.surroundings import Surroundings, first_look, look_around, looked_un
 from samara.vocabularies import CERTIFICATE, CONVERTERS, reserved, store_config, table_of
 from samara.web.health import Health
 from samara.web.metrics import Metrics, Sources
-from samara.web.server import serve
+from samara.web.server import answering
 
 if TYPE_CHECKING:
     from samara.admission.gate import Admission
@@ -156,7 +156,8 @@ class Operator:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Works until `stop`, or until its surroundings are not what it was made for; then lets running writes end."""
-        async with asyncio.TaskGroup() as group:
+        listening = answering(self._options.http_address, self._health(), self._metrics())
+        async with listening, asyncio.TaskGroup() as group:
             tasks = [group.create_task(each) for each in self._tasks()]
             await _first(stop, self._changed)
             log.info("stopping", flying=self._desk.outbox.flying)
@@ -173,7 +174,6 @@ class Operator:
 
     def _tasks(self) -> Iterator[Coroutine[None, None, None]]:
         yield self._watchdog.beat()
-        yield serve(self._options.http_address, self._health(), self._metrics())
         for watch in self._watches:
             yield watch.run()
         if self._admission is not None:

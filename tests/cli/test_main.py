@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -152,6 +153,25 @@ def test_a_reader_that_stops_reading_causes_no_noise() -> None:
     assert b"Traceback" not in done.stderr
     assert b"Broken" not in done.stderr
     assert b"Exception ignored" not in done.stderr
+
+
+PROGRAM = (sys.executable, "-m", "samara.cli.main")
+
+
+def test_output_that_finds_no_room_is_one_line_and_exit_1() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*PROGRAM, "crds"], stdout=full, stderr=subprocess.PIPE, env=environment(), text=True, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("samara: expected to be able to write, found: No space left on")
+
+
+def test_a_closed_output_is_as_good_as_one_that_nobody_reads() -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"{shlex.join(PROGRAM)} crds >&-"], capture_output=True, env=environment(), text=True, check=False
+    )
+    assert (done.returncode, "bug" in done.stderr) == (0, False)
 
 
 def test_an_interrupt_causes_no_noise(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.engine.parts import Clock, a_copy, a_desk, a_key, a_source, create, deletes, numbered
 from tests.world import at, secret
 
+from samara import log
 from samara.core.brake import Brake
 from samara.core.model import NAMESPACE, SECRET, Key
 from samara.core.table import Table
@@ -28,7 +29,7 @@ from samara.kube.errors import ConfigError
 from samara.kube.watch import Pace, Watch
 from samara.web.health import Health, Progress
 from samara.web.metrics import Metrics, Sources
-from samara.web.server import serve, split_address
+from samara.web.server import answering, split_address
 
 SPECIFIED = {
     "samara_copies": {"dialect", "state"},
@@ -144,23 +145,17 @@ def free_port() -> int:
 async def asked(stage: Stage, *paths: str) -> list[tuple[int, str, str]]:
     """The answers of the real server: status, type and text."""
     port = free_port()
-    serving = asyncio.create_task(serve(f"127.0.0.1:{port}", stage.health(), stage.metrics()))
-    try:
-        async with aiohttp.ClientSession() as session, asyncio.timeout(8):
-            return [await _get(session, f"http://127.0.0.1:{port}{path}", serving) for path in paths]
-    finally:
-        serving.cancel()
-        await asyncio.gather(serving, return_exceptions=True)
+    async with (
+        answering(f"127.0.0.1:{port}", stage.health(), stage.metrics()),
+        aiohttp.ClientSession() as session,
+        asyncio.timeout(8),
+    ):
+        return [await _get(session, f"http://127.0.0.1:{port}{path}") for path in paths]
 
 
-async def _get(session: aiohttp.ClientSession, url: str, serving: asyncio.Task[None]) -> tuple[int, str, str]:
-    while True:
-        try:
-            async with session.get(url) as response:
-                return response.status, response.headers["Content-Type"], await response.text()
-        except aiohttp.ClientConnectorError:  # it does not listen yet
-            assert not serving.done()
-            await asyncio.sleep(0)
+async def _get(session: aiohttp.ClientSession, url: str) -> tuple[int, str, str]:
+    async with session.get(url) as response:
+        return response.status, response.headers["Content-Type"], await response.text()
 
 
 # health
@@ -440,7 +435,19 @@ def test_an_address_that_is_taken_is_said_to_be() -> None:
             other.listen()
             port = other.getsockname()[1]
             with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{port}: .*--http-address"):
-                await serve(f"127.0.0.1:{port}", stage.health(), stage.metrics())
+                async with answering(f"127.0.0.1:{port}", stage.health(), stage.metrics()):
+                    pytest.fail("two listen on one port")
+
+    on_stage(deed)
+
+
+def test_of_port_0_the_log_names_the_one_that_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(log, "info", lambda event, address: told.append(address))
+
+    async def deed(stage: Stage) -> None:
+        async with answering("127.0.0.1:0", stage.health(), stage.metrics()), aiohttp.ClientSession() as session:
+            assert (await _get(session, f"http://{told[0]}/healthz"))[0] == 200
 
     on_stage(deed)
 

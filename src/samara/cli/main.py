@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -38,6 +39,8 @@ COMMANDS = {
 }
 INTERRUPTED = 130
 UNANSWERED = "expected an answer, or --yes, found the end of the input; nothing was changed"
+UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""What a full disk says, most often of the file that our output goes to."""
 DEEP = 30_000
 """The API server stores JSON that is nested 10,000 deep, and what it stores we must read."""
 
@@ -106,7 +109,8 @@ def run(program: click.Command, name: str) -> None:
     debug = Debug()
     try:
         code = program.main(prog_name=name, standalone_mode=False, obj=debug)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # as after `>&-`
+            sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Abort as error:
         sys.exit(_aborted(error, name))
@@ -150,6 +154,8 @@ def _lines(error: BaseException) -> list[str]:
     foreseen = faults(error)
     if foreseen is not None:
         return list(dict.fromkeys(line for fault in foreseen for line in str(fault).splitlines()))
+    if isinstance(error, OSError) and error.errno in UNWRITABLE:
+        return [f"expected to be able to write, found: {error.strerror}; make room, or print elsewhere"]
     # Not its message: an unforeseen one may hold anything, a Secret's value included.
     return [f"a bug: unexpected {_where(error)}; --debug shows the traceback, please report it"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from aiohttp import web
@@ -24,8 +24,9 @@ def split_address(address: str) -> tuple[str | None, int]:
     return host.strip("[]") or None, int(port)
 
 
-async def serve(address: str, health: Health, metrics: Metrics) -> None:
-    """Answers until cancelled."""
+@asynccontextmanager
+async def answering(address: str, health: Health, metrics: Metrics) -> AsyncIterator[None]:
+    """Listens before anything else is begun, and answers to the end."""
     app = web.Application()
     app.router.add_get("/healthz", _json(health.live))
     app.router.add_get("/readyz", _json(health.ready))
@@ -33,6 +34,14 @@ async def serve(address: str, health: Health, metrics: Metrics) -> None:
     app.router.add_get("/metrics", _metrics(metrics))
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
+    try:
+        await _listen(runner, address)
+        yield
+    finally:
+        await runner.cleanup()
+
+
+async def _listen(runner: web.AppRunner, address: str) -> None:
     host, port = split_address(address)
     try:
         await web.TCPSite(runner, host, port).start()
@@ -40,11 +49,8 @@ async def serve(address: str, health: Health, metrics: Metrics) -> None:
         raise ConfigError(
             f"cannot listen on {address}: {fault.strerror or fault}; choose another --http-address"
         ) from fault
-    log.info("http.listening", address=address)
-    try:
-        await asyncio.Event().wait()
-    finally:
-        await runner.cleanup()
+    chosen = runner.addresses[0][1]  # of port 0 the system makes a free one
+    log.info("http.listening", address=address if port else f"{host or ''}:{chosen}")
 
 
 def _json(answer: Answer) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
