@@ -227,7 +227,10 @@ def test_run_accepts_every_flag_of_the_specification(tmp_path: Path) -> None:
         "--observe", "--leader-elect", "--http-address=:0", "--webhook-address=:0", "--no-webhook",
         "--webhook-url=https://127.0.0.1:9443", "--log-format=json", "--log-level=debug", "--dialect=secret-copy",
     ]  # fmt: skip
-    assert "No such file" in samara("run", *flags, "--kubeconfig", tmp_path / "none").fault
+    done = samara("run", *flags, "--kubeconfig", tmp_path / "none")
+    assert done.code == 1
+    assert "--no-webhook was given, so --webhook-url has no effect" in done.err.splitlines()[0]
+    assert "No such file" in done.err.splitlines()[1]
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,9 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.engine.parts import Clock, a_key, deletes, numbered
-from tests.kube.scripted import Script, Store, access, serving
+from tests.kube.scripted import Script, Store, access, refuses, serving
 
+from samara import log
 from samara.core.brake import Brake
 from samara.core.model import Key
 from samara.engine import holdbook
@@ -273,6 +274,23 @@ def test_a_hold_that_is_over_is_crossed_out_whatever_became_of_the_book(
         running.cancel()
 
     with_store(deed)
+
+
+def test_a_book_that_cannot_be_written_is_told_once_per_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holdbook, "EVERY", 0.0)
+    told: list[str] = []
+    monkeypatch.setattr(log, "warning", lambda event, fault: told.append(f"{event}: {fault}"))
+
+    async def deed(client: Client, store: Store, script: Script) -> None:
+        book = HoldBook(client, "samara", holding(Clock()))
+        refused, full = refuses(403, "Forbidden", "no right"), refuses(422, "Invalid", "no room")
+        script.answers = [refused] * 6 + [full] * 6 + [store] * 4 + [refused]  # the last answer is given for good
+        running = asyncio.create_task(book.run(lambda key, word: None, lambda key: None))
+        await soon(running, lambda: len(script.seen) > 20)
+        running.cancel()
+
+    with_store(deed)
+    assert [("no right" in each, "no room" in each) for each in told] == [(True, False), (False, True), (True, False)]
 
 
 def test_a_book_that_is_full_of_garbage_does_not_stop_the_start() -> None:

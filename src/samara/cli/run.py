@@ -68,6 +68,8 @@ def command(
 
     _must_be_addresses({"--http-address": http_address, "--webhook-address": webhook_address}, webhook_url)
     log.configure(log_format, log_level)
+    if no_webhook and webhook_url is not None:
+        log.warning("webhook.off", why="--no-webhook was given, so --webhook-url has no effect")
     settings = only(load_settings(config), _spelled(dialects))
     access = cluster.access()
     elect = access.in_cluster if leader_elect is None else leader_elect

@@ -90,6 +90,8 @@ class HoldBook:
         self._answered: Callable[[Key, str], None] = lambda key, word: None
         self._written_down: Callable[[Key], None] = lambda key: None
         self._due = asyncio.Event()
+        self._fault = ""
+        """Why they could not be written down or read the last time."""
         self._version = ""
         """Of the ConfigMap as we last saw it: what somebody says meanwhile is not written over."""
 
@@ -103,7 +105,7 @@ class HoldBook:
             except Forbidden:
                 raise  # waiting does not help: a right is missing
             except SamaraError as fault:
-                log.warning("holds.failed", fault=fault)
+                self._fails(fault)
                 await asyncio.sleep(EVERY)
 
     def _take(self, config_map: dict[str, Any]) -> None:
@@ -125,10 +127,17 @@ class HoldBook:
                     for key, word in await self._answers():
                         answered(key, word)
                 await self._write()
+                self._fault = ""
             except (Conflict, AlreadyExists, NotFound):
                 await self._reread()  # somebody said something meanwhile, or removed it
             except SamaraError as fault:
-                log.warning("holds.failed", fault=fault)
+                self._fails(fault)
+
+    def _fails(self, fault: SamaraError) -> None:
+        """Once per fault: it is tried again every second, and that is no news."""
+        if self._fault != str(fault):
+            self._fault = str(fault)
+            log.warning("holds.failed", fault=fault)
 
     async def _pause(self) -> None:
         with suppress(TimeoutError):
