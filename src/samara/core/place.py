@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from samara.core import kinds
-from samara.core.allow import Refusal, Rules, allow, is_paused
+from samara.core.allow import Refusal, allow, is_paused
+from samara.core.case import Case
+from samara.core.claims import has_heir, precedes, takes_over, winner
 from samara.core.compare import as_it_lies, has_content, is_marked_by_us, is_owned, is_right
 from samara.core.match import any_glob
-from samara.core.model import ANNOTATIONS, LABELS, MANAGER, Key, Object, Ref, namespace_ref
-from samara.core.table import Table
+from samara.core.model import ANNOTATIONS, LABELS, MANAGER, Key, Object, Ref
 from samara.core.travel import ADOPTED, GITOPS, PART_OF, PAUSED, RELEASED
-from samara.core.view import Narrow, View
-from samara.core.want import KEEP, Adopt, Copy, Dialect, Mode, Overlay
+from samara.core.want import KEEP, Adopt, Copy, Mode, Overlay
 from samara.core.write import Apply, Blocked, Create, Delete, Look, Recreate, Release, Update, Write
 
 EARLIER = "it was made for an earlier source of this name; the garbage collector takes it, or we do after a while"
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """What every decision about one key looks at."""
-
-    key: Key
-    dialect: Dialect
-    source: Object | None
-    view: View
-    """What is in sight: all, or one namespace."""
-    whole: View
-    table: Table
-    rules: Rules
 
 
 def place(case: Case, copy: Copy) -> Write | Look | Blocked | Refusal | None:
     """What one wanted copy needs. A refusal that spares the namespace comes back as it is."""
     if case.source is not None and is_paused(case.source):
         return Blocked(case.key, copy.ref, "held", f"the source is paused ({PAUSED})")
-    namespace = _home(case, copy.ref)
+    namespace = case.home(copy.ref)
     if copy.ref.kind.namespaced and (namespace is None or namespace.deleting):
         found = "does not exist yet" if namespace is None else "is being deleted"
         return Blocked(case.key, copy.ref, "no-namespace", f"namespace {copy.ref.namespace} {found}")
@@ -67,80 +53,6 @@ def _refused(case: Case, copy: Copy, refusal: Refusal) -> Write | Blocked | Refu
         if gone is not None:
             return replace(gone, why=refusal.message, withdrawn=True) if isinstance(gone, Delete) else gone
     return refusal if refusal.spared else Blocked(case.key, copy.ref, refusal.reason, refusal.message)
-
-
-def winner(case: Case, copy: Copy, have: Object | None) -> Key | None:
-    """Another source that comes before this one and wants the same place, or keeps what it has there."""
-    keeper = _keeper(case, have)
-    if keeper is not None:
-        return keeper
-    rivals = _rivals(case, copy.ref)
-    if not rivals:
-        return None
-    ordered = sorted((case.key, *rivals), key=lambda key: _standing(key, case.view, case.table))
-    before = ordered[: ordered.index(case.key)]
-    own = have is not None and case.dialect.origin(have, case.view) == case.key.source  # who only creates leaves it
-    wanting = (key for key in before if any(not own or each.mode is Mode.SYNC for each in _wanted(case, key, copy.ref)))
-    return next(wanting, None)
-
-
-def _keeper(case: Case, have: Object | None) -> Key | None:
-    """The source of what is there, where that comes before this one and lets its copies stay as they are.
-
-    Somebody has mistyped what it asks for: that is no reason for another to take its copies.
-    """
-    holder = case.table.owner(have, case.view) if have is not None else None
-    if have is None or holder is None or holder == case.key or _precedes(case, holder):
-        return None
-    source, dialect = case.view.get(holder.source), case.table[holder.dialect]
-    if source is None or holder not in case.table.sources(source, case.view) or not is_marked_by_us(have, dialect):
-        return None
-    return None if dialect.want(holder.source, Narrow(case.view, have.ref.namespace)).prune else holder
-
-
-def _precedes(case: Case, holder: Key) -> bool:
-    """True where this key comes before another; one whose source is not there is judged by its rank alone."""
-    if case.view.get(holder.source) is None:
-        return case.dialect.rank < case.table[holder.dialect].rank
-    return _standing(case.key, case.view, case.table) < _standing(holder, case.view, case.table)
-
-
-def _takes_over(case: Case, rival: Key) -> bool:
-    """True where a copy can change hands by one write: an owner reference cannot."""
-    return not case.dialect.by_owner and not case.table[rival.dialect].by_owner
-
-
-def _has_heir(case: Case, ref: Ref) -> bool:
-    """True where the next source that wants a place takes over what is there; one behind that does not count."""
-    for rival in sorted(_rivals(case, ref), key=lambda key: _standing(key, case.view, case.table)):
-        if wanted := _wanted(case, rival, ref):
-            source = case.view.get(rival.source)
-            writes = source is not None and not is_paused(source) and all(copy.mode is Mode.SYNC for copy in wanted)
-            return writes and _takes_over(case, rival)
-    return False
-
-
-def _rivals(case: Case, ref: Ref) -> list[Key]:
-    return [key for key in case.view.claims(ref) if key != case.key]
-
-
-def _standing(key: Key, view: View, table: Table) -> tuple[int, str, str, str, str]:
-    source = view.get(key.source)
-    created = source.created if source is not None else ""
-    return table[key.dialect].rank, created, key.source.namespace, key.source.name, key.dialect
-
-
-def _wanted(case: Case, rival: Key, ref: Ref) -> list[Copy]:
-    """What another source wants at this place and may have there."""
-    dialect, view = case.table[rival.dialect], Narrow(case.view, ref.namespace)
-    namespace = _home(case, ref)
-    if ref.kind.namespaced and namespace is None:
-        return []
-    return [
-        copy
-        for copy in dialect.want(rival.source, view).copies
-        if copy.ref == ref and allow(copy, rival.source, namespace, dialect, case.rules) is None
-    ]
 
 
 def _settle(case: Case, copy: Copy, have: Object) -> Write | Blocked | None:
@@ -205,7 +117,7 @@ def _replace(case: Case, copy: Copy, have: Object) -> Recreate | None:
     It goes only once the server would take the new one; so the source that loses never deletes anything itself.
     """
     holder = case.table.owner(have, case.view)
-    if holder is None or holder == case.key or _takes_over(case, holder) or not _precedes(case, holder):
+    if holder is None or holder == case.key or takes_over(case, holder) or not precedes(case, holder):
         return None
     source = case.view.get(holder.source)
     if ADOPTED in have.annotations or not _is_made_for(case, holder, have) or (source and is_paused(source)):
@@ -222,7 +134,7 @@ def _meet(case: Case, copy: Copy, have: Object) -> Write | Blocked:
     holder = case.table.owner(have, case.view)
     if holder is None and _stays_a_source(case, copy, have):
         return Blocked(case.key, copy.ref, "conflict", "the object of this name there is itself a source")
-    if holder is not None and not _takes_over(case, holder) and _is_made_for(case, holder, have):
+    if holder is not None and not takes_over(case, holder) and _is_made_for(case, holder, have):
         return Blocked(case.key, copy.ref, "conflict", f"the object there was made for {holder}")
     referred = holder is not None and case.table[holder.dialect].by_owner  # it goes by that, whoever writes it
     if copy.adopt is not Adopt.NEVER and has_content(have, copy, case.dialect) and _is_free(have):
@@ -259,7 +171,7 @@ def _correct(case: Case, copy: Copy, have: Object, why: str) -> Write | Blocked:
 
 def drop(case: Case, have: Object) -> Write | Blocked | None:
     """What an unwanted copy needs: nothing, if it goes by itself or if the mark on it proves nothing."""
-    namespace = _home(case, have.ref)
+    namespace = case.home(have.ref)
     lost = have.ref.kind.namespaced and (namespace is None or namespace.deleting)
     if have.deleting or lost or RELEASED in have.annotations:
         return None
@@ -271,7 +183,7 @@ def drop(case: Case, have: Object) -> Write | Blocked | None:
     held_by = (namespace, case.source, None if have.ref.kind.namespaced else have)
     if any(is_paused(each) for each in held_by if each is not None):
         return Blocked(case.key, have.ref, "held", f"its source or its namespace is paused ({PAUSED})")
-    if have.made and _has_heir(case, have.ref):
+    if have.made and has_heir(case, have.ref):
         return None
     if ADOPTED in have.annotations:
         return Release(case.key, have.ref, have)
@@ -288,10 +200,6 @@ def lay(case: Case, overlay: Overlay) -> Write | Blocked | None:
     valued = overlay.labels.items() <= have.labels.items() and overlay.annotations.items() <= have.annotations.items()
     if valued and wanted == applied:
         return None
-    if any(is_paused(each) for each in (have, case.source, _home(case, have.ref)) if each is not None):
+    if any(is_paused(each) for each in (have, case.source, case.home(have.ref)) if each is not None):
         return Blocked(case.key, overlay.ref, "held", f"it, its source or its namespace is paused ({PAUSED})")
     return Apply(case.key, overlay.ref, overlay, have)
-
-
-def _home(case: Case, ref: Ref) -> Object | None:
-    return case.view.get(namespace_ref(ref.namespace)) if ref.kind.namespaced else None

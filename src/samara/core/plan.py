@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from samara.core.allow import Refusal, Rules, is_paused
+from samara.core.case import Case
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
-from samara.core.place import Case, drop, lay, place
+from samara.core.place import drop, lay, place
 from samara.core.table import Table
 from samara.core.view import Narrow, View, has_copies
 from samara.core.want import UNREAD, Absence, Definition, Dialect, Read, Want

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
+from samara.core.case import Case
 from samara.core.model import Key
-from samara.core.place import Case
 from samara.core.want import Want
 from samara.core.write import Removal, Step
 

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from samara import log
+from samara.core.case import Case
 from samara.core.model import Key, Ref
-from samara.core.place import Case
 from samara.core.plan import prepare
 from samara.core.want import Absence, Definition, Read, Rejected, SecretPath, Trial, Want, Word
 from samara.core.write import Plan

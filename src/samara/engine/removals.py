@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from samara.core.brake import is_explicit
+from samara.core.case import Case
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
-from samara.core.place import Case, drop, place
+from samara.core.place import drop, place
 from samara.core.want import Want
 from samara.core.write import Delete, Guard, Release, Removal, Spare
 from samara.engine.desk import Desk

@@ -1,0 +1,85 @@
+"""Who has a place that several sources want, and who gets it next."""
+
+from __future__ import annotations
+
+from samara.core.allow import allow, is_paused
+from samara.core.case import Case
+from samara.core.compare import is_marked_by_us
+from samara.core.model import Key, Object, Ref
+from samara.core.table import Table
+from samara.core.view import Narrow, View
+from samara.core.want import Copy, Mode
+
+
+def winner(case: Case, copy: Copy, have: Object | None) -> Key | None:
+    """Another source that comes before this one and wants the same place, or keeps what it has there."""
+    keeper = _keeper(case, have)
+    if keeper is not None:
+        return keeper
+    rivals = _rivals(case, copy.ref)
+    if not rivals:
+        return None
+    ordered = sorted((case.key, *rivals), key=lambda key: _standing(key, case.view, case.table))
+    before = ordered[: ordered.index(case.key)]
+    own = have is not None and case.dialect.origin(have, case.view) == case.key.source  # who only creates leaves it
+    wanting = (key for key in before if any(not own or each.mode is Mode.SYNC for each in _wanted(case, key, copy.ref)))
+    return next(wanting, None)
+
+
+def _keeper(case: Case, have: Object | None) -> Key | None:
+    """The source of what is there, where that comes before this one and lets its copies stay as they are.
+
+    Somebody has mistyped what it asks for: that is no reason for another to take its copies.
+    """
+    holder = case.table.owner(have, case.view) if have is not None else None
+    if have is None or holder is None or holder == case.key or precedes(case, holder):
+        return None
+    source, dialect = case.view.get(holder.source), case.table[holder.dialect]
+    if source is None or holder not in case.table.sources(source, case.view) or not is_marked_by_us(have, dialect):
+        return None
+    return None if dialect.want(holder.source, Narrow(case.view, have.ref.namespace)).prune else holder
+
+
+def precedes(case: Case, holder: Key) -> bool:
+    """True where this key comes before another; one whose source is not there is judged by its rank alone."""
+    if case.view.get(holder.source) is None:
+        return case.dialect.rank < case.table[holder.dialect].rank
+    return _standing(case.key, case.view, case.table) < _standing(holder, case.view, case.table)
+
+
+def takes_over(case: Case, rival: Key) -> bool:
+    """True where a copy can change hands by one write: an owner reference cannot."""
+    return not case.dialect.by_owner and not case.table[rival.dialect].by_owner
+
+
+def has_heir(case: Case, ref: Ref) -> bool:
+    """True where the next source that wants a place takes over what is there; one behind that does not count."""
+    for rival in sorted(_rivals(case, ref), key=lambda key: _standing(key, case.view, case.table)):
+        if wanted := _wanted(case, rival, ref):
+            source = case.view.get(rival.source)
+            writes = source is not None and not is_paused(source) and all(copy.mode is Mode.SYNC for copy in wanted)
+            return writes and takes_over(case, rival)
+    return False
+
+
+def _rivals(case: Case, ref: Ref) -> list[Key]:
+    return [key for key in case.view.claims(ref) if key != case.key]
+
+
+def _standing(key: Key, view: View, table: Table) -> tuple[int, str, str, str, str]:
+    source = view.get(key.source)
+    created = source.created if source is not None else ""
+    return table[key.dialect].rank, created, key.source.namespace, key.source.name, key.dialect
+
+
+def _wanted(case: Case, rival: Key, ref: Ref) -> list[Copy]:
+    """What another source wants at this place and may have there."""
+    dialect, view = case.table[rival.dialect], Narrow(case.view, ref.namespace)
+    namespace = case.home(ref)
+    if ref.kind.namespaced and namespace is None:
+        return []
+    return [
+        copy
+        for copy in dialect.want(rival.source, view).copies
+        if copy.ref == ref and allow(copy, rival.source, namespace, dialect, case.rules) is None
+    ]
