@@ -26,9 +26,10 @@ from samara.core.model import (
     Ref,
     namespace_ref,
 )
+from samara.core.reads import Reading
 from samara.core.table import Table
 from samara.core.travel import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
-from samara.core.want import Adopt, Reading
+from samara.core.want import Adopt
 from samara.dialects import fishysecret, resource_distribution, sync_to
 from samara.dialects.accurate import words as trees
 from samara.dialects.fishysecret import FISHY_SECRET

@@ -8,7 +8,7 @@ from tests.world import World, at, content, path
 from samara.core.allow import Rules
 from samara.core.model import Key, Ref
 from samara.core.plan import plan
-from samara.core.want import Reading
+from samara.core.reads import Reading
 from samara.core.write import Plan
 from samara.dialects.fishysecret import FINALIZER, FISHY_SECRET, NAME
 from samara.settings import parse

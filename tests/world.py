@@ -25,8 +25,9 @@ from samara.core.model import (
     Ref,
     namespace_ref,
 )
+from samara.core.reads import UNREAD, Absence, Definition, Read, Reading, Rejected, SecretPath, Trial, Unreadable
 from samara.core.table import Table
-from samara.core.want import UNREAD, Absence, Definition, Places, Read, Reading, Rejected, SecretPath, Trial, Unreadable
+from samara.core.want import Places
 
 Words = Mapping[str, str]
 EMPTYING = "emptying"

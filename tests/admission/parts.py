@@ -23,9 +23,10 @@ from samara.admission.gate import Admission
 from samara.admission.parts import Parts, Place, Times
 from samara.core.admit import Edit, Forbidden, Request
 from samara.core.model import CONFIG_MAP, NAMESPACE, SECRET, Kind, Ref, namespace_ref
+from samara.core.reads import UNREAD, Rejected, Trial
 from samara.core.table import Table
 from samara.core.view import View
-from samara.core.want import UNREAD, Dialect, Rejected, Trial, Want
+from samara.core.want import Dialect, Want
 from samara.devcluster.wire import free_port
 from samara.kube.cache import Cache
 from samara.kube.client import Client

@@ -16,9 +16,9 @@ from samara.admission.review import guards_of, read_review
 from samara.admission.second_look import ROUNDS, Judge
 from samara.core.admit import Request
 from samara.core.model import NAMESPACE, SECRET, namespace_ref
+from samara.core.reads import Rejected, Trial
 from samara.core.table import Table
 from samara.core.view import View
-from samara.core.want import Rejected, Trial
 from samara.kube.cache import Cache
 from samara.kube.errors import ServerFault
 

@@ -24,9 +24,9 @@ from samara.admission.gate import Admission
 from samara.admission.parts import Parts, Place, Times
 from samara.core.admit import Request
 from samara.core.model import CONFIG_MAP, NAMESPACE, SECRET
+from samara.core.reads import Rejected, Trial
 from samara.core.table import Table
 from samara.core.view import View
-from samara.core.want import Rejected, Trial
 from samara.devcluster import DevclusterError
 from samara.devcluster.wire import free_port
 from samara.dialects import sync_to

@@ -10,8 +10,8 @@ from tests.world import World, at, content, secret
 from samara.core.allow import Rules
 from samara.core.model import SECRET, Key, Ref
 from samara.core.plan import plan
+from samara.core.reads import Absence, Definition
 from samara.core.travel import ACCEPT
-from samara.core.want import Absence, Definition
 from samara.core.write import Delete, Guard, Plan, Report, Write
 from samara.dialects import sync_to
 from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION

@@ -11,9 +11,9 @@ from tests.world import NOT_FOUND, World, at, content, path, secret
 
 from samara.core.allow import Rules
 from samara.core.model import SECRET, Content, Key, Object, Ref, namespace_ref
+from samara.core.reads import Reading, SecretPath, Unreadable
 from samara.core.table import Table
 from samara.core.travel import ACCEPT, PAUSED
-from samara.core.want import Reading, SecretPath, Unreadable
 from samara.core.write import Create, Delete, Guard, Plan, Recreate, Report, Update
 from samara.dialects import fishysecret, secret_copy, sync_to
 from samara.dialects.fishysecret import FINALIZER, FISHY_SECRET, NAME, OWNER_NAME, OWNER_NAMESPACE, Terms

@@ -11,10 +11,10 @@ from tests.world import World, a_field, at, secret
 
 from samara.core.allow import Reason, Rules
 from samara.core.model import Key, Object, namespace_ref
+from samara.core.reads import Unreadable
 from samara.core.status import status_due
 from samara.core.tally import Tally
 from samara.core.travel import PAUSED
-from samara.core.want import Unreadable
 from samara.dialects.fishysecret import FINALIZER, NAME, Terms
 
 Json = dict[str, Any]

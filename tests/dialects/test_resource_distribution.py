@@ -16,9 +16,9 @@ from tests.world import World, at, content, secret
 from samara.core.allow import Rules
 from samara.core.model import CONFIG_MAP, SECRET, Content, Key, Kind, Object, Owner, Ref, namespace_ref
 from samara.core.plan import prepare, steps
+from samara.core.reads import Rejected, Trial
 from samara.core.table import Table
 from samara.core.tally import Missing, Tally
-from samara.core.want import Rejected, Trial
 from samara.core.write import Create, Delete, Plan, Recreate, Update
 from samara.dialects import resource_distribution, secret_copy, sync_to
 from samara.dialects.resource_distribution import FROM, HASHCODE, NAME, RESOURCE_DISTRIBUTION

@@ -18,7 +18,7 @@ from tests.world import World, content
 
 from samara.core.admit import Request
 from samara.core.model import SECRET, Object, Ref
-from samara.core.want import Rejected, Trial
+from samara.core.reads import Rejected, Trial
 from samara.dialects.resource_distribution import NAME, RESOURCE_DISTRIBUTION, convert
 
 Json = dict[str, Any]

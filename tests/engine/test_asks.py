@@ -13,9 +13,10 @@ from tests.world import at, secret
 
 from samara.backends.base import Denied
 from samara.core.model import Content, Key, Object, Ref
+from samara.core.reads import UNREAD, Reading, SecretPath, Unreadable
 from samara.core.table import Table
 from samara.core.view import View
-from samara.core.want import KEEP, UNREAD, Copy, Dialect, Reading, SecretPath, Unreadable, Want
+from samara.core.want import KEEP, Copy, Dialect, Want
 from samara.core.write import Create, Guard, Report, Update
 from samara.engine.desk import Desk
 from samara.engine.loop import Engine

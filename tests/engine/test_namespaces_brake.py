@@ -15,8 +15,8 @@ from tests.kube.scripted import Script, Store
 
 from samara.core.brake import Brake
 from samara.core.model import Key, Object, Owned, Ref, namespace_ref
+from samara.core.reads import Definition
 from samara.core.table import Table
-from samara.core.want import Definition
 from samara.core.write import Create, Delete, Guard, Write
 from samara.dialects.accurate import sub
 from samara.dialects.accurate.words import APPLIER, FINALIZER, PARENT, ROOT, SUB_NAMESPACE, TYPE

@@ -27,7 +27,7 @@ from samara.backends.base import (
     Unfit,
 )
 from samara.core.model import SECRET, Ref
-from samara.core.want import Reading, SecretPath
+from samara.core.reads import Reading, SecretPath
 from samara.engine import provider
 from samara.engine.meter import Meter
 from samara.engine.provider import Provider, read_once, secrets_of

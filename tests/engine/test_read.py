@@ -11,7 +11,7 @@ from tests.kube.scripted import Answer, Seen, access, cuts, refuses, says, servi
 from tests.world import at
 
 from samara.core.model import Content, Key, Kind, Owner
-from samara.core.want import UNREAD, Definition, Read, Rejected, Trial, Word
+from samara.core.reads import UNREAD, Definition, Read, Rejected, Trial, Word
 from samara.engine.read import Reader
 from samara.kube.client import AS_US, Client
 from samara.kube.codec import encode

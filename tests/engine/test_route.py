@@ -8,7 +8,7 @@ from tests.engine.parts import Clock, a_copy, a_desk, a_key, an_object
 from tests.world import at
 
 from samara.core.model import Object
-from samara.core.want import UNREAD, Definition
+from samara.core.reads import UNREAD, Definition
 from samara.engine.route import concerned
 from samara.kube.cache import Change
 

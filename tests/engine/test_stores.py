@@ -24,7 +24,7 @@ from samara.backends.base import (
     Whole,
 )
 from samara.core.model import Key
-from samara.core.want import Reading, SecretPath, Unreadable
+from samara.core.reads import Reading, SecretPath, Unreadable
 from samara.engine.meter import Meter
 from samara.engine.stores import AT_ONCE, Stores, Times
 

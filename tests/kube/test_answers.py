@@ -12,8 +12,8 @@ from tests.world import at
 from samara.core.allow import Rules
 from samara.core.model import SECRET, Content, Field, Key, Kind, Owner
 from samara.core.plan import plan
+from samara.core.reads import UNREAD, Reading, Rejected, SecretPath, Trial, Word
 from samara.core.table import Table
-from samara.core.want import UNREAD, Reading, Rejected, SecretPath, Trial, Word
 from samara.kube import answers
 from samara.kube.answers import Answers
 from samara.kube.cache import Cache

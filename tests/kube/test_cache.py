@@ -19,8 +19,9 @@ from tests.world import World, at, secret
 from samara.core.compare import is_marked_by_us
 from samara.core.match import Names
 from samara.core.model import MANAGER, NAMESPACE, SECRET, Content, Key, Kind, Object, Owned, Ref, namespace_ref
+from samara.core.reads import UNREAD, Read
 from samara.core.table import Table
-from samara.core.want import UNREAD, Places, Read
+from samara.core.want import Places
 from samara.dialects import secret_copy
 from samara.dialects.secret_copy import FROM, ORIGIN, TARGETS
 from samara.kube.cache import Cache, Change

@@ -12,8 +12,8 @@ from aiohttp import web
 from tests.kube.scripted import Answer, access, refuses, says, serving
 
 from samara.core.model import NAMESPACE, SECRET, Kind, Ref
+from samara.core.reads import Definition, Reading, SecretPath
 from samara.core.table import Table
-from samara.core.want import Definition, Reading, SecretPath
 from samara.dialects import secret_copy
 from samara.kube.auth import Access
 from samara.kube.cache import Cache

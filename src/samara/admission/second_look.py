@@ -12,8 +12,9 @@ from samara import log
 from samara.core.admit import Request
 from samara.core.match import Names, is_label_value
 from samara.core.model import NAMESPACE, Content, Key, Kind, Object, Ref
+from samara.core.reads import UNREAD, Read, Trial
 from samara.core.view import View
-from samara.core.want import UNREAD, Dialect, Read, Trial
+from samara.core.want import Dialect
 from samara.kube.client import Client, address, collection
 from samara.kube.codec import Codec
 from samara.kube.errors import Forbidden, NotFound

@@ -9,10 +9,11 @@ from typing import Final, NamedTuple
 
 from samara.cli.output import progress
 from samara.core.model import Key, Object, Ref
+from samara.core.reads import Reading, SecretPath
 from samara.core.status import status_of
 from samara.core.table import Table
 from samara.core.view import View
-from samara.core.want import Fault, Reading, SecretPath
+from samara.core.want import Fault
 from samara.core.write import Blocked, Look, Plan
 from samara.engine.provider import read_once
 from samara.kube.client import Client

@@ -9,9 +9,10 @@ from samara.core.allow import Refusal, Rules, is_paused
 from samara.core.case import Case
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
 from samara.core.place import drop, lay, place
+from samara.core.reads import UNREAD, Absence, Definition, Read
 from samara.core.table import Table
 from samara.core.view import Narrow, View, has_copies
-from samara.core.want import UNREAD, Absence, Definition, Dialect, Read, Want
+from samara.core.want import Dialect, Want
 from samara.core.write import Blocked, Guard, Look, Plan, Step, Write
 
 

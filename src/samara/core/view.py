@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from samara.core.match import Names
 from samara.core.model import NAMESPACE, Content, Key, Kind, Object, Ref, namespace_ref
-
-if TYPE_CHECKING:
-    from samara.core.want import Read
+from samara.core.reads import Read
 
 
 class View(Protocol):

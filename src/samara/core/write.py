@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from samara.core.allow import Reason
 from samara.core.model import Key, Object, Ref
-from samara.core.want import Copy, Fault, Overlay, Read
+from samara.core.reads import Read
+from samara.core.want import Copy, Fault, Overlay
 
 
 @dataclass(frozen=True, slots=True)

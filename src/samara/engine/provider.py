@@ -20,7 +20,7 @@ from samara.backends.base import (
 )
 from samara.backends.open import open_store
 from samara.core.model import SECRET, Key, Ref
-from samara.core.want import Reading, SecretPath, Unreadable
+from samara.core.reads import Reading, SecretPath, Unreadable
 from samara.engine.meter import Meter
 from samara.engine.stores import DEADLINE, Stores, Times
 from samara.kube.client import Client, address

@@ -9,7 +9,8 @@ from samara import log
 from samara.core.case import Case
 from samara.core.model import Key, Ref
 from samara.core.plan import prepare
-from samara.core.want import Absence, Definition, Read, Rejected, SecretPath, Trial, Want, Word
+from samara.core.reads import Absence, Definition, Read, Rejected, SecretPath, Trial, Word
+from samara.core.want import Want
 from samara.core.write import Plan
 from samara.engine.desk import Desk
 from samara.kube.definition import is_absent, stands

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from samara.backends.base import Absent, Document, StoreError
 from samara.core.match import shown
 from samara.core.model import Key
-from samara.core.want import Reading, SecretPath, Unreadable
+from samara.core.reads import Reading, SecretPath, Unreadable
 
 LEAST = 1.0
 """Nobody is so impatient that a document is read more often than this, in seconds."""

@@ -7,8 +7,8 @@ from operator import attrgetter
 
 from samara.core.allow import is_paused
 from samara.core.model import NAMESPACE, Key
+from samara.core.reads import Definition
 from samara.core.view import has_copies
-from samara.core.want import Definition
 from samara.engine.desk import Desk
 from samara.kube.cache import Change
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from samara import log
 from samara.backends.base import Spot, Store, StoreError, Unauthenticated, Unavailable
 from samara.core.model import Key
-from samara.core.want import SecretPath, Unreadable
+from samara.core.reads import SecretPath, Unreadable
 from samara.engine.meter import Meter
 from samara.engine.moment import utc_now
 from samara.engine.readings import LEAST, Outcome, Readings, Record, bounded

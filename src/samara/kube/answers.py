@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from samara.core.kinds import row
 from samara.core.model import Content, Kind
-from samara.core.want import UNREAD, Absence, Definition, Read, Reading, SecretPath, Trial, Word
+from samara.core.reads import UNREAD, Absence, Definition, Read, Reading, SecretPath, Trial, Word
 
 Build = Callable[[Mapping[str, object]], Content]
 """Makes content of fields, as `Codec.content` does."""

@@ -14,8 +14,9 @@ from samara.core.allow import is_paused
 from samara.core.compare import is_marked_by_us
 from samara.core.match import Names
 from samara.core.model import NAMESPACE, Content, Field, Key, Kind, Object, Ref, namespace_ref
+from samara.core.reads import Read
 from samara.core.table import Table
-from samara.core.want import Places, Read
+from samara.core.want import Places
 from samara.kube.answers import Answers, Build
 from samara.kube.claims import Claims, Spot
 from samara.kube.relations import Relations

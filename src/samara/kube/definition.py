@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from samara.core.model import Kind, Ref
-from samara.core.want import Absence, Definition
+from samara.core.reads import Absence, Definition
 from samara.kube.cache import Cache
 from samara.kube.client import Client, address
 from samara.kube.codec import Codec

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from samara.core.model import Owner, Ref
-from samara.core.want import Rejected, Word
+from samara.core.reads import Rejected, Word
 from samara.kube.client import METADATA, Client, address
 from samara.kube.discovery import kinds_of
 from samara.kube.errors import Forbidden, NotFound

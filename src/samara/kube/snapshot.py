@@ -12,8 +12,8 @@ from samara.core.allow import Rules
 from samara.core.compare import is_marked_by_us
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
 from samara.core.plan import plan
+from samara.core.reads import Absence, Definition, Read, Reading, SecretPath, Trial, Unreadable, Word
 from samara.core.table import Table
-from samara.core.want import Absence, Definition, Read, Reading, SecretPath, Trial, Unreadable, Word
 from samara.core.write import Plan
 from samara.kube.cache import Cache
 from samara.kube.client import METADATA_LIST, Client, address

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from samara.core.model import Content
-from samara.core.want import Rejected, Trial
+from samara.core.reads import Rejected, Trial
 from samara.kube.client import AS_US, Client, collection
 from samara.kube.codec import Codec, decode, encode
 from samara.kube.errors import ApiError, NotFound, ServerFault, TooMany, Unauthorized

@@ -32,8 +32,9 @@ from samara.core.allow import Rules
 from samara.core.kinds import ROLE_BINDING
 from samara.core.model import CONFIG_MAP, Key, Object, Owner, Ref, namespace_ref
 from samara.core.plan import plan
+from samara.core.reads import UNREAD, Rejected, Word
 from samara.core.travel import ADOPTED, PAUSED, RELEASED
-from samara.core.want import UNREAD, Adopt, Fault, Rejected, Word
+from samara.core.want import Adopt, Fault
 from samara.core.write import Create, Delete, Recreate, Release, Update, Write
 from samara.dialects.accurate.propagate import PROPAGATION
 from samara.dialects.accurate.words import CREATED_BY, FROM, GENERATED, PARENT, PROPAGATE, PROPAGATE_GENERATED, TEMPLATE

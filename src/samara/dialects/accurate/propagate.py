@@ -9,9 +9,10 @@ from functools import cached_property
 from samara.core.compare import is_marked_by_us, is_right
 from samara.core.match import is_namespace_name
 from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Key, Kind, Object, Ref, namespace_ref
+from samara.core.reads import UNREAD, Rejected, Word
 from samara.core.travel import RELEASED
 from samara.core.view import OwnerOf, View, has_copies
-from samara.core.want import KEEP, UNREAD, Adopt, Bare, Copy, Dialect, Fault, Mode, Places, Reach, Rejected, Want, Word
+from samara.core.want import KEEP, Adopt, Bare, Copy, Dialect, Fault, Mode, Places, Reach, Want
 from samara.dialects.accurate.config import Config
 from samara.dialects.accurate.words import (
     CREATE,

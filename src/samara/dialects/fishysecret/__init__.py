@@ -8,9 +8,10 @@ from weakref import WeakKeyDictionary
 
 from samara.core.match import sample, shown
 from samara.core.model import NAMESPACE, SECRET, Field, Key, Object, Ref, namespace_ref
+from samara.core.reads import SecretPath
 from samara.core.tally import Tally
 from samara.core.view import View
-from samara.core.want import KEEP, Adopt, Copy, Dialect, Fault, Places, SecretPath, Want
+from samara.core.want import KEEP, Adopt, Copy, Dialect, Fault, Places, Want
 from samara.dialects.fishysecret.spec import Spec, read
 from samara.dialects.fishysecret.status import ADVICE, READY, SELDOM, SUSPENDED, Told, outcome, status, synced_at
 from samara.dialects.fishysecret.values import Values, content, gather, merged

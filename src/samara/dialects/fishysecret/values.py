@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from samara.core.model import SECRET, Content
+from samara.core.reads import Reading, SecretPath
 from samara.core.view import View
-from samara.core.want import Fault, Reading, SecretPath
+from samara.core.want import Fault
 from samara.dialects.fishysecret.spec import Item, Spec
 
 MOST = 1024 * 1024

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from samara.core.admit import Request
 from samara.core.model import NAMESPACE, Content, Field, Kind, Object, Owner, Ref
+from samara.core.reads import Rejected, Trial
 from samara.core.tally import Tally
 from samara.core.view import View
-from samara.core.want import KEEP, Adopt, Bare, Copy, Dialect, Fault, Keep, Places, Reach, Rejected, Trial, Want
+from samara.core.want import KEEP, Adopt, Bare, Copy, Dialect, Fault, Keep, Places, Reach, Want
 from samara.dialects.resource_distribution.admit import refusals
 from samara.dialects.resource_distribution.asked import FROM as FROM
 from samara.dialects.resource_distribution.asked import HASHCODE as HASHCODE

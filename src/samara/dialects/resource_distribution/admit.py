@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from samara.core.kinds import row
 from samara.core.match import shown
 from samara.core.model import Content
+from samara.core.reads import Rejected, Trial
 from samara.core.select import is_dns_subdomain
-from samara.core.want import Rejected, Trial
 from samara.dialects.resource_distribution.asked import Asked
 from samara.dialects.resource_distribution.spec import RESOURCE
 

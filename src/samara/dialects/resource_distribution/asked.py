@@ -9,8 +9,9 @@ from weakref import WeakKeyDictionary
 from samara.core.kinds import row
 from samara.core.match import sample, shown
 from samara.core.model import ANNOTATIONS, LABELS, Content, Field, Kind
+from samara.core.reads import UNREAD, Rejected, Trial, Unread
 from samara.core.view import View
-from samara.core.want import UNREAD, Bare, Fault, Rejected, Trial, Unread
+from samara.core.want import Bare, Fault
 from samara.dialects.resource_distribution.spec import RESOURCE, TARGETS, Resource, Targets, compact, read
 
 FROM = "kruise.io/resourcedistribution.resource.from"
