@@ -355,6 +355,41 @@ def test_rule_4_consent_withdrawn_takes_the_copy_away(scene: Scene) -> None:
     assert scene.is_copy("b")
 
 
+def _accept(scene: Scene, word: str | None, *namespaces: str) -> None:
+    for namespace in namespaces:
+        scene.stage.annotate(f"/api/v1/namespaces/{namespace}", {ACCEPT: word})
+
+
+def test_rule_4_consent_withdrawn_in_many_namespaces_is_held_and_consent_given_back_ends_the_hold(
+    secrets: Scene,
+) -> None:
+    eight = tuple(f"t{number}" for number in range(8))
+    secrets.stage.namespace(*eight)
+    _accept(secrets, "*", *eight)
+    secrets.make(asked=to(*eight))
+    operator = secrets.operator(crossNamespace="consent")
+    secrets.until_copied(*eight)
+    _accept(secrets, None, *eight)
+    eventually(lambda: operator.metrics()["samara_mass_delete_held"] == 3)  # five of eight are what the brake lets go
+    assert "3 removals are held" in secrets.until_told("Held")
+    _accept(secrets, "*", *eight)
+    secrets.until_copied(*eight)
+    eventually(lambda: operator.metrics()["samara_mass_delete_held"] == 0)
+
+
+def test_rule_8_what_becomes_of_copies_is_told_at_their_source_also_where_it_asks_no_more(scene: Scene) -> None:
+    scene.stage.namespace("a")
+    source = scene.make(asked=to("a"))
+    scene.operator()
+    scene.until_copied("a")
+    assert "copied" in scene.until_told("Copied")
+    scene.ask({})
+    scene.until_gone("a")
+    assert "removed in 1 namespace: a" in scene.until_told("Removed")
+    event = scene.stage.until_event("Removed", "team", "db")
+    assert event["involvedObject"]["uid"] == source["metadata"]["uid"]
+
+
 @pytest.mark.parametrize(
     ("asked", "told"),
     [

@@ -146,15 +146,42 @@ def test_undoing_the_change_ends_the_hold_and_the_release() -> None:
     assert judged(holds, 0, 8) == 0
 
 
-def test_an_empty_slice_does_not_end_the_hold() -> None:
+def test_an_empty_slice_ends_the_hold_of_its_own_namespace_and_no_other() -> None:
     holds = some(Clock())
     judged(holds, 0, 8)
+    before = holds.held[a_key()]
     holds.remembered = {str(a_key("x"))}
     judged(holds, 0, 0, key=a_key().part("ns-00000"))
+    judged(holds, 0, 0, key=a_key().part("elsewhere"))
     judged(holds, 0, 0, key=a_key("x").part("ns-00000"))
 
-    assert holds.held[a_key()].count == 8
+    now = holds.held[a_key()]
+    assert before.refs - now.refs == {at("ns-00000", "db")}
+    assert (now.count, now.since, now.until) == (7, before.since, before.until)
     assert holds.remembered == {str(a_key("x"))}
+
+
+def test_a_change_that_is_undone_namespace_by_namespace_ends_the_hold() -> None:
+    holds = some(Clock())
+    judged(holds, 0, 8)
+    for name in numbered(0, 8):
+        assert holds.held
+        judged(holds, 0, 0, key=a_key().part(name))
+
+    assert not holds.held
+    assert judged(holds, 0, 1) == 1
+
+
+def test_a_slice_in_which_only_some_are_still_to_go_holds_those() -> None:
+    holds = some(Clock())
+    judged(holds, 0, 8)
+    both = [*deletes(["ns-00000"]), Delete(a_key(), at("ns-00000", "other"), a_copy("ns-00000"))]
+    holds.judge(a_key().part("ns-00000"), both, 10, 10)
+    assert holds.held[a_key()].count == 9
+    holds.judge(a_key().part("ns-00000"), both[1:], 10, 10)
+
+    assert at("ns-00000", "db") not in holds.held[a_key()].refs
+    assert at("ns-00000", "other") in holds.held[a_key()].refs
 
 
 def test_a_whole_plan_says_anew_what_is_held() -> None:

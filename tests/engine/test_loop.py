@@ -318,7 +318,7 @@ def test_a_copy_that_somebody_removes_or_disguises_does_not_end_the_hold_of_the_
         engine.desk.cache.drop(at(name, "db"))
     engine._plan(a_key().part(name))
 
-    assert engine.desk.holds.held[a_key()].count == 10
+    assert engine.desk.holds.held[a_key()].refs == {at(each, "db") for each in numbered(1, 10)}
     assert sent(engine.desk) == []
 
 

@@ -17,6 +17,7 @@ from tests.engine.parts import (
     a_namespace,
     a_source,
     a_table,
+    an_object,
     create,
     delete,
     deletes,
@@ -296,6 +297,24 @@ def test_a_hold_of_a_source_that_is_gone_is_told_at_its_namespace() -> None:
         )
         assert event["involvedObject"]["name"] == "admin"
         assert event["metadata"]["namespace"] == "default"
+
+    on_stage(deed)
+
+
+def test_a_hold_of_an_object_that_asks_no_more_is_told_there() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.news.wrote(create("a"))
+        await stage.tell()
+        stage.cache.put(an_object(a_key().source, 2, uid="u1"))  # without its annotation
+        assert stage.cache.get(a_key().source) is None
+        holds = Holds(Brake(5, 30.0), 600.0, stage.clock)
+        holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
+        stage.news.planned(a_key(), Want(), Tally(), holds.held[a_key()])
+        stage.news.wrote(delete("a"))
+        await stage.tell()
+        about = {"apiVersion": "v1", "kind": "Secret", "namespace": "admin", "name": "db", "uid": "u1"}
+        told = {event["reason"]: event["involvedObject"] for event in stage.events()}
+        assert told == {"Copied": about, "Held": about, "Removed": about}
 
     on_stage(deed)
 

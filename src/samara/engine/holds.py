@@ -66,8 +66,7 @@ class Holds:
     def judge(self, key: Key, deletes: Sequence[Delete], has: int, all_has: int) -> Sequence[Delete]:
         """The deletes of a plan that may be sent; `has` counts the source's copies, `all_has` its namespace's."""
         refs = frozenset(delete.ref for delete in deletes)
-        if key.slice is None and not refs:
-            self._forget(key)
+        self._let_stay(key, refs)
         if not refs or self._brake is None:
             return deletes
         if refs <= self._free.get(key.whole, frozenset()):
@@ -75,6 +74,20 @@ class Holds:
         if self._must_hold(key.whole, refs, has, all_has):
             return self._hold(key, refs)
         return self._passed(key.whole, deletes)
+
+    def _let_stay(self, key: Key, refs: frozenset[Ref]) -> None:
+        """What is not to be removed any more is not held any more; a slice speaks of its own namespace alone."""
+        if key.slice is None:
+            if not refs:
+                self._forget(key)
+            return
+        held = self.held.get(key.whole)
+        stay = [ref for ref in held.refs if ref.namespace == key.slice and ref not in refs] if held is not None else ()
+        if held is not None and stay:
+            left = held.refs.difference(stay)
+            self.held[key.whole] = replace(held, refs=left, count=len(left))
+            if not left:
+                del self.held[key.whole]
 
     def _must_hold(self, key: Key, refs: frozenset[Ref], has: int, all_has: int) -> bool:
         assert self._brake is not None

@@ -153,9 +153,9 @@ class News:
             yield "Held", _Trouble(set(map(_where, hold.refs)), (text,))
 
     def _about(self, source: Ref) -> Object | Ref:
-        """The source, or its namespace where it is gone."""
+        """The source, or its namespace where it is gone. What is there and asks no more is not gone."""
         place = self._cache.get(source)
-        if place is not None or not source.namespace:
+        if place is not None or not source.namespace or self._cache.taken(source):
             return place or source
         return self._cache.get(namespace_ref(source.namespace)) or source
 

@@ -52,7 +52,7 @@ class Teller:
 
     def note(self, about: Object | Ref, reason: str, namespaces: set[str], message: str, advice: str = "") -> None:
         """Takes a piece of news; the same news is not said again before its time."""
-        ref, uid = (about.ref, about.uid) if isinstance(about, Object) else (about, "")
+        ref, uid = (about.ref, about.uid) if isinstance(about, Object) else (about, self._uid(about))
         topic = self._topics.get((ref, reason))
         if topic is None or (uid and topic.uid not in ("", uid)):  # another one of the same name has its own Event
             topic = self._topics[ref, reason] = _Topic(ref, uid, reason)
@@ -64,6 +64,11 @@ class Teller:
         due = self._clock() - topic.said_at >= AGAIN
         if reason in NORMAL or due or _text(topic) != topic.said:
             topic.dirty = True
+
+    def _uid(self, about: Ref) -> str:
+        """Of what is not held any more, as we have last spoken of it: people find an Event by it."""
+        earlier = (self._topics.get((about, reason)) for reason in sorted(NORMAL))
+        return next((topic.uid for topic in earlier if topic is not None), "")
 
     def over(self, about: Object | Ref, reason: str) -> None:
         """What does not last any more is news when it comes again."""
