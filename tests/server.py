@@ -20,7 +20,7 @@ from samara.core.model import (
     Owned,
     namespace_ref,
 )
-from samara.core.travel import RELEASED
+from samara.core.travel import ADOPTED, RELEASED
 from samara.core.want import KEEP, Copy, Overlay
 from samara.core.write import Apply, Create, Delete, Guard, Recreate, Release, Removal, Report, Spare, Update, Write
 
@@ -36,7 +36,7 @@ def perform(world: World, write: Write) -> bool:
         return _replace(world, write, have)
     if isinstance(write, Recreate):
         world.delete(have.ref)
-        return _create(world, write.copy)
+        return _create(world, write.copy) and _hand_on(world, have)
     _change(world, write, have)
     return True
 
@@ -49,6 +49,19 @@ def _create(world: World, copy: Copy) -> bool:
     owners = () if copy.owner is None else (copy.owner,)
     has = _admitted(world, copy.ref.kind, copy.content)
     world.put(copy.ref, has, MANAGER, labels=copy.labels, annotations=copy.annotations, owners=owners)
+    return True
+
+
+def _hand_on(world: World, had: Object) -> bool:
+    """What others wrote on a copy is on the new one, too, and still not ours."""
+    now = world.objects[had.ref]
+    theirs = []
+    for where, old, new in ((LABELS, had.labels, now.labels), (ANNOTATIONS, had.annotations, now.annotations)):
+        foreign = {key: old[key] for key in old if key not in {each.key for each in had.ours if each.where == where}}
+        theirs.append({**foreign, **new})
+    if ADOPTED in had.annotations:
+        world.edit(had.ref, by=MANAGER, annotations={**now.annotations, ADOPTED: "true"})
+    world.edit(had.ref, labels=theirs[0], annotations={**theirs[1], **world.objects[had.ref].annotations})
     return True
 
 

@@ -121,6 +121,16 @@ def test_without_a_url_there_is_no_store(config: dict[str, bytes]) -> None:
     assert "url" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "url", ["keys.example:8090", "fishykeys://keys.example:8090", "fishykeys+tls://keys.example:1"]
+)
+@pytest.mark.parametrize("token", [{}, {"token": b" \n"}])
+def test_a_missing_token_is_told_before_anything_else_about_its_server(url: str, token: dict[str, bytes]) -> None:
+    with pytest.raises(ConfigFault, match="has no token") as caught:
+        asyncio.run(open_store({"url": url.encode(), **token}, nobody))
+    assert caught.value.reason == "TokenError"
+
+
 def test_an_unknown_scheme_names_those_that_are_known() -> None:
     assert "file, " in str(refused("gopher://v.example"))
     assert "found 'gopher'" in str(refused("gopher://v.example"))

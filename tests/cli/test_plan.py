@@ -134,11 +134,13 @@ def test_diff_shows_a_changed_type(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     stage.source("db", "a", {"username": "u", "password": "p"})
     stage.operator().stop()
+    stage.api.patch(stage.path("a", "db"), {"metadata": {"labels": {"mine": "1"}}})
     stage.api.delete(stage.path("admin", "db"))
     stage.source("db", "a", {"username": "u", "password": "p"}, type="kubernetes.io/basic-auth")
     out = shell("plan", "--diff").out
     assert out.startswith("recreate Secret a/db")
     assert "~ type: Opaque → kubernetes.io/basic-auth" in out
+    assert "mine" not in out  # what people wrote on a copy is on the new one, too
 
 
 def test_diff_of_an_adoption_shows_the_marks_that_come(stage: Stage, shell: Shell) -> None:

@@ -266,6 +266,32 @@ def test_fault_25_a_changed_type_is_recreated_by_uid_with_a_dry_run_before_the_d
     ]
 
 
+def test_fault_25_what_others_wrote_on_a_copy_is_on_the_new_one_too_and_stays_theirs(stage: Stage) -> None:
+    stage.namespace("a")
+    stage.source("db", "a", {"username": "u", "password": "p"})
+    stage.operator()
+    stage.until_copied("db", "a")
+    theirs = {"labels": {"mine": "1"}, "annotations": {"note": "n"}}
+    uid = stage.api.patch(stage.path("a", "db"), {"metadata": theirs})["metadata"]["uid"]
+    stage.api.delete(stage.path("admin", "db"))
+    stage.source("db", "a", {"username": "u", "password": "p"}, type="kubernetes.io/basic-auth")
+
+    def has_theirs() -> bool:
+        have = stage.secret("a", "db") or {"metadata": {}}
+        return words(have, "labels").get("mine") == "1" and words(have).get("note") == "n"
+
+    eventually(lambda: stage.has_copy("a", "db") and (stage.secret("a", "db") or {})["metadata"]["uid"] != uid)
+    eventually(has_theirs)
+    stage.bump("db")
+    stage.until_copied("db", "a")
+    assert has_theirs()
+    stage.operators[0].stop()
+    mark = stage.audit.mark()
+    stage.operator()
+    never(lambda: stage.audit.writes(mark), 0.5)
+    assert has_theirs()
+
+
 # 26
 
 

@@ -216,6 +216,14 @@ def test_describe_reads_the_watched_kinds_from_our_settings_where_there_is_no_or
     assert "ConfigMap ours/settings" in done.err
 
 
+def test_describe_reads_the_watched_kinds_from_the_file_that_is_given(forest: Trees, tmp_path: Path) -> None:
+    originals_config(forest.stage, "accurate", "watches: [{version: v1, kind: ConfigMap}]")
+    file = tmp_path / "settings.yaml"
+    file.write_text(f"dialects: {{accurate: {{{inner()}}}}}")
+    objects(forest)
+    assert forest("ns", "describe", "a", f"--config={file}").good.endswith(TABLE)
+
+
 def inner() -> str:
     return WATCHES.strip()
 

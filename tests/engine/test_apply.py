@@ -160,12 +160,24 @@ def test_a_recreated_copy_keeps_what_others_wrote_on_it_and_that_it_was_adopted(
     annotations = {**HAVE.annotations, ADOPTED: "true", "note": "theirs"}
     had = replace(HAVE, labels={"team": "red", "stale": "ours"}, annotations=annotations, ours=ours)
     there = refuses(409, "AlreadyExists")
-    _, (asked, _, made), _ = performed(Recreate(a_key(), had.ref, NEW, had), there, GONE, says(STORED))
+    sent = performed(Recreate(a_key(), had.ref, NEW, had), there, GONE, says(STORED), says(STORED))
+    asked, _, made, handed_on = sent[1]
 
     for seen in (asked, made):
-        assert seen.json["metadata"]["labels"] == {"team": "red", "l": "1"}
-        assert seen.json["metadata"]["annotations"] == annotations
+        assert seen.json["metadata"]["labels"] == {"l": "1"}
+        assert seen.json["metadata"]["annotations"] == {**HAVE.annotations, ADOPTED: "true"}
         assert seen.json["data"] == {"key": "new"}
+    assert (handed_on.method, handed_on.query["fieldManager"]) == ("PATCH", "samara-for-others")
+    assert handed_on.json["metadata"].items() >= {"labels": {"team": "red"}, "annotations": {"note": "theirs"}}.items()
+    assert handed_on.json["metadata"].keys() == {"labels", "annotations", "uid", "resourceVersion"}
+
+
+def test_a_recreated_copy_is_right_although_what_others_wrote_cannot_be_handed_on() -> None:
+    had = replace(HAVE, labels={"team": "red"})
+    there, refused = refuses(409, "AlreadyExists"), refuses(403, "Forbidden")
+    result, seen, _ = performed(Recreate(a_key(), had.ref, NEW, had), there, GONE, says(STORED), refused)
+
+    assert (result.outcome, seen[-1].method, result.version) == (Outcome.DONE, "PATCH", 50)
 
 
 def test_what_is_given_back_loses_our_marks_and_its_content_is_not_sent() -> None:

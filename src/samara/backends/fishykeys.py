@@ -124,8 +124,6 @@ def open_fishykeys(url: SplitResult, config: Mapping[str, bytes]) -> FishyKeys:
             "expected host:port, as in fishykeys.fishykeys.svc:8090, and no more than ?insecure=true behind it"
         )
     token = text_of(config, "token")
-    if not token:
-        raise ConfigFault("TokenError", "the configuration has no token; add that key to its Secret")
     if not _TOKEN.fullmatch(token):
         raise ConfigFault(
             "TokenError", "the configuration's key token: expected a token of FishyKeys, found other text"

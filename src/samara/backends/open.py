@@ -32,6 +32,8 @@ class Way(NamedTuple):
     """Asks nobody anything; raises `ConfigFault`. It imports what it needs itself: that may not be installed."""
     plain: bool = False
     """True where nothing on the way is encrypted: then it leads to ourselves, or the administrator has said so."""
+    needs: str = ""
+    """The key of the configuration without which nothing can be asked; what has several ways in judges itself."""
     extra: str = ""
     """The extra of our package that brings what it needs, and the module here that uses it."""
 
@@ -67,8 +69,8 @@ def _aws(given: Given) -> Store:
 
 
 WAYS: Mapping[str, Way] = {
-    "fishykeys": Way(_fishykeys, plain=True, extra="fishykeys"),
-    "fishykeys+tls": Way(_fishykeys, extra="fishykeys"),
+    "fishykeys": Way(_fishykeys, plain=True, needs="token", extra="fishykeys"),
+    "fishykeys+tls": Way(_fishykeys, needs="token", extra="fishykeys"),
     "aws-sm": Way(_aws, extra="aws"),
     "file": Way(_file),
     "kube": Way(_kube),
@@ -81,14 +83,13 @@ async def open_store(
     config: Mapping[str, bytes], read_secret: ReadSecret, own: Collection[tuple[str, str]] = ()
 ) -> Store:
     """The store of a config Secret's data. Nobody has been asked anything yet. Raises `ConfigFault`."""
-    text = text_of(config, "url")
-    if not text:
-        raise ConfigFault("TokenError", "the configuration has no url; add that key to its Secret")
-    url = parsed(text)
+    url = parsed(_needed(config, "url"))
     way = WAYS.get(url.scheme)
     if way is None:
         found = repr(url.scheme) if len(url.scheme) <= _WORD else "another"  # so long a one may be a token
         raise _wrong(f"expected one of the schemes {', '.join(WAYS)}, found {found}")
+    if way.needs:
+        _needed(config, way.needs)
     if way.plain:
         refuse_plain_text(url, url.hostname or "")
     try:
@@ -98,6 +99,13 @@ async def open_store(
     except ModuleNotFoundError as fault:
         todo = f": install samara[{way.extra}]" if way.extra else ""
         raise _wrong(f"{url.scheme} needs the package {fault.name}, which is not installed here{todo}") from None
+
+
+def _needed(config: Mapping[str, bytes], key: str) -> str:
+    text = text_of(config, key)
+    if not text:
+        raise ConfigFault("TokenError", f"the configuration has no {key}; add that key to its Secret")
+    return text
 
 
 def parsed(text: str) -> SplitResult:

@@ -7,7 +7,7 @@ import binascii
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from samara.core.compare import merged, released
+from samara.core.compare import merged, overlaid, released
 from samara.core.model import ANNOTATIONS, LABELS, SECRET, Content, Field, Object
 from samara.core.table import Table
 from samara.core.want import KEEP, Copy
@@ -73,18 +73,15 @@ def _states(write: Write, table: Table) -> tuple[_State, _State]:
     match write:
         case Create(copy=copy):
             return _ABSENT, _new(copy)
-        case Recreate(copy=copy, have=have):
-            return _now(have), _new(copy)
         case Delete(have=have):
             return _now(have), _ABSENT
-        case Update(copy=copy, have=have, key=key):
+        case Update(copy=copy, have=have, key=key) | Recreate(copy=copy, have=have, key=key):
             words = (merged(where, copy, have, table[key.dialect]) for where in (LABELS, ANNOTATIONS))
             return _now(have), _State(_new(copy).content, *words)
         case Release(have=have, key=key):
             return _now(have), _State(have.content, *released(have, table[key.dialect]))
         case Apply(overlay=overlay, have=have):
-            laid = _State(have.content, {**have.labels, **overlay.labels}, {**have.annotations, **overlay.annotations})
-            return _now(have), laid
+            return _now(have), _State(have.content, *overlaid(overlay, have))
         case Spare(have=have) | Guard(have=have) | Report(have=have):
             return _now(have), _now(have)
 

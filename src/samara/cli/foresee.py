@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, assert_never
 
-from samara.core.compare import merged, owners_with, released
+from samara.core.compare import merged, overlaid, owners_with, parted, released
 from samara.core.model import ANNOTATIONS, LABELS, MANAGER, NAMESPACE, Content, Field, Key, Object, Owned, Ref
 from samara.core.status import status_of
 from samara.core.travel import RELEASED
@@ -46,8 +46,9 @@ def left_by(write: Write, dialect: Dialect, now: str) -> Object | None:  # noqa:
         case Create():
             return _made(write.copy, 1, now)
         case Recreate(have=have):
-            labels, annotations = (merged(where, write.copy, have, dialect) for where in (LABELS, ANNOTATIONS))
-            return _made(replace(write.copy, labels=labels, annotations=annotations), have.version + 1, now)
+            copy, theirs = parted(write.copy, have, dialect)
+            new = _made(copy, have.version + 1, now)
+            return _worded(new, {**new.labels, **theirs[LABELS]}, {**new.annotations, **theirs[ANNOTATIONS]})
         case Update(have=have):
             return _updated(write.copy, have, dialect)
         case Delete(have=have):
@@ -112,13 +113,9 @@ def _words(labels: Words, annotations: Words) -> set[tuple[str, str, str]]:
 
 
 def _applied(overlay: Overlay, have: Object) -> Object:
-    """By server-side apply with force: what this manager applied before and does not now, goes."""
     before = {each for each in have.applied if each.manager == overlay.manager}
     now = {Owned(overlay.manager, where, key) for where, key, _ in _words(overlay.labels, overlay.annotations)}
-    gone = {(each.where, each.key) for each in before - now}
-    labels = {key: value for key, value in have.labels.items() if (LABELS, key) not in gone}
-    annotations = {key: value for key, value in have.annotations.items() if (ANNOTATIONS, key) not in gone}
-    laid = _worded(have, {**labels, **overlay.labels}, {**annotations, **overlay.annotations})
+    laid = _worded(have, *overlaid(overlay, have))
     return replace(laid, ours=(laid.ours - before) | now, applied=(laid.applied - before) | now)
 
 

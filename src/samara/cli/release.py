@@ -39,9 +39,9 @@ def _check_form(key: str) -> None:
 
 async def _release(cluster: Cluster, config: str | None, key: str, discard: bool) -> Entry:
     async with session(cluster, config) as at:
-        _check_words(key, at.table)
         said = await answer(at.client, at.home, key, "discard" if discard else "release")
         if said is None:
+            _check_words(key, at.table)
             raise ConfigError(await _not_held(at, key))
         return said
 

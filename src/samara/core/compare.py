@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from samara.core.model import ANNOTATIONS, LABELS, Content, Object, Owner
-from samara.core.travel import ADOPTED, RELEASED, is_of_another_version
+from samara.core.travel import ADOPTED, CREATED_BY, RELEASED, is_of_another_version
 from samara.core.view import View
-from samara.core.want import KEEP, Copy, Dialect
+from samara.core.want import KEEP, Copy, Dialect, Overlay
 
 
 def is_right(copy: Copy, have: Object, dialect: Dialect, view: View) -> bool:
@@ -52,6 +53,25 @@ def merged(where: str, copy: Copy, have: Object, dialect: Dialect) -> dict[str, 
     return {**kept, **wanted}
 
 
+def parted(copy: Copy, have: Object, dialect: Dialect) -> tuple[Copy, dict[str, dict[str, str]]]:
+    """A copy that is made anew, with all words of ours that stay; and apart what others wrote on the old one.
+
+    What we send as ourselves is ours by the server's record, and would be taken away as left over.
+    """
+    words = {where: merged(where, copy, have, dialect) for where in (LABELS, ANNOTATIONS)}
+    theirs = {where: _of_others(where, words[where], copy, have, dialect) for where in words}
+    labels, annotations = (
+        {key: words[where][key] for key in words[where] if key not in theirs[where]} for where in words
+    )
+    return replace(copy, labels=labels, annotations=annotations), theirs
+
+
+def _of_others(where: str, words: Mapping[str, str], copy: Copy, have: Object, dialect: Dialect) -> dict[str, str]:
+    wanted = copy.labels if where == LABELS else copy.annotations
+    left = words.keys() - wanted.keys() - {ADOPTED}
+    return {key: words[key] for key in sorted(left) if not have.owns(where, key, dialect.all_managers)}
+
+
 def owners_with(copy: Copy, have: Object) -> tuple[Owner, ...]:
     """The owner references of a corrected copy: one of ours per uid, in whichever version it names its owner."""
     wanted = copy.owner
@@ -60,9 +80,18 @@ def owners_with(copy: Copy, have: Object) -> tuple[Owner, ...]:
     return (*(each for each in have.owners if each.uid != wanted.uid), wanted)
 
 
+def overlaid(overlay: Overlay, have: Object) -> tuple[dict[str, str], dict[str, str]]:
+    """Labels and annotations after an apply with force: what this manager applied before and does not now, goes."""
+    before = {(each.where, each.key) for each in have.applied if each.manager == overlay.manager}
+    labels = {key: value for key, value in have.labels.items() if (LABELS, key) not in before}
+    annotations = {key: value for key, value in have.annotations.items() if (ANNOTATIONS, key) not in before}
+    return {**labels, **overlay.labels}, {**annotations, **overlay.annotations}
+
+
 def released(have: Object, dialect: Dialect) -> tuple[dict[str, str], dict[str, str]]:
     """Labels and annotations of an object that is given back to its people."""
-    labels = {key: value for key, value in have.labels.items() if key not in dialect.marks}
+    made = {CREATED_BY} if have.owns(LABELS, CREATED_BY, dialect.all_managers) else set()
+    labels = {key: value for key, value in have.labels.items() if key not in dialect.marks | made}
     asked = {key for key in dialect.asks if have.owns(ANNOTATIONS, key, dialect.all_managers)}
     gone = dialect.marks | asked | {ADOPTED}
     annotations = {key: value for key, value in have.annotations.items() if key not in gone}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, assert_never
 
-from samara.core.compare import merged, owners_with, released
+from samara.core.compare import merged, owners_with, parted, released
 from samara.core.kinds import row
 from samara.core.model import ANNOTATIONS, LABELS, Content, Object, Ref
 from samara.core.table import Table
@@ -17,7 +17,7 @@ from samara.core.want import KEEP, Copy
 from samara.core.write import Apply, Create, Delete, Guard, Recreate, Release, Report, Spare, Update, Write
 from samara.engine.crash import CrashPoints
 from samara.kube.cache import Cache, Change
-from samara.kube.client import APPLY_PATCH, AS_US, MERGE_PATCH, Client, address, collection
+from samara.kube.client import APPLY_PATCH, AS_US, FOR_OTHERS, MERGE_PATCH, Client, Params, address, collection
 from samara.kube.codec import Codec, body, decode, encode, owner_references, version_of, with_kept
 from samara.kube.errors import (
     AlreadyExists,
@@ -213,15 +213,18 @@ class Applier:
         self.answered(self.cache.bury(have) or Change(have.ref, have, None))
 
     async def _recreate(self, write: Recreate) -> int:
-        """The old copy goes only when the server would take the new one; what others wrote on it stays on it."""
-        dialect = self.table[write.key.dialect]
-        labels, annotations = (merged(where, write.copy, write.have, dialect) for where in (LABELS, ANNOTATIONS))
-        copy = replace(write.copy, labels=labels, annotations=annotations)
+        """The old copy goes only when the server would take the new one; what others wrote on it is handed on."""
+        copy, theirs = parted(write.copy, write.have, self.table[write.key.dialect])
         with suppress(AlreadyExists):
             await self._create(copy, {**AS_US, **DRY_RUN})
         await self._delete(write.have)
         self.crash.passed("within-recreate")
-        return self._stored(write.copy, self._answered(write.ref, await self._create(copy)))
+        version = self._stored(write.copy, self._answered(write.ref, raw := await self._create(copy)))
+        if any(theirs.values()):
+            now = _version(self.codec.object(write.ref.kind, raw))
+            with suppress(SamaraError):  # the copy itself is right
+                return await self._patch(write.ref, {"metadata": {**theirs, **now}}, params=FOR_OTHERS)
+        return version
 
     async def _apply(self, write: Apply) -> int:
         overlay = write.overlay
@@ -252,13 +255,12 @@ class Applier:
         sent = body(write.ref, Content(), _version(write.have), status=write.status)
         return await self._applied(write.ref, sent, reporter, "status")
 
-    async def _patch(self, ref: Ref, patch: dict[str, Any], subresource: str = "") -> int:
-        return self._answered(ref, await self._patched(ref, patch, subresource))
+    async def _patch(self, ref: Ref, patch: dict[str, Any], subresource: str = "", params: Params = AS_US) -> int:
+        return self._answered(ref, await self._patched(ref, patch, subresource, params))
 
-    async def _patched(self, ref: Ref, patch: dict[str, Any], subresource: str = "") -> bytes:
-        return await self.client.request(
-            "PATCH", address(ref, subresource), encode(patch), params=AS_US, content_type=MERGE_PATCH
-        )
+    async def _patched(self, ref: Ref, patch: dict[str, Any], subresource: str = "", params: Params = AS_US) -> bytes:
+        where, sent = address(ref, subresource), encode(patch)
+        return await self.client.request("PATCH", where, sent, params=params, content_type=MERGE_PATCH)
 
 
 def _version(have: Object) -> dict[str, str]:

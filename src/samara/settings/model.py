@@ -146,7 +146,7 @@ class Writes:
 @dataclass(frozen=True, slots=True)
 class MassDelete:
     most: int = setting(50, whole(0), "more deletes than this in 10 minutes are held …")
-    percent: int = setting(30, whole(1, 100), "… if they are also more than this part of a source's copies")
+    percent: int = setting(30, whole(0, 100), "… if they are also more than this part of a source's copies")
     hold: float = setting(600.0, duration(forever=True), "how long; forever = until `samara release`")
     namespaces: int = setting(3, whole(0), "more sub-namespaces than this in 10 minutes wait for `samara release`")
 

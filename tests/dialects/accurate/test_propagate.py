@@ -674,8 +674,19 @@ def test_row_3_an_identical_object_is_adopted_and_given_back_without_our_words()
     assert values(world)["b"] == "one"
     world.delete(TOP)
     settled(world)
-    assert x(world, "a").annotations == {"note": "mine", RELEASED: "true"}
+    assert (x(world, "a").labels, x(world, "a").annotations) == ({}, {"note": "mine", RELEASED: "true"})
     assert values(world) == {"a": "one"}
+
+
+def test_row_3_who_made_it_stays_on_what_is_given_back_where_its_people_said_so() -> None:
+    world = a_world()
+    chain(world, "r", "a")
+    world.put(at("a", "x"), secret("one"), labels={CREATED_BY: "accurate"})
+    source(world, TOP, "update")
+    settled(world)
+    world.delete(TOP)
+    settled(world)
+    assert x(world, "a").labels == {CREATED_BY: "accurate"}
 
 
 def test_row_3_overwrite_gives_the_original_back() -> None:

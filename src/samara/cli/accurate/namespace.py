@@ -9,7 +9,7 @@ from samara.cli.accurate.desk import Desk, opened, reached
 from samara.cli.accurate.lists import not_found
 from samara.cli.accurate.space import Space, space, spaces, things
 from samara.cli.accurate.watched import of_original, of_samara, resolved
-from samara.cli.base import note, wait_for
+from samara.cli.base import config_flag, note, wait_for
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.core.model import Kind
 from samara.dialects.accurate.words import FROM, IS_TEMPLATE, PARENT, PROPAGATE, ROOT, TEMPLATE, TYPE
@@ -54,23 +54,24 @@ async def typed(desk: Desk, ns: str, wanted: str | None) -> bool:
     metavar="NAME",
     help="Where the original's Deployment is, if there is one.",
 )
+@config_flag
 @kubectl_flags
-def describe(cluster: Cluster, ns: str, accurate_namespace: str) -> None:
+def describe(cluster: Cluster, ns: str, accurate_namespace: str, config: str | None) -> None:
     """Show the namespace NS, and the objects in it that are copies or are passed on."""
-    for line in wait_for(_describe(cluster, ns, accurate_namespace)):
+    for line in wait_for(_describe(cluster, ns, accurate_namespace, config)):
         click.echo(line)
 
 
-async def _describe(cluster: Cluster, ns: str, accurate_namespace: str) -> list[str]:
+async def _describe(cluster: Cluster, ns: str, accurate_namespace: str, config: str | None) -> list[str]:
     async with reached(cluster) as client:
         try:
             found = await space(client, ns)
         except NotFound:
             raise not_found(ns) from None
         lines = await _head(client, found)
-        names = await of_original(client, accurate_namespace)
+        names = await of_original(client, accurate_namespace) if config is None else None
         if names is None:
-            names = await of_samara(cluster)
+            names = await of_samara(cluster, config)
         if names:
             kinds = await resolved(client, names)
             lines += ["", "Resources:", *await _resources(client, ns, kinds)]

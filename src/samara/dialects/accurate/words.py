@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from samara.core import travel
 from samara.core.model import Kind, Object, namespace_ref
 from samara.core.view import View
 
@@ -17,7 +18,7 @@ APPLIER = "accurate-controller"
 TYPE = f"{GROUP}/type"
 TEMPLATE = f"{GROUP}/template"
 PARENT = f"{GROUP}/parent"
-CREATED_BY = "app.kubernetes.io/created-by"
+CREATED_BY = travel.CREATED_BY
 ROLES = (TYPE, TEMPLATE, PARENT)
 ROOT = "root"
 """The value of `TYPE` on the top of a tree."""

@@ -14,7 +14,7 @@ from samara.dialects.fishysecret.values import Values
 
 READY = "Ready"
 SYNCED = "lastSyncedTime"
-SELDOM = 60.0
+SELDOM = 5.0
 """Seconds at least between two reports that only say that all is still well, unless the settings' interval is less."""
 _SKEW = 60
 """The clocks of two replicas may differ a little, in seconds."""
