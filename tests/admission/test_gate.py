@@ -7,6 +7,7 @@ import base64
 import json
 import socket
 import ssl
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -365,6 +366,19 @@ def test_what_changes_objects_is_registered_beside_and_kept_and_removed_alike() 
         await running.admission.close()
         await scene.turns(10)
         assert not {CONFIG, CHANGING} & scene.cluster.objects.keys()
+
+    on_scene(deed)
+
+
+@pytest.mark.parametrize(("home", "apart"), [("samara", ["samara"]), ("default", [])])
+def test_the_operators_own_namespace_is_not_asked_about_unless_it_is_everybodys(home: str, apart: list[str]) -> None:
+    async def deed(scene: Scene) -> None:
+        await scene.server(parts=replace(await scene.parts(Table((marking(),))), home=home))
+        await scene.until(lambda: CONFIG in scene.cluster.objects and CHANGING in scene.cluster.objects)
+        for path in (CONFIG, CHANGING):
+            (hook,) = scene.cluster.objects[path]["webhooks"]
+            asked = hook["namespaceSelector"].get("matchExpressions", [])
+            assert [value for each in asked for value in each["values"]] == apart
 
     on_scene(deed)
 

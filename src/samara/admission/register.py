@@ -27,6 +27,8 @@ NONE = {"strategy": "None"}
 _UNDOING = 3.0
 """Seconds that the undoing at the end may take."""
 _REACHING = 2.0
+EVERYBODYS = "default"
+"""The namespace of an operator outside a cluster that was told of none: what people do there is judged."""
 Json = dict[str, Any]
 
 
@@ -44,6 +46,7 @@ class Registrar:
     ) -> None:
         self._client = parts.client
         self._table = parts.table
+        self._excepted = () if parts.home == EVERYBODYS else (parts.home,)
         self._is_leading = parts.is_leading
         self._endpoint = endpoint
         self._crds = crds
@@ -99,7 +102,8 @@ class Registrar:
     # the configurations
 
     async def _register(self, kind: Kind, bundle: bytes) -> None:
-        wanted = configuration(self._table, self._endpoint.client_config(PATHS[kind], bundle), kind=kind)
+        client_config = self._endpoint.client_config(PATHS[kind], bundle)
+        wanted = configuration(self._table, client_config, self._excepted, kind)
         ref = Ref(kind, "", NAME)
         have = await self._get(ref)
         if not wanted["webhooks"] or (have is not None and have.get("webhooks") == wanted["webhooks"]):
