@@ -264,7 +264,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     path = str(tmp_path / "none.yaml")
     with pytest.raises(SettingsError) as error:
         load(path)
-    assert str(error.value) == f"{path}: no such file"
+    assert str(error.value) == f"{path}: expected a file with settings, found none there"
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def _content(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
-        raise SettingsError(path, ["no such file"]) from error
+        raise SettingsError(path, ["expected a file with settings, found none there"]) from error
     except OSError as error:
         raise SettingsError(path, [f"cannot be read: {error.strerror}"]) from error
     except UnicodeDecodeError as error:
