@@ -1000,7 +1000,7 @@ FAULTS = (
         "dialects/fishysecret/values",
         "if not (item.optional and found.is_absent(every)):",
         "if not (item.optional and found.fault):",
-        by="dialects/test_fishysecret.py::test_46_one_not_found_is_no_absence",
+        by="dialects/test_fishysecret.py::test_46_each_counts_by_its_own_interval_whether_a_path_is_absent",
     ),
     Fault(
         "every read is a sync",

@@ -270,7 +270,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as error:
         load(str(tmp_path))
-    assert str(error.value) == f"{tmp_path}: cannot be read: Is a directory"
+    assert str(error.value) == f"{tmp_path}: expected a readable file with settings, found: Is a directory"
 
 
 def test_a_file_that_is_not_text_is_named(tmp_path: Path) -> None:
@@ -278,4 +278,4 @@ def test_a_file_that_is_not_text_is_named(tmp_path: Path) -> None:
     file.write_bytes(b"a: \xff")
     with pytest.raises(SettingsError) as error:
         load(str(file))
-    assert str(error.value) == f"{file}: not UTF-8 text: invalid start byte at byte 3"
+    assert str(error.value) == f"{file}: expected UTF-8 text, found something else at byte 3"

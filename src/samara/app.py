@@ -161,9 +161,8 @@ class Operator:
             tasks = [group.create_task(each) for each in self._tasks()]
             await _first(stop, self._changed)
             log.info("stopping", flying=self._desk.outbox.flying)
-            if self._admission is not None:
-                await self._admission.close()
-            await self._engine.drain(DRAIN)
+            close = () if self._admission is None else (self._admission.close(),)
+            await asyncio.gather(*close, self._engine.drain(DRAIN))  # in this order: to close asks who leads
             with suppress(TimeoutError):
                 async with asyncio.timeout(LAST_WORDS):
                     await self._desk.news.tell()

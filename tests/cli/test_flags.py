@@ -33,6 +33,8 @@ def test_what_nobody_says_has_its_default() -> None:
         (["--no-leader-elect"], False),
         (["--leader-elect", "--leader-elect=false"], False),
         (["--leader-elect=false", "--leader-elect=true"], True),
+        (["--leader-elect=0"], False),
+        (["--leader-elect=F", "--leader-elect=T"], True),
     ],
 )
 @pytest.mark.parametrize("variables", [{}, {"SAMARA_LEADER_ELECT": "true"}, {"SAMARA_LEADER_ELECT": "false"}])

@@ -11,6 +11,7 @@ from tests.cluster.stage import Stage
 from tests.cluster.waiting import eventually
 
 from samara.devcluster import Devcluster
+from samara.dialects.secret_copy import TARGETS
 
 pytestmark = pytest.mark.cluster
 
@@ -125,6 +126,17 @@ def test_why_of_an_orphan_names_the_source_that_is_gone(stage: Stage, shell: She
     answer = the_answer(why(shell, "a"))
     assert (answer["wanted"], answer["source"]) == (False, "admin/db")
     assert "which is gone" in answer["rule"]
+
+
+def test_why_of_a_copy_whose_source_asks_no_more_does_not_call_it_gone(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a")
+    stage.source("db", "a")
+    stage.operator()
+    stage.until_copied("db", "a")
+    stage.annotate(stage.path("admin", "db"), {TARGETS: None})
+    answer = the_answer(why(shell, "a"))
+    assert (answer["wanted"], answer["source"]) == (False, "admin/db")
+    assert answer["rule"].startswith("its mark names Secret admin/db, which asks for no copies any more")
 
 
 def as_tenant(stage: Stage) -> Shell:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.cluster.faults import delayed
 from tests.cluster.granting import granted
 from tests.cluster.operators import Operator
+from tests.cluster.proxy import Proxy, Seen
 from tests.cluster.stage import USER, Stage
 from tests.cluster.test_resource_distribution_rules import (
     DEFINITION,
@@ -62,11 +65,12 @@ def unregistered(stage: Stage) -> Iterator[None]:
     eventually(lambda: stage.api.serves(f"{GROUP}/v1alpha1/resourcedistributions"))
 
 
-def guard(stage: Stage) -> Operator:
+def guard(stage: Stage, through: Proxy | None = None) -> Operator:
     """An operator that judges, when the server has begun to ask it."""
     port = free_port()
     flags = (f"--webhook-address=127.0.0.1:{port}", f"--webhook-url=https://127.0.0.1:{port}")
-    operator = stage.operator(*flags, config={"dialects": {"resource-distribution": {}, "sync-to": {}}})
+    config: Json = {"dialects": {"resource-distribution": {}, "sync-to": {}}}
+    operator = stage.operator(*flags, config=config, through=through)
     eventually(lambda: "spec.targets" in said(stage, a_distribution(targets=included("Not_Good"))))
     eventually(lambda: "accepted are" in said(stage, asking("probe", {ASK: "everywhere"})))
     path = f"{DEFINITIONS}/{DEFINITION}"
@@ -213,3 +217,21 @@ def test_a_stopped_operator_leaves_no_webhook_and_no_conversion_behind(stage: St
     assert stage.api.find(HOOKS) is None
     assert stage.api.get(f"{DEFINITIONS}/{DEFINITION}")["spec"]["conversion"] == {"strategy": "None"}
     eventually(lambda: said(stage, a_distribution(targets=included("Not_Good"))) == "")
+
+
+def test_no_write_begins_after_the_signal_while_the_webhooks_are_being_removed(
+    stage: Stage, distributor: Distributor
+) -> None:
+    def hooks_are_removed(seen: Seen) -> bool:
+        return seen.method == "DELETE" and seen.plural == "validatingwebhookconfigurations"
+
+    stage.namespace("a")
+    proxy = stage.proxy()
+    operator = guard(stage, through=proxy)
+    proxy.on_request(hooks_are_removed, delayed(1.5))
+    operator.signal(signal.SIGTERM)
+    eventually(lambda: proxy.requests(hooks_are_removed))
+    distributor.create("db", included("a"))
+    assert operator.wait() == 0
+    assert stage.api.find(HOOKS) is None
+    assert distributor.copy("a", "db") is None

@@ -125,6 +125,23 @@ def test_namespaces_that_went_leave_the_tally() -> None:
     assert not tally.exceptions
 
 
+def test_a_removal_that_is_refused_is_told_no_more_once_its_namespace_is_planned_anew() -> None:
+    """Somebody else may have removed the copy; where not, the removal is offered and refused again."""
+    tally = counted(Step(A, None))
+    tally.stays(B, "refused", "a policy")
+    tally.stays(C, "refused", "a policy")
+    tally.begin("b")
+    assert set(tally.removals) == {C}
+
+
+def test_a_large_plan_that_is_done_tells_of_no_removal_of_before() -> None:
+    tally = counted(Step(A, None))
+    tally.stays(B, "refused", "a policy")
+    tally.keep({A})
+    assert not tally.removals
+    assert figures(tally) == (1, 1, 0, 0)
+
+
 def test_places_that_nobody_wants_any_more_leave_the_tally_also_where_their_namespace_stays() -> None:
     mistyped = A._replace(name="mistyped")
     unserved = A._replace(kind=A.kind._replace(name="Unserved"))

@@ -627,6 +627,29 @@ def test_46_what_else_is_wrong_is_told_also_while_an_optional_path_is_in_doubt()
     assert faults(world) == ["FetchError"]
 
 
+def test_46_what_is_wrong_with_an_optional_path_is_told_although_it_was_absent_before() -> None:
+    """It may be there by now: who may not look cannot say that there is nothing."""
+    world = a_world(optional())
+    holds(world, PASSWORD, None, fault=NOT_FOUND.fault, not_found=True, missing=300.0)
+    before = made(world)
+    assert before is not None
+    holds(world, PASSWORD, None, fault=DOWN, missing=300.0)
+    assert faults(world) == ["FetchError"]
+    assert made(world) is before
+    world.delete(TARGET)
+    again = made(world)
+    assert again is not None, "what is known is enough to make it"
+    assert again.content == before.content
+
+
+def test_46_neither_is_it_hidden_by_another_optional_path_that_is_in_doubt() -> None:
+    world = a_world(spec(data=[{**item, "optional": True} for item in ITEMS]))
+    made(world)
+    holds(world, USER, None, fault=NOT_FOUND.fault, not_found=True)
+    holds(world, PASSWORD, None, fault=DOWN, missing=300.0)
+    assert "FetchError" in faults(world)
+
+
 def test_50_binary_values_are_carried_as_they_are() -> None:
     world = a_world()
     holds(world, PASSWORD, b"\0\xff{{ evil }}")

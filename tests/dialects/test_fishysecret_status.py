@@ -178,6 +178,17 @@ def test_a_target_of_before_that_cannot_be_removed_is_told() -> None:
     assert "other/old" in told["message"]
 
 
+def test_9_a_secret_that_cannot_be_removed_is_told_while_its_resource_goes() -> None:
+    world = a_world()
+    settle(world, RULES)
+    under_deletion(world)
+    tally = Tally.of(plan_of(KEY, world, RULES))
+    tally.stays(TARGET, "refused", "a policy forbids it")
+    told = report(world, tally)["conditions"][0]
+    assert (told["status"], told["reason"]) == ("False", "Refused")
+    assert told["message"].startswith(f"{TARGET} should go and does not: a policy forbids it")
+
+
 def no_finalizer(world: World) -> None:
     world.edit(SOURCE, finalizers=())
 

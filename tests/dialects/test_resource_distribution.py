@@ -357,7 +357,8 @@ def test_a_kind_without_a_form_of_its_own_is_asked_about_once_and_compared_with_
     world = a_world(what=a_queue(spec={"depth": 1}, status={"used": 1}))
     trial = the_trial(world)
     assert trial.body == (
-        b'{"apiVersion":"toys.dev/v1","kind":"Queue","metadata":{"annotations":{},"labels":{}},"spec":{"depth":1}}'
+        b'{"apiVersion":"toys.dev/v1","kind":"Queue","metadata":{"annotations":{},"labels":{},"name":"db"},'
+        b'"spec":{"depth":1}}'
     )
     world.outside[trial] = content(spec={"depth": 1, "defaulted": True})
     assert filled(world, QUEUE) == {"a", "b"}

@@ -139,7 +139,9 @@ def test_a_bad_name_of_the_resource_hides_no_other_fault() -> None:
         "spec.resource.metadata.name cannot be changed",
     ]
     unnamed = {"apiVersion": "v1", "kind": "Secret", "metadata": {}, "stringData": {"key": "one"}}
-    assert the_trial(unnamed, SECRET) == the_trial(SECRET_DB, SECRET)
+    misnamed = {**unnamed, "metadata": {"name": "Not_Good"}}
+    assert b"name" not in the_trial(unnamed, SECRET).body
+    assert the_trial(misnamed, SECRET) == the_trial(unnamed, SECRET)
 
 
 CHANGES: list[tuple[Json, list[str]]] = [
@@ -204,11 +206,11 @@ def test_a_trial_that_the_server_takes_is_no_fault() -> None:
     assert answered(stored(a_queue()), None, world) == ()
 
 
-def test_the_trial_holds_labels_and_annotations_as_they_would_travel_and_neither_name_nor_namespace() -> None:
+def test_the_trial_holds_labels_and_annotations_and_its_name_as_they_would_travel_and_no_namespace() -> None:
     meta = {"namespace": "x", "labels": {"a": "b"}, "annotations": {"c": "d", "samara.dev/paused": "true"}}
     trial = the_trial(resource(metadata=meta), a_table()[NAME].kinds[0])
     assert trial.body == (
-        b'{"apiVersion":"v1","kind":"Secret","metadata":{"annotations":{"c":"d"},"labels":{"a":"b"}},'
+        b'{"apiVersion":"v1","kind":"Secret","metadata":{"annotations":{"c":"d"},"labels":{"a":"b"},"name":"db"},'
         b'"stringData":{"key":"one"}}'
     )
     assert "one" not in repr(trial)

@@ -68,6 +68,17 @@ def test_a_trial_is_a_create_in_our_own_namespace_that_stores_nothing() -> None:
     assert seen.json == {"apiVersion": "toys.dev/v1", "kind": "Queue", "metadata": named, "spec": {"depth": 1}}
 
 
+def test_a_trial_that_has_a_name_is_judged_by_it_and_a_name_that_is_taken_is_a_good_one() -> None:
+    named = Trial(QUEUE, b'{"apiVersion":"toys.dev/v1","kind":"Queue","metadata":{"name":"q"},"spec":{"depth":1}}')
+
+    told = asked(refuses(409, "AlreadyExists"), STORES, by=((a_key(), named),))
+
+    first, second = (seen.json["metadata"] for seen in told.seen)
+    assert first == {"name": "q", "generateName": "samara-trial-", "namespace": "operator"}
+    assert second == {"generateName": "samara-trial-", "namespace": "operator"}
+    assert told.values == {named: told.stored}
+
+
 def test_the_answer_is_what_the_server_would_store_and_who_asked_is_planned_at_once() -> None:
     told = asked(STORES)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -14,6 +14,10 @@ T = TypeVar("T")
 PREFIX = "SAMARA"
 BY_HAND = frozenset({"--copies", "--delete", "--discard"})
 """Flags without a variable: what removes things is said each time, not left lying in an environment."""
+
+_ON = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+_OFF = frozenset({"0", "f", "F", "false", "FALSE", "False"})
+"""What kubectl takes for a flag that is on, and for one that is off."""
 
 
 @dataclass(slots=True)
@@ -34,40 +38,52 @@ def debug_flag() -> click.Option:
     return click.Option(["--debug"], is_flag=True, expose_value=False, callback=_remember, is_eager=True, help=about)
 
 
-def spelled_out(params: Sequence[click.Parameter], args: Sequence[str]) -> list[str]:
+def _spelled_out(flags: Mapping[str, click.Option], args: Sequence[str]) -> list[str]:
     """The arguments without the `=true` and `=false` that kubectl takes after a flag that has no value."""
-    flags, end = _flags(params), _end(args)
     kept = []
-    for each in args[:end]:
+    for each in args:
         flag, _, value = each.partition("=")
-        if flag not in flags or value not in ("true", "false"):
+        if flag not in flags or value not in _ON | _OFF:
             kept.append(each)
-        elif value == "true":
+        elif value in _ON:
             kept.append(flag)
-    return [*kept, *args[end:]]
+    return kept
 
 
-def _switched_off(params: Sequence[click.Parameter], args: Sequence[str]) -> list[str]:
+def _switched_off(flags: Mapping[str, click.Option], args: Sequence[str]) -> list[str]:
     """The names of the flags whose last word is `=false`: they are off, whatever a variable says."""
-    flags = _flags(params)
     last = {}
-    for each in args[: _end(args)]:
+    for each in args:
         flag, _, value = each.partition("=")
         if flag in flags and flags[flag].expose_value:
             last[flags[flag].name or ""] = value
-    return [name for name, value in last.items() if value == "false"]
+    return [name for name, value in last.items() if value in _OFF]
 
 
-def _flags(params: Sequence[click.Parameter]) -> dict[str, click.Option]:
-    return {flag: each for each in params if isinstance(each, click.Option) and each.is_flag for flag in each.opts}
+class Switching(click.Command):
+    """Takes `--flag=false` as kubectl does: the last word on a flag counts, whatever stood before it."""
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        options = {flag: each for each in self.params if isinstance(each, click.Option) for flag in each.opts}
+        flags = {flag: each for flag, each in options.items() if each.is_flag}
+        end = _end(args, None if self.allow_interspersed_args else options)
+        off = _switched_off(flags, args[:end])
+        rest = super().parse_args(context, [*_spelled_out(flags, args[:end]), *args[end:]])
+        context.params.update(dict.fromkeys(off, False))
+        return rest
 
 
-def _end(args: Sequence[str]) -> int:
-    """Where the flags end at the latest."""
-    return args.index("--") if "--" in args else len(args)
+def _end(args: Sequence[str], options: Mapping[str, click.Option] | None) -> int:
+    """Where the flags end at the latest; with `options` at the first word that is neither a flag nor its value."""
+    last = args.index("--") if "--" in args else len(args)
+    place = 0
+    while options is not None and place < last and args[place].startswith("-"):
+        found = options.get(args[place])
+        place += 1 if found is None or found.is_flag else 2
+    return last if options is None else min(place, last)
 
 
-class Command(click.Command):
+class Command(Switching):
     """A command whose flags can all be given as `SAMARA_<FLAG>`, the same for every command."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
@@ -76,12 +92,6 @@ class Command(click.Command):
         for parameter in self.params:
             if isinstance(parameter, click.Option):
                 _name_variable(parameter)
-
-    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        off = _switched_off(self.params, args)
-        rest = super().parse_args(context, spelled_out(self.params, args))
-        context.params.update(dict.fromkeys(off, False))
-        return rest
 
 
 def _name_variable(option: click.Option) -> None:

@@ -56,23 +56,19 @@ def _free(holds: Holds, seen: Picture, ours: list[Orphan]) -> list[Orphan]:
     """Those that the brake lets go, as the operator would judge them; what was adopted is not deleted and passes."""
     marked = (each for have in seen.shot.marked.values() for each in of_dialects(seen, have) if each.ours)
     has = Counter(each.key for each in marked)
-    all_has = Counter[tuple[str, str]]()
+    all_has = Counter[str]()
     for key, count in has.items():
-        all_has[_home(key)] += count
+        all_has[key.source.namespace] += count
     groups: dict[Key, list[Orphan]] = defaultdict(list)
     for each in ours:
         groups[each.key].append(each)
     free: list[Orphan] = []
     for key, members in sorted(groups.items(), key=lambda group: str(group[0])):
         deletes = [Delete(key, each.have.ref, each.have) for each in members if not _is_adopted(each)]
-        passed = {each.ref for each in holds.judge(key, deletes, has[key], all_has[_home(key)])}
-        all_has[_home(key)] -= len(passed)
+        passed = {each.ref for each in holds.judge(key, deletes, has[key], all_has[key.source.namespace])}
+        all_has[key.source.namespace] -= len(passed)
         free += [each for each in members if _is_adopted(each) or each.have.ref in passed]
     return free
-
-
-def _home(key: Key) -> tuple[str, str]:
-    return key.dialect, key.source.namespace
 
 
 def _is_adopted(copy: Orphan) -> bool:

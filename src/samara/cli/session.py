@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from samara.app import rules_of
 from samara.cli.base import note
-from samara.cli.installed import LABEL, Installed, find_installed
+from samara.cli.installed import FILE, LABEL, Installed, find_installed
 from samara.cli.kubectl_flags import Cluster
 from samara.cli.output import progress
 from samara.cli.store import corrected, readings
@@ -132,7 +132,8 @@ async def session(cluster: Cluster, config: str | None) -> AsyncIterator[Session
 
 def _told(installed: Installed | None) -> Settings:
     if installed is None:
-        note("settings: the defaults (no ConfigMap of an operator was found, and no --config was given)")
+        wanted = f"ConfigMap labelled {LABEL} with {FILE}"
+        note(f"settings: the defaults (no {wanted} was found, and no --config was given)")
         return load(None)
     where = f"ConfigMap {installed}"
     note(f"settings: from {where}")

@@ -180,7 +180,8 @@ def _spared(at: Session, seen: Picture, key: Key, copies: list[Copy]) -> str:
 
 def _cause(key: Key, source: Object | None, seen: Picture) -> str:
     if source is None:
-        return f"its mark names {key.source}, which is gone"
+        still = seen.shot.cache.taken(key.source)
+        return f"its mark names {key.source}, which {'asks for no copies any more' if still else 'is gone'}"
     asks = sorted(seen.table[key.dialect].asks.intersection((*source.annotations, *source.labels)))
     return f"{', '.join(asks)} on {key.source}" if asks else str(key.source)
 

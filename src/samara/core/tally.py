@@ -108,9 +108,13 @@ class Tally:
             return
         self.names.pop(namespace, None)
         self.exceptions.pop(namespace, None)
+        self._forget_removals(namespace)
 
     def keep(self, wanted: Collection[Ref]) -> None:
-        """Forgets all other places: they went, or left the list, while a large plan was being made, or before it."""
+        """Forgets all other places: they went, or left the list, while a large plan was being made, or before it.
+
+        And every removal: the plan that ends now offers what is left of them anew.
+        """
         stay: dict[str, set[str]] = {}
         for ref in wanted:
             stay.setdefault(ref.namespace, set()).add(ref.name)
@@ -122,6 +126,12 @@ class Tally:
                 self.begin(namespace)
         for ref in [ref for ref, _ in self._all() if ref not in wanted]:
             self.right_now(ref)
+        self.removals.clear()
+
+    def _forget_removals(self, namespace: str) -> None:
+        """What is refused still is noted again when it is offered; somebody else may have removed the copy."""
+        for ref in [ref for ref in self.removals if ref.namespace == namespace]:
+            del self.removals[ref]
 
     def count(self, step: Step) -> None:
         if not step.wanted:

@@ -132,5 +132,5 @@ class Removals:
 
     def _counts(self, key: Key) -> tuple[int, int]:
         """How many copies this source has, and all sources of its namespace together."""
-        cache, home = self._desk.cache, key.source.namespace
-        return cache.count(key.whole), cache.count_of_home(key.dialect, home)
+        cache = self._desk.cache
+        return cache.count(key.whole), cache.count_of_home(key.source.namespace)

@@ -66,7 +66,7 @@ class Cache:
         """By source and namespace: ten thousand namespaces with a copy of the same name share one tuple."""
         self._sealed: dict[Spot, set[Ref]] = {}
         self._made: Counter[Key] = Counter()
-        self._made_from: Counter[tuple[str, str]] = Counter()
+        self._made_from: Counter[str] = Counter()
 
     # reads
 
@@ -126,9 +126,9 @@ class Cache:
         """How many copies of this key's source there are; marks that are not ours never count."""
         return self._made[key]
 
-    def count_of_home(self, dialect: str, home: str) -> int:
-        """The same for all sources of one namespace together."""
-        return self._made_from[dialect, home]
+    def count_of_home(self, home: str) -> int:
+        """The same for all sources of one namespace together, of whatever vocabulary."""
+        return self._made_from[home]
 
     def is_idle(self, key: Key) -> bool:
         """True for a source at the end of a chain: it reaches what hangs on its namespace, and nothing does."""
@@ -278,7 +278,7 @@ class Cache:
     def _count(self, owner: Key, obj: Object, by: int) -> None:
         if is_marked_by_us(obj, self.table[owner.dialect]):
             _add(self._made, owner, by)
-            _add(self._made_from, (owner.dialect, owner.source.namespace), by)
+            _add(self._made_from, owner.source.namespace, by)
 
     def _uncopy(self, owner: Key, ref: Ref) -> None:
         spots = self._copies[owner]

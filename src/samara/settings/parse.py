@@ -52,9 +52,9 @@ def _content(path: str) -> str:
     except FileNotFoundError as error:
         raise SettingsError(path, ["expected a file with settings, found none there"]) from error
     except OSError as error:
-        raise SettingsError(path, [f"cannot be read: {error.strerror}"]) from error
+        raise SettingsError(path, [f"expected a readable file with settings, found: {error.strerror}"]) from error
     except UnicodeDecodeError as error:
-        raise SettingsError(path, [f"not UTF-8 text: {error.reason} at byte {error.start}"]) from error
+        raise SettingsError(path, [f"expected UTF-8 text, found something else at byte {error.start}"]) from error
 
 
 @dataclass(frozen=True, slots=True)

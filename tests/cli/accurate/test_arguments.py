@@ -7,13 +7,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from tests.cli.accurate.plugin import accurate, accurate_inside
 from tests.cli.program import environment
 from tests.cli.test_main import kubeconfig
 
 from samara import __version__
-from samara.cli.accurate.sub import to_the_end
+from samara.cli.accurate import lists
+from samara.cli.accurate.base import Command
+from samara.cli.accurate.sub import create, to_the_end
+from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.devcluster.wire import free_port
 
 pytestmark = pytest.mark.heavy
@@ -63,6 +67,36 @@ def test_a_command_takes_kubectls_flags_before_and_between(command: tuple[str, .
         assert told.fault.startswith("no answer from http://127.0.0.1"), place
 
 
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Cluster]:
+    """The clusters that `list` is called with; it does nothing else here."""
+    clusters: list[Cluster] = []
+
+    @click.command("list", cls=Command)
+    @kubectl_flags
+    def command(cluster: Cluster) -> None:
+        clusters.append(cluster)
+
+    monkeypatch.setattr(lists, "command", command)
+    return clusters
+
+
+@pytest.mark.parametrize("off", ["--insecure-skip-tls-verify=false", "--insecure-skip-tls-verify=0"])
+def test_a_flag_that_is_switched_off_after_the_command_wins_over_the_same_before_it(
+    off: str, asked: list[Cluster]
+) -> None:
+    assert accurate_inside("--insecure-skip-tls-verify=T", "list").good == ""
+    assert accurate_inside("--insecure-skip-tls-verify", "list", off).good == ""
+    assert accurate_inside("list", "--insecure-skip-tls-verify", off).good == ""
+    assert [each.rare["insecure_skip_tls_verify"] for each in asked] == [True, False, False]
+
+
+def test_what_may_be_given_more_than_once_adds_up_over_all_places(asked: list[Cluster]) -> None:
+    assert accurate_inside("--as-group=a", "--as=u", "list", "--as-group=b", "--as-group=c").good == ""
+    assert accurate_inside("--as-group=a", "--as=u", "list").good == ""
+    assert [each.rare["as_groups"] for each in asked] == [("a", "b", "c"), ("a",)]
+
+
 def test_a_flag_after_the_command_wins_over_the_same_before_it(nobody: Path) -> None:
     told = accurate_inside("--kubeconfig=/nonexistent/file", "sub", "list", f"--kubeconfig={nobody}")
     assert told.fault.startswith("no answer")
@@ -81,19 +115,39 @@ def test_a_flag_after_the_command_wins_over_the_same_before_it(nobody: Path) -> 
         ("sub", "create", "a"),
         ("sub", "create", "a", "r", "--labels", "novalue"),
         ("sub", "create", "a", "r", "--annotations", "=value"),
+        ("sub", "create", "a", "r", "--annotations", f"a=b,c={'d' * 200_000}"),
         ("sub", "move", "a"),
         ("sub", "list", "--request-timeout=soon"),
         ("help", "nothing"),
         ("help", "list", "more"),
+        ("completion",),
         ("completion", "tcsh"),
         ("completion", "powershell"),
     ],
-    ids=" ".join,
+    ids=lambda args: " ".join(args)[:40],
 )
 def test_7_wrong_usage_is_exit_1_and_one_line_without_the_usage(args: tuple[str, ...]) -> None:
     told = accurate_inside(*args)
     assert told.fault.endswith("--help` shows how it is used")
     assert (told.out, "Usage:" in told.err) == ("", False)
+
+
+PAIRS = [
+    (["a=b,c=d"], {"a": "b", "c": "d"}),
+    (["a=b", "c=d"], {"a": "b", "c": "d"}),
+    (["a=b, c"], {"a": "b, c"}),
+    (['"a=b, c"'], {"a": "b, c"}),
+    (["a=b\nc"], {"a": "b\nc"}),
+    (['"a=b,c",d=e'], {"a": "b,c", "d": "e"}),
+    (['"a=b\nc",d=e'], {"a": "b\nc", "d": "e"}),
+    (["a="], {"a": ""}),
+]
+
+
+@pytest.mark.parametrize(("given", "pairs"), PAIRS)
+def test_7_pairs_are_read_as_kubectl_reads_them(given: list[str], pairs: dict[str, str]) -> None:
+    flags = [word for each in given for word in ("--annotations", each)]
+    assert create.make_context("create", ["a", "r", *flags]).params["annotations"] == pairs
 
 
 def test_7_a_type_that_there_is_not_is_a_fault_of_one_line_and_no_cluster_is_asked(nobody: Path) -> None:

@@ -124,6 +124,7 @@ def test_a_generation_is_a_decimal_of_64_bits(text: str, number: int) -> None:
 ODD = [
     *((OBSERVED, text) for text in ("", "x", "1.0", "0x1", " 1", "1_0", "٣", "9223372036854775808", "9" * 5000)),
     *((CONDITIONS, text) for text in ("", "hunter2", "{}", "7", '"a"', "[1]", "[null]", "[" * 100_000)),
+    *((CONDITIONS, text) for text in ('[{"type": 1}]', '[{"observedGeneration": "1"}]', '[{"message": null}]')),
 ]
 
 

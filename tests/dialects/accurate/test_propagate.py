@@ -96,6 +96,16 @@ def test_1_2_an_empty_from_is_as_none() -> None:
     assert values(world) == {"a": "one", "b": "one"}
 
 
+def test_1_2_what_has_an_empty_from_is_its_namespaces_own_also_beside_a_source_above() -> None:
+    world = a_world()
+    chain(world, "r", "a")
+    source(world, TOP, "update")
+    source(world, at("a", "x"), "update", "theirs", **{FROM: ""})
+    sub(world, "b", "a")
+    settled(world)
+    assert values(world) == {"r": "one", "a": "theirs", "b": "theirs"}
+
+
 def test_4_an_instance_gets_the_objects_of_its_template() -> None:
     world = a_world()
     template(world, "t"), instance(world, "i", "t")
@@ -857,6 +867,13 @@ def made_by(
     return world
 
 
+@pytest.mark.parametrize("word", [PROPAGATE, FROM])
+def test_5_6_what_has_an_empty_word_says_nothing_itself(word: str) -> None:
+    world = made_by(annotations={word: ""})
+    settled(world)
+    assert dict(x(world, "a").annotations) == {FROM: "r", PROPAGATE: "update"}
+
+
 @pytest.mark.parametrize(("mode", "after"), [("create", "one"), ("update", "two")])
 def test_5_6_and_row_27_what_a_controller_made_is_a_source_with_the_mode_of_its_owner(mode: str, after: str) -> None:
     world = made_by(says=mode)
@@ -884,7 +901,7 @@ def test_5_6_an_owner_that_says_nothing_of_meaning_makes_no_source(says: str) ->
         (OWN, False, {}),
         (OWN._replace(controller=False), True, {}),
         (OWN, True, {GENERATED: "false"}),
-        (OWN, True, {PROPAGATE: ""}),
+        (OWN, True, {PROPAGATE: "never"}),
         (OWN, True, {FROM: "q"}),
     ],
     ids=["gate closed", "no controller", "said to be none", "says something itself", "a copy"],

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import click
 from click.core import ParameterSource
 
-from samara.cli.base import debug_flag, spelled_out
+from samara.cli.base import Switching, debug_flag
 from samara.cli.kubectl_flags import kubectl_options
 
 PROGRAM = "kubectl-accurate"
@@ -24,7 +24,7 @@ class Entry(NamedTuple):
     alias: str = ""
 
 
-class Command(click.Command):
+class Command(Switching):
     """A command of the plugin. Its flags have no variables: kubectl's have none either."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
@@ -32,10 +32,16 @@ class Command(click.Command):
         self.params.append(debug_flag())
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(context, spelled_out(self.params, args))
+        """A flag that may be given more than once adds to what stood in front of the command."""
+        rest = super().parse_args(context, args)
+        several = {each.name or "" for each in self.params if isinstance(each, click.Option) and each.multiple}
+        for name in several.intersection(context.default_map or ()):
+            if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                context.params[name] = (*(context.default_map or {})[name], *context.params[name])
+        return rest
 
 
-class Group(click.Group):
+class Group(Switching, click.Group):
     """Commands that are imported when they are asked for. kubectl's flags in front of one count as if given to it."""
 
     def __init__(self, entries: Mapping[str, Entry], *, all_shown: bool = False, **more: Any) -> None:
@@ -44,9 +50,6 @@ class Group(click.Group):
         for option in kubectl_options(all_shown=all_shown):
             option(self)
         self.params.append(debug_flag())
-
-    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(context, spelled_out(self.params, args))
 
     def list_commands(self, context: click.Context) -> list[str]:
         return list(self.entries)

@@ -35,7 +35,8 @@ class Program(Group):
             from samara.kube.errors import SamaraError
 
             path = fault.ctx.command_path if fault.ctx is not None else PROGRAM
-            raise SamaraError(f"{fault.format_message().rstrip('.')}; `{path} --help` shows how it is used") from fault
+            told = " ".join(fault.format_message().split()).rstrip(".")
+            raise SamaraError(f"{told}; `{path} --help` shows how it is used") from fault
 
 
 kubectl_accurate = Program(

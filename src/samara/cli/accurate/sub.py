@@ -6,6 +6,7 @@ import csv
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import StringIO
 from types import FrameType
 
 import click
@@ -20,14 +21,25 @@ from samara.kube.errors import SamaraError
 
 
 def _pairs(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    """`a=b,c=d`, as often as it is given; a pair with a comma is put in quotes."""
+    """`a=b,c=d`, as often as it is given; one of several pairs is put in quotes where its value has a comma."""
     found = {}
-    for pair in (pair for text in given for line in csv.reader([text]) for pair in line):
+    try:
+        pairs = [pair for text in given for pair in _parts(text)]
+    except csv.Error as error:
+        raise click.BadParameter(f"expected pairs such as a=b,c=d, found: {error}", context, parameter) from error
+    for pair in pairs:
         key, equals, value = pair.partition("=")
         if not (key and equals):
             raise click.BadParameter(f"expected pairs such as a=b,c=d, found {pair!r}", context, parameter)
         found[key] = value
     return found
+
+
+def _parts(text: str) -> list[str]:
+    """kubectl's own way with such flags: what has one `=` is one pair, commas or not."""
+    if text.count("=") == 1:
+        return [text.strip('"')]
+    return [part for record in csv.reader(StringIO(text, newline="")) for part in record]
 
 
 def _pairs_flag(flag: str) -> click.Option:

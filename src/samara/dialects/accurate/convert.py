@@ -20,6 +20,7 @@ STALLED = "Stalled"
 OK, CONFLICT = "ok", "conflict"
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 _MOST = 2**63
+_TEXTS = ("type", "status", "reason", "message", "lastTransitionTime")
 Json = dict[str, Any]
 
 
@@ -80,9 +81,18 @@ def _conditions(text: object) -> list[Json]:
         found = text
     if found is None:
         return []
-    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+    if not isinstance(found, list) or not all(map(_is_condition, found)):
         raise UnconvertibleError(f"the annotation {CONDITIONS} must hold a JSON list of conditions, and does not")
     return found
+
+
+def _is_condition(found: object) -> bool:
+    """True where every field that a condition has is of its type; the server judges what is missing."""
+    if not isinstance(found, dict):
+        return False
+    numbered = found.get("observedGeneration", 0)
+    texts = (found.get(name, "") for name in _TEXTS)
+    return type(numbered) is int and all(isinstance(text, str) for text in texts)
 
 
 def _with_annotations(obj: Mapping[str, Any], kept: Mapping[str, str]) -> Json:

@@ -192,7 +192,7 @@ class Propagation:
 
         What another vocabulary has taken over is not put right from above, and nothing is passed on from there.
         """
-        ours = FROM in have.annotations or (have.made and self.owner(have, view) is None)
+        ours = bool(have.annotations.get(FROM)) or (have.made and self.owner(have, view) is None)
         return ours and RELEASED not in have.annotations
 
     def _is_left_over(self, have: Object, namespace: Object) -> bool:
@@ -223,7 +223,8 @@ def _above(ref: Ref, view: View) -> Ref | None:
 
 def _asked_of_owner(obj: Object) -> Word | None:
     """The question for an object that says nothing itself; one that was asked in vain before says so."""
-    if PROPAGATE in obj.annotations or FROM in obj.annotations or obj.annotations.get(GENERATED) == "false":
+    said = obj.annotations.get(PROPAGATE) or obj.annotations.get(FROM)
+    if said or obj.annotations.get(GENERATED) == "false":
         return None
     owner = next((each for each in obj.owners if each.controller), None)
     return Word(owner, obj.ref.namespace, PROPAGATE_GENERATED) if owner is not None else None

@@ -13,7 +13,7 @@ from samara.core.tally import Tally
 from samara.core.view import View
 from samara.core.want import KEEP, Adopt, Copy, Dialect, Fault, Places, Want
 from samara.dialects.fishysecret.spec import Spec, read
-from samara.dialects.fishysecret.status import ADVICE, READY, SELDOM, SUSPENDED, Told, outcome, status, synced_at
+from samara.dialects.fishysecret.status import ADVICE, READY, SELDOM, SUSPENDED, Told, outcome, status, stuck, synced_at
 from samara.dialects.fishysecret.values import Values, content, gather, merged
 from samara.dialects.fishysecret.words import CONFIG as CONFIG
 from samara.dialects.fishysecret.words import FINALIZER as FINALIZER
@@ -141,8 +141,10 @@ def dialect(terms: Terms | None = None) -> Dialect:
         return status(obj, told, synced_at(obj, told, tally, values.read_at, asked.told_every(obj)))
 
     def _told(obj: Object, values: Values, tally: Tally) -> Told | None:
-        if obj.deleting or not obj.generation or FINALIZER not in obj.finalizers:
+        if not obj.generation or FINALIZER not in obj.finalizers:
             return None
+        if obj.deleting:
+            return stuck(tally)
         faults = asked.faults(obj)
         if faults:
             return Told(False, *faults[0])

@@ -56,8 +56,13 @@ def _blocked(tally: Tally) -> Told | None:
     for reason, places in tally.by_reason().items():
         for ref, missing in places.items():
             return _told(reason, f"{ref}: {missing.shown(ref)}")
+    return stuck(tally)
+
+
+def stuck(tally: Tally) -> Told | None:
+    """What is to be told of a Secret that should go and does not: of the target of before, or at the very end."""
     for ref, missing in tally.removals.items():
-        return _told(missing.reason, f"{ref}, the target of before, should go and does not: {missing.shown(ref)}")
+        return _told(missing.reason, f"{ref} should go and does not: {missing.shown(ref)}")
     return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -37,14 +37,17 @@ UNREAD: Final = Values(read=False)
 def gather(spec: Spec, every: float, view: View, has: bool) -> Values:
     """`has` is whether the Secret is there: then an optional path that is not found once is no news yet."""
     readings: list[tuple[Item, Reading]] = []
+    failing: list[Reading] = []
     for item in spec.items:
         found = view.value(SecretPath(item.path, every))
         if not isinstance(found, Reading):
             return UNREAD
         if not (item.optional and found.is_absent(every)):
             readings.append((item, found))
-    joined = _joined(readings)
-    return UNREAD if has and joined.data is None and _are_doubts(readings) else joined
+        elif not found.not_found:  # left out as before, but it may be there by now: nobody could look
+            failing.append(found)
+    joined = _joined(readings, failing)
+    return UNREAD if has and joined.data is None and not failing and _are_doubts(readings) else joined
 
 
 def _are_doubts(readings: Iterable[tuple[Item, Reading]]) -> bool:
@@ -53,12 +56,13 @@ def _are_doubts(readings: Iterable[tuple[Item, Reading]]) -> bool:
     return bool(faulty) and all(item.optional and found.not_found for item, found in faulty)
 
 
-def _joined(readings: Iterable[tuple[Item, Reading]]) -> Values:
+def _joined(readings: Sequence[tuple[Item, Reading]], failing: Iterable[Reading]) -> Values:
+    """`failing` are paths without which the Secret is complete; what is wrong with them is told all the same."""
     data: dict[str, bytes] = {}
-    times, faults, complete = list[str](), list[Fault](), True
+    times, complete = list[str](), True
+    wrong = [found.fault for found in (*(found for _, found in readings), *failing) if found.fault is not None]
+    faults = [Fault(each.reason, each.message) for each in wrong]
     for item, found in readings:
-        if found.fault is not None:
-            faults.append(Fault(found.fault.reason, found.fault.message))
         if found.value is None:
             complete = False
         else:

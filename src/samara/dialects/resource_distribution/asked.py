@@ -10,6 +10,7 @@ from samara.core.kinds import row
 from samara.core.match import sample, shown
 from samara.core.model import ANNOTATIONS, LABELS, Content, Field, Kind
 from samara.core.reads import UNREAD, Rejected, Trial, Unread
+from samara.core.select import is_dns_subdomain
 from samara.core.view import View
 from samara.core.want import Bare, Fault
 from samara.dialects.resource_distribution.spec import RESOURCE, TARGETS, Resource, Targets, compact, read
@@ -87,7 +88,8 @@ class Orders:
         labels, own = self._bare(LABELS, resource.labels), self._bare(ANNOTATIONS, resource.annotations)
         annotations = {**own, HASHCODE: resource.hashcode}
         head = {"apiVersion": resource.api_version, "kind": resource.kind}
-        body = {**resource.fields, **head, "metadata": {LABELS: labels, ANNOTATIONS: own}}
+        name = {"name": resource.name} if is_dns_subdomain(resource.name) else {}  # else it is a fault of its own
+        body = {**resource.fields, **head, "metadata": {**name, LABELS: labels, ANNOTATIONS: own}}
         return Order(kind, resource, labels, annotations, Trial(kind, compact(body).encode()))
 
     def _not_served(self, resource: Resource) -> Fault:
