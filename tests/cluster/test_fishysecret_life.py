@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.cluster.faults import answered
 from tests.cluster.fishy import EVERY, FINALIZER, GROUP, OWNER_NAME, SELDOM, SETTLED, TARGET, TEAM, Fishy, marks
 from tests.cluster.fishy_folder import CANARY
 from tests.cluster.oracles import words
+from tests.cluster.proxy import Seen
 from tests.cluster.stage import HOME, SECOND, TARGETS, Stage, encoded
 from tests.cluster.waiting import eventually, never
 
@@ -248,3 +250,19 @@ def test_a_suspended_one_writes_nothing_until_it_goes_on(fishy: Fishy, stage: St
     assert operator.running
     fishy.change("db", suspend=False)
     fishy.until_data("db", {"A": f"{CANARY}-2"})
+
+
+def test_promise_9_a_secret_that_cannot_be_deleted_is_told_and_its_fishysecret_stays_until_it_is_gone(
+    fishy: Fishy, stage: Stage
+) -> None:
+    def goes(seen: Seen) -> bool:
+        return seen.method == "DELETE" and seen.namespace == TARGET
+
+    proxy = stage.proxy()
+    proxy.on_request(goes, answered(403, "Forbidden"))
+    fishy.served({"A": "a"}, refreshInterval=SELDOM, through=proxy)
+    fishy.let_go("db")
+    fishy.until("db", "Refused")
+    assert fishy.ready("db")["message"].startswith(f"Secret {TARGET}/db should go and does not: ")
+    stage.api.delete(stage.path(TARGET, "db"))
+    fishy.until_gone("db")

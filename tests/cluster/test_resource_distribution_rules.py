@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 from tests.cluster.api import Api, ApiFault
 from tests.cluster.audit import Event, until_recorded
+from tests.cluster.faults import answered
 from tests.cluster.hooks import CANARY, Webhook
 from tests.cluster.operators import Operator
 from tests.cluster.oracles import words
+from tests.cluster.proxy import Seen
 from tests.cluster.stage import SECOND, USER, Stage, encoded
 from tests.cluster.waiting import eventually, never
 
@@ -670,6 +672,24 @@ def test_while_the_brake_holds_removals_the_status_says_held(stage: Stage, distr
     distributor.change("db", included(*names))
     eventually(lambda: distributor.condition("db", "DeleteResourceFailed").get("status") == "False")
     distributor.until_counted("db", 8, 8)
+
+
+def test_a_removal_that_the_server_refuses_is_told_until_somebody_else_has_removed_the_copy(
+    stage: Stage, distributor: Distributor
+) -> None:
+    def goes_from_b(seen: Seen) -> bool:
+        return seen.method == "DELETE" and seen.namespace == "b"
+
+    stage.namespace("a", "b")
+    proxy = stage.proxy()
+    proxy.on_request(goes_from_b, answered(403, "Forbidden"))
+    distributor.create("db", included("a", "b"))
+    stage.operator(config={"dialects": {"resource-distribution": {}}}, through=proxy)
+    distributor.until("db", "a", "b")
+    distributor.change("db", included("a"))
+    distributor.until_condition("db", "DeleteResourceFailed", "Refused", ["b"])
+    stage.api.delete(stage.path("b", "db"))
+    eventually(lambda: distributor.condition("db", "DeleteResourceFailed").get("status") == "False")
 
 
 @pytest.mark.usefixtures("collector")
