@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from samara.core.model import Content, Kind
+from samara.core.model import Content
 from samara.core.reads import Rejected, Trial
 from samara.kube.client import AS_US, Client, collection
 from samara.kube.codec import Codec, decode, encode
@@ -13,20 +13,24 @@ DRY_RUN = {"dryRun": "All"}
 
 async def tried(client: Client, codec: Codec, home: str, trial: Trial) -> Content | Rejected:
     """The content that the server would store in our own namespace, or why it would not."""
-    sent = decode(trial.body)
-    meta = {**(sent.get("metadata") or {}), "generateName": "samara-trial-", "namespace": home}
-    nameless = {key: value for key, value in meta.items() if key != "name"}
     try:
-        try:
-            raw = await _created(client, trial.kind, home, {**sent, "metadata": meta})
-        except AlreadyExists:  # the server judges the name before it looks; the content is learnt under a free one
-            raw = await _created(client, trial.kind, home, {**sent, "metadata": nameless})
+        return codec.object(trial.kind, await _answer(client, home, trial)).content
     except (TooMany, ServerFault, Unauthorized, NotFound):
         raise
     except ApiError as fault:
         return Rejected(str(fault))
-    return codec.object(trial.kind, raw).content
 
 
-async def _created(client: Client, kind: Kind, home: str, body: object) -> bytes:
-    return await client.request("POST", collection(kind, home), encode(body), params={**AS_US, **DRY_RUN})
+async def _answer(client: Client, home: str, trial: Trial) -> bytes:
+    """A name that is taken in our namespace has been judged, and is good: the content is learnt under a free one."""
+    sent = decode(trial.body)
+    meta = {**(sent.get("metadata") or {}), "generateName": "samara-trial-", "namespace": home}
+
+    async def created(metadata: object) -> bytes:
+        body = encode({**sent, "metadata": metadata})
+        return await client.request("POST", collection(trial.kind, home), body, params={**AS_US, **DRY_RUN})
+
+    try:
+        return await created(meta)
+    except AlreadyExists:
+        return await created({key: value for key, value in meta.items() if key != "name"})
