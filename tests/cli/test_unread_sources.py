@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.cli.conftest import Shell
-from tests.cluster.api import Api, ApiFault
+from tests.cluster.definitions import defined
 from tests.cluster.granting import granted
 from tests.cluster.stage import OWN, USER, Stage
 from tests.cluster.waiting import eventually
@@ -33,10 +33,6 @@ def rules(**resources: list[str]) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _kinds_and_rights(cluster: Devcluster) -> Iterator[None]:
-    api = Api(cluster.url, cluster._credentials.admin_context())
-    cluster.kubectl("apply", "-f", "-", input=crds.text(DISTRIBUTION))
-    eventually(lambda: is_served(api))
-    api.close()
     core = {"": ["namespaces", "secrets", "configmaps"]}
     own = {
         "": ["configmaps"],
@@ -50,20 +46,11 @@ def _kinds_and_rights(cluster: Devcluster) -> Iterator[None]:
         "coordination.k8s.io": ["leases"],
     }
     with (
+        defined(cluster, crds.text(DISTRIBUTION)),
         granted(cluster, "distributes", rules(**own), USER),
         granted(cluster, "reads-no-distributions", rules(**core, **besides), READER),
     ):
         yield
-
-
-def is_served(api: Api) -> bool:
-    try:
-        api.get(DISTRIBUTIONS)
-    except ApiFault as fault:
-        if fault.status not in (404, 429):
-            raise
-        return False
-    return True
 
 
 def config_map(stage: Stage, namespace: str) -> dict[str, Any] | None:

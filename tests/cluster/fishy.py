@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from tests.cluster import definitions
 from tests.cluster.api import Api
 from tests.cluster.audit import Event
 from tests.cluster.fishy_folder import CANARY, Folder
+from tests.cluster.granting import granted
 from tests.cluster.operators import PROGRAM, Operator
 from tests.cluster.proxy import Proxy
 from tests.cluster.stage import OWN, SECOND, USER, Stage, encoded
@@ -22,7 +24,7 @@ from samara.settings import FishySecret, SecretCopy, Settings
 Json = dict[str, Any]
 GROUP = "fishykeys.2v.pm"
 DEFINITION = f"fishysecrets.{GROUP}"
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+TEXT = crds.text(DEFINITION)
 FISHY = f"/apis/{GROUP}/v1alpha1"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 FINALIZER = f"{GROUP}/finalizer"
@@ -44,29 +46,13 @@ SELDOM = "1h"
 @contextmanager
 def defined(cluster: Devcluster) -> Iterator[None]:
     """The definition, and exactly the rights that `samara rbac` prints for the vocabulary."""
-    api = Api(cluster.url, cluster._credentials.admin_context())
-    define(cluster, api)
-    group = "rbac.authorization.k8s.io"
-    subjects = [{"kind": "User", "name": user, "apiGroup": group} for user in (USER, SECOND)]
     rules = cluster_rules(Settings(dialects={"fishysecret": FishySecret(), "secret-copy": SecretCopy()}))
-    role = {"kind": "ClusterRole", "name": "fishy", "apiGroup": group}
-    api.create(f"{RBAC}/clusterroles", {"metadata": {"name": "fishy"}, "rules": rules})
-    api.create(f"{RBAC}/clusterrolebindings", {"metadata": {"name": "fishy"}, "roleRef": role, "subjects": subjects})
-    yield
-    for path in (f"{RBAC}/clusterrolebindings/fishy", f"{RBAC}/clusterroles/fishy"):
-        api.gone(path)
-    undefine(api)
-    api.close()
+    with definitions.defined(cluster, TEXT), granted(cluster, "fishy", rules, USER, SECOND):
+        yield
 
 
 def define(cluster: Devcluster, api: Api) -> None:
-    cluster.kubectl("apply", "-f", "-", input=crds.text(DEFINITION))
-    eventually(lambda: is_served(api))
-
-
-def undefine(api: Api) -> None:
-    api.gone(f"{DEFINITIONS}/{DEFINITION}")
-    eventually(lambda: api.find(f"{DEFINITIONS}/{DEFINITION}") is None, 30.0)
+    definitions.define(cluster, api, TEXT)
 
 
 def is_served(api: Api) -> bool:

@@ -13,6 +13,7 @@ from tests.cluster.api import Api, ApiFault, in_parallel
 from tests.cluster.audit import Audit
 from tests.cluster.operators import PROGRAM, Operator, settings
 from tests.cluster.proxy import Proxy
+from tests.cluster.registry import forget
 from tests.cluster.waiting import eventually
 
 from samara.devcluster import Devcluster
@@ -277,23 +278,12 @@ class Stage:
         self.api.close()
 
     def forget(self, *keys: str, exact: bool = False) -> None:
-        """Deletes keys below /registry/ from etcd, or everything that begins with them."""
-        operations = []
-        for key in keys:
-            start = f"/registry/{key}".encode()
-            below = {} if exact else {"range_end": _base64(start[:-1] + bytes([start[-1] + 1]))}
-            operations.append({"requestDeleteRange": {"key": _base64(start), **below}})
-        for first in range(0, len(operations), 100):
-            self.cluster.etcd_call("/v3/kv/txn", {"success": operations[first : first + 100]})
+        forget(self.cluster, *keys, exact=exact)
 
     def _left(self) -> list[str]:
         namespaces = [each["metadata"]["name"] for each in self.api.items("/api/v1/namespaces")]
         secrets = [each["metadata"]["name"] for each in self.api.items("/api/v1/secrets")]
         return [name for name in namespaces if name not in SYSTEM] + secrets
-
-
-def _base64(raw: bytes) -> str:
-    return base64.b64encode(raw).decode()
 
 
 def encoded(data: Mapping[str, str]) -> dict[str, str]:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from tests.cli.accurate.plugin import Told, accurate
 from tests.cluster.api import ApiFault
+from tests.cluster.definitions import DEFINITIONS
 from tests.cluster.operators import Operator
 from tests.cluster.stage import SECOND
 from tests.cluster.trees import (
     DEFINITION,
-    DEFINITIONS,
     FINALIZER,
     GROUP,
     PARENT,

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from tests.cluster.api import ApiFault
 from tests.cluster.audit import Event, until_recorded
+from tests.cluster.definitions import DEFINITIONS
 from tests.cluster.oracles import words
 from tests.cluster.stage import OWN, Stage, encoded
 from tests.cluster.trees import (
     CONFIG,
     CREATED_BY,
-    DEFINITIONS,
     FROM,
     GROUP,
     PARENT,

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from tests.cluster.audit import Event, until_recorded
+from tests.cluster.definitions import DEFINITIONS
 from tests.cluster.oracles import words
 from tests.cluster.stage import OWN, Stage
 from tests.cluster.trees import (
     CONFIG,
     CREATED_BY,
     DEFINITION,
-    DEFINITIONS,
     FINALIZER,
     GROUP,
     PARENT,

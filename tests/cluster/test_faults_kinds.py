@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.cluster.api import Api, ApiFault
 from tests.cluster.audit import Event, until_recorded
+from tests.cluster.definitions import DEFINITIONS, defined
 from tests.cluster.granting import granted
 from tests.cluster.hooks import CANARY, SAYS, Webhook
 from tests.cluster.operators import Operator
@@ -27,7 +28,6 @@ pytestmark = pytest.mark.oracle_off("O4", reason="it knows Secrets only; here ea
 
 Json = dict[str, Any]
 ASK, LIST, FROM = "openkruise.io/sync-to", "openkruise.io/sync-to-namespaces", "openkruise.io/synced-from"
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 DISTRIBUTION = "resourcedistributions.apps.kruise.io"
 DISTRIBUTIONS = "/apis/apps.kruise.io/v1beta1/resourcedistributions"
 VERBS = ["get", "list", "watch", "create", "update", "patch", "delete"]
@@ -57,13 +57,8 @@ def _rights(cluster: Devcluster) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def distribution(cluster: Devcluster) -> Iterator[None]:
-    api = Api(cluster.url, cluster._credentials.admin_context())
-    cluster.kubectl("apply", "-f", "-", input=crds.text(DISTRIBUTION))
-    eventually(lambda: is_served(api, DISTRIBUTIONS))
-    yield
-    api.gone(f"{DEFINITIONS}/{DISTRIBUTION}")
-    eventually(lambda: api.find(f"{DEFINITIONS}/{DISTRIBUTION}") is None)
-    api.close()
+    with defined(cluster, crds.text(DISTRIBUTION)):
+        yield
 
 
 def is_served(api: Api, path: str) -> bool:

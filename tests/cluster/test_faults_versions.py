@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from tests.cluster.audit import OPERATOR, Event, until_recorded
-from tests.cluster.fishy import DEFINITION, DEFINITIONS, SELDOM, Fishy
+from tests.cluster.definitions import DEFINITIONS
+from tests.cluster.fishy import DEFINITION, SELDOM, Fishy
 from tests.cluster.fishy_folder import CANARY
 from tests.cluster.operators import Operator
 from tests.cluster.oracles import words

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.cli.program import samara
 from tests.cluster.audit import until_recorded
+from tests.cluster.definitions import DEFINITIONS
 from tests.cluster.fishy import (
     DEFINITION,
-    DEFINITIONS,
     FINALIZER,
     SELDOM,
     SETTLED,

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from tests.cluster.api import ApiFault
-from tests.cluster.fishy import DEFINITION, DEFINITIONS, FINALIZER, TARGET, Fishy, define, manifest, undefine
+from tests.cluster.definitions import DEFINITIONS, undefine
+from tests.cluster.fishy import DEFINITION, FINALIZER, TARGET, Fishy, define, manifest
 from tests.cluster.fishy_folder import CANARY
 from tests.cluster.stage import Stage
 from tests.cluster.test_fishysecret_bad_input import ITEM, PATHS, spec
@@ -39,8 +40,7 @@ def loose(fishy: Fishy, stage: Stage) -> Iterator[None]:
     eventually(is_loose)
     yield
     stage.end_processes()
-    stage.forget("fishykeys.2v.pm/fishysecrets/")
-    undefine(stage.api)
+    undefine(stage.cluster, stage.api, DEFINITION)
     define(stage.cluster, stage.api)
 
 

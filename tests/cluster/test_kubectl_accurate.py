@@ -13,16 +13,18 @@ import yaml
 from tests.cli.accurate.plugin import Told, accurate
 from tests.cli.program import samara
 from tests.cluster.api import ApiFault
+from tests.cluster.definitions import define, defined, undefine
 from tests.cluster.stage import Stage
 from tests.cluster.waiting import eventually
 
 from samara import crds
+from samara.devcluster import Devcluster
 
 Json = dict[str, Any]
 KEY = "accurate.cybozu.com"
+DEFINITION = f"subnamespaces.{KEY}"
 TYPE, PARENT, TEMPLATE = f"{KEY}/type", f"{KEY}/parent", f"{KEY}/template"
 PROPAGATE, FROM = f"{KEY}/propagate", f"{KEY}/from"
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -86,25 +88,15 @@ def subs(namespace: str) -> str:
     return f"/apis/{KEY}/v2/namespaces/{namespace}/subnamespaces"
 
 
-def is_served(stage: Stage) -> bool:
-    try:
-        return stage.api.find(subs("default")) is not None
-    except ApiFault as fault:
-        if fault.status != 429:  # the answer while the storage of a new kind is made ready
-            raise
-        return False
+@pytest.fixture(scope="module", autouse=True)
+def _definition(cluster: Devcluster) -> Iterator[None]:
+    with defined(cluster, crds.text(DEFINITION)):
+        yield
 
 
 @pytest.fixture
-def trees(stage: Stage) -> Iterator[Trees]:
-    definition = yaml.safe_load(crds.text(f"subnamespaces.{KEY}"))
-    path = f"{CRDS}/{definition['metadata']['name']}"
-    if stage.api.find(path) is None:
-        stage.api.create(CRDS, definition)
-        eventually(lambda: is_served(stage))
-    made = Trees(stage)
-    yield made
-    stage.forget(f"{KEY}/subnamespaces/")
+def trees(stage: Stage) -> Trees:
+    return Trees(stage)
 
 
 @pytest.fixture
@@ -613,10 +605,12 @@ def test_server_token_and_authority_can_be_given_without_a_kubeconfig(forest: Tr
 
 def test_without_the_definition_people_are_told_what_to_install(trees: Trees) -> None:
     trees.space("r", type="root")
-    trees.api.delete(f"{CRDS}/subnamespaces.{KEY}")
-    eventually(lambda: not is_served(trees.stage))
-    assert "samara crds" in trees("sub", "create", "new", "r").fault
-    eventually(lambda: trees.api.find(f"{CRDS}/subnamespaces.{KEY}") is None)
+    undefine(trees.stage.cluster, trees.api, DEFINITION)
+    try:
+        eventually(lambda: not trees.api.serves(subs("default")))
+        assert "samara crds" in trees("sub", "create", "new", "r").fault
+    finally:
+        define(trees.stage.cluster, trees.api, crds.text(DEFINITION))
 
 
 # samara tree

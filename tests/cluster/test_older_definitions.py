@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.cluster.definitions import undefine
 from tests.cluster.fishy import CONFIG, FISHY, TEAM, manifest
 from tests.cluster.fishy_folder import CANARY, Folder
 from tests.cluster.granting import granted
@@ -25,7 +26,6 @@ from samara.settings import Accurate, FishySecret, ResourceDistribution, SecretC
 pytestmark = pytest.mark.oracle_off("O4", reason="it knows Secrets only; here each test counts its own writes")
 
 Json = dict[str, Any]
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SUB, DISTRIBUTION, SECRET = (
     "subnamespaces.accurate.cybozu.com",
     "resourcedistributions.apps.kruise.io",
@@ -69,11 +69,8 @@ def install(stage: Stage) -> Iterator[Install]:
 
     yield installed
     stage.end_processes()
-    stage.forget("accurate.cybozu.com/subnamespaces/", "fishykeys.2v.pm/fishysecrets/")
-    stage.forget("apps.kruise.io/resourcedistributions/")
     for name in dict.fromkeys(names):
-        stage.api.gone(f"{DEFINITIONS}/{name}")
-        eventually(lambda each=name: stage.api.find(f"{DEFINITIONS}/{each}") is None)  # type: ignore[misc]
+        undefine(stage.cluster, stage.api, name)
 
 
 def ours(name: str) -> Json:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.cluster.definitions import DEFINITIONS
 from tests.cluster.faults import delayed
 from tests.cluster.granting import granted
 from tests.cluster.operators import Operator
@@ -15,7 +16,6 @@ from tests.cluster.proxy import Proxy, Seen
 from tests.cluster.stage import USER, Stage
 from tests.cluster.test_resource_distribution_rules import (
     DEFINITION,
-    DEFINITIONS,
     GROUP,
     Distributor,
     a_map,

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cluster.api import Api, ApiFault
+from tests.cluster.api import ApiFault
 from tests.cluster.audit import Event, until_recorded
+from tests.cluster.definitions import DEFINITIONS, define, defined
 from tests.cluster.faults import answered
+from tests.cluster.granting import granted
 from tests.cluster.hooks import CANARY, Webhook
 from tests.cluster.operators import Operator
 from tests.cluster.oracles import words
@@ -34,7 +36,6 @@ Json = dict[str, Any]
 DEFINITION = "resourcedistributions.apps.kruise.io"
 GROUP = "/apis/apps.kruise.io"
 DISTRIBUTIONS = f"{GROUP}/v1beta1/resourcedistributions"
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 FROM = "kruise.io/resourcedistribution.resource.from"
 HASHCODE = "kruise.io/resourcedistribution.resource.hashcode"
@@ -59,23 +60,9 @@ COLLECTED = 60.0
 @pytest.fixture(scope="module", autouse=True)
 def definition(cluster: Devcluster) -> Iterator[None]:
     """The definition, and exactly the rights that `samara rbac` prints for the vocabulary."""
-    api = Api(cluster.url, cluster._credentials.admin_context())
-    cluster.kubectl("apply", "-f", "-", input=crds.text(DEFINITION))
-    eventually(lambda: is_served(api))
     rules = cluster_rules(Settings(dialects={"resource-distribution": ResourceDistribution(kinds=KINDS)}))
-    role = {"kind": "ClusterRole", "name": "distribution", "apiGroup": "rbac.authorization.k8s.io"}
-    subjects = [{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"} for user in (USER, SECOND)]
-    api.create(f"{RBAC}/clusterroles", {"metadata": {"name": "distribution"}, "rules": rules})
-    binding = {"metadata": {"name": "distribution"}, "roleRef": role, "subjects": subjects}
-    api.create(f"{RBAC}/clusterrolebindings", binding)
-    yield
-    for path in (f"{RBAC}/clusterrolebindings/distribution", f"{RBAC}/clusterroles/distribution"):
-        api.gone(path)
-    for each in api.items(DISTRIBUTIONS):
-        api.gone(f"{DISTRIBUTIONS}/{each['metadata']['name']}")
-    api.gone(f"{DEFINITIONS}/{DEFINITION}")
-    eventually(lambda: api.find(f"{DEFINITIONS}/{DEFINITION}") is None)
-    api.close()
+    with defined(cluster, crds.text(DEFINITION)), granted(cluster, "distribution", rules, USER, SECOND):
+        yield
 
 
 @pytest.fixture
@@ -87,10 +74,6 @@ def collector(stage: Stage) -> None:
     stage.api.create(maps, {"metadata": {"name": "canary", "ownerReferences": [owner]}})
     distributor.delete("canary")
     eventually(lambda: stage.api.find(f"{maps}/canary") is None, COLLECTED)
-
-
-def is_served(api: Api) -> bool:
-    return api.serves(DISTRIBUTIONS)
 
 
 class Distributor:
@@ -999,8 +982,7 @@ def test_a_definition_that_goes_takes_the_copies_and_one_that_comes_back_is_serv
     distributor.until_gone("db", "a", deadline=COLLECTED)
     stage.source("other", "a")
     stage.until_copied("other", "a")  # the other vocabulary is served all the time
-    stage.cluster.kubectl("apply", "-f", "-", input=crds.text(DEFINITION))
-    eventually(lambda: is_served(stage.api))
+    define(stage.cluster, stage.api, crds.text(DEFINITION))
     distributor.create("db", included("a"))
     eventually(lambda: distributor.copy("a", "db"), COLLECTED)
     assert operator.running

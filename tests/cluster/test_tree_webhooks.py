@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import yaml
 from tests.admission.parts import CHANGING_HOOKS, HOOKS
 from tests.cluster.api import ApiFault
+from tests.cluster.definitions import DEFINITIONS, defined
 from tests.cluster.stage import OWN, Stage
 from tests.cluster.test_webhooks import AT_HOME, HOOK_RIGHTS, TLS, USER, Webhooks, refused
 from tests.cluster.waiting import eventually
@@ -25,7 +25,7 @@ from samara.dialects.accurate.words import FINALIZER, PARENT, ROLES, SUB_NAMESPA
 
 NAMESPACES = "/api/v1/namespaces"
 CRD_NAME = "subnamespaces.accurate.cybozu.com"
-CRD_PATH = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD_NAME}"
+CRD_PATH = f"{DEFINITIONS}/{CRD_NAME}"
 CONFIG, CHANGING = f"{HOOKS}/samara", f"{CHANGING_HOOKS}/samara"
 Json = dict[str, Any]
 
@@ -70,13 +70,8 @@ def rights(stage: Stage) -> None:
 
 @pytest.fixture
 def crd(stage: Stage) -> Iterator[None]:
-    stage.api.create(CRD_PATH.rpartition("/")[0], yaml.safe_load(crds.text(CRD_NAME)))
-    eventually(lambda: is_served(stage))
-    yield
-    stage.api.patch(CRD_PATH, {"spec": {"conversion": {"strategy": "None", "webhook": None}}})
-    stage.forget("accurate.cybozu.com/subnamespaces/")
-    stage.api.delete(CRD_PATH)
-    eventually(lambda: stage.api.find(CRD_PATH) is None)
+    with defined(stage.cluster, crds.text(CRD_NAME)):
+        yield
 
 
 def is_served(stage: Stage) -> bool:

@@ -16,6 +16,7 @@ import pytest
 from tests.admission.parts import CRD_NAME, CRD_PATH, HOOKS, THING, TWIN, WORD, Clock, a_converter, a_dialect, quiet
 from tests.admission.parts import a_table as toys
 from tests.cluster.api import ApiFault
+from tests.cluster.definitions import defined
 from tests.cluster.stage import OWN, Stage
 from tests.cluster.waiting import eventually
 
@@ -46,6 +47,8 @@ Json = dict[str, Any]
 pytestmark = pytest.mark.oracle_off("O4", reason="registering is what is tested, and it writes no copy")
 
 CRD: Json = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
     "metadata": {"name": CRD_NAME},
     "spec": {
         "group": "toys.dev",
@@ -205,13 +208,8 @@ class Webhooks:
 @pytest.fixture
 def crd(stage: Stage) -> Iterator[None]:
     """A kind of ours in two versions."""
-    stage.api.create(CRD_PATH.rpartition("/")[0], CRD)
-    eventually(lambda: served(stage, "v1") and served(stage, "v2"))
-    yield
-    stage.api.patch(CRD_PATH, {"spec": {"conversion": {"strategy": "None", "webhook": None}}})
-    stage.forget("toys.dev/things/")
-    stage.api.delete(CRD_PATH)
-    eventually(lambda: stage.api.find(CRD_PATH) is None)
+    with defined(stage.cluster, json.dumps(CRD)):
+        yield
 
 
 def served(stage: Stage, version: str) -> bool:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tests.cluster.definitions import DEFINITIONS, define
 from tests.cluster.stage import Stage
 from tests.cluster.test_resource_distribution_rules import (
     DEFINITION,
-    DEFINITIONS,
     DISTRIBUTIONS,
     FROM,
     HASHCODE,
     Distributor,
     definition,
     included,
-    is_served,
     serve,
 )
 from tests.cluster.waiting import eventually, never
@@ -102,5 +101,4 @@ def test_while_its_definition_is_being_deleted_nothing_goes_that_a_distribution_
     assert distributor.copy("a", "db")
     assert distributor.copy("a", "held")
     assert operator.running
-    stage.cluster.kubectl("apply", "-f", "-", input=crds.text(DEFINITION))
-    eventually(lambda: is_served(stage.api))
+    define(stage.cluster, stage.api, crds.text(DEFINITION))

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.program import Done, samara
+from tests.cluster import definitions
 from tests.cluster.api import Api
 from tests.cluster.audit import Event
+from tests.cluster.granting import granted
 from tests.cluster.operators import PROGRAM, Operator
 from tests.cluster.oracles import words
 from tests.cluster.stage import OWN, SECOND, USER, Stage, encoded
@@ -29,7 +31,7 @@ from samara.settings import Accurate, SecretCopy, Settings
 Json = dict[str, Any]
 GROUP = "accurate.cybozu.com"
 DEFINITION = f"subnamespaces.{GROUP}"
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+TEXT = crds.text(DEFINITION)
 TYPE, PARENT, TEMPLATE = f"{GROUP}/type", f"{GROUP}/parent", f"{GROUP}/template"
 PROPAGATE, FROM = f"{GROUP}/propagate", f"{GROUP}/from"
 FINALIZER = f"{GROUP}/finalizer"
@@ -87,33 +89,13 @@ CERTIFICATE = [
 @contextmanager
 def defined(cluster: Devcluster) -> Iterator[None]:
     """The definition, and exactly the rights that `samara rbac` prints for the vocabulary."""
-    api = Api(cluster.url, cluster._credentials.admin_context())
-    define(cluster, api)
-    group = "rbac.authorization.k8s.io"
-    subjects = [{"kind": "User", "name": user, "apiGroup": group} for user in (USER, SECOND)]
     rules = cluster_rules(Settings(dialects={"accurate": Accurate(config=CONFIG), "secret-copy": SecretCopy()}))
-    role = {"kind": "ClusterRole", "name": "trees", "apiGroup": group}
-    api.create(f"{RBAC}/clusterroles", {"metadata": {"name": "trees"}, "rules": [*rules, *REGISTERING]})
-    api.create(f"{RBAC}/clusterrolebindings", {"metadata": {"name": "trees"}, "roleRef": role, "subjects": subjects})
-    yield
-    for path in (f"{RBAC}/clusterrolebindings/trees", f"{RBAC}/clusterroles/trees"):
-        api.gone(path)
-    undefine(api)
-    api.close()
+    with definitions.defined(cluster, TEXT), granted(cluster, "trees", [*rules, *REGISTERING], USER, SECOND):
+        yield
 
 
 def define(cluster: Devcluster, api: Api) -> None:
-    cluster.kubectl("apply", "-f", "-", input=crds.text(DEFINITION))
-    eventually(lambda: is_served(api))
-
-
-def undefine(api: Api) -> None:
-    api.gone(f"{DEFINITIONS}/{DEFINITION}")
-    eventually(lambda: api.find(f"{DEFINITIONS}/{DEFINITION}") is None)
-
-
-def is_served(api: Api) -> bool:
-    return api.serves(f"/apis/{GROUP}/v2/subnamespaces")
+    definitions.define(cluster, api, TEXT)
 
 
 # what people do
