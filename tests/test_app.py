@@ -13,6 +13,8 @@ from tests.kube.scripted import access, hangs, refuses, says, serving
 from tests.world import at
 
 from samara import app
+from samara.admission.configuration import MUTATING, VALIDATING
+from samara.admission.parts import Place
 from samara.app import Operator, Options, rules_of
 from samara.core.allow import Rules
 from samara.core.model import ANNOTATIONS, CONFIG_MAP, LABELS, NAMESPACE, SECRET, Key, Kind, Object, Ref
@@ -22,8 +24,8 @@ from samara.core.write import Create, Plan, Update
 from samara.dialects.secret_copy import TARGETS
 from samara.kube.cache import Cache
 from samara.kube.client import Client
-from samara.settings import FishySecret, NeverCopied, SecretCopy, Settings, parse
-from samara.surroundings import look_around
+from samara.settings import Accurate, FishySecret, NeverCopied, SecretCopy, Settings, parse
+from samara.surroundings import Surroundings, look_around
 from samara.vocabularies import table_of
 
 KEY = Key("secret-copy", at("admin", "db"))
@@ -158,6 +160,21 @@ def test_only_the_kinds_of_what_is_served_are_watched() -> None:
         "SubNamespace",
         "FishySecret",
     }
+
+
+@pytest.mark.parametrize("in_cluster", [True, False])
+def test_where_the_chart_has_registered_us_we_answer_also_for_what_waits_for_its_original(in_cluster: bool) -> None:
+    """Else everybody who writes a SubNamespace would wait for nobody, and be refused."""
+    place, reached = Place(in_cluster=in_cluster), an_access()
+    around = Surroundings(originals={"accurate": "accurate"})
+    clients = Client(reached), Client(reached), Client(reached)
+    operator = Operator(Settings(dialects={"accurate": Accurate()}), Options(webhook=place), reached, clients, around)
+
+    admission = operator._admission
+    assert (admission is not None) is in_cluster
+    if admission is not None:
+        assert admission._registrar._configured == (VALIDATING, MUTATING)
+        assert admission._registrar._crds == ()  # the conversion is the original's meanwhile
 
 
 def test_a_vocabulary_that_waits_for_its_original_wants_nothing() -> None:

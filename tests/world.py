@@ -114,6 +114,14 @@ class World:
         found = [key.source for key in self.asking() if key.dialect == dialect]
         return [ref for ref in found if namespace in (None, ref.namespace)]
 
+    def bound(self, dialect: str, namespace: str) -> list[Ref]:
+        spots = {ref: self.table[dialect].places(ref, self) for ref in self.sources(dialect)}
+        return [
+            ref
+            for ref, spot in spots.items()
+            if (spot is not None and spot.within == namespace) or self.copies_of(Key(dialect, ref, namespace))
+        ]
+
     def copies_of(self, key: Key) -> list[Object]:
         near = [obj for obj in self.held() if key.slice in (None, obj.ref.namespace)]
         return [obj for obj in near if self.table.owner(obj, self) == key.whole]

@@ -32,7 +32,7 @@ from samara.kube.errors import SamaraError
 from samara.kube.watch import Pace, Watch
 from samara.settings import Settings
 from samara.surroundings import Surroundings, first_look, look_around, looked_until
-from samara.vocabularies import CERTIFICATE, CONVERTERS, reserved, store_config, table_of
+from samara.vocabularies import CERTIFICATE, CONVERTERS, reserved, served, store_config, table_of
 from samara.web.health import Health
 from samara.web.metrics import Metrics, Sources
 from samara.web.server import answering
@@ -135,14 +135,16 @@ class Operator:
         from samara.admission.parts import Parts
 
         assert self._options.webhook is not None
-        desk, engine = self._desk, self._engine
-        guarding = [dialect for dialect in desk.table.dialects if dialect.admit is not None]
-        if not guarding:
+        desk, engine, place = self._desk, self._engine, self._options.webhook
+        guarding = tuple(dialect for dialect in desk.table.dialects if dialect.admit is not None)
+        # Where the chart has registered us, the server asks us also about what waits for its original: we say yes.
+        asked = served(self._settings, self.around.kinds) if place.in_cluster else guarding
+        if not any(dialect.admit is not None for dialect in asked):
             return None
         leads, listed = (lambda: engine.leading), desk.cache.is_settled
         parts = Parts(client, desk.codec, desk.cache, desk.table, desk.home, leads, listed, desk.meter)
         shipped = crds.needed(kind for dialect in guarding for kind in dialect.asking)
-        return Admission(parts, self._options.webhook, converters=CONVERTERS, crds=shipped)
+        return Admission(parts, place, asked, converters=CONVERTERS, crds=shipped)
 
     @staticmethod
     def _leased(settings: Settings, access: Access, client: Client) -> Lease:

@@ -96,6 +96,7 @@ def switched_off(dialect: Dialect, watched: Collection[Kind]) -> Dialect:
         report=None,
         admit=None,
         mutate=None,
+        served=False,
     )
 
 

@@ -38,7 +38,7 @@ from tests.kube.scripted import hangs, refuses
 
 from samara.admission import server as server_module
 from samara.admission.certificates import Terms, renewed
-from samara.admission.configuration import ADMIT, CONVERT, MUTATE, Endpoint, conversion
+from samara.admission.configuration import ADMIT, CONVERT, MUTATE, VALIDATING, Endpoint, conversion
 from samara.admission.gate import Admission
 from samara.admission.parts import Place
 from samara.admission.register import Registrar
@@ -440,7 +440,9 @@ def test_nothing_is_registered_before_the_server_can_be_reached() -> None:
         a_crd(scene)
         bundle = renewed(None, ("127.0.0.1",), scene.clock(), Terms()).bundle
         nobody = Endpoint("samara", "https://127.0.0.1:1")
-        scene.start(Registrar(await scene.parts(), nobody, (CRD_NAME,), lambda: bundle, True, scene.times()))
+        scene.start(
+            Registrar(await scene.parts(), nobody, ((VALIDATING,), (CRD_NAME,)), lambda: bundle, True, scene.times())
+        )
         await scene.until(lambda: [each.path for each in scene.script.seen].count(CONFIG) > 2)
         assert scene.cluster.writes == []
 

@@ -448,19 +448,21 @@ def test_when_the_definition_is_deleted_no_namespace_goes_and_all_is_well_when_i
     names = [f"web{number}" for number in range(2)]
     trees.root()
     for name in names:
-        trees.ask(name, "root")
+        trees.ask(name, "root", labels={"app": "mine"})
     trees.serve()
     for name in names:
         trees.until_well(name, "root")
+        eventually(lambda each=name: trees.labels(each).get("app") == "mine")  # type: ignore[misc]
     mark = stage.audit.mark()
     stage.api.delete(f"{DEFINITIONS}/{DEFINITION}")
     try:
         eventually(lambda: stage.api.find(f"{DEFINITIONS}/{DEFINITION}") is None, 30.0)
         never(lambda: deletions(trees, mark), SETTLED)
+        assert [trees.labels(name).get("app") for name in names] == ["mine", "mine"]  # nobody asked for less
     finally:
         eventually(lambda: stage.api.find(f"{DEFINITIONS}/{DEFINITION}") is None, 30.0)
         define(stage.cluster, stage.api)
     for name in names:
         assert trees.there(name) is not None
-        trees.ask(name, "root")
+        trees.ask(name, "root", labels={"app": "mine"})
         trees.until_well(name, "root")

@@ -338,6 +338,15 @@ def test_an_ignored_namespace_keeps_its_copies_as_they_are() -> None:
     assert is_quiet(world)
 
 
+@pytest.mark.parametrize("why", ["the source is paused", "the namespace is on its way out"])
+def test_where_nothing_is_wanted_nothing_is_counted_whatever_else_stands_against_it(why: str) -> None:
+    world = a_world()
+    world.edit(namespace_ref("a"), annotations={IGNORE: "true"}, deleting=why == "the namespace is on its way out")
+    if why == "the source is paused":
+        world.edit(KEY.source, annotations={PAUSED: "true"})
+    assert plan_of(KEY, world, RULES) == Plan()
+
+
 def test_a_copy_in_a_namespace_that_is_protected_now_stays() -> None:
     for named, reach in ((False, Reach.NEVER), (True, Reach.NEVER), (False, Reach.NAMED)):
         world = a_world(replace(a_dialect(replace(a_copy(), named=named)), reach=reach))

@@ -6,7 +6,7 @@ from tests.world import at, secret
 from samara.core.model import Key, Ref
 from samara.core.tally import Tally, total
 from samara.core.want import Copy
-from samara.core.write import Blocked, Create, Look, Step
+from samara.core.write import Blocked, Create, Look, Plan, Step
 
 KEY = Key("toy", at("admin", "x"))
 A, B, C = at("a", "x"), at("b", "x"), at("c", "x")
@@ -154,3 +154,22 @@ def test_places_that_nobody_wants_any_more_leave_the_tally_also_where_their_name
 def test_metrics_are_the_sums() -> None:
     one, two = counted(Step(A, None)), counted(Step(B, None), Step(C, Blocked(KEY, C, "held", "paused")))
     assert dict(total([one, two])) == {"right": 2, "pending": 0, "blocked": 1}
+
+
+PAUSED = Blocked(KEY, A, "held", "its namespace is paused")
+
+
+def test_a_copy_that_may_not_go_is_told_until_it_may() -> None:
+    tally = counted(Step(A, PAUSED, wanted=False))
+    assert list(tally.troubles()) == ["held"]
+    tally.hold([B])
+    assert set(tally.removals) == {A, B}
+    assert list(tally.troubles()["held"]) == [A]
+    tally.keep(())
+    assert set(tally.removals) == {A}
+    tally.begin("a")
+    assert tally.removals == {}
+
+
+def test_a_plan_says_of_which_copies_that_should_go_something_stands_against_it() -> None:
+    assert list(Tally.of(Plan(blocked=(PAUSED,))).removals) == [A]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -469,13 +470,72 @@ def test_defect_6_a_name_that_no_label_holds_becomes_a_token_and_stands_whole_in
         ({**OWNED, OWNER_NAMESPACE: "Not_A_Namespace"}, {}),
         ({**OWNED, OWNER_NAME: ""}, {}),
         ({**OWNED, OWNER_NAME: "Not_A_Name"}, {}),
-        (OWNED, {OWNER_NAME: "another"}),
     ],
 )
 def test_a_mark_that_cannot_be_true_is_none(labels: dict[str, str], annotations: dict[str, str]) -> None:
     world = a_world()
     obj = world.put(at("other", "x"), secret(), labels=labels, annotations=annotations)
     assert world.table[NAME].origin(obj, world) is None
+
+
+def test_an_annotation_that_somebody_adds_frees_no_secret() -> None:
+    world = a_world()
+    settle(world, RULES)
+    world.edit(TARGET, annotations={OWNER_NAME: "another"})
+    assert settle(world, RULES) == []
+    world.delete(SOURCE)
+    assert kinds(settle(world, RULES)) == [Delete, Guard]
+    assert TARGET not in world.objects
+
+
+def test_24_the_secret_goes_although_another_wants_its_place_and_cannot_read_a_value() -> None:
+    world = a_world()
+    other = Ref(FISHY_SECRET, "other", "young")
+    items = [{"secretPath": "/absent", "secretKeyName": "X"}]
+    ask(world, {"target": SAMPLE["target"], "data": items}, other, created="2027")
+    world.outside[path("/absent")] = Reading(None, fault=DOWN)
+    settle(world, RULES)
+    world.delete(SOURCE)
+    assert kinds(settle(world, RULES)) == [Delete, Guard]
+    assert TARGET not in world.objects
+    world.delete(other)
+    assert kinds(settle(world, RULES)) == [Guard]
+
+
+def test_consent_that_is_withdrawn_takes_the_old_secret_while_the_new_place_is_blocked() -> None:
+    world = a_world(terms=Terms(consent=True))
+    old = namespace_ref("target-namespace")
+    world.edit(old, annotations={ACCEPT: "default"})
+    assert made(world) is not None
+    ask(world, spec(namespace="other"))
+    assert made(world) is not None
+    world.edit(old, annotations={})
+    assert SOURCE in world.table[NAME].also(world.objects[old], world)
+    assert Delete in kinds(settle(world, RULES))
+    assert TARGET not in world.objects
+
+
+def test_a_secret_that_may_not_go_because_its_namespace_is_paused_is_told() -> None:
+    world = a_world()
+    settle(world, RULES)
+    world.edit(namespace_ref("target-namespace"), annotations={PAUSED: "true"})
+    world.delete(SOURCE)
+    settle(world, RULES)
+    status = world.objects[SOURCE].status
+    assert status is not None
+    assert status.raw is not None
+    (told,) = json.loads(status.raw)["conditions"]
+    assert (told["status"], told["reason"]) == ("False", "Held")
+    assert "should go and does not" in told["message"]
+
+
+def test_a_new_spec_does_not_wait_in_silence_for_an_optional_path() -> None:
+    world = a_world()
+    settle(world, RULES)
+    more = {"secretPath": "/maybe", "secretKeyName": "MAYBE", "optional": True}
+    world.outside[path("/maybe")] = Reading(None, fault=NOT_FOUND.fault, not_found=True)
+    ask(world, {"target": SAMPLE["target"], "data": [*ITEMS, more]})
+    assert faults(world) == ["FetchError"]
 
 
 def test_defect_7_labels_that_somebody_takes_off_are_put_back() -> None:

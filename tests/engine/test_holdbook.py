@@ -326,7 +326,7 @@ def test_fault_38_what_another_version_has_written_down_stays() -> None:
         holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
         await turn(book)
         assert store.objects[PATH]["data"].items() > theirs.items(), "with a field that we do not know"
-        holds.settle([a_key()])
+        holds.settle([a_key()], lambda vocabulary: True)
         holds.judge(a_key(), [], 10, 10)
         await turn(book)
         assert store.objects[PATH]["data"] == {"a-new-sort": "v2 {}"}

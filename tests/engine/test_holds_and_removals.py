@@ -228,7 +228,7 @@ def test_after_a_restart_what_was_held_is_held_again_for_its_whole_time() -> Non
 def test_what_is_remembered_and_no_key_any_more_is_forgotten_when_all_is_planned() -> None:
     holds = some(Clock())
     holds.remembered = {str(a_key("x")), str(a_key("y"))}
-    holds.settle([a_key("x")])
+    holds.settle([a_key("x")], lambda vocabulary: True)
 
     assert holds.remembered == {str(a_key("x"))}
 
@@ -540,3 +540,25 @@ def test_a_copy_that_its_namespace_does_not_accept_any_more_goes_at_once_however
     assert gate.allowed(a_key(), a_source(), [unwanted]) == []
     withdrawn = replace(unwanted, withdrawn=True)
     assert gate.allowed(a_key(), a_source(), [withdrawn]) == [withdrawn]
+
+
+@pytest.mark.parametrize("discard", [False, True])
+def test_a_release_is_for_the_set_that_was_held_then_and_for_no_later_one(discard: bool) -> None:
+    holds = some(Clock())
+    judged(holds, 0, 8)
+    holds.free(a_key(), discard)
+    assert judged(holds, 0, 8) == 8
+    for name in numbered(0, 8):
+        holds.judge(a_key().part(name), [], 10, 10)  # they are gone, and come back one by one
+
+    assert judged(holds, 0, 8) == 0
+    assert not any(holds.is_discarded(each.ref) for each in deletes(numbered(0, 8)))
+
+
+def test_what_a_vocabulary_that_is_not_served_now_had_held_is_remembered() -> None:
+    holds = some(Clock())
+    trees = Key("accurate:sub", at("r", "x"))
+    holds.remembered = {str(a_key()), str(trees)}
+    holds.settle([], lambda vocabulary: vocabulary != "accurate")
+
+    assert holds.remembered == {str(trees)}

@@ -13,6 +13,7 @@ from tests.world import at
 from samara.core.model import SECRET, Key
 from samara.engine.desk import Desk
 from samara.engine.look import Looker
+from samara.kube.cache import Change
 from samara.kube.client import Client
 
 PLACE = at("a", "db")
@@ -172,3 +173,29 @@ def test_a_look_that_waits_for_its_time_keeps_nobody_waiting() -> None:
     stage = looking(deed, gated(says(theirs())))
     assert seen == [0, 1, 2]
     assert stage.looker.looking == 0
+
+
+def test_what_a_look_has_changed_is_told_for_the_watch_tells_of_it_no_more() -> None:
+    told: list[tuple[Change, float]] = []
+
+    async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
+        stage.looker.told = lambda change, delay: told.append((change, delay))
+        stage.desk.cache.stores[SECRET].version = 10
+        await look_once(stage, group)
+
+    looking(deed, says(theirs(11)))
+    ((change, delay),) = told
+    assert change.new is not None
+    assert (change.ref, change.new.version, delay > 0.0) == (PLACE, 11, True)
+
+
+def test_that_nothing_is_there_any_more_is_told_too() -> None:
+    told: list[Change] = []
+
+    async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
+        stage.looker.told = lambda change, delay: told.append(change)
+        stage.desk.cache.put(a_copy("a"))
+        await look_once(stage, group)
+
+    looking(deed, refuses(404, "NotFound"))
+    assert [(change.ref, change.new) for change in told] == [(PLACE, None)]

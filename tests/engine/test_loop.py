@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests import toys
+from tests.dialects.accurate.forest import a_table as trees
 from tests.engine.parts import (
     HOME,
     Clock,
@@ -32,7 +33,7 @@ from samara.core.table import Table
 from samara.core.travel import ACCEPT, PAUSED, RELEASED
 from samara.core.write import Create, Delete, Guard, Write
 from samara.dialects import secret_copy
-from samara.dialects.accurate.words import FROM, PARENT, PROPAGATE, UPDATE
+from samara.dialects.accurate.words import CREATED_BY, FROM, PARENT, PROPAGATE, ROOT, TYPE, UPDATE
 from samara.engine.apply import Outcome, Result
 from samara.engine.desk import Desk
 from samara.engine.flaps import PATIENCE
@@ -510,3 +511,84 @@ def test_what_hung_on_a_copy_that_we_have_given_back_goes_when_the_answer_comes(
     engine._answered(engine.desk.cache.put(replace(first, version=2, annotations={RELEASED: "true"})))
     engine._turn()
     assert deleted(engine) == ["leaf"]
+
+
+# namespace trees
+
+
+def in_a_tree(namespace: str, version: int, value: str, above: str = "") -> Object:
+    """A Secret that is handed down, or a copy of it."""
+    words = {PROPAGATE: UPDATE, **({FROM: above} if above else {})}
+    ours = frozenset({Owned(MANAGER, "annotations", FROM)} if above else ())
+    labels = {CREATED_BY: "accurate"} if above else {}
+    return an_object(
+        at(namespace, "s"),
+        version,
+        annotations=words,
+        labels=labels,
+        content=secret(value),
+        ours=ours,
+        made=bool(above),
+    )
+
+
+def planned(engine: Engine) -> list[Write]:
+    """All that is queued now is planned; what is to be sent for it."""
+    while (key := engine.desk.queue.take()) is not None:
+        engine._plan(key)
+    return sent(engine.desk)
+
+
+def refused_for_long(engine: Engine, key: Key) -> None:
+    """The server has refused what a key writes so often that it is not tried again for minutes."""
+    for _ in range(8):
+        engine.desk.clock.now += 1000.0  # type: ignore[attr-defined]
+        engine._plan(key)
+        (write,) = sent(engine.desk)
+        engine.desk.waits.note(write, Result(Outcome.REFUSED, "denied"))
+
+
+def a_tree(*more: Object, team: str = "one") -> Engine:
+    """r ─ n ─ c"""
+    spaces = (
+        a_namespace("r", labels={TYPE: ROOT, "team": team}),
+        a_namespace("n", labels={PARENT: "r"}),
+        a_namespace("c", labels={PARENT: "n"}),
+    )
+    return an_engine(*spaces, *more, table=trees())
+
+
+def test_what_was_refused_deep_in_a_tree_is_tried_at_once_when_its_source_is_mended_above() -> None:
+    engine = a_tree(in_a_tree("r", 1, "bad"), in_a_tree("n", 2, "bad", "r"))
+    refused_for_long(engine, Key("accurate", at("n", "s")))
+    mended = engine.desk.cache.put(in_a_tree("r", 10, "good"))
+    assert mended is not None
+    engine.changed([mended])
+    (hop,) = planned(engine)
+    assert hop.ref == at("n", "s")
+
+    engine._answered(engine.desk.cache.put(in_a_tree("n", 11, "good", "r")))
+    assert [write.ref for write in planned(engine)] == [at("c", "s")]
+
+
+def test_what_a_namespace_was_refused_to_inherit_is_tried_at_once_when_the_one_above_changes() -> None:
+    engine = a_tree(team="bad")
+    refused_for_long(engine, Key("accurate:tree", namespace_ref("n")))
+    mended = engine.desk.cache.put(a_namespace("r", 9, labels={TYPE: ROOT, "team": "good"}))
+    assert mended is not None
+    engine.changed([mended])
+    assert namespace_ref("n") in [write.ref for write in planned(engine)]
+
+
+def test_a_look_that_is_ahead_of_the_watch_queues_all_whom_the_change_concerns() -> None:
+    """The namespace was moved while our own write to it was on its way; the watch has no news of it after that."""
+    engine = a_tree(in_a_tree("r", 1, "one"), in_a_tree("n", 2, "one", "r"))
+    engine.desk.cache.put(a_namespace("q", labels={TYPE: ROOT}))
+    moved = engine.desk.cache.put(a_namespace("n", 9, labels={PARENT: "q"}))
+    assert moved is not None
+    engine._sender.looker.told(moved, 0.1)
+    assert engine.desk.queue.take() is None
+    engine.desk.clock.now += 0.2  # type: ignore[attr-defined]
+    queued = set(iter(engine.desk.queue.take, None))
+    assert Key("accurate", at("r", "s"), "n") in queued
+    assert Key("accurate:tree", namespace_ref("n")) in queued

@@ -224,3 +224,20 @@ def test_a_namespace_that_may_not_be_made_is_tried_ever_more_seldom() -> None:
         wait = engine.desk.waits.of(write)
         assert wait is not None
         assert wait.attempts == attempt
+
+
+def test_the_finalizer_stays_while_the_namespace_is_on_its_way() -> None:
+    """Who deletes a SubNamespace right after it was made must not be left with a namespace that nobody takes away."""
+    engine = an_engine(TOP, a_sub("x", deleting=False), table=TABLE, gone_after=0.0)
+    engine._plan(a_key("x"))
+    flying = engine.desk.outbox.take()
+    assert isinstance(flying, Create)
+    engine.desk.cache.put(a_sub("x", 2))
+    engine.desk.cache.answers.keep(Definition(SUB_NAMESPACE), True)
+    engine._plan(a_key("x"))
+    assert sent(engine.desk) == []
+
+    engine.desk.cache.put(below("x", 5))
+    for key in engine.desk.outbox.done(flying):
+        engine._plan(key)
+    assert written(engine) == [(Delete, "x")]

@@ -144,7 +144,7 @@ def test_an_echo_is_known_while_its_write_is_in_flight_and_once() -> None:
 
 
 def test_a_slow_namespace_does_not_have_all_that_may_be_in_flight() -> None:
-    outbox = Outbox(most_per_namespace=2)
+    outbox = Outbox(most_per_namespace=lambda: 2)
     slow = [create("slow", a_key(f"s{number}")) for number in range(5)]
     for write in slow:
         outbox.put(write, soon=True)
@@ -158,7 +158,7 @@ def test_a_slow_namespace_does_not_have_all_that_may_be_in_flight() -> None:
 
 
 def test_what_a_slow_namespace_keeps_waiting_goes_when_it_has_room() -> None:
-    outbox = Outbox(most_per_namespace=1)
+    outbox = Outbox(most_per_namespace=lambda: 1)
     for number in range(5):
         outbox.put(create("slow", a_key(f"s{number}")), soon=False)
 
@@ -185,7 +185,7 @@ class Counting(Outbox):
 
 
 def test_a_landing_does_not_look_through_all_who_wait_for_a_full_namespace() -> None:
-    outbox = Counting(most_per_namespace=8)
+    outbox = Counting(most_per_namespace=lambda: 8)
     for number in range(500):
         for namespace in ("a", "b"):
             outbox.put(create(namespace, a_key(f"{namespace}{number}")), soon=True)
@@ -203,7 +203,7 @@ def test_a_landing_does_not_look_through_all_who_wait_for_a_full_namespace() -> 
 
 def test_who_waits_for_two_full_namespaces_goes_when_either_has_room() -> None:
     for free in ("a", "b"):
-        outbox = Outbox(most_per_namespace=1)
+        outbox = Outbox(most_per_namespace=lambda: 1)
         for namespace, name in (("a", "x"), ("b", "y"), ("a", "both"), ("b", "both")):
             outbox.put(create(namespace, a_key(name)), soon=False)
         flying = {write.ref.namespace: write for write in filled(outbox, 9)}
@@ -213,7 +213,7 @@ def test_who_waits_for_two_full_namespaces_goes_when_either_has_room() -> None:
 
 
 def test_who_waits_for_a_full_namespace_and_then_has_another_write_goes_with_that() -> None:
-    outbox = Outbox(most_per_namespace=1)
+    outbox = Outbox(most_per_namespace=lambda: 1)
     for name in ("x", "y"):
         outbox.put(create("full", a_key(name)), soon=False)
     filled(outbox, 9)
@@ -223,7 +223,7 @@ def test_who_waits_for_a_full_namespace_and_then_has_another_write_goes_with_tha
 
 
 def test_who_waits_for_a_full_namespace_keeps_its_turn() -> None:
-    outbox = Outbox(most_per_namespace=1)
+    outbox = Outbox(most_per_namespace=lambda: 1)
     for name in ("x", "y"):
         outbox.put(create("full", a_key(name)), soon=False)
     for namespace in numbered(0, 9):
@@ -243,7 +243,7 @@ def given(outbox: Outbox, *waiting: str) -> dict[str, Write]:
 
 
 def test_turns_count_also_between_those_who_wait_for_different_namespaces() -> None:
-    outbox = Outbox(most_per_namespace=1)
+    outbox = Outbox(most_per_namespace=lambda: 1)
     flying = given(outbox, "x to a", "y to b", "early to a", "late to b")
     outbox.put(create("c", a_key("early")), soon=False)
     outbox.done(flying["b"])
@@ -252,7 +252,7 @@ def test_turns_count_also_between_those_who_wait_for_different_namespaces() -> N
 
 
 def test_who_went_elsewhere_meanwhile_is_behind_those_who_went_nowhere() -> None:
-    outbox = Outbox(most_per_namespace=1)
+    outbox = Outbox(most_per_namespace=lambda: 1)
     flying = given(outbox, "x to a", "y to b", "both to a", "both to b", "one to a")
     outbox.done(flying["b"])
     assert taken(outbox) == ["both to b"]
@@ -262,7 +262,7 @@ def test_who_went_elsewhere_meanwhile_is_behind_those_who_went_nowhere() -> None
 
 
 def test_a_place_that_nobody_takes_in_a_full_namespace_is_the_next_ones() -> None:
-    outbox = Outbox(most_per_namespace=1)
+    outbox = Outbox(most_per_namespace=lambda: 1)
     for name in ("x", "y", "z"):
         outbox.put(create("full", a_key(name)), soon=False)
     (x,) = filled(outbox, 9)
@@ -273,7 +273,7 @@ def test_a_place_that_nobody_takes_in_a_full_namespace_is_the_next_ones() -> Non
 
 
 def test_the_age_of_what_has_waited_longest_is_known() -> None:
-    outbox = Outbox(clock := Clock(), most_per_namespace=1)
+    outbox = Outbox(clock := Clock(), most_per_namespace=lambda: 1)
     assert outbox.oldest() == 0.0
     outbox.put(create("a", a_key("x")), soon=False)
     clock.now += 4.0
@@ -286,7 +286,7 @@ def test_the_age_of_what_has_waited_longest_is_known() -> None:
 
 
 def test_who_has_nothing_left_is_not_among_those_who_wait() -> None:
-    outbox = Outbox(clock := Clock(), most_per_namespace=1)
+    outbox = Outbox(clock := Clock(), most_per_namespace=lambda: 1)
     given(outbox, "x to full", "y to full")
     clock.now += 4.0
     outbox.clear(a_key("y"))
@@ -369,7 +369,7 @@ class OutboxAgainstLists(RuleBasedStateMachine):
 
     @initialize(most=st.integers(1, 3))
     def begin(self, most: int) -> None:
-        self.outbox, self.plain = Outbox(most_per_namespace=most), Plain(most)
+        self.outbox, self.plain = Outbox(most_per_namespace=lambda: most), Plain(most)
 
     @rule(source=SOURCES, namespace=NAMESPACES, name=NAMES, soon=st.booleans())
     def put(self, source: str, namespace: str, name: str, soon: bool) -> None:

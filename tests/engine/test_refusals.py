@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from samara.dialects.accurate.config import read
 from samara.dialects.accurate.words import CREATED_BY, PARENT
 from samara.engine.apply import Outcome, Result, judged
 from samara.engine.loop import Engine
-from samara.kube.errors import ServerFault
+from samara.kube.errors import ServerFault, from_status
 
 BROKEN = Result(Outcome.FAILED, "a webhook fails", broken=True)
 REFUSED = Result(Outcome.REFUSED, "exceeded quota")
@@ -185,3 +186,16 @@ def test_fault_19_a_full_store_pauses_all_writes() -> None:
 def test_other_faults_of_the_server_are_no_full_store(message: str) -> None:
     result = judged(ServerFault(500, "InternalError", message))
     assert (result.full, result.broken, result.overloaded) == (False, True, False)
+
+
+@pytest.mark.parametrize("status", [401, 404, 409, 418, 500])
+@pytest.mark.parametrize(
+    "message",
+    [
+        'admission webhook "x.y" denied the request: no',
+        "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no",
+    ],
+)
+def test_what_admission_denies_is_refused_under_whichever_status(status: int, message: str) -> None:
+    body = json.dumps({"kind": "Status", "reason": "Odd", "message": message, "code": status}).encode()
+    assert judged(from_status(status, body)).outcome is Outcome.REFUSED

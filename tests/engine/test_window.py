@@ -7,9 +7,13 @@ from itertools import cycle, pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.engine.parts import Clock
+from tests.engine.parts import HOME, Clock, a_key, a_table, an_access, create
 
+from samara.core.allow import Rules
+from samara.engine.desk import desk_of
 from samara.engine.window import Window
+from samara.kube.client import Client
+from samara.settings import Settings
 
 
 def overloaded(window: Window, retry_after: float | None = None) -> None:
@@ -168,3 +172,14 @@ def test_it_stays_between_one_and_its_most(answers: list[float | str], most: int
             window.good(answer)
         clock.now += 0.1
         assert 1 <= window.size <= most
+
+
+def test_however_small_the_window_no_namespace_has_more_than_half_of_it() -> None:
+    """At the start, and after the server has said that it is overloaded: one with a slow webhook stops no other."""
+    desk = desk_of(Settings(), Client(an_access()), a_table(), Rules(), HOME, silent=True)
+    for number in range(9):
+        desk.outbox.put(create("slow", a_key(f"s{number}")), soon=True)
+    desk.outbox.put(create("other", a_key("s9")), soon=True)
+    flying = [write.ref.namespace for _ in range(desk.window.size) if (write := desk.outbox.take()) is not None]
+    assert flying.count("slow") == desk.window.size // 2
+    assert "other" in flying

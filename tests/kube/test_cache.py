@@ -67,6 +67,10 @@ class Naive:
         found = [key.source for key in self.keys() if key.dialect == dialect]
         return [ref for ref in found if namespace in (None, ref.namespace)]
 
+    def bound(self, dialect: str, namespace: str) -> list[Ref]:
+        spots = {ref: TABLE[dialect].places(ref, self) for ref in self.sources(dialect)}
+        return [ref for ref, spot in spots.items() if spot is not None and spot.within == namespace]
+
     def copies_of(self, key: Key) -> list[Object]:
         mine = [obj for obj in self.held() if TABLE.owner(obj, self) == key.whole]
         return [obj for obj in mine if key.slice in (None, obj.ref.namespace)]
@@ -100,10 +104,16 @@ class Naive:
         if self.tombs.get(obj.ref) == obj.uid or (old is not None and old.version >= obj.version):
             return False
         if old is not None and old.uid == obj.uid:
-            obj = replace(obj, made=obj.made or old.made)
+            obj = replace(obj, made=obj.made or old.made or self._was_ours(old))
         self.known_of[obj.ref] = obj
         self._forget_what_nobody_claims()
         return True
+
+    def _was_ours(self, old: Object) -> bool:
+        """A copy by its mark: we have set it, or it names a source that may write there."""
+        owner = TABLE.owner(old, self)
+        set_by_us = owner is not None and any(each.key in TABLE[owner.dialect].marks for each in old.ours)
+        return set_by_us or owner in self.claims(old.ref)
 
     def drop(self, ref: Ref, version: int | None = None) -> bool:
         old = self.get(ref)
@@ -355,6 +365,28 @@ def test_a_copy_without_its_marks_is_still_known_as_made_by_us() -> None:
     assert list(cache.copies_of(a_key("x"))) == []
     cache.put(an_object(at("a", "x"), 3, uid="another"))
     found = cache.get(at("a", "x"))
+    assert found is not None
+    assert not found.made
+
+
+@pytest.mark.parametrize("record", ["of an original", "of nobody"])
+def test_law_4_a_copy_that_we_did_not_write_ourselves_is_not_freed_by_taking_its_marks_off(record: str) -> None:
+    """What an original has made, or somebody has pasted where it is wanted, is our copy, too."""
+    table = Table((secret_copy.dialect("admin", managers=frozenset({"old-copier"})),))
+    cache = Cache(table)
+    ours = frozenset({Owned("old-copier", "annotations", ORIGIN)} if record == "of an original" else ())
+    there = an_object(at("a", "x"), 2, annotations={ORIGIN: "admin/x"}, ours=ours)
+    for obj in (a_source("x"), there, an_object(at("a", "x"), 3)):
+        cache.put(obj)
+    found = cache.get(at("a", "x"))
+    assert found is not None
+    assert found.made
+
+
+def test_a_mark_at_a_place_that_its_source_does_not_claim_makes_nothing_ours() -> None:
+    cache = filled(a_source("y"), an_object(at("a", "y"), 2, annotations={ORIGIN: "admin/x"}))
+    cache.put(an_object(at("a", "y"), 3))
+    found = cache.get(at("a", "y"))
     assert found is not None
     assert not found.made
 

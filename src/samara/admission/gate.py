@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
-from samara.admission.configuration import Endpoint
+from samara.admission.configuration import Endpoint, needed
 from samara.admission.conversion import Converters
 from samara.admission.parts import Parts, Place, Times
 from samara.admission.register import Registrar
 from samara.admission.server import Server
 from samara.admission.tls_secret import TlsSecret
+from samara.core.want import Dialect
 
 
 class Admission:
@@ -19,17 +21,20 @@ class Admission:
         self,
         parts: Parts,
         place: Place,
+        asked: Iterable[Dialect] | None = None,
         *,
         converters: Converters | None = None,
         crds: tuple[str, ...] = (),
         times: Times | None = None,
     ) -> None:
+        """`asked` are the dialects for which the server may have been told of us; without it, those of the table."""
         times = times or Times()
+        configured = needed(parts.table.dialects if asked is None else asked)
         endpoint = Endpoint(parts.home, place.url, place.service)
         ours = place.url is not None and not place.in_cluster
         self._server = Server(place.address, parts, converters or {})
         self._secret = TlsSecret(parts, (endpoint.host,), self._server.load, times)
-        self._registrar = Registrar(parts, endpoint, crds, self._bundle, ours, times)
+        self._registrar = Registrar(parts, endpoint, (configured, crds), self._bundle, ours, times)
 
     @property
     def waiting(self) -> str | None:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from samara import log
-from samara.admission.configuration import CONVERT, LABEL, NAME, PATHS, Endpoint, configuration, conversion, needed
+from samara.admission.configuration import CONVERT, LABEL, NAME, PATHS, Endpoint, configuration, conversion
 from samara.admission.parts import Parts, Times
 from samara.core.model import Kind, Ref
 from samara.kube.client import AS_US, address, collection
@@ -39,7 +39,7 @@ class Registrar:
         self,
         parts: Parts,
         endpoint: Endpoint,
-        crds: tuple[str, ...],
+        registered: tuple[tuple[Kind, ...], tuple[str, ...]],
         bundle: Callable[[], bytes],
         ours: bool,
         times: Times,
@@ -49,11 +49,11 @@ class Registrar:
         self._excepted = () if parts.home == EVERYBODYS else (parts.home,)
         self._is_leading = parts.is_leading
         self._endpoint = endpoint
-        self._crds = crds
+        self._configured, self._crds = registered
+        """The kinds of configuration in which we are, and the CRDs whose versions we convert."""
         self._bundle = bundle
         self._ours = ours
         """True where the configurations are registered and removed by us."""
-        self._configured = needed(parts.table.dialects)
         self._times = times
         self._done = b""
         """The bundle for which all was right at the last look."""

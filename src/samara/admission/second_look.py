@@ -71,6 +71,9 @@ class Noting:
     def sources(self, dialect: str, namespace: str | None = None) -> Iterable[Ref]:
         return self._view.sources(dialect, namespace)
 
+    def bound(self, dialect: str, namespace: str) -> Iterable[Ref]:
+        return self._view.bound(dialect, namespace)
+
     def copies_of(self, key: Key) -> Iterable[Object]:
         return self._view.copies_of(key)
 

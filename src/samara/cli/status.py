@@ -92,7 +92,7 @@ def _source(at: Session, seen: Picture, key: Key, plan: Plan) -> Shape:
 def _blocked(tally: Tally) -> list[Shape]:
     return [
         {"reason": reason, "count": len(found), "sample": sorted(ref.namespace or ref.name for ref in found)[:_SAMPLE]}
-        for reason, found in sorted(tally.by_reason().items())
+        for reason, found in sorted(tally.troubles().items())
     ]
 
 

@@ -8,7 +8,7 @@ from samara.core.compare import is_marked_by_us
 from samara.core.model import Key, Object, Ref
 from samara.core.table import Table
 from samara.core.view import Narrow, View
-from samara.core.want import Copy, Mode
+from samara.core.want import KEEP, Copy, Mode
 
 
 def winner(case: Case, copy: Copy, have: Object | None) -> Key | None:
@@ -57,9 +57,14 @@ def has_heir(case: Case, ref: Ref) -> bool:
     for rival in sorted(_rivals(case, ref), key=lambda key: _standing(key, case.view, case.table)):
         if wanted := _wanted(case, rival, ref):
             source = case.view.get(rival.source)
-            writes = source is not None and not is_paused(source) and all(copy.mode is Mode.SYNC for copy in wanted)
-            return writes and takes_over(case, rival)
+            able = source is not None and not is_paused(source)
+            return able and all(map(_writes, wanted)) and takes_over(case, rival)
     return False
+
+
+def _writes(copy: Copy) -> bool:
+    """False for who only creates, and for who knows nothing to write: what is there would be nobody's for good."""
+    return copy.mode is Mode.SYNC and (copy.content is not KEEP or bool(copy.awaits))
 
 
 def _rivals(case: Case, ref: Ref) -> list[Key]:

@@ -20,13 +20,14 @@ EARLIER = "it was made for an earlier source of this name; the garbage collector
 
 def place(case: Case, copy: Copy) -> Write | Look | Blocked | Refusal | None:
     """What one wanted copy needs. A refusal that spares the namespace comes back as it is."""
-    if case.source is not None and is_paused(case.source):
-        return Blocked(case.key, copy.ref, "held", f"the source is paused ({PAUSED})")
     namespace = case.home(copy.ref)
-    if copy.ref.kind.namespaced and (namespace is None or namespace.deleting):
-        found = "does not exist yet" if namespace is None else "is being deleted"
-        return Blocked(case.key, copy.ref, "no-namespace", f"namespace {copy.ref.namespace} {found}")
-    refusal = allow(copy, case.key.source, namespace, case.dialect, case.rules)
+    absent = copy.ref.kind.namespaced and namespace is None
+    refusal = None if absent else allow(copy, case.key.source, namespace, case.dialect, case.rules)
+    if refusal is not None and refusal.spared:
+        return refusal  # nothing is wanted there, so nothing can stand against it
+    obstacle = _obstacle(case, copy.ref, namespace)
+    if obstacle is not None:
+        return obstacle
     if refusal is not None:
         return _refused(case, copy, refusal)
     have = case.view.get(copy.ref)
@@ -42,17 +43,40 @@ def place(case: Case, copy: Copy) -> Write | Look | Blocked | Refusal | None:
     return Create(case.key, copy.ref, copy)
 
 
+def _obstacle(case: Case, ref: Ref, namespace: Object | None) -> Blocked | None:
+    """What keeps every write away, whatever the copy is like."""
+    if case.source is not None and is_paused(case.source):
+        return Blocked(case.key, ref, "held", f"the source is paused ({PAUSED})")
+    if ref.kind.namespaced and (namespace is None or namespace.deleting):
+        found = "does not exist yet" if namespace is None else "is being deleted"
+        return Blocked(case.key, ref, "no-namespace", f"namespace {ref.namespace} {found}")
+    return None
+
+
 def _unknown(case: Case, ref: Ref) -> Blocked:
     return Blocked(case.key, ref, "invalid", "what should be here is not known, or the server would not take it")
 
 
-def _refused(case: Case, copy: Copy, refusal: Refusal) -> Write | Blocked | Refusal:
+def _refused(case: Case, copy: Copy, refusal: Refusal) -> Write | Blocked:
     have = case.view.get(copy.ref)
-    if refusal.withdraw and have is not None and case.dialect.origin(have, case.view) == case.key.source:
-        gone = drop(case, have)
+    if have is not None and case.dialect.origin(have, case.view) == case.key.source:
+        gone = _withdrawn(case, have, refusal)
         if gone is not None:
-            return replace(gone, why=refusal.message, withdrawn=True) if isinstance(gone, Delete) else gone
-    return refusal if refusal.spared else Blocked(case.key, copy.ref, refusal.reason, refusal.message)
+            return gone
+    return Blocked(case.key, copy.ref, refusal.reason, refusal.message)
+
+
+def _withdrawn(case: Case, have: Object, refusal: Refusal) -> Write | Blocked | None:
+    """What is there goes where the refusal takes back a consent."""
+    gone = drop(case, have) if refusal.withdraw else None
+    return replace(gone, why=refusal.message, withdrawn=True) if isinstance(gone, Delete) else gone
+
+
+def leave(case: Case, have: Object) -> Write | Blocked | None:
+    """What a copy needs that is to go, but not yet: nothing, while its namespace accepts it."""
+    stays = Copy(have.ref, KEEP, named=True)
+    refusal = allow(stays, case.key.source, case.home(have.ref), case.dialect, case.rules)
+    return _withdrawn(case, have, refusal) if refusal is not None else None
 
 
 def _settle(case: Case, copy: Copy, have: Object) -> Write | Blocked | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from samara.core.allow import Refusal, Rules, is_paused
 from samara.core.case import Case
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
-from samara.core.place import drop, lay, place
+from samara.core.place import drop, lay, leave, place
 from samara.core.reads import UNREAD, Absence, Definition, Read
 from samara.core.table import Table
 from samara.core.view import Narrow, View, has_copies
@@ -122,7 +122,7 @@ def _all_steps(case: Case, want: Want) -> Iterator[Step]:
         yield Step(ref, Blocked(case.key, ref, reason, message))
     for overlay in want.overlays:
         yield Step(overlay.ref, lay(case, overlay), wanted=False)
-    if want.prune and not (want.in_turn and busy):
-        for have in tuple(case.view.copies_of(case.key)):
-            if have.ref not in stays:
-                yield Step(have.ref, drop(case, have), wanted=False)
+    waits = want.in_turn and (busy or not want.prune)
+    for have in tuple(case.view.copies_of(case.key)) if want.prune or waits else ():
+        if have.ref not in stays:
+            yield Step(have.ref, leave(case, have) if waits else drop(case, have), wanted=False)

@@ -31,6 +31,7 @@ class Missing(NamedTuple):
 
 
 _PENDING = Missing(PENDING)
+BRAKED = Missing("held", "more removals at once than massDelete lets pass")
 
 
 @lru_cache(maxsize=256)
@@ -52,7 +53,7 @@ class Tally:
     exceptions: dict[str, dict[Ref, Missing]] = field(default_factory=dict)
     """By namespace: ten thousand slices must not look through ten thousand exceptions each."""
     removals: dict[Ref, Missing] = field(default_factory=dict)
-    """Copies that should go and do not: held by the brake, or refused by the server."""
+    """Copies that should go and do not: held by the brake or by a pause, or refused by the server."""
 
     counted: tuple[str, int] = ("", 0)
     """Uid and generation of the source whose every place was counted last."""
@@ -70,6 +71,9 @@ class Tally:
         }
         for ref in plan.wanted:
             tally.count(Step(ref, outcomes.get(ref)))
+        for each in plan.blocked:
+            if each.ref not in tally.exceptions.get(each.ref.namespace, ()):
+                tally.count(Step(each.ref, each, wanted=False))
         return tally
 
     @property
@@ -113,7 +117,7 @@ class Tally:
     def keep(self, wanted: Collection[Ref]) -> None:
         """Forgets all other places: they went, or left the list, while a large plan was being made, or before it.
 
-        And every removal: the plan that ends now offers what is left of them anew.
+        And every removal, unless it is paused: the plan that ends now offers what is left of them anew.
         """
         stay: dict[str, set[str]] = {}
         for ref in wanted:
@@ -126,7 +130,7 @@ class Tally:
                 self.begin(namespace)
         for ref in [ref for ref, _ in self._all() if ref not in wanted]:
             self.right_now(ref)
-        self.removals.clear()
+        self.removals = {ref: each for ref, each in self.removals.items() if each.reason == "held" and each != BRAKED}
 
     def _forget_removals(self, namespace: str) -> None:
         """What is refused still is noted again when it is offered; somebody else may have removed the copy."""
@@ -135,6 +139,7 @@ class Tally:
 
     def count(self, step: Step) -> None:
         if not step.wanted:
+            self._count_removal(step)
             return
         self.removals.pop(step.ref, None)
         names = self.names.get(step.ref.namespace, ())
@@ -149,6 +154,10 @@ class Tally:
                 self._note(step.ref, _missing_at(step.ref, "conflict", why))
             case Look() | _:
                 self._note(step.ref, _PENDING)
+
+    def _count_removal(self, step: Step) -> None:
+        if isinstance(step.outcome, Blocked):
+            self.stays(step.ref, step.outcome.reason, step.outcome.message)
 
     def _note(self, ref: Ref, missing: Missing) -> None:
         self.exceptions.setdefault(ref.namespace, {})[ref] = missing
@@ -168,14 +177,22 @@ class Tally:
 
     def hold(self, refs: Collection[Ref]) -> None:
         """The copies whose removal the brake holds, and no others."""
-        left = {ref: each for ref, each in self.removals.items() if each.reason != "held"}
-        self.removals = left | dict.fromkeys(refs, Missing("held", "more removals at once than massDelete lets pass"))
+        left = {ref: each for ref, each in self.removals.items() if each != BRAKED}
+        self.removals = left | dict.fromkeys(refs, BRAKED)
 
     def by_reason(self) -> dict[str, dict[Ref, Missing]]:
         """Per reason the places that are blocked for it."""
         found: dict[str, dict[Ref, Missing]] = {}
         for ref, each in self._all():
             if each.reason != PENDING:
+                found.setdefault(each.reason, {})[ref] = each
+        return found
+
+    def troubles(self) -> dict[str, dict[Ref, Missing]]:
+        """The same with the copies that should go and do not; of those that the brake holds it tells itself."""
+        found = self.by_reason()
+        for ref, each in self.removals.items():
+            if each != BRAKED:
                 found.setdefault(each.reason, {})[ref] = each
         return found
 

@@ -31,6 +31,9 @@ class View(Protocol):
     def sources(self, dialect: str, namespace: str | None = None) -> Iterable[Ref]:
         """Every source of a dialect, or those of one namespace where the dialect has `relations`."""
 
+    def bound(self, dialect: str, namespace: str) -> Iterable[Ref]:
+        """The sources of a dialect that write into this one namespace only, and those with a copy there to give up."""
+
     def copies_of(self, key: Key) -> Iterable[Object]:
         """The held objects whose marks name this key's source, in the key's slice where it has one."""
 
@@ -96,6 +99,9 @@ class Narrow:
 
     def sources(self, dialect: str, namespace: str | None = None) -> Iterable[Ref]:
         return self._view.sources(dialect, namespace)
+
+    def bound(self, dialect: str, namespace: str) -> Iterable[Ref]:
+        return self._view.bound(dialect, namespace)
 
     def copies_of(self, key: Key) -> Iterable[Object]:
         return self._view.copies_of(key.part(self._namespace))

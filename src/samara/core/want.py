@@ -193,6 +193,8 @@ class Dialect:
     """The namespace on which a Namespace hangs, or nothing: `Places.below` counts by it."""
     whole: bool = False
     """True where a source is never planned in slices: what it wants is one object."""
+    served: bool = True
+    """False where the settings do not name it, or where it waits: it knows its copies, and wants nothing."""
     reporter: str = ""
     """The field manager under which the status is applied; none: it is patched under ours."""
     conditions: frozenset[str] = frozenset()

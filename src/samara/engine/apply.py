@@ -286,9 +286,11 @@ def _owned_by(have: Object) -> dict[str, Any]:
 def judged(fault: SamaraError) -> Result:
     """What an error means for the write that met it."""
     match fault:
+        case ApiError(denied=True):  # by admission, under whichever status it has chosen
+            return Result(Outcome.REFUSED, str(fault))
         case Conflict() | AlreadyExists() | NotFound() | Forbidden(terminating=True):
             return Result(Outcome.STALE, str(fault), sure=False)
-        case Forbidden() | Invalid() | ApiError(status=400 | 413):
+        case Forbidden() | Invalid() | ApiError(status=400 | 405 | 406 | 413 | 415):
             return Result(Outcome.REFUSED, str(fault))
         case TooMany(retry_after=wait):
             return Result(Outcome.FAILED, str(fault), wait, overloaded=True)

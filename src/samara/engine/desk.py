@@ -52,12 +52,18 @@ class Desk:
     stores: Stores | None = None
     """What reads the secret manager, where a vocabulary that needs it is served."""
 
+    def is_planned(self, vocabulary: str) -> bool:
+        """True where all sources of a vocabulary are planned: it is served, and its kinds are known."""
+        dialects = [each for each in self.table.dialects if each.title == vocabulary]
+        return all(each.served and all(map(self.cache.known, each.kinds)) for each in dialects)
+
 
 def desk_of(settings: Settings, client: Client, table: Table, rules: Rules, home: str, *, silent: bool) -> Desk:
     """The parts as the settings say; `silent` where nothing may be told to the cluster."""
     clock = time.monotonic
     codec = Codec(table.managers)
     cache = Cache(table, besides=(QUOTA,), built=codec.content)
+    window = Window(settings.writes.in_flight, settings.writes.per_second, clock)
     return Desk(
         client=client,
         codec=codec,
@@ -65,8 +71,8 @@ def desk_of(settings: Settings, client: Client, table: Table, rules: Rules, home
         table=table,
         rules=rules,
         queue=Queue(clock),
-        outbox=Outbox(clock, max(1, settings.writes.in_flight // 2)),
-        window=Window(settings.writes.in_flight, settings.writes.per_second, clock),
+        outbox=Outbox(clock, lambda: max(1, window.size // 2)),
+        window=window,
         waits=Waits(settings.timers.backoff_most, clock),
         holds=Holds(brake_of(settings), settings.mass_delete.hold if settings.mass_delete else 0.0, clock),
         applier=Applier(client, codec, cache, table, CrashPoints()),

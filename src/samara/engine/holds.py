@@ -50,7 +50,8 @@ class Holds:
         self.held: dict[Key, Hold] = {}
         self.remembered: set[str] = set()
         """Keys that were held before a restart: held again, whatever the counts say now."""
-        self._free: dict[Key, frozenset[Ref]] = {}
+        self._free: dict[Key, dict[str, frozenset[Ref]]] = {}
+        """What may go without being counted, by namespace: a slice must not look through all of them."""
         self._discarded: set[Ref] = set()
         self._by_source: dict[Key, OrderedDict[Ref, float]] = {}
         """When each copy was last let go, the oldest first: a delete that is planned anew counts once."""
@@ -69,7 +70,7 @@ class Holds:
         self._let_stay(key, refs)
         if not refs or self._brake is None:
             return deletes
-        if refs <= self._free.get(key.whole, frozenset()):
+        if self._are_free(key.whole, refs):
             return deletes
         if self._must_hold(key.whole, refs, has, all_has):
             return self._hold(key, refs)
@@ -81,6 +82,7 @@ class Holds:
             if not refs:
                 self._forget(key)
             return
+        self._hold_again(key, refs)
         held = self.held.get(key.whole)
         stay = [ref for ref in held.refs if ref.namespace == key.slice and ref not in refs] if held is not None else ()
         if held is not None and stay:
@@ -88,6 +90,17 @@ class Holds:
             self.held[key.whole] = replace(held, refs=left, count=len(left))
             if not left:
                 del self.held[key.whole]
+
+    def _hold_again(self, key: Key, refs: frozenset[Ref]) -> None:
+        """A release is for the set that was held then: what is gone, or wanted again, is out of it."""
+        free = self._free.get(key.whole, {})
+        if key.slice in free:
+            self._discarded -= free[key.slice] - refs
+            free[key.slice] &= refs
+
+    def _are_free(self, key: Key, refs: frozenset[Ref]) -> bool:
+        free = self._free.get(key, {})
+        return all(ref in free.get(ref.namespace, ()) for ref in refs)
 
     def _must_hold(self, key: Key, refs: frozenset[Ref], has: int, all_has: int) -> bool:
         assert self._brake is not None
@@ -168,7 +181,10 @@ class Holds:
         held = self.held.pop(key, None)
         if held is None:
             return
-        self._free[key] = held.refs
+        by_namespace: dict[str, set[Ref]] = {}
+        for ref in held.refs:
+            by_namespace.setdefault(ref.namespace, set()).add(ref)
+        self._free[key] = {namespace: frozenset(refs) for namespace, refs in by_namespace.items()}
         if discard:
             self._discarded |= held.refs
 
@@ -178,7 +194,7 @@ class Holds:
     def _forget(self, key: Key) -> None:
         """Nothing is to be removed any more: the change was undone, or all is done."""
         self.held.pop(key, None)
-        self._discarded -= self._free.pop(key, frozenset())
+        self._discarded.difference_update(*self._free.pop(key, {}).values())
         self.remembered.discard(str(key))
 
     def gone(self, key: Key) -> None:
@@ -186,9 +202,13 @@ class Holds:
         self._forget(key)
         self._by_source.pop(key, None)
 
-    def settle(self, planned: Iterable[Key]) -> None:
-        """Everything has been planned: what was held before a restart and is no key any more is forgotten."""
-        self.remembered &= {str(key) for key in planned}
+    def settle(self, planned: Iterable[Key], is_planned: Callable[[str], bool]) -> None:
+        """Everything has been planned: what was held before a restart and is no key any more is forgotten.
+
+        Of a vocabulary that is off, or waits, nothing was planned: what it held is held when it is served again.
+        """
+        keys = {str(key) for key in planned}
+        self.remembered = {key for key in self.remembered if key in keys or not is_planned(key.partition("/")[0])}
 
     def due(self) -> list[Key]:
         """The held sets whose time is over."""

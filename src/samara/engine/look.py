@@ -8,7 +8,7 @@ from typing import Protocol
 
 from samara import log
 from samara.core.model import Key, Ref
-from samara.kube.cache import Cache
+from samara.kube.cache import Cache, Change
 from samara.kube.client import Client, address
 from samara.kube.codec import Codec
 from samara.kube.errors import NotFound, SamaraError
@@ -35,6 +35,8 @@ class Looker:
     def __init__(self, desk: Desk, again: Callable[[Key, float], None]) -> None:
         self._desk = desk
         self._again = again
+        self.told: Callable[[Change, float], None] = lambda change, delay: None
+        """Takes what a look has changed in the cache: when the watch tells of it, that is no news any more."""
         self._asked: dict[Ref, set[Key]] = {}
         self._room = asyncio.Semaphore(_AT_ONCE)
 
@@ -73,11 +75,16 @@ class Looker:
             raw = await self._desk.client.get(address(ref))
         except NotFound:
             self._desk.cache.absent(ref)
-            if before is not None:
-                self._desk.cache.bury(before)  # this uid never comes back, whatever the watch has still to say of it
+            if before is not None:  # this uid never comes back, whatever the watch has still to say of it
+                self._tell(self._desk.cache.bury(before), 0.0)
             return 0.0
         cache, found = self._desk.cache, self._desk.codec.object(ref.kind, raw)
         ahead = not cache.is_past(ref.kind, found.version)
-        if cache.get(ref) is not None or cache.taken(ref) or ahead:
-            cache.put(found)  # else the watch has meanwhile told that it is gone
-        return _AHEAD if ahead else 0.0
+        delay = _AHEAD if ahead else 0.0
+        if cache.get(ref) is not None or cache.taken(ref) or ahead:  # else the watch has meanwhile told that it is gone
+            self._tell(cache.put(found), delay)
+        return delay
+
+    def _tell(self, change: Change | None, delay: float) -> None:
+        if change is not None:
+            self.told(change, delay)

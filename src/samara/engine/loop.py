@@ -11,7 +11,7 @@ from samara import log
 from samara.core.model import NAMESPACE, QUOTA, Key, Kind, Ref
 from samara.core.plan import steps
 from samara.core.tally import Tally
-from samara.core.write import Blocked, Delete, Look, Release, Step, Write
+from samara.core.write import Blocked, Delete, Guard, Look, Release, Step, Write
 from samara.engine.boundary import LATE, contained
 from samara.engine.desk import Desk
 from samara.engine.growth import AHEAD, CHUNK, Growth
@@ -48,6 +48,7 @@ class Engine:
         self._reader = Reader(desk, self._again)
         self._reports = Reports(desk, self.tallies, self._growing, self._sender.offer)
         self._sender.touched = self._reports.touched
+        self._sender.looker.told = lambda change, delay: self.changed([change], delay)
         if desk.stores is not None:
             desk.stores.book.again, desk.stores.book.touched = self._again, self._reports.touched
             desk.cache.answers.readings = desk.stores.book.known
@@ -61,20 +62,20 @@ class Engine:
 
     # what comes in
 
-    def changed(self, changes: list[Change]) -> None:
-        """Takes news from a watch."""
+    def changed(self, changes: list[Change], delay: float = 0.0) -> None:
+        """Takes news from a watch, or from a look that was faster; that one may be planned with a little later."""
         if not self.leading:
             return
         for change in changes:
             with contained(change.ref):
                 echo_of, told = self.desk.outbox.echo(change.ref), told_only(change, self.desk)
                 if not told:
-                    self._changed(change, echo_of)
+                    self._changed(change, echo_of, delay)
                 for key in told if echo_of is None else ():
                     self._reports.contested(key)  # somebody else may have written it
         self._wake.set()
 
-    def _changed(self, change: Change, echo_of: Write | None) -> None:
+    def _changed(self, change: Change, echo_of: Write | None, delay: float) -> None:
         if echo_of is None:
             self._sender.fights.disturbed(change, self.desk.table.owner, self.desk.cache)
         if change.ref.kind in (NAMESPACE, QUOTA):
@@ -85,7 +86,7 @@ class Engine:
             if isinstance(echo_of, Delete) and change.new is None and key.source == change.ref:
                 self._removals.meant(key.source)  # the echo was faster than the answer
             if echo_of is None or key.whole != echo_of.key:  # the writer itself looks at its answer when it lands
-                self.add(key)
+                self.add(key, delay)
 
     def passed(self, ref: Ref) -> None:
         """Takes the sight of an object that is nothing to us, unless it is a quota."""
@@ -98,11 +99,11 @@ class Engine:
         if self.leading:
             self.resync()
 
-    def add(self, key: Key) -> None:
+    def add(self, key: Key, delay: float = 0.0) -> None:
         """Something is to be planned, from its beginning."""
         if key.slice is None:
             self._growing.pop(key, None)
-        self._again(key)
+        self._again(key, delay)
 
     def _again(self, key: Key, delay: float = 0.0) -> None:
         if key.whole in self.tallies or not self.desk.cache.is_idle(key):
@@ -123,8 +124,10 @@ class Engine:
     def _answered(self, change: Change | None) -> None:
         """Our own write came back: the next hop of a chain starts from it, without waiting for the echo."""
         for key in onward(change, self.desk) if change is not None else ():
-            if change is not None and change.new is None and key.source == change.ref:
-                self._removals.meant(key.source)
+            if change is not None and key.source == change.ref:
+                self.desk.waits.free_source(key.source)  # what was refused of it before may be taken now
+                if change.new is None:
+                    self._removals.meant(key.source)
             self._again(key)
 
     def resync(self) -> None:
@@ -180,7 +183,7 @@ class Engine:
         if self.synced or not listed or busy:
             return
         self.synced = True
-        self.desk.holds.settle(self.tallies)
+        self.desk.holds.settle(self.tallies, self.desk.is_planned)
         log.info("synced", sources=len(self.tallies))
 
     def _turn(self) -> bool:
@@ -270,6 +273,8 @@ class Engine:
                 self._sender.look(ref, growth.key)
             case Blocked():
                 pass
+            case Guard(add=False) if self.desk.outbox.is_flying(growth.key.whole):
+                pass  # what lands may still have to go; then it is planned again
             case Delete() | Release() as removal:
                 growth.removals.append(removal)
             case write:

@@ -143,7 +143,7 @@ class News:
         told = _by_reason(self._faults.get(key, ()))  # what is wrong with the source itself explains its places, too
         for reason, message in told.items():
             yield reason, _Trouble(set(), (message,))
-        for reason, found in _problems(tally).items():
+        for reason, found in tally.troubles().items():
             if reason in _REASONS and _REASONS[reason] not in told and not (told and reason == "invalid"):
                 where = set(map(_where, found))
                 yield _REASONS[reason], _Trouble(where, _messages(found), advice.get(reason, ""))
@@ -192,10 +192,3 @@ def _told(troubles: list[_Trouble]) -> tuple[set[str], str, str]:
     together = ["together"] if len(words) > 1 and where else []
     advice = dict.fromkeys(trouble.advice for trouble in troubles if trouble.advice)
     return where, "; ".join((*words[:_MOST_WORDS], *others, *together)), "; ".join(advice)
-
-
-def _problems(tally: Tally) -> dict[str, dict[Ref, Missing]]:
-    """What is blocked, and the removals that the server refuses; of those that are held the brake tells."""
-    found = tally.by_reason()
-    stuck = {ref: each for ref, each in tally.removals.items() if each.reason == "refused"}
-    return {**found, "refused": {**found.get("refused", {}), **stuck}} if stuck else found

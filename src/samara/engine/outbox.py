@@ -21,10 +21,12 @@ def _lot(ref: Ref) -> str:
 class Outbox:
     """A newer plan replaces what an older one still had waiting: that is all coalescing is."""
 
-    def __init__(self, clock: Callable[[], float] = monotonic, most_per_namespace: int = 8) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = monotonic, most_per_namespace: Callable[[], int] = lambda: 8
+    ) -> None:
         self._clock = clock
         self._most_per_namespace = most_per_namespace
-        """A namespace whose every write is slow must not have all that may be in flight."""
+        """A namespace whose every write is slow must not have all that may be in flight now."""
         self._busy: Counter[str] = Counter()
         self._bulk: dict[Key, Lane] = {}
         self._soon: dict[Key, Lane] = {}
@@ -116,7 +118,7 @@ class Outbox:
         return None
 
     def _has_room(self, namespace: str) -> bool:
-        return self._busy[namespace] < self._most_per_namespace
+        return self._busy[namespace] < self._most_per_namespace()
 
     def _first(self, key: Key, lanes: dict[Key, Lane]) -> Write | None:
         """A source's oldest write whose namespace and address have room."""

@@ -17,6 +17,7 @@ _WISH = attrgetter(
     *("ours", "applied", "made"),
 )
 """All of an object that a plan may rest on; not its status."""
+_WORDS = attrgetter("labels", "annotations")
 
 
 def told_only(change: Change, desk: Desk) -> list[Key]:
@@ -30,7 +31,8 @@ def told_only(change: Change, desk: Desk) -> list[Key]:
 def concerned(change: Change, desk: Desk) -> Iterator[Key]:
     """The keys that may have to be planned because of a change.
 
-    A source's own change ends what it waits for, and a custom resource's what all wait for who heed it.
+    A source's own change ends what it waits for, and a custom resource's what all wait for who heed it. So do the
+    words of a Namespace for those that inherit them.
     """
     table, cache = desk.table, desk.cache
     if change.new is None or change.new.deleting:
@@ -38,9 +40,10 @@ def concerned(change: Change, desk: Desk) -> Iterator[Key]:
     yield from change.rivals
     seen = [obj for obj in (change.old, change.new) if obj is not None]
     asks = change.ref.kind != NAMESPACE and change.ref.kind in table.always_read
+    inherited = change.ref.kind == NAMESPACE and len(seen) == 2 and _WORDS(seen[0]) != _WORDS(seen[1])
     for obj in seen:
         for key in table.keys(obj, cache):
-            if asks or key.source == change.ref:
+            if asks or key.source == change.ref or (inherited and key.source.kind == NAMESPACE):
                 desk.waits.free_source(key.source)
             yield key
     if not seen:

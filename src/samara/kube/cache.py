@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from math import inf
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from samara.core.allow import is_paused
@@ -18,11 +17,10 @@ from samara.core.reads import Read
 from samara.core.table import Table
 from samara.core.want import Places
 from samara.kube.answers import Answers, Build
-from samara.kube.claims import Claims, Spot
+from samara.kube.claims import Bound, Claims, Spot
+from samara.kube.counts import Counts
 from samara.kube.relations import Relations
 from samara.kube.store import Store, trace
-
-T = TypeVar("T")
 
 
 class Change(NamedTuple):
@@ -33,12 +31,6 @@ class Change(NamedTuple):
     new: Object | None
     rivals: tuple[Key, ...] = ()
     """Where a source came, changed or went: the others that claim the same places."""
-
-
-def _add(counter: Counter[T], key: T, by: int) -> None:
-    counter[key] += by
-    if not counter[key]:
-        del counter[key]
 
 
 @lru_cache(maxsize=4096)
@@ -61,12 +53,12 @@ class Cache:
         self._sources = sources
         self.answers = Answers(built, lambda: sum(map(len, sources.values())))  # not of self: it would be a cycle
         self._claims = Claims()
+        self._bound = Bound()
         self._relations = Relations(table)
         self._copies: dict[Key, dict[str, tuple[Places, ...]]] = {}
         """By source and namespace: ten thousand namespaces with a copy of the same name share one tuple."""
         self._sealed: dict[Spot, set[Ref]] = {}
-        self._made: Counter[Key] = Counter()
-        self._made_from: Counter[str] = Counter()
+        self._counts = Counts()
 
     # reads
 
@@ -89,6 +81,9 @@ class Cache:
 
     def sources(self, dialect: str, namespace: str | None = None) -> Iterable[Ref]:
         return self._sources[dialect] if namespace is None else self._relations.sources(dialect, namespace)
+
+    def bound(self, dialect: str, namespace: str) -> Iterable[Ref]:
+        return self._bound.to(dialect, namespace)
 
     def copies_of(self, key: Key) -> Iterator[Object]:
         spots = self._copies.get(key.whole, {})
@@ -124,11 +119,11 @@ class Cache:
 
     def count(self, key: Key) -> int:
         """How many copies of this key's source there are; marks that are not ours never count."""
-        return self._made[key]
+        return self._counts.of(key)
 
     def count_of_home(self, home: str) -> int:
         """The same for all sources of one namespace together, of whatever vocabulary."""
-        return self._made_from[home]
+        return self._counts.of_home(home)
 
     def is_idle(self, key: Key) -> bool:
         """True for a source at the end of a chain: it reaches what hangs on its namespace, and nothing does."""
@@ -154,7 +149,7 @@ class Cache:
         old = store.objects.get(obj.ref)
         if old is not None and old.version >= obj.version:
             return None
-        if old is not None and old.made and old.uid == obj.uid and not obj.made:
+        if old is not None and old.uid == obj.uid and not obj.made and self._was_ours(old):
             obj = replace(obj, made=True)  # stripping our marks does not free a copy
         rivals = self._rivals(obj.ref)
         given_up = self._unindex(old)
@@ -162,6 +157,13 @@ class Cache:
         new = self._hold(store, obj)
         self._unseal(given_up)
         return Change(obj.ref, old, new, tuple({*rivals, *self._rivals(obj.ref)}))
+
+    def _was_ours(self, old: Object) -> bool:
+        """True for a copy, also one that an original has made, or that somebody pasted where it is wanted."""
+        owner = None if old.made else self.table.owner(old, self)
+        if owner is None or (dialect := self.table[owner.dialect]).by_owner or dialect.proven:
+            return old.made
+        return is_marked_by_us(old, dialect) or owner in self.claims(old.ref)
 
     def _hold(self, store: Store, obj: Object) -> Object | None:
         """Keeps an object in full, sealed, or as a trace, by what it is to us."""
@@ -245,6 +247,8 @@ class Cache:
             self._sources[key.dialect][obj.ref] = spot
             if spot is not None:
                 self._claims.add(spot, key)
+            if spot is not None and spot.within:
+                self._bound.add(key, spot.within)
         self._relations.add(obj, (key.dialect for key in keys))
         if owner is not None:
             spots = self._copies.setdefault(owner, {})
@@ -268,6 +272,8 @@ class Cache:
         for key, spot in spots:
             if spot is not None:
                 self._claims.discard(spot, key)
+            if spot is not None and spot.within:
+                self._bound.add(key, spot.within, -1)
         owner = self.table.owner(old, self)
         if owner is not None and owner in self._copies:
             self._uncopy(owner, old.ref)
@@ -276,9 +282,10 @@ class Cache:
         return given_up
 
     def _count(self, owner: Key, obj: Object, by: int) -> None:
+        if self.table[owner.dialect].whole and obj.ref.namespace:
+            self._bound.add(owner, obj.ref.namespace, by)
         if is_marked_by_us(obj, self.table[owner.dialect]):
-            _add(self._made, owner, by)
-            _add(self._made_from, owner.source.namespace, by)
+            self._counts.add(owner, by)
 
     def _uncopy(self, owner: Key, ref: Ref) -> None:
         spots = self._copies[owner]

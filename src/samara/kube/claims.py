@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from samara.core.model import Key, Kind
+from samara.core.model import Key, Kind, Ref
 from samara.core.want import Places
+from samara.kube.counts import add as counted
 
 Spot = tuple[Kind, str]
 Index = dict[str, dict[Key, None]]
@@ -33,6 +35,24 @@ class _Group:
         near = dict.fromkeys(("", places.below)) if places.below else self.below
         yield from (key for name in near for key in self.below.get(name, ()))
         yield from chain.from_iterable(self.within.values())
+
+
+class Bound:
+    """The sources that write into one namespace each, by that; and those that want one object and have it there."""
+
+    def __init__(self) -> None:
+        self._by_namespace: dict[tuple[str, str], Counter[Ref]] = {}
+
+    def add(self, key: Key, namespace: str, by: int = 1) -> None:
+        """A source that has its one object where it wants it counts twice."""
+        spot = key.dialect, namespace
+        found = self._by_namespace.setdefault(spot, Counter())
+        counted(found, key.source, by)
+        if not found:
+            del self._by_namespace[spot]
+
+    def to(self, dialect: str, namespace: str) -> tuple[Ref, ...]:
+        return tuple(self._by_namespace.get((dialect, namespace), ()))
 
 
 class Claims:

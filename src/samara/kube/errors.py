@@ -86,6 +86,11 @@ class ApiError(SamaraError):
     def __str__(self) -> str:
         return f"the API server answered {self.status} {self.reason}: {self.message}"
 
+    @property
+    def denied(self) -> bool:
+        """True where a webhook or a policy says no; it may do so with any status."""
+        return "denied the request" in self.message or "denied request" in self.message
+
 
 class Unauthorized(ApiError):
     """401: the credentials are missing, wrong or expired."""

@@ -24,6 +24,7 @@ from tests.world import World, content
 
 from samara.core.allow import Rules
 from samara.core.model import LABELS, Key, Owned, Ref, namespace_ref
+from samara.core.reads import Absence
 from samara.core.travel import PAUSED
 from samara.core.write import Apply
 from samara.dialects.accurate import config
@@ -431,3 +432,34 @@ def test_a_sub_namespace_keeps_its_parent_whatever_the_lists_say() -> None:
 
 def test_the_empty_configuration_inherits_nothing() -> None:
     assert config.read({}).label_keys.admitted({"team": "red"}) == {}
+
+
+def with_words_of_its_own() -> World:
+    """A sub-namespace whose SubNamespace has brought labels, and is gone now."""
+    world = a_world()
+    root(world), sub(world, "a", "r")
+    made = a_sub(world, "a", "r", labels={"size": "big"})
+    settled(world)
+    assert labels(world, "a")["size"] == "big"
+    del world.objects[made.ref]
+    return world
+
+
+def test_what_a_sub_namespace_has_brought_stays_while_its_definition_goes() -> None:
+    world = with_words_of_its_own()
+    world.withdrawn.add(SUB_NAMESPACE)
+    settled(world)
+    assert labels(world, "a")["size"] == "big"
+
+
+def test_what_a_sub_namespace_has_brought_stays_where_it_is_only_missing_in_a_list() -> None:
+    world = with_words_of_its_own()
+    asked = world.table[TREE].reads(namespace_ref("a"), world)
+    world.values.update({asked[0]: True, Absence(Ref(SUB_NAMESPACE, "r", "a")): False})
+    assert plan_of(key("a"), world, Rules()).writes == ()
+
+
+def test_what_a_sub_namespace_has_brought_goes_with_it() -> None:
+    world = with_words_of_its_own()
+    settled(world)
+    assert "size" not in labels(world, "a")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
-from samara.core.model import NAMESPACE, Object, Ref, namespace_ref
+from samara.core.model import LABELS, NAMESPACE, Object, Owned, Ref, namespace_ref
+from samara.core.reads import Absence, Definition
 from samara.core.view import View
 from samara.core.want import Dialect, Fault, Overlay, Want
 from samara.dialects.accurate.config import Config
@@ -41,7 +42,27 @@ def dialect(config: Config, managers: frozenset[str]) -> Dialect:
         above = view.get(namespace_ref(upstream_of(namespace)))
         if above is None:
             return Want(faults=(Fault("Invalid", f"parent namespace does not exist: {upstream_of(namespace)}"),))
+        if not all(view.value(each) is True for each in reads(source, view)):
+            return Want()  # nobody has said that what its SubNamespace brought shall go
         return Want(overlays=(_overlay(namespace, above, view),))
+
+    def reads(source: Ref, view: View) -> tuple[Definition | Absence, ...]:
+        """Before words go that a SubNamespace may have brought: is it gone, and was that meant?"""
+        namespace = view.get(source)
+        parent = parent_of(namespace) if namespace is not None else ""
+        above = view.get(namespace_ref(parent)) if parent else None
+        sub = Ref(SUB_NAMESPACE, parent, source.name)
+        if namespace is None or above is None or view.get(sub) is not None:
+            return ()
+        brought = [each for each in namespace.applied if each.manager == APPLIER and _may_bring(each)]
+        overlay = _overlay(namespace, above, view) if brought else None
+        if overlay is None or all(each.key in _words(overlay, each.where) for each in brought):
+            return ()
+        return Definition(SUB_NAMESPACE), Absence(sub)
+
+    def _may_bring(owned: Owned) -> bool:
+        """True for a word that can come from a SubNamespace."""
+        return (config.sub_label_keys if owned.where == LABELS else config.sub_annotation_keys).admits(owned.key)
 
     def _overlay(namespace: Object, above: Object, view: View) -> Overlay:
         labels = config.label_keys.admitted(above.labels)
@@ -68,11 +89,16 @@ def dialect(config: Config, managers: frozenset[str]) -> Dialect:
         marks=frozenset(),
         asks=frozenset(ROLES),
         also=also,
+        reads=reads,
         managers=managers,
         rank=2,
         relations=frozenset(ROLES[1:]),
         whole=True,
     )
+
+
+def _words(overlay: Overlay, where: str) -> Mapping[str, str]:
+    return overlay.labels if where == LABELS else overlay.annotations
 
 
 def _spec(sub: Object | None) -> Mapping[str, object]:

@@ -13,7 +13,18 @@ from samara.core.tally import Tally
 from samara.core.view import View
 from samara.core.want import KEEP, Adopt, Copy, Dialect, Fault, Places, Want
 from samara.dialects.fishysecret.spec import Spec, read
-from samara.dialects.fishysecret.status import ADVICE, READY, SELDOM, SUSPENDED, Told, outcome, status, stuck, synced_at
+from samara.dialects.fishysecret.status import (
+    ADVICE,
+    READY,
+    SELDOM,
+    SUSPENDED,
+    Told,
+    is_told,
+    outcome,
+    status,
+    stuck,
+    synced_at,
+)
 from samara.dialects.fishysecret.values import Values, content, gather, merged
 from samara.dialects.fishysecret.words import CONFIG as CONFIG
 from samara.dialects.fishysecret.words import FINALIZER as FINALIZER
@@ -83,7 +94,7 @@ class Asked:
     def values(self, obj: Object, view: View) -> Values:
         spec = self.spec(obj)
         has = spec.target is not None and _has_its_own(obj.ref, spec.target, view)
-        return gather(spec, self.every(spec), view, has)
+        return gather(spec, self.every(spec), view, has and is_told(obj))
 
 
 def dialect(terms: Terms | None = None) -> Dialect:
@@ -127,9 +138,9 @@ def dialect(terms: Terms | None = None) -> Dialect:
         return Want((copy,), prune=built is not None, in_turn=True, guard=FINALIZER, faults=told)
 
     def also(obj: Object, view: View) -> Iterable[Ref]:
-        """Those whose target is in a Namespace; and of a Secret its owner, where an old one waits for it to go."""
+        """Those whose target is in a Namespace, or was; and of a Secret its owner, where an old one waits to go."""
         if obj.ref.kind == NAMESPACE:
-            return tuple(source for source in view.sources(NAME) if _is_in(places(source, view), obj.ref.name))
+            return view.bound(NAME, obj.ref.name)
         owner = owner_of(obj)
         return (owner,) if owner is not None and _has_others(obj, owner, view) else ()
 
@@ -188,10 +199,6 @@ def _no_namespace(target: Ref, view: View) -> Iterable[Fault]:
         found = "does not exist" if namespace is None else "is being deleted"
         told = f"spec.target.namespace: namespace {target.namespace} {found}; the Secret follows once it is there"
         yield Fault("NoNamespace", told)
-
-
-def _is_in(places: Places | None, namespace: str) -> bool:
-    return places is not None and places.within == namespace
 
 
 def _has_others(obj: Object, owner: Ref, view: View) -> bool:

@@ -99,6 +99,12 @@ def _was_ready(before: Mapping[str, Any]) -> bool:
     return any(each.get("type") == READY and each.get("status") == "True" for each in found)
 
 
+def is_told(obj: Object) -> bool:
+    """True where the condition is about the spec as it is now."""
+    found = status_of(obj).get("conditions") or ()
+    return any(each.get("type") == READY and each.get("observedGeneration") == obj.generation for each in found)
+
+
 def _time(found: object) -> str:
     """Nothing in place of a time that nobody but a person can have written so."""
     return found if isinstance(found, str) and _TIME.fullmatch(found) else ""

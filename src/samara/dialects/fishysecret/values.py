@@ -34,8 +34,8 @@ class Values:
 UNREAD: Final = Values(read=False)
 
 
-def gather(spec: Spec, every: float, view: View, has: bool) -> Values:
-    """`has` is whether the Secret is there: then an optional path that is not found once is no news yet."""
+def gather(spec: Spec, every: float, view: View, served: bool) -> Values:
+    """`served` is whether this spec has its Secret: then an optional path that is not found once is no news yet."""
     readings: list[tuple[Item, Reading]] = []
     failing: list[Reading] = []
     for item in spec.items:
@@ -47,7 +47,7 @@ def gather(spec: Spec, every: float, view: View, has: bool) -> Values:
         elif not found.not_found:  # left out as before, but it may be there by now: nobody could look
             failing.append(found)
     joined = _joined(readings, failing)
-    return UNREAD if has and joined.data is None and not failing and _are_doubts(readings) else joined
+    return UNREAD if served and joined.data is None and not failing and _are_doubts(readings) else joined
 
 
 def _are_doubts(readings: Iterable[tuple[Item, Reading]]) -> bool:

@@ -33,5 +33,6 @@ def owner_of(obj: Object) -> Ref | None:
     token, namespace = obj.labels.get(OWNER_NAME, ""), obj.labels.get(OWNER_NAMESPACE, "")
     if obj.ref.kind != SECRET or not is_namespace_name(namespace):
         return None
-    name = obj.annotations.get(OWNER_NAME, token)
+    told = obj.annotations.get(OWNER_NAME, token)
+    name = told if label_token(told) == token else token  # a word that somebody added frees no Secret
     return Ref(FISHY_SECRET, namespace, name) if is_dns_subdomain(name) and label_token(name) == token else None
