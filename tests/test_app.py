@@ -103,6 +103,13 @@ def test_the_managers_of_an_original_are_known() -> None:
     assert table.managers == {"samara", "old-copier", "accurate-controller"}
 
 
+def test_marks_of_accurates_own_manager_count_as_ours_unless_the_settings_say_otherwise() -> None:
+    for managers, trusted in ((Accurate(), True), (Accurate(managers=()), False)):
+        table = table_of(Settings(dialects={"accurate": managers}))
+        assert ("accurate-controller" in table["accurate"].all_managers) is trusted
+        assert "accurate-controller" in table["accurate:tree"].all_managers  # we apply under it ourselves
+
+
 def test_what_never_travels_is_added_to() -> None:
     table = table_of(Settings(never_copied=NeverCopied(labels=("team/*",), annotations=("note",))))
 

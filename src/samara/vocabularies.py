@@ -144,7 +144,7 @@ def _accurate(settings: Settings, kinds: Kinds, bare: Bare, owner: OwnerOf, home
         _adopt(settings, accurate.NAME),
         own.allow_cascading_deletion,
         lambda name: any_glob(names, name),
-        _managers(own) | {accurate.APPLIER},  # whatever else is named: we ourselves apply under this one
+        _managers(own),
         own.propagate_generated,
     )
     return accurate.dialects(own.read_config(), _found(watched_kinds(own), kinds), bare, owner, terms)

@@ -40,6 +40,7 @@ def dialects(
 ) -> tuple[Dialect, ...]:
     """The vocabulary's three: SubNamespaces make namespaces, namespaces inherit words, and objects are propagated."""
     rules = AdmitRules(terms.cascading, _denied(config), terms.is_reserved)
+    applying = terms.managers | {APPLIER}  # whatever the settings name: words of Namespaces we apply under this one
 
     def of_namespaces(request: Request, view: View) -> tuple[str, ...]:
         return admit_namespace(request, view, rules)
@@ -48,14 +49,14 @@ def dialects(
         return admit_sub_namespace(request, view, rules)
 
     subs = replace(
-        sub.SubNamespaces(terms.cascading, terms.is_reserved).dialect(terms.managers),
+        sub.SubNamespaces(terms.cascading, terms.is_reserved).dialect(applying),
         admit=of_subs,
         mutate=add_finalizer,
         guarded=(SUB_NAMESPACE,),
         judged=("CREATE", "UPDATE", "DELETE"),
     )
     trees = replace(
-        tree.dialect(config, terms.managers),
+        tree.dialect(config, applying),
         admit=of_namespaces,
         guarded=(NAMESPACE,),
         judged=("CREATE", "UPDATE", "DELETE"),
