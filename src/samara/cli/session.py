@@ -117,11 +117,12 @@ class Session:
 
 
 @asynccontextmanager
-async def session(cluster: Cluster, config: str | None) -> AsyncIterator[Session]:
+async def session(cluster: Cluster, config: str | None, asked: str | None = None) -> AsyncIterator[Session]:
+    """`asked` is a namespace whose settings come first although the operator need not be there."""
     given = load(config) if config is not None else None
     access = cluster.access()
     async with Client(access, timeout=cluster.timeout) as client:
-        installed = await find_installed(client, cluster.namespace, access.namespace)
+        installed = await find_installed(client, asked or cluster.namespace, access.namespace)
         settings = given if given is not None else _told(installed)
         around = await find_kinds(client, settings)
         for what, why in around.missing.items():
