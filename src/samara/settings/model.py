@@ -196,6 +196,11 @@ class Settings:
             case _:
                 return "refuse"
 
+    @property
+    def carries_labels(self) -> bool:
+        """Whether labels of a tenant's source travel: a label can give an object power."""
+        return self.tenancy != "strict"
+
     def cross_namespace_of(self, name: str) -> CrossNamespace:
         """A vocabulary's own word, else the tenancy's."""
         by_tenancy: CrossNamespace = "consent" if self.tenancy == "strict" else "allow"
