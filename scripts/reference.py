@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -15,6 +16,7 @@ from samara.engine.holds import Holds
 from samara.engine.meter import Meter
 from samara.engine.queue import Queue
 from samara.settings import Settings, help_text
+from samara.web.health import Health
 from samara.web.metrics import Metrics, Sources
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
@@ -55,6 +57,7 @@ async def _collected() -> list[Any]:
     parts: dict[str, Any] = {each.name: lambda *about: 0 for each in fields(Sources)}
     parts |= {"table": vocabularies.table_of(Settings()), "tallies": {}, "watches": (), "sources": lambda dialect: ()}
     parts |= {"queue": Queue(clock), "meter": Meter(), "holds": Holds(None, 0.0, clock), "missing": ()}
+    parts |= {"health": Health((), SimpleNamespace(synced=False))}
     return list(Metrics(Sources(**parts)).collect())
 
 

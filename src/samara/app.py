@@ -219,7 +219,7 @@ class Operator:
                 desk.holds,
                 self._watches,
                 lambda: engine.leading,
-                lambda: engine.synced,
+                self._health(),
                 lambda dialect: orphans(dialect, desk),
                 desk.cache.sources,
                 lambda: self._watchdog.longest,

@@ -185,7 +185,7 @@ def _sync_to(settings: Settings, kinds: Kinds, bare: Bare) -> Dialect:
         bare,
         _adopt(settings, sync_to.NAME),
         consent=settings.cross_namespace_of(sync_to.NAME) == "consent",
-        carry_labels=settings.tenancy != "strict",
+        carry_labels=settings.carries_labels,
         managers=_managers(own),
     )
 

@@ -51,7 +51,8 @@ def test_what_a_tenant_has_labelled_gives_way_to_what_an_administrator_installed
     done = shell("status")
     assert "settings: from ConfigMap ops/samara" in done.err
     assert "found more than one ConfigMap with settings (aaa/samara, ops/samara)" in done.err
-    assert "settings: from ConfigMap aaa/samara" in shell("status", "-n", "aaa").err, "whoever asks for it gets it"
+    for command in ("status", "plan"):
+        assert "settings: from ConfigMap aaa/samara" in shell(command, "-n", "aaa").err, "whoever asks for it gets it"
 
 
 def test_by_the_settings_of_anybody_nothing_is_deleted(stage: Stage, shell: Shell) -> None:

@@ -175,6 +175,28 @@ def test_a_label_that_is_no_text_is_found_without_its_value(tmp_path: Path) -> N
     assert "4711" not in str(found_in(tmp_path, text, SETTINGS))
 
 
+@pytest.mark.parametrize("name", ["Bad_Name", "-x", f"a{'b' * 253}"])
+def test_a_name_that_the_server_would_not_take_is_found(name: str, tmp_path: Path) -> None:
+    line, key, _, expected = one(tmp_path, a_distribution().replace("  name: dist", f"  name: {name}"))
+    assert (line, key, expected) == (4, "metadata.name", "a DNS subdomain")
+
+
+@pytest.mark.parametrize("named", ["  generateName: dist-", "  name: dist.example.com"])
+def test_a_name_that_the_server_makes_or_takes_is_not_found(named: str, tmp_path: Path) -> None:
+    assert found_in(tmp_path, a_distribution().replace("  name: dist", named), SETTINGS) == []
+
+
+def test_a_label_that_is_no_text_hides_nothing_of_what_the_resource_holds(tmp_path: Path) -> None:
+    resource = RESOURCE.replace("name: db", "name: db\n      labels: {tier: 4711}").replace("stringData:", "data:")
+    resource = resource.replace(CANARY, f"'{CANARY}!'")
+    text = a_distribution(resource=f"{resource}\n    type: helm.sh/release.v1")
+    assert {each.key for each in found_in(tmp_path, text, SETTINGS)} == {
+        "spec.resource.metadata.labels",
+        "spec.resource.type",
+        "spec.resource",
+    }
+
+
 def test_data_that_the_server_would_not_take_is_found(tmp_path: Path) -> None:
     resource = RESOURCE.replace("stringData:", "data:").replace(CANARY, f"'{CANARY}!'")
     line, key, _, expected = one(tmp_path, a_distribution(resource=resource))
@@ -311,7 +333,7 @@ def test_the_distributions_of_a_list_are_looked_at(tmp_path: Path) -> None:
 def test_the_command_exits_1_and_shows_the_shape_of_every_finding(tmp_path: Path) -> None:
     file = tmp_path / "d.yaml"
     file.write_text(a_distribution("    allNamespaces: false"))
-    done = samara_inside("lint", str(file), "-o", "json", "--kubeconfig", str(tmp_path / "none"))
+    done = samara_inside("lint", str(file), "-o", "json")
     assert done.code == 1, done
     (finding,) = json.loads(done.out)["findings"]
     assert list(finding) == list(Finding._fields)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.cli.test_lint import CANARY, found_in, one
 
+from samara.dialects.sync_to import MOST
 from samara.settings import SecretCopy, Settings, SyncTo, parse
 
 SETTINGS = Settings(dialects={"secret-copy": SecretCopy(), "sync-to": SyncTo()})
@@ -171,3 +172,38 @@ def test_no_value_of_another_key_is_shown(tmp_path: Path) -> None:
 def test_a_vocabulary_that_is_switched_off_finds_nothing_in_its_values(tmp_path: Path) -> None:
     only = Settings(dialects={"secret-copy": SecretCopy()})
     assert found_in(tmp_path, source(f"{ASK}: everywhere"), only) == []
+
+
+@pytest.mark.parametrize("annotations", [(f"{ASK}: cluster",), (f"{ASK}: namespaces", f"{LIST}: a")])
+def test_the_clusters_own_config_map_is_never_copied(annotations: tuple[str, ...], tmp_path: Path) -> None:
+    text = source(*annotations, kind="ConfigMap").replace("name: db", "name: kube-root-ca.crt")
+    finding = one(tmp_path, text)
+    assert (finding.key, finding.line) == (ASK, FIRST)
+    assert "is never copied" in finding.found
+    assert found_in(tmp_path, text.replace("kind: ConfigMap", "kind: Secret"), SETTINGS) == []
+
+
+def test_a_list_of_too_many_names_is_found_once(tmp_path: Path) -> None:
+    names = ";".join(f"N-{number}" for number in range(MOST + 1))
+    finding = one(tmp_path, source(f"{ASK}: namespaces", f'{LIST}: "{names}"'))
+    assert (finding.key, finding.line) == (LIST, FIRST + 1)
+    assert finding.found == "has more than 10,000 names"
+
+
+def test_under_strict_tenancy_every_label_of_a_source_stays_behind(tmp_path: Path) -> None:
+    text = source(f"{ASK}: cluster", labels="{team: red, helm.sh/chart: db, samara.dev/paused: 'true'}")
+    strict = Settings(dialects=SETTINGS.dialects, tenancy="strict")
+    found = found_in(tmp_path, text, strict)
+    assert [(each.key, each.found) for each in found] == [
+        (key, "a label that does not travel") for key in ("helm.sh/chart", "team")
+    ]
+    assert [each.key for each in found_in(tmp_path, text, SETTINGS)] == ["helm.sh/chart"]
+    assert found_in(tmp_path, source("x: y", labels="{team: red}"), strict) == []
+
+
+def test_under_strict_tenancy_labels_of_an_administrators_source_travel(tmp_path: Path) -> None:
+    strict = Settings(dialects=SETTINGS.dialects, tenancy="strict")
+    text = source('secret-copy/namespaces: ""', labels="{team: red}").replace(
+        "  name: db", "  name: db\n  namespace: admin"
+    )
+    assert found_in(tmp_path, text, strict) == []

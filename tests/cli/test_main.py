@@ -27,6 +27,8 @@ ON_A_CLUSTER = (
     ("release", "secret-copy/Secret/admin/db"),
     ("orphans",),
 )
+WITHOUT_A_CLUSTER = (("rbac",), ("crds",), ("manifests",), ("lint", "-"))
+"""They take the defaults where no cluster can be asked."""
 
 
 def kubeconfig(folder: Path, server: str) -> Path:
@@ -60,7 +62,7 @@ def test_every_command_has_help(name: str) -> None:
     assert (done.code, done.err) == (0, "")
 
 
-@pytest.mark.parametrize("args", ON_A_CLUSTER)
+@pytest.mark.parametrize("args", [*ON_A_CLUSTER, *WITHOUT_A_CLUSTER])
 def test_a_missing_kubeconfig_is_one_line_and_exit_1(args: tuple[str, ...], tmp_path: Path) -> None:
     assert "No such file" in samara_inside(*args, "--kubeconfig", tmp_path / "none").fault
 
@@ -74,6 +76,32 @@ def test_no_cluster_at_all_is_one_line_and_exit_1(args: tuple[str, ...]) -> None
 def test_an_unreachable_server_is_one_line_and_exit_1(args: tuple[str, ...], tmp_path: Path) -> None:
     file = kubeconfig(tmp_path, f"http://127.0.0.1:{free_port()}")
     assert "no answer from http://127.0.0.1" in samara_inside(*args, "--kubeconfig", file).fault
+
+
+@pytest.mark.parametrize("flag", ["--context", "--cluster", "--user"])
+@pytest.mark.parametrize("args", WITHOUT_A_CLUSTER)
+def test_a_name_that_the_kubeconfig_has_not_is_never_answered_by_the_defaults(
+    args: tuple[str, ...], flag: str, tmp_path: Path
+) -> None:
+    file = kubeconfig(tmp_path, f"http://127.0.0.1:{free_port()}")
+    assert "nowhere" in samara_inside(*args, flag, "nowhere", env={"KUBECONFIG": str(file)}).fault
+
+
+def test_an_address_that_is_none_is_never_answered_by_the_defaults() -> None:
+    assert "expected a URL" in samara_inside("crds", "--server", "ftp://nowhere").fault
+
+
+@pytest.mark.parametrize("args", WITHOUT_A_CLUSTER)
+def test_the_defaults_answer_where_a_named_server_does_not(args: tuple[str, ...], tmp_path: Path) -> None:
+    file = kubeconfig(tmp_path, f"http://127.0.0.1:{free_port()}")
+    done = samara_inside(*args, "--kubeconfig", file)
+    assert (done.code, "settings: the defaults (no cluster could be asked" in done.err) == (0, True), done.err
+
+
+@pytest.mark.parametrize("args", WITHOUT_A_CLUSTER)
+def test_the_defaults_answer_where_nobody_named_a_cluster(args: tuple[str, ...], tmp_path: Path) -> None:
+    done = samara_inside(*args, env={"KUBECONFIG": str(tmp_path / "none")})
+    assert (done.code, "settings: the defaults (no cluster could be asked" in done.err) == (0, True), done.err
 
 
 def test_wrong_settings_are_told_line_by_line(tmp_path: Path) -> None:

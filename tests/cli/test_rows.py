@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import cycle
 from typing import Any
 
@@ -116,6 +117,32 @@ def test_a_status_of_ten_thousand_sources_fits_and_what_is_wrong_stands_apart(
     assert "conflict (200): " in wrong
     assert wrong.split()[6:11] == ["97", "more", "500", "300", "0"]
     assert right.split()[6:11] == ["9897", "more", "49,500", "49,500", "0"]
+
+
+def held(many: int, until: Callable[[int], str]) -> list[dict[str, Any]]:
+    since = "2030-01-01T12:00:00Z"
+    keys = [f"secret-copy/Secret/{'admin' if number % 2 else 'vault'}/db-{number:05}" for number in range(many)]
+    return [{"key": key, "count": 60, "since": since, "until": until(number)} for number, key in enumerate(keys)]
+
+
+@pytest.mark.parametrize("spread", [1, 60], ids=["at one time", "one after the other"])
+def test_a_thousand_held_sources_fit(spread: int, capsys: pytest.CaptureFixture[str]) -> None:
+    found = held(1000, lambda number: f"2030-01-01T12:10:{number // 2 % spread:02}Z")
+    status._show({"sources": [], "held": found}, False)
+    told = capsys.readouterr()
+    rows = [line for line in told.out.splitlines() if line.startswith("secret-copy/")]
+    assert len(rows) == 2
+    assert all("30,000" in row and "and 497 more" in row and "2030-01-01T12:10:00Z" in row for row in rows)
+    assert all(("to 2030-01-01T12:10:59Z" in row) == (spread > 1) for row in rows)
+    assert "1,000 held sets are shown in 2 rows; --all lists each" in told.err
+
+
+def test_what_is_held_has_a_row_for_each_where_it_is_little_or_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    for many, each in ((30, False), (1000, True)):
+        status._show({"sources": [], "held": held(many, lambda number: "forever")}, each)
+        told = capsys.readouterr()
+        assert told.out.count("secret-copy/Secret/") == many
+        assert told.err == ""
 
 
 def test_a_status_of_few_sources_has_a_row_for_each(capsys: pytest.CaptureFixture[str]) -> None:

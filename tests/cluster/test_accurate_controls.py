@@ -136,6 +136,7 @@ def test_row_15_the_first_source_of_a_chain_tells_what_was_copied_updated_and_re
     trees.put("root", "db")
     trees.until_copied("db", "root", "web", "deep")
     trees.until_copied("db", "root", "api")
+    eventually(lambda: stage.until_event("Copied", "root", "db")["count"] == 3)
     assert told(stage, "Copied").startswith("copied in ")
     trees.edit("root", "db", {"data": encoded({"k": "2"})})
     assert told(stage, "Updated").startswith("put right in ")
@@ -149,11 +150,21 @@ def test_row_15_the_first_source_of_a_chain_tells_what_was_copied_updated_and_re
 
 
 def told(stage: Stage, reason: str) -> str:
-    """The Event on the source, which names namespaces directly below it."""
+    """The Event on the first source, which tells of namespaces of its whole tree."""
     message: str = stage.until_event(reason, "root", "db")["message"]
-    assert any(name in message for name in ("web", "api"))
-    assert "deep" not in message
+    assert any(name in message for name in ("web", "api", "deep"))
     return message
+
+
+def test_a_namespace_that_comes_below_a_copy_is_told_of_at_the_first_source(trees: Trees, stage: Stage) -> None:
+    rooted(trees, "root", "web")
+    trees.put("root", "db")
+    trees.serve()
+    trees.until_copied("db", "root", "web")
+    trees.hang("late", "web")
+    trees.until_copied("db", "root", "web", "late")
+    eventually(lambda: "late" in stage.until_event("Copied", "root", "db")["message"])
+    assert stage.events("web", about="db") == []
 
 
 def test_a_copy_that_was_put_back_tells_whoever_changed_it_in_its_own_namespace(trees: Trees, stage: Stage) -> None:

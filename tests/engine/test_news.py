@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests import toys
 from tests.engine.parts import (
     HOME,
     Clock,
@@ -24,15 +25,16 @@ from tests.engine.parts import (
     numbered,
 )
 from tests.kube.scripted import Script, Store, access, cuts, refuses, serving
-from tests.world import at
+from tests.world import at, secret
 
 from samara.core.brake import Brake
-from samara.core.model import SECRET, namespace_ref
+from samara.core.model import SECRET, Key, Object, namespace_ref
 from samara.core.table import Table
 from samara.core.tally import Tally
-from samara.core.want import Dialect, Fault, Want
-from samara.core.write import Blocked, Step
+from samara.core.want import Copy, Dialect, Fault, Want
+from samara.core.write import Blocked, Step, Update
 from samara.dialects import secret_copy, sync_to
+from samara.dialects.accurate.words import CREATE, FROM, PARENT, PROPAGATE, UPDATE
 from samara.engine.holds import Holds
 from samara.engine.news import News
 from samara.engine.tell import Teller
@@ -354,6 +356,80 @@ def test_who_changed_a_copy_finds_out_in_its_namespace() -> None:
         (event,) = stage.events()
         assert event["message"] == "put back to what Secret admin/db says after kubectl-edit changed it"
         assert event["metadata"]["namespace"] == "a"
+
+    on_stage(deed)
+
+
+def in_tree(namespace: str, mode: str = UPDATE, of: str = "") -> Object:
+    """An object of a tree: the first source, or a copy that we made from the namespace above."""
+    said = {PROPAGATE: mode, **({FROM: of} if of else {})}
+    return an_object(at(namespace, "db"), annotations=said, made=bool(of), content=secret("one"))
+
+
+def a_tree(stage: Stage, *objects: Object, **parents: str) -> None:
+    """Namespaces with their parents, and what is in them."""
+    stage.cache = Cache(Table((toys.propagation(SECRET),)))
+    spaces = [a_namespace(name, labels={PARENT: parent} if parent else {}) for name, parent in parents.items()]
+    for each in (*spaces, *objects):
+        stage.cache.put(each)
+    stage.news = News(stage.teller, stage.cache)
+
+
+def below(namespace: str) -> Key:
+    return a_key(namespace=namespace, dialect="accurate")
+
+
+@pytest.mark.parametrize("mode", [CREATE, UPDATE])
+def test_what_a_copy_hands_on_is_told_at_the_first_source_of_its_chain(mode: str) -> None:
+    async def deed(stage: Stage) -> None:
+        chain = in_tree("top", mode), in_tree("web", mode, of="top"), in_tree("deep", mode, of="web")
+        a_tree(stage, *chain, top="", web="top", deep="web", deeper="deep")
+        stage.news.wrote(create("deeper", below("deep")))
+        stage.news.wrote(create("deep", below("web")))
+        await stage.tell()
+        (event,) = stage.events()
+        assert (event["involvedObject"]["namespace"], event["count"]) == ("top", 2)
+        assert event["message"] == "copied in 2 namespaces: deep, deeper"
+
+    on_stage(deed)
+
+
+@pytest.mark.parametrize(
+    "parents",
+    [{"web": "top", "deep": "web"}, {"web": "deep", "deep": "web"}],
+    ids=["the first source is not there", "the chain goes round"],
+)
+def test_nothing_is_told_of_a_chain_whose_first_source_is_not_found(parents: dict[str, str]) -> None:
+    async def deed(stage: Stage) -> None:
+        chain = in_tree("web", of=parents["web"]), in_tree("deep", of="web")
+        a_tree(stage, *chain, top="", **parents)
+        stage.news.wrote(create("deeper", below("deep")))
+        await stage.tell()
+        assert stage.events() == []
+
+    on_stage(deed)
+
+
+def test_what_was_only_created_tells_of_its_own_copies_once_its_source_is_gone() -> None:
+    async def deed(stage: Stage) -> None:
+        a_tree(stage, in_tree("web", CREATE, of="top"), top="", web="top", deep="web")
+        stage.news.wrote(create("deep", below("web")))
+        await stage.tell()
+        (event,) = stage.events()
+        assert event["involvedObject"]["namespace"] == "web"
+
+    on_stage(deed)
+
+
+def test_who_changed_a_copy_finds_out_although_the_copy_is_a_source_itself() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.news.put_back(create(HOME), "kubectl-edit")
+        stage.news.wrote(Update(a_key(), at("a", "db"), Copy(at("a", "db"), secret("one")), a_copy("a"), "differs"))
+        await stage.tell()
+        assert sorted(stage.said()) == [
+            ("Updated", "put back to what Secret admin/db says after kubectl-edit changed it", 1),
+            ("Updated", "put right in 1 namespace: a", 1),
+        ]
 
     on_stage(deed)
 

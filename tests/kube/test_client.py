@@ -381,7 +381,7 @@ def test_a_name_is_one_part_of_a_path_whatever_it_says(name: str, sent: str) -> 
     assert collection(SECRET, name) == f"/api/v1/namespaces/{sent}/secrets"
 
 
-@pytest.mark.parametrize("name", [".", ".."])
+@pytest.mark.parametrize("name", ["", ".", ".."])
 def test_what_leads_elsewhere_is_no_name(name: str) -> None:
     with pytest.raises(errors.ConfigError, match="expected the name of an object"):
         address(at("a", name))

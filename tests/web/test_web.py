@@ -108,7 +108,7 @@ class Stage:
                 desk.holds,
                 self.watches,
                 lambda: True,
-                lambda: self.engine.synced,
+                self.health(),
                 lambda dialect: 2,
                 desk.cache.sources if self.table is None else lambda dialect: [a_key().source],
                 lambda: 0.25,
@@ -252,6 +252,16 @@ def test_readiness_does_not_depend_on_the_queue_and_sync_does() -> None:
     on_stage(deed)
 
 
+def test_the_metric_of_sync_says_what_syncz_says() -> None:
+    async def deed(stage: Stage) -> None:
+        assert stage.samples()[("samara_synced",)] == 1
+        stage.watches[1].waiting = "not listed yet"
+        assert not stage.health().synced()[0]
+        assert stage.samples()[("samara_synced",)] == 0
+
+    on_stage(deed)
+
+
 def test_there_is_nothing_else() -> None:
     async def deed(stage: Stage) -> None:
         assert [status for status, _, _ in await asked(stage, "/", "/debug")] == [404, 404]
@@ -308,7 +318,7 @@ def test_every_figure_is_shown() -> None:
             ("samara_oldest_pending_seconds",): 4,
             ("samara_leader",): 1,
             ("samara_loop_stall_seconds",): 0.25,
-            ("samara_synced",): 1,
+            ("samara_synced",): 0,  # a kind is not listed yet
             ("samara_mass_delete_held",): 8,
             ("samara_watch_restarts_total", "v1/Secret", "gone"): 3,
             ("samara_kind_waiting", "v1/Namespace"): 1,

@@ -35,7 +35,7 @@ class Installed:
 
 async def find_installed(client: Client, asked: str | None, near: str) -> Installed | None:
     """The ConfigMap of the operator: in the namespace that was asked for, else a proven one, else `near`, else any."""
-    found = await _labelled(client, near)
+    found = await _labelled(client, asked or near)
     if not found:
         return None
     bound = await _bound(client)

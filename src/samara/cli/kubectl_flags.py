@@ -66,6 +66,11 @@ class Cluster:
     """The flags that few people give, by their names; a token may be among them."""
 
     @property
+    def named(self) -> bool:
+        """True where somebody has said which cluster is meant."""
+        return any((self.kubeconfig, self.context, *map(self.rare.get, ("cluster", "user", "server"))))
+
+    @property
     def anywhere(self) -> Cluster:
         """The same where -n says which object is meant, and not where the operator is."""
         return replace(self, namespace=None)

@@ -8,6 +8,9 @@ from typing import NamedTuple
 from samara.cli.lint_nodes import Finding, Manifest, Word
 from samara.core.kinds import NEVER_COPIED_TYPES
 from samara.core.match import Names, shown
+from samara.core.model import Kind
+from samara.settings import KindName
+from samara.vocabularies import WELL_KNOWN
 
 FOR_ALL = frozenset({"*", "all", "ALL", "All"})
 NAMESPACE_NAME = "a namespace name: up to 63 lower-case letters, digits and -"
@@ -23,6 +26,13 @@ class Part(NamedTuple):
     findings: Callable[[Manifest], Iterator[Finding]]
     embedded: Callable[[Manifest], Manifest | None] = lambda manifest: None
     """An object inside of the manifest, whose keys must be legal, too."""
+    carries_labels: bool = True
+    """False where copies have none of the source's labels."""
+
+
+def kind_named(name: KindName) -> Kind:
+    """Of a kind that only a cluster knows it is enough that it can be written."""
+    return WELL_KNOWN.get(name) or Kind(name.group, name.version, name.kind, name.kind.lower())
 
 
 def wrong_kind(manifest: Manifest, word: Word, expected: str) -> Finding:

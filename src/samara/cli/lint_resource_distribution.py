@@ -9,17 +9,17 @@ from typing import NamedTuple
 import yaml
 
 from samara.cli.lint_nodes import Finding, Manifest, as_json, held_in, kind_of, spot
-from samara.cli.lint_part import FOR_ALL, Part
+from samara.cli.lint_part import FOR_ALL, Part, kind_named
 from samara.core.kinds import NEVER_COPIED_TYPES, is_denied, row
 from samara.core.match import shown
 from samara.core.model import ANNOTATIONS, LABELS, Kind
+from samara.core.select import is_dns_subdomain
 from samara.core.want import Bare
 from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
 from samara.dialects.resource_distribution.asked import unfit
 from samara.dialects.resource_distribution.convert import LISTED
 from samara.dialects.resource_distribution.spec import EXCLUDED, INCLUDED, RESOURCE, TARGETS, Resource, Targets, read
 from samara.settings import KindName
-from samara.vocabularies import WELL_KNOWN
 
 VERSIONS = tuple(f"{RESOURCE_DISTRIBUTION.group}/{version}" for version in sorted(LISTED, reverse=True))
 SETTING = "no other kind is distributed (setting dialects.resource-distribution.kinds)"
@@ -30,7 +30,7 @@ _EXPECTED = re.compile(r"(.*) (?:was|were) expected(.*?)(?:, found (.*))?", re.D
 
 def part(kinds: tuple[KindName, ...], bare: Bare) -> Part:
     """`bare` is what leaves behind the words that never travel, and no others."""
-    served = {(kind.api_version, kind.name): kind for kind in map(_kind, kinds)}
+    served = {(kind.api_version, kind.name): kind for kind in map(kind_named, kinds)}
 
     def findings(manifest: Manifest) -> Iterator[Finding]:
         if _is_distribution(manifest):
@@ -44,11 +44,6 @@ def embedded(manifest: Manifest) -> Manifest | None:
     """The object that a distribution holds."""
     held = spot(manifest.root, RESOURCE).node
     return held_in(manifest, held) if _is_distribution(manifest) and isinstance(held, yaml.MappingNode) else None
-
-
-def _kind(name: KindName) -> Kind:
-    """Of a kind that only a cluster knows it is enough that it can be written in a distribution."""
-    return WELL_KNOWN.get(name) or Kind(name.group, name.version, name.kind, name.kind.lower())
 
 
 def _is_distribution(manifest: Manifest) -> bool:
@@ -66,6 +61,7 @@ class _Distribution(NamedTuple):
     def findings(self) -> Iterator[Finding]:
         if self.manifest.api_version not in VERSIONS:
             yield self._at("apiVersion", shown(self.manifest.api_version), " or ".join(VERSIONS))
+        yield from self._own_name()
         raw = as_json(spot(self.manifest.root, "spec").node)
         if raw is None:
             yield self._at("spec", "a value that JSON does not have", "values that can be written as JSON")
@@ -76,10 +72,16 @@ class _Distribution(NamedTuple):
         yield from self._targets(spec.targets, spec.faults)
         held = embedded(self.manifest)
         if held is not None:
-            yield from self._resource(held, spec.resource)
+            yield from self._resource(held)
 
     def _at(self, path: str, found: str, expected: str) -> Finding:
         return self.manifest.finding(spot(self.manifest.root, path).line, path, found, expected)
+
+    def _own_name(self) -> Iterator[Finding]:
+        """Without a name the server will make one."""
+        name = self.manifest.name
+        if name is not None and name.value and not is_dns_subdomain(name.value):
+            yield self._at("metadata.name", name.found, "a DNS subdomain")
 
     def _fault(self, fault: str) -> Finding:
         """What the vocabulary says itself, taken apart: where, what was expected, what was found."""
@@ -119,15 +121,15 @@ class _Distribution(NamedTuple):
         lines = [each.line for each in spots if each.node is not None and str(each.node.value or "") == name]
         return self.manifest.finding(min(lines, default=spot(self.manifest.root, path).line), path, found, expected)
 
-    def _resource(self, held: Manifest, resource: Resource | None) -> Iterator[Finding]:
+    def _resource(self, held: Manifest) -> Iterator[Finding]:
         """What can be said of an object that is not complete is said."""
         kind = self.served.get((held.api_version, held.kind))
         if held.api_version and held.kind and (kind is None or is_denied(kind)):
             known = ", ".join(sorted(str(each) for each in self.served.values() if not is_denied(each)))
             found = shown(f"{held.api_version}/{held.kind}")
             yield self._at(f"{RESOURCE}.kind", found, f"one of {known}: {SETTING}")
-        elif kind is not None and resource is not None:
-            yield from self._content(resource, kind)
+        elif kind is not None:
+            yield from self._content(held, kind)
         if held.namespace:
             expected = f"no namespace: {TARGETS} says where copies go"
             yield self._at(f"{RESOURCE}.metadata.namespace", shown(held.namespace), expected)
@@ -137,7 +139,10 @@ class _Distribution(NamedTuple):
                 expected = "no such key here: copies lack it"
                 yield self.manifest.finding(word.line, word.key, f"{a} that does not travel", expected)
 
-    def _content(self, resource: Resource, kind: Kind) -> Iterator[Finding]:
+    def _content(self, held: Manifest, kind: Kind) -> Iterator[Finding]:
+        resource = _without_metadata(held)
+        if resource is None:
+            return
         type_ = resource.fields.get("type")
         if isinstance(type_, str) and f'"{type_}"'.encode() in NEVER_COPIED_TYPES:
             expected = "another type: Secrets of this type are never copied"
@@ -145,3 +150,11 @@ class _Distribution(NamedTuple):
         normal = row(kind).normal
         if normal is not None and normal(resource.fields) is None:
             yield self._at(RESOURCE, "fields that the server does not take", unfit(kind))
+
+
+def _without_metadata(held: Manifest) -> Resource | None:
+    """What is wrong with a label or a name hides nothing of what is wrong with the rest."""
+    root = held.root
+    rest = [(key, value) for key, value in root.value if key.value != "metadata"]
+    raw = as_json(yaml.MappingNode(root.tag, rest, root.start_mark, root.end_mark))
+    return read(b'{"resource": %b}' % raw).resource if raw is not None else None

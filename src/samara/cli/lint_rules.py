@@ -36,7 +36,7 @@ def part_of(own: Vocabulary, settings: Settings) -> Part:
         case SecretCopy(home=home):
             return lint_secret_copy.part(home)
         case SyncTo(kinds=kinds):
-            return lint_sync_to.part(kinds, settings.protected_namespaces)
+            return lint_sync_to.part(kinds, settings.protected_namespaces, settings.carries_labels)
         case ResourceDistribution(kinds=kinds):
             table = table_of(settings)
             return lint_resource_distribution.part(kinds, lambda where, words: table.bare(where, words, by_default=()))
@@ -70,8 +70,9 @@ class Lint:
             inner = part.embedded(manifest)
             for word in inner.words if inner is not None else ():
                 yield from list(_key(manifest, word)) or list(_label_value(manifest, word))
-        if any(part.is_source(manifest) for part in self._parts):
-            yield from self._stays_behind(manifest)
+        asked = [part for part in self._parts if part.is_source(manifest)]
+        if asked:
+            yield from self._stays_behind(manifest, all(part.carries_labels for part in asked))
 
     def _word(self, manifest: Manifest, word: Word) -> Iterator[Finding]:
         yield from self._value(manifest, word)
@@ -109,9 +110,11 @@ class Lint:
         ours = word.key in self._known or _prefix(word.key) in self._ours
         return word.found if ours else word.found.partition(" (")[0]
 
-    def _stays_behind(self, manifest: Manifest) -> Iterator[Finding]:
+    def _stays_behind(self, manifest: Manifest, carries_labels: bool) -> Iterator[Finding]:
+        """Our own words are nowhere expected to travel."""
         for word in manifest.words:
-            if any_glob(self._stays[word.where], word.key):
+            left = word.where == "label" and not carries_labels and word.key not in self._known
+            if left or any_glob(self._stays[word.where], word.key):
                 yield stays_behind(manifest, word)
 
 

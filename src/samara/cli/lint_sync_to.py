@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from samara.cli.lint_nodes import Finding, Manifest, Word
-from samara.cli.lint_part import Part, bad_names, bad_type, wrong_kind
+from samara.cli.lint_part import Part, bad_names, bad_type, kind_named, wrong_kind
 from samara.core.match import any_glob, shown
-from samara.dialects.sync_to import ASK, CLUSTER, LIST, LISTED, listed_names
+from samara.core.model import Kind, Object, Ref
+from samara.dialects.sync_to import ASK, CLUSTER, LIST, LISTED, NOWHERE, asked_by, listed_names
 from samara.settings import KindName
 
 PROPOSED = "openkruise.io/sync-to/namespaces"
@@ -16,8 +17,8 @@ ACCEPTED = f'"{CLUSTER}" for every namespace, or "{LISTED[0]}" for those that {L
 A_LIST = 'names of namespaces, as in "ns-1;ns-2"'
 
 
-def part(kinds: tuple[KindName, ...], protected: tuple[str, ...]) -> Part:
-    served = {(_api_version(kind), kind.kind) for kind in kinds}
+def part(kinds: tuple[KindName, ...], protected: tuple[str, ...], carries_labels: bool) -> Part:
+    served = {(kind.api_version, kind.name): kind for kind in map(kind_named, kinds)}
 
     def is_served(manifest: Manifest) -> bool:
         return (manifest.api_version, manifest.kind) in served
@@ -36,17 +37,29 @@ def part(kinds: tuple[KindName, ...], protected: tuple[str, ...]) -> Part:
                 manifest, word, f"one of {known}: no other kind is served (setting dialects.sync-to.kinds)"
             )
             return
-        yield from _asked(manifest, asked, listed)
-        if listed is not None:
+        told = list(_asked(manifest, asked, listed))
+        is_text = asked is not None and asked.value is not None  # that it is none has been said
+        kind = served[manifest.api_version, manifest.kind]
+        refused = list(_refused(manifest, kind)) if is_text and not told else []
+        yield from (*told, *refused)
+        if listed is not None and not refused:
             yield from _list(manifest, listed, protected)
         if asked is not None:
             yield from bad_type(manifest)
 
-    return Part(frozenset({ASK, LIST}), is_source, findings)
+    return Part(frozenset({ASK, LIST}), is_source, findings, carries_labels=carries_labels)
 
 
-def _api_version(kind: KindName) -> str:
-    return f"{kind.group}/{kind.version}" if kind.group else kind.version
+def _refused(manifest: Manifest, kind: Kind) -> Iterator[Finding]:
+    """What the vocabulary itself refuses as a whole, in its words."""
+    words = {word.key: word for word in manifest.words if word.where == "annotation"}
+    name = manifest.name.value if manifest.name is not None else None
+    written = {key: word.value or "" for key, word in words.items()}
+    asked = asked_by(Object(Ref(kind, manifest.namespace, name or ""), "", 0, annotations=written))
+    for fault in asked.faults if asked.names is NOWHERE else ():
+        found, _, expected = fault.message.partition("; ")
+        word = words[LIST] if found.startswith(LIST) else words[ASK]
+        yield manifest.finding(word.line, word.key, found.removeprefix(f"{word.key} "), expected or f"no {ASK} on it")
 
 
 def _asked(manifest: Manifest, asked: Word | None, listed: Word | None) -> Iterator[Finding]:

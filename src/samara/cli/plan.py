@@ -65,11 +65,12 @@ def command(
 ) -> None:
     """What the operator would write now, without writing, with all that follows from it.
 
-    With -f the manifests are laid over the cluster first: what if I applied this?
+    With -f the manifests are laid over the cluster first: what if I applied this? Those that name no namespace
+    belong to the one of -n.
     """
     if watch and exit_code:
         raise click.UsageError("--watch: expected no --exit-code beside it, as a watch ends by Ctrl-C only")
-    look = partial(_look, files=list(texts(files)), diff=diff)
+    look = partial(_look, files=list(texts(files)), namespace=cluster.namespace, diff=diff)
 
     def tell(looked: Looked) -> None:
         seen, found = looked
@@ -85,19 +86,19 @@ def command(
 
 
 async def _once(cluster: Cluster, config: str | None, look: Look) -> Looked:
-    async with session(cluster, config) as at:
+    async with session(cluster.anywhere, config, cluster.namespace) as at:
         return await look(at)
 
 
 async def _watch(cluster: Cluster, config: str | None, look: Look, tell: Callable[[Looked], None], output: str) -> None:
-    async with session(cluster, config) as at:
+    async with session(cluster.anywhere, config, cluster.namespace) as at:
         await watched(lambda: look(at), tell, lambda looked: shape(*looked), output)
 
 
-async def _look(at: Session, files: list[Text], diff: bool) -> Looked:
+async def _look(at: Session, files: list[Text], namespace: str | None, diff: bool) -> Looked:
     shot = await snapshot(at)
     if files:
-        await lay_over(shot, files, at.access.namespace, at.say)
+        await lay_over(shot, files, namespace or at.access.namespace, at.say)
     seen = await picture(at, shot)
     found = await forecast(at, seen)
     return seen, await _unsealed(seen, found) if diff else found

@@ -27,7 +27,7 @@ from samara.kube.auth import Access
 from samara.kube.client import Client, address
 from samara.kube.codec import decode
 from samara.kube.discovery import listable
-from samara.kube.errors import ConfigError, Forbidden, NotFound, SamaraError
+from samara.kube.errors import ConfigError, Forbidden, NotFound, SamaraError, Unreachable
 from samara.kube.snapshot import Snapshot, take
 from samara.settings import Settings, load, parse
 from samara.surroundings import find_kinds
@@ -117,11 +117,12 @@ class Session:
 
 
 @asynccontextmanager
-async def session(cluster: Cluster, config: str | None) -> AsyncIterator[Session]:
+async def session(cluster: Cluster, config: str | None, asked: str | None = None) -> AsyncIterator[Session]:
+    """`asked` is a namespace whose settings come first although the operator need not be there."""
     given = load(config) if config is not None else None
     access = cluster.access()
     async with Client(access, timeout=cluster.timeout) as client:
-        installed = await find_installed(client, cluster.namespace, access.namespace)
+        installed = await find_installed(client, asked or cluster.namespace, access.namespace)
         settings = given if given is not None else _told(installed)
         around = await find_kinds(client, settings)
         for what, why in around.missing.items():
@@ -141,7 +142,10 @@ def _told(installed: Installed | None) -> Settings:
 
 
 async def settings_if_any(cluster: Cluster, config: str | None) -> tuple[Settings, Installed | None]:
-    """The settings for a command that needs no cluster: without one it takes the defaults."""
+    """The settings for a command that needs no cluster: without one it takes the defaults.
+
+    Whoever named a cluster and named it wrongly is told: the defaults would answer another question than was asked.
+    """
     if config is not None:
         return load(config), None
     installed: Installed | None = None
@@ -149,7 +153,9 @@ async def settings_if_any(cluster: Cluster, config: str | None) -> tuple[Setting
         access = cluster.access()
         async with Client(access, timeout=min(_BRIEFLY, cluster.timeout)) as client:
             installed = await find_installed(client, cluster.namespace, access.namespace)
-    except SamaraError:
+    except SamaraError as fault:
+        if cluster.named and not isinstance(fault, Unreachable):
+            raise
         note("settings: the defaults (no cluster could be asked, and no --config was given)")
         return load(None), None
     return _told(installed), installed

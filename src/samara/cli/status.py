@@ -31,7 +31,7 @@ _COUNTS = ("wanted", "right", "pending", "blocked")
 
 
 @click.command("status", cls=Command)
-@click.option("--all", "each", is_flag=True, help="One row per source, however many there are.")
+@click.option("--all", "each", is_flag=True, help="One row per source and per held key, however many there are.")
 @watch_flag
 @config_flag
 @output_flag()
@@ -133,10 +133,31 @@ def _show(shape: Shape, each: bool) -> None:
             click.echo("`samara why KIND/NAME -n NAMESPACE` explains one place, and `samara plan` shows every message.")
     if shape["held"]:
         click.echo()
-        rows = [(held["key"], held["count"], held["since"], held["until"]) for held in shape["held"]]
-        table(("HELD", "REMOVALS", "SINCE", "UNTIL"), rows)
-        sets = plural(len(shape["held"]), "set")
-        click.echo(f"The brake holds {sets} of removals; `samara release KEY` lets one go on, with --discard it stays.")
+        _show_held(shape["held"], each)
+
+
+def _show_held(held: list[Shape], each: bool) -> None:
+    groups = [[one] for one in held] if each else folded(held, id, _alike_held, _home)
+    table(("HELD", "REMOVALS", "SINCE", "UNTIL"), [_held_row(group) for group in groups])
+    hint(len(held), len(groups), "held sets")
+    sets = plural(len(held), "set")
+    click.echo(f"The brake holds {sets} of removals; `samara release KEY` lets one go on, with --discard it stays.")
+
+
+def _home(held: Shape) -> Hashable:
+    """The vocabulary and the namespace of the source."""
+    return tuple(held["key"].split("/")[:3:2])
+
+
+def _alike_held(held: Shape) -> Hashable:
+    return _home(held), held["until"]
+
+
+def _held_row(group: Sequence[Shape]) -> tuple[object, ...]:
+    removals = f"{sum(held['count'] for held in group):,}"
+    since, until = ([held[name] for held in group] for name in ("since", "until"))
+    ends = " to ".join(dict.fromkeys((min(until), max(until))))
+    return sample(held["key"] for held in group), removals, min(since), ends
 
 
 def _alike(source: Shape) -> Hashable:

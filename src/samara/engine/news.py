@@ -9,13 +9,15 @@ from typing import NamedTuple
 
 from samara.core.model import Key, Object, Ref, namespace_ref
 from samara.core.tally import Missing, Tally
-from samara.core.want import Fault, Want
+from samara.core.want import Dialect, Fault, Want
 from samara.core.write import Apply, Create, Delete, Recreate, Release, Update, Write
 from samara.engine.holds import Hold
-from samara.engine.tell import Teller
+from samara.engine.tell import PUT_BACK, Teller
 from samara.kube.cache import Cache
 
 EVERY = 1.0
+_DEEPEST = 100
+"""So many links of a chain are followed to its first source: a loop has no end."""
 _MOST_WORDS = 3
 """So many different messages of one reason an Event says."""
 _REASONS = {
@@ -74,13 +76,29 @@ class News:
 
     def wrote(self, write: Write) -> None:
         words = _WORDS.get(type(write))
-        if words is not None and not self._is_link(write.key):
-            self._teller.note(self._about(write.key.source), words[0], {_where(write.ref)}, words[1])
+        source = self._first(write.key) if words is not None else None
+        if words is not None and source is not None:
+            self._teller.note(self._about(source), words[0], {_where(write.ref)}, words[1])
 
-    def _is_link(self, key: Key) -> bool:
-        """True for a copy that hands on: the first source of a chain has told, and a tree is not to be told of it."""
-        source = self._cache.get(key.source)
-        return source is not None and source.made and self._cache.table[key.dialect].upstream is not None
+    def _first(self, key: Key) -> Ref | None:
+        """The source with which a chain begins: a tree is told of once, there; None where that is not in sight."""
+        dialect, ref = self._cache.table[key.dialect], key.source
+        for _ in range(_DEEPEST):
+            above = self._handed_on_from(ref, dialect)
+            if above is None:
+                return ref if ref == key.source or self._cache.get(ref) is not None else None
+            ref = above
+        return None
+
+    def _handed_on_from(self, ref: Ref, dialect: Dialect) -> Ref | None:
+        """Of a copy that hands on the place that it comes from; one that is only created need not say that itself."""
+        have, namespace = self._cache.get(ref), self._cache.get(namespace_ref(ref.namespace))
+        if have is None or namespace is None or not have.made or dialect.upstream is None:
+            return None
+        origin = dialect.origin(have, self._cache)
+        above = ref._replace(namespace=dialect.upstream(namespace))
+        found = self._cache.get(above)
+        return origin or (above if found is not None and dialect.is_source(found, self._cache) else None)
 
     def obstructed(self, write: Write, reason: str, message: str) -> None:
         """No tally counts what is written on an object that is no copy: what stands against it is told as it comes."""
@@ -91,7 +109,7 @@ class News:
         by = f" after {who} changed it" if who else ""
         said = "is inherited here" if isinstance(write, Apply) else f"{write.key.source} says"
         now = self._cache.get(write.ref)
-        self._teller.note(now or write.ref, "Updated", set(), f"put back to what {said}{by}")
+        self._teller.note(now or write.ref, PUT_BACK, set(), f"put back to what {said}{by}")
 
     def planned(self, key: Key, want: Want, tally: Tally, hold: Hold | None) -> None:
         """Takes the end of a plan. A slice says nothing about the source itself."""

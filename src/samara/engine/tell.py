@@ -18,7 +18,11 @@ from samara.kube.errors import AlreadyExists, NotFound, SamaraError
 
 AGAIN = 1800.0
 """What lasts is said again after this long."""
-NORMAL = frozenset({"Copied", "Updated", "Removed"})
+PUT_BACK = "put back"
+"""What is told at a copy that was changed. It may be a source, too: what it tells as one must not replace this."""
+_SHOWN = {PUT_BACK: "Updated"}
+"""The reason that people see, where it is not the topic's own."""
+NORMAL = frozenset({"Copied", "Updated", "Removed", PUT_BACK})
 _MOST_MESSAGE = 1000
 
 
@@ -39,6 +43,10 @@ class _Topic:
     dirty: bool = False
     sent: bool = False
     """True once the Event is ours to count; one that was there before has counted already."""
+
+    @property
+    def shown(self) -> str:
+        return _SHOWN.get(self.reason, self.reason)
 
 
 class Teller:
@@ -96,7 +104,7 @@ class Teller:
         if topic.reason in NORMAL:
             topic.namespaces = set()
         report = log.info if topic.reason in NORMAL else log.warning
-        report(f"told.{topic.reason}", about=topic.about, message=text)
+        report(f"told.{topic.shown}", about=topic.about, message=text)
         if self._silent:
             return
         try:
@@ -159,7 +167,7 @@ def _event(topic: _Topic, name: str, namespace: str, text: str, now: str) -> dic
             **({"namespace": topic.about.namespace} if topic.about.namespace else {}),
             **({"uid": topic.uid} if topic.uid else {}),
         },
-        "reason": topic.reason,
+        "reason": topic.shown,
         "message": text,
         "type": "Normal" if topic.reason in NORMAL else "Warning",
         "count": topic.count,

@@ -48,7 +48,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9._:-]*").fullmatch
 
 def segment(name: str) -> str:
     """One part of a path. Some kinds may be named almost anything, and anybody may write any name into a reference."""
-    if name in (".", ".."):
+    if name in ("", ".", ".."):
         raise ConfigError(f"expected the name of an object, found {name!r}")
     return name if _PLAIN(name) else quote(name, safe="")
 

@@ -37,7 +37,10 @@ CONFIG_MAP = KindName("", "v1", "ConfigMap")
 CONFLICTS = one_of("refuse", "overwrite")
 CROSS = one_of("allow", "consent")
 INHERITED = "null: as the general `conflicts` says"
-CONSENT = "must a target namespace accept it? null: by tenancy, open = allow, strict = consent"
+CONSENT = (
+    "must a target namespace accept it? null: by tenancy, open = allow, strict = consent; "
+    "a word written here comes before tenancy: allow asks nobody, under strict, too"
+)
 TAKEOVER = "serve although the original still runs in this cluster"
 MORE = "more keys that stay behind"
 MANAGERS = "field managers of the original, whose marks count as ours"
@@ -195,6 +198,11 @@ class Settings:
                 return own.conflicts or self.conflicts
             case _:
                 return "refuse"
+
+    @property
+    def carries_labels(self) -> bool:
+        """Whether labels of a tenant's source travel: a label can give an object power."""
+        return self.tenancy != "strict"
 
     def cross_namespace_of(self, name: str) -> CrossNamespace:
         """A vocabulary's own word, else the tenancy's."""

@@ -70,16 +70,18 @@ class _Reader:
         settings: Settings | None = self.record(Settings, raw, "")
         return settings
 
-    def read(self, kind: Type, raw: object, path: str) -> Any:
+    def read(self, kind: Type, raw: object, path: str, expects: str = "") -> Any:
+        """`expects` is what the type around this one says that it accepts."""
+        expects = expects or kind.expects
         match kind:
             case Leaf():
-                return self.leaf(kind, raw, path)
+                return self.leaf(kind, raw, path, expects)
             case Nullable():
-                return None if raw is None else self.read(kind.inner, raw, path)
+                return None if raw is None else self.read(kind.inner, raw, path, expects)
             case ListOf():
-                return self.list_of(kind, raw, path)
+                return self.list_of(kind, raw, path, expects)
             case Record():
-                return self.record(kind.into, raw, path)
+                return self.record(kind.into, raw, path, expects)
             case Vocabularies():
                 return self.vocabularies(kind, raw, path)
             case AsGiven():
@@ -91,22 +93,22 @@ class _Reader:
         self.faults.append(mismatch(path, raw, expected))
         return None  # so that a reader can return it in place of a value
 
-    def leaf(self, kind: Leaf, raw: object, path: str) -> object:
+    def leaf(self, kind: Leaf, raw: object, path: str, expects: str) -> object:
         try:
             return kind.read(raw)
         except UnfitError as unfit:
             hint = f" ({unfit})" if str(unfit) else ""
-            return self.wrong(raw, kind.expects + hint, path)
+            return self.wrong(raw, expects + hint, path)
 
-    def list_of(self, kind: ListOf, raw: object, path: str) -> Any:
+    def list_of(self, kind: ListOf, raw: object, path: str, expects: str) -> Any:
         if not isinstance(raw, list) or len(raw) < kind.least:
-            return self.wrong(raw, kind.expects, path)
+            return self.wrong(raw, expects, path)
         # Merged, because a kind listed twice would be watched twice.
         return tuple(dict.fromkeys(self.read(kind.item, item, f"{path}[{n}]") for n, item in enumerate(raw)))
 
-    def record(self, into: type[Any], raw: object, path: str) -> Any:
+    def record(self, into: type[Any], raw: object, path: str, expects: str = "") -> Any:
         if not isinstance(raw, dict):
-            return self.wrong(raw, Record(into).expects, path)
+            return self.wrong(raw, expects or Record(into).expects, path)
         accepted = keys_of(into)
         for key in raw:
             if key not in accepted:

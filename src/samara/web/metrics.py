@@ -16,6 +16,7 @@ from samara.engine.holds import Holds
 from samara.engine.meter import BUCKETS, Histogram, Meter
 from samara.engine.queue import Queue
 from samara.kube.watch import Watch
+from samara.web.health import Health
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Sources:
     holds: Holds
     watches: tuple[Watch, ...]
     leading: Callable[[], bool]
-    synced: Callable[[], bool]
+    health: Health
     orphans: Callable[[str], int]
     sources: Callable[[str], Iterable[object]]
     stall: Callable[[], float]
@@ -55,8 +56,11 @@ class Metrics:
         yield from self._admission()
         yield from self._watches()
         yield _gauge("samara_leader", "1 where this process leads", float(self._from.leading()))
+        synced, _ = self._from.health.synced()  # what /syncz says, and nothing else
         yield _gauge(
-            "samara_synced", "1 once everything listed has been planned and written", float(self._from.synced())
+            "samara_synced",
+            "1 where `/syncz` is true: ready, and everything listed has been planned and written",
+            float(synced),
         )
         yield _gauge(
             "samara_mass_delete_held",

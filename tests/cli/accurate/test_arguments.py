@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
@@ -12,13 +13,16 @@ import pytest
 from tests.cli.accurate.plugin import accurate, accurate_inside
 from tests.cli.program import environment
 from tests.cli.test_main import kubeconfig
+from tests.kube.scripted import access, says, serving
 
 from samara import __version__
 from samara.cli.accurate import lists
 from samara.cli.accurate.base import Command
+from samara.cli.accurate.space import space
 from samara.cli.accurate.sub import create, to_the_end
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.devcluster.wire import free_port
+from samara.kube.client import Client
 
 pytestmark = pytest.mark.heavy
 
@@ -130,6 +134,34 @@ def test_7_wrong_usage_is_exit_1_and_one_line_without_the_usage(args: tuple[str,
     told = accurate_inside(*args)
     assert told.fault.endswith("--help` shows how it is used")
     assert (told.out, "Usage:" in told.err) == ("", False)
+
+
+@pytest.mark.parametrize(
+    ("command", "place"),
+    [
+        (command, place)
+        for command in COMMANDS
+        for place in range(len(command))
+        if command[place] in ("a", "r", "s", "t")
+    ],
+    ids=str,
+)
+def test_an_empty_name_is_refused_before_anything_is_asked(command: tuple[str, ...], place: int, nobody: Path) -> None:
+    told = accurate_inside(*command[:place], "", *command[place + 1 :], f"--kubeconfig={nobody}")
+    assert ": expected a name, found ''" in told.fault
+
+
+def test_a_name_is_one_part_of_a_path_whatever_it_says() -> None:
+    async def run() -> None:
+        found = {"metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}}
+        async with serving(says(found)) as script, Client(access(script)) as client:
+            await space(client, "a?x")
+            assert (script.seen[0].path, script.seen[0].query) == (
+                "/api/v1/namespaces/a?x",
+                {},
+            )  # decoded, and no parameter
+
+    asyncio.run(run())
 
 
 PAIRS = [

@@ -38,7 +38,15 @@ class Command(Switching):
         for name in several.intersection(context.default_map or ()):
             if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
                 context.params[name] = (*(context.default_map or {})[name], *context.params[name])
+        if not context.resilient_parsing:
+            self._refuse_empty(context)
         return rest
+
+    def _refuse_empty(self, context: click.Context) -> None:
+        """As from a variable of the shell that is not set: no namespace is called so, and no label may say so."""
+        for each in self.params:
+            if isinstance(each, click.Argument) and context.params.get(each.name or "") == "":
+                raise click.UsageError(f"{each.human_readable_name}: expected a name, found ''", context)
 
 
 class Group(Switching, click.Group):

@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import msgspec
 
-from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Kind
+from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Kind, namespace_ref
 from samara.dialects.accurate.words import APPLIER
-from samara.kube.client import METADATA, METADATA_LIST, Client, collection
+from samara.kube.client import METADATA, METADATA_LIST, Client, address, collection
 from samara.kube.codec import Codec
 from samara.kube.errors import Gone, Unreachable
 
@@ -69,7 +69,7 @@ async def spaces(client: Client, selector: str = "") -> list[Space]:
 
 
 async def space(client: Client, name: str) -> Space:
-    return read_space(await client.get(f"{collection(NAMESPACE)}/{name}", accept=METADATA))
+    return read_space(await client.get(address(namespace_ref(name)), accept=METADATA))
 
 
 def read_space(raw: bytes | msgspec.Raw) -> Space:

@@ -58,8 +58,8 @@ ALERTS = (
         "max by (job) (samara_synced) < 1",
         "30m",
         "warning",
-        "Samara has not come to the end of its first work since it started.",
-        "If `samara_queue_depth` falls it only takes long; if not, the API server is slow or does not answer.",
+        "Samara is not ready, or has not come to the end of its first work since it started.",
+        "`/syncz` says which. If `samara_queue_depth` falls it only takes long; if not, the API server is slow.",
     ),
     Alert(
         "SamaraWorkWaits",
