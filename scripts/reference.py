@@ -54,7 +54,7 @@ async def _collected() -> list[Any]:
     clock = asyncio.get_running_loop().time
     parts: dict[str, Any] = {each.name: lambda *about: 0 for each in fields(Sources)}
     parts |= {"table": vocabularies.table_of(Settings()), "tallies": {}, "watches": (), "sources": lambda dialect: ()}
-    parts |= {"queue": Queue(clock), "meter": Meter(), "holds": Holds(None, 0.0, clock), "missing": ()}
+    parts |= {"queue": Queue(clock), "meter": Meter(), "holds": Holds(None, 0.0, clock), "unserved": ()}
     return list(Metrics(Sources(**parts)).collect())
 
 

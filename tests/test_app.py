@@ -23,7 +23,7 @@ from samara.dialects.secret_copy import TARGETS
 from samara.kube.cache import Cache
 from samara.kube.client import Client
 from samara.settings import FishySecret, NeverCopied, SecretCopy, Settings, parse
-from samara.surroundings import look_around
+from samara.surroundings import Surroundings, look_around
 from samara.vocabularies import table_of
 
 KEY = Key("secret-copy", at("admin", "db"))
@@ -184,6 +184,16 @@ def test_the_operator_begins_anew_when_what_it_waits_for_has_come_and_not_when_t
             assert "etcd is away" in operator._health().waiting["toys.dev/v1/Widget"]
             assert b'samara_kind_waiting{kind="toys.dev/v1/Widget"} 1.0' in metrics
             assert operator.around.waiting == {}
+
+    asyncio.run(run())
+
+
+def test_a_vocabulary_that_waits_for_its_original_is_named_by_the_metric_of_what_waits() -> None:
+    async def run() -> None:
+        async with serving(refuses(404, "NotFound")) as script, Client(access(script)) as client:
+            around = Surroundings(originals={"accurate": "original running"})
+            operator = Operator(Settings(), Options(), access(script), (client, client, client), around)
+            assert b'samara_kind_waiting{kind="accurate"} 1.0' in operator._metrics().text()
 
     asyncio.run(run())
 
