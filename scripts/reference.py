@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import click
+from scripts.definitions_reference import custom_resources
 
 from samara import vocabularies
 from samara.cli.main import COMMANDS, samara
 from samara.engine.holds import Holds
 from samara.engine.meter import Meter
 from samara.engine.queue import Queue
+from samara.engine.reasons import REASONS
 from samara.settings import Settings, help_text
 from samara.web.metrics import Metrics, Sources
 
@@ -58,7 +60,18 @@ async def _collected() -> list[Any]:
     return list(Metrics(Sources(**parts)).collect())
 
 
-PAGES: dict[str, Callable[[], str]] = {"settings.md": settings, "commands.md": commands, "metrics.md": metrics}
+def events() -> str:
+    rows = "\n".join(f"| `{reason}` | {meaning.type} | {meaning.words} |" for reason, meaning in REASONS.items())
+    return f"| reason | type | means |\n| --- | --- | --- |\n{rows}\n"
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "settings.md": settings,
+    "commands.md": commands,
+    "metrics.md": metrics,
+    "events.md": events,
+    "custom-resources.md": custom_resources,
+}
 
 
 def renewed(page: str) -> str:

@@ -12,13 +12,13 @@ from typing import Any
 from samara import log
 from samara.core.match import sample
 from samara.core.model import Object, Ref
+from samara.engine.reasons import NORMAL
 from samara.kube.client import AS_US, MERGE_PATCH, Client
 from samara.kube.codec import decode, encode
 from samara.kube.errors import AlreadyExists, NotFound, SamaraError
 
 AGAIN = 1800.0
 """What lasts is said again after this long."""
-NORMAL = frozenset({"Copied", "Updated", "Removed"})
 _MOST_MESSAGE = 1000
 
 
