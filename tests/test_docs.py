@@ -126,5 +126,11 @@ def test_every_reason_for_a_blocked_copy_has_words_of_its_own() -> None:
     assert {reason for reason in get_args(Reason) if reason != "no-namespace"} == set(news._REASONS)
 
 
+def test_the_changes_name_every_command() -> None:
+    named = re.search(r"- Commands: (.*?);", (ROOT / "CHANGELOG.md").read_text(), re.DOTALL)
+    assert named is not None
+    assert set(re.findall(r"`([a-z]+)`", named[1])) == set(COMMANDS)
+
+
 def test_the_readme_has_the_marks_for_its_figures() -> None:
     assert (ROOT / "README.md").read_text().count("<!-- figures -->") == 2
