@@ -77,7 +77,7 @@ fmt: $(INSTALLED) ## formats the code and mends what lint can mend
 	@$(BIN)/ruff check --fix .
 
 docs: $(INSTALLED) ## writes the generated parts of docs/reference anew
-	@$(BIN)/python scripts/reference.py
+	@$(BIN)/python -m scripts.reference
 
 chart: $(INSTALLED) ## writes the generated parts of deploy/chart anew
 	@$(BIN)/python scripts/chart.py

@@ -13,11 +13,12 @@ from samara.cli.deploy.people import roles
 from samara.cli.deploy.rights import removal_rules, removal_rules_at_home
 from samara.cli.output import as_yaml
 from samara.cli.rbac import chosen, cluster_rules, own_rules
+from samara.core.kinds import _DENIED_CORE, _DENIED_GROUPS
 from samara.core.model import Kind
 from samara.core.table import Table
 from samara.settings import BUILT, VOCABULARIES, KindName, Settings
 from samara.settings.schema import AsGiven, Leaf, ListOf, Nullable, Record, Setting, Type, Vocabularies, settings_of
-from samara.settings.values import KIND
+from samara.settings.values import KIND, OURS
 
 DEPLOY = Path(__file__).resolve().parents[1] / "deploy"
 FOLDER = DEPLOY / "chart"
@@ -27,6 +28,11 @@ PROBE = KindName("probes.samara.dev", "v1", "Probe")
 KINDS = {"resource-distribution": "kinds", "accurate": "watches", "sync-to": "kinds"}
 """By vocabulary: the setting that lists kinds."""
 Json = dict[str, Any]
+TEXT: Json = {"type": "string"}
+GROUP: Json = {"type": ["string", "null"]}
+WATCH = {"properties": {"group": GROUP, "version": TEXT, "kind": TEXT}, "required": ["version", "kind"]}
+AS_GIVEN: dict[str, Json] = {"watches": {"items": {"type": "object", "additionalProperties": False, **WATCH}}}
+"""Of the keys that the settings keep as they are: what the templates of the chart read in them."""
 
 
 # the vocabularies
@@ -60,9 +66,16 @@ def _kinds(name: str, bare: Settings, probed: Settings) -> Json:
     return {
         "key": KINDS[name],
         "default": [KIND.show(each) for each in given],
+        **({"denied": _denied()} if KINDS[name] == "kinds" else {}),
         "verbs": rule["verbs"],
         "validating": [{key: hook[key] for key in hook if key != "name"} for hook in hooks],
     }
+
+
+def _denied() -> Json:
+    """What the settings refuse by name. That a kind has no namespace only the server knows."""
+    kinds = [*(("", name) for name in _DENIED_CORE), *OURS]
+    return {"groups": sorted(_DENIED_GROUPS), "kinds": sorted("/".join(filter(None, each)) for each in kinds)}
 
 
 def _settings(name: str, takeover: bool = True, kinds: tuple[KindName, ...] = ()) -> Settings:
@@ -119,10 +132,10 @@ def _record(into: type[Any]) -> Json:
 
 def _properties(each: Setting) -> Iterator[tuple[str, Json]]:
     for key in each.keys:
-        yield key, {"description": each.about, **_shape(each.type)}
+        yield key, {"description": each.about, **_shape(each.type, key)}
 
 
-def _shape(kind: Type) -> Json:
+def _shape(kind: Type, key: str = "") -> Json:
     match kind:
         case Nullable():
             return {"anyOf": [_shape(kind.inner), {"type": "null"}]}
@@ -132,7 +145,7 @@ def _shape(kind: Type) -> Json:
         case Record():
             return _record(kind.into)
         case AsGiven():
-            return {"type": ["array", "null"]}
+            return {"type": ["array", "null"], **AS_GIVEN.get(key, {})}
         case Vocabularies():
             served = {name: {**_record(own), "type": ["object", "null"]} for name, own in _served()}
             return {"type": "object", "additionalProperties": False, "properties": served, "minProperties": 1}
@@ -150,10 +163,22 @@ def _leaf(leaf: Leaf) -> Json:
     if leaf.form == "true | false":
         return {"type": "boolean"}
     if leaf.form.startswith("duration"):
-        return {"anyOf": [{"type": "string"}, {"const": 0}]}
+        return _duration(leaf)
     if "number" in leaf.expects:
         return {"type": "integer" if "whole" in leaf.expects else "number", **_bounds(leaf.form)}
-    return {"enum": leaf.form.split(" | ")} if " | " in leaf.form else {"type": "string"}
+    if leaf.pattern:
+        return {**TEXT, "pattern": f"^{leaf.pattern}$"}
+    return {"enum": leaf.form.split(" | ")} if " | " in leaf.form else TEXT
+
+
+def _duration(leaf: Leaf) -> Json:
+    """`duration | 0 | forever`: a text of at least one part, not all of them nothing unless nothing is meant."""
+    _, *words = leaf.form.split(" | ")
+    parts = {**TEXT, "minLength": 1, "pattern": f"^{leaf.pattern}$"}
+    if "0" in words:
+        return {"anyOf": [parts, {"enum": ["0", 0]}]}
+    some = {**parts, "allOf": [{"pattern": "[1-9]"}]}
+    return {"anyOf": [some, *({"const": word} for word in words)]} if words else some
 
 
 def _bounds(form: str) -> Json:

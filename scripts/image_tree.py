@@ -7,10 +7,11 @@ from the environment that runs this: `python scripts/image_tree.py FOLDER`.
 import os
 import re
 import shutil
+import ssl
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -25,6 +26,10 @@ LEFT_OUT = (
     *("venv", "__pycache__", "config-*", "*.a", "_tkinter*", "_test*", "_ctypes_test*", "*.pth"),
 )
 """Of the standard library: what installs, what compiles, what draws and what tests."""
+BUNDLES = tuple(
+    map(Path, ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"))
+)
+"""Where systems keep the certificates of the authorities that they trust, in one file."""
 MOMENT = int(os.environ.get("SOURCE_DATE_EPOCH", "315532800"))
 """The time of every file; the default is the first that a zip archive knows."""
 
@@ -53,6 +58,7 @@ def lay_out(tree: Path) -> None:
         _copy_package(name, tree / PACKAGES)
     shutil.copytree(ROOT / "src" / "samara", tree / PACKAGES / "samara", ignore=shutil.ignore_patterns("__pycache__"))
     _copy_libraries(tree)
+    _copy_authorities(tree)
     _write_etc(tree)
     _compile(tree)
     for path in (tree, *tree.rglob("*")):
@@ -108,9 +114,26 @@ def _libraries(binary: Path) -> Iterator[Path]:
             yield Path(match[1])
 
 
+def _copy_authorities(tree: Path) -> None:
+    """Whom a secret manager's certificate is signed by, where the OpenSSL of the tree was built to look."""
+    looked_for = Path(ssl.get_default_verify_paths().openssl_cafile)
+    target = tree / str(looked_for).lstrip("/")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(authorities([looked_for, *BUNDLES]), target)
+
+
+def authorities(places: Sequence[Path]) -> Path:
+    """The first of these files that there is. What the environment names may be anybody's, and is not asked."""
+    found = next((path for path in places if path.is_file()), None)
+    if found is None:
+        named = ", ".join(map(str, places))
+        sys.exit(f"expected the certificates of authorities in one of {named}, found none: install ca-certificates")
+    return found
+
+
 def _write_etc(tree: Path) -> None:
     etc = tree / "etc"
-    etc.mkdir()
+    etc.mkdir(exist_ok=True)
     (etc / "passwd").write_text(f"samara:x:{USER}:{USER}:samara:/nonexistent:/nonexistent\n")
     (etc / "group").write_text(f"samara:x:{USER}:\n")
     (etc / "nsswitch.conf").write_text("hosts: files dns\n")

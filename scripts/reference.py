@@ -9,12 +9,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import click
+from scripts.definitions_reference import custom_resources
 
 from samara import vocabularies
 from samara.cli.main import COMMANDS, samara
 from samara.engine.holds import Holds
 from samara.engine.meter import Meter
 from samara.engine.queue import Queue
+from samara.engine.reasons import REASONS
 from samara.settings import Settings, help_text
 from samara.web.health import Health
 from samara.web.metrics import Metrics, Sources
@@ -56,12 +58,23 @@ async def _collected() -> list[Any]:
     clock = asyncio.get_running_loop().time
     parts: dict[str, Any] = {each.name: lambda *about: 0 for each in fields(Sources)}
     parts |= {"table": vocabularies.table_of(Settings()), "tallies": {}, "watches": (), "sources": lambda dialect: ()}
-    parts |= {"queue": Queue(clock), "meter": Meter(), "holds": Holds(None, 0.0, clock), "missing": ()}
+    parts |= {"queue": Queue(clock), "meter": Meter(), "holds": Holds(None, 0.0, clock), "unserved": ()}
     parts |= {"health": Health((), SimpleNamespace(synced=False))}
     return list(Metrics(Sources(**parts)).collect())
 
 
-PAGES: dict[str, Callable[[], str]] = {"settings.md": settings, "commands.md": commands, "metrics.md": metrics}
+def events() -> str:
+    rows = "\n".join(f"| `{reason}` | {meaning.type} | {meaning.words} |" for reason, meaning in REASONS.items())
+    return f"| reason | type | means |\n| --- | --- | --- |\n{rows}\n"
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "settings.md": settings,
+    "commands.md": commands,
+    "metrics.md": metrics,
+    "events.md": events,
+    "custom-resources.md": custom_resources,
+}
 
 
 def renewed(page: str) -> str:

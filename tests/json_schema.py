@@ -6,15 +6,31 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import click
 from tests.pages import ROOT
 
+from samara.cli.main import COMMANDS, samara
+
 FOLDER = ROOT / "docs" / "reference" / "schemas"
-COMMANDS = ("plan", "status", "why", "orphans", "lint", "tree", "version")
+LISTS = frozenset({"crds", "manifests"})
+"""Print Kubernetes Lists, whose shape is not ours. So does `rbac`; its schema is that of `rbac --explain`."""
 _TYPES: dict[str, type] = {"object": dict, "array": list, "string": str, "integer": int, "null": type(None)}
 _WORDS = {"type", "enum", "minimum", "required", "properties", "items", "$ref"}
 _ASIDE = {"$schema", "$defs", "title", "description"}
 
 Json = Any
+
+
+def commands() -> tuple[str, ...]:
+    """The commands that print JSON of a shape of ours."""
+    with samara.make_context("samara", [], resilient_parsing=True) as context:
+        found = {name: samara.get_command(context, name) for name in COMMANDS if name not in LISTS}
+    return tuple(name for name, command in found.items() if command is not None and _prints_json(command))
+
+
+def _prints_json(command: click.Command) -> bool:
+    types = (each.type for each in command.params if "-o" in each.opts)
+    return any(isinstance(type, click.Choice) and "json" in type.choices for type in types)
 
 
 def schema(command: str) -> dict[str, Json]:

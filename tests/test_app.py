@@ -212,6 +212,16 @@ def test_the_operator_begins_anew_when_what_it_waits_for_has_come_and_not_when_t
     asyncio.run(run())
 
 
+def test_a_vocabulary_that_waits_for_its_original_is_named_by_the_metric_of_what_waits() -> None:
+    async def run() -> None:
+        async with serving(refuses(404, "NotFound")) as script, Client(access(script)) as client:
+            around = Surroundings(originals={"accurate": "original running"})
+            operator = Operator(Settings(), Options(), access(script), (client, client, client), around)
+            assert b'samara_kind_waiting{kind="accurate"} 1.0' in operator._metrics().text()
+
+    asyncio.run(run())
+
+
 def test_a_signal_ends_it_also_while_the_server_does_not_answer_the_first_question() -> None:
     async def run() -> None:
         async with serving(hangs) as script, asyncio.timeout(5):

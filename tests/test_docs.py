@@ -14,6 +14,7 @@ from samara.cli.main import COMMANDS, samara
 from samara.core.allow import Reason
 from samara.core.want import Fault
 from samara.engine import news
+from samara.engine.reasons import REASONS
 from samara.settings import parse
 
 DOCS = ROOT / "docs"
@@ -108,15 +109,27 @@ def test_a_generated_page_is_what_the_program_says(page: str) -> None:
     assert reference.renewed(page) == (reference.FOLDER / page).read_text(), "run make docs"
 
 
+def test_every_field_of_a_definition_that_is_served_is_on_the_page() -> None:
+    page = (reference.FOLDER / "custom-resources.md").read_text()
+    for path in ("spec.data[].secretPath", "spec.targets.includedNamespaces.list[].name", "spec.labels"):
+        assert f"| `{path}` |" in page
+    assert "v2alpha1" not in page, "a version that is not served"
+
+
 def test_every_reason_of_an_event_is_explained() -> None:
     reasons = {*news._REASONS.values(), *(reason for reason, _ in news._WORDS.values())}
     reasons |= set(get_args(get_type_hints(Fault)["reason"]))
-    explained = set(re.findall(r"^\| `(\w+)` \|", (DOCS / "reference" / "events.md").read_text(), re.MULTILINE))
-    assert reasons == explained
+    assert reasons == set(REASONS)
 
 
 def test_every_reason_for_a_blocked_copy_has_words_of_its_own() -> None:
     assert {reason for reason in get_args(Reason) if reason != "no-namespace"} == set(news._REASONS)
+
+
+def test_the_changes_name_every_command() -> None:
+    named = re.search(r"- Commands: (.*?);", (ROOT / "CHANGELOG.md").read_text(), re.DOTALL)
+    assert named is not None
+    assert set(re.findall(r"`([a-z]+)`", named[1])) == set(COMMANDS)
 
 
 def test_the_readme_has_the_marks_for_its_figures() -> None:

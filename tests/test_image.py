@@ -27,12 +27,16 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(tree: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    return python(tree, "-m", "samara.cli.main", *args)
+
+
+def python(tree: Path, *args: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """As in the container, where the tree is the root: its own loader, its own libraries, an empty environment."""
     [loader] = tree.rglob("ld-linux*")
     [libc] = tree.rglob("libc.so.6")
-    python = tree / "usr" / "local" / "bin" / "python3"
-    command = [str(loader), "--library-path", str(libc.parent), str(python), "-I", "-m", "samara.cli.main", *args]
-    return subprocess.run(command, env={}, capture_output=True, text=True, timeout=60, check=False)
+    program = tree / "usr" / "local" / "bin" / "python3"
+    command = [str(loader), "--library-path", str(libc.parent), str(program), "-I", *args]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
 
 def digest(tree: Path) -> dict[str, str]:
@@ -51,6 +55,20 @@ def test_all_that_the_operator_imports_is_in_the_tree(tree: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("samara: expected a cluster to talk to, found none")
     assert run(tree, "manifests").returncode == 0
+
+
+def test_the_authorities_of_the_system_are_where_the_tree_looks_for_them(tree: Path) -> None:
+    asked = python(tree, "-c", "import ssl; print(ssl.get_default_verify_paths().openssl_cafile)")
+    bundle = tree / asked.stdout.strip().lstrip("/")
+    # Here the tree is not the root: of the paths that OpenSSL was built with, only the first part is given.
+    given = {"SSL_CERT_FILE": str(bundle), "SSL_CERT_DIR": str(tree / "nowhere")}
+    count = "import ssl; print(len(ssl.create_default_context().get_ca_certs()))"
+    assert int(python(tree, "-c", count, **given).stdout) > 0
+
+
+def test_where_no_authorities_are_to_be_had_it_is_said_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"expected the certificates of authorities in one of .*ca-certificates"):
+        image_tree.authorities([tmp_path / "cert.pem"])
 
 
 def test_there_is_no_shell_no_installer_and_no_compiler(tree: Path) -> None:

@@ -39,6 +39,14 @@ def test_every_direct_dependency_is_in_the_sbom() -> None:
     assert names <= {part.name for part in sbom.parts(LOCK)}
 
 
+def test_the_page_on_security_counts_the_dependencies_right() -> None:
+    direct = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    locked = [sbom.parts((ROOT / "requirements" / f"{name}.txt").read_text()) for name in ("run", "all")]
+    bare, whole = (len({part.name for part in parts}) for parts in locked)
+    page = (ROOT / "docs" / "concepts" / "security.md").read_text()
+    assert f"{len(direct)} direct ones, {bare} with what those need; {whole} with the clients of AWS" in page
+
+
 def test_every_package_has_a_licence_and_none_binds_our_users() -> None:
     said = dict(line.split(": ", 1) for line in sbom.licences(LOCK).splitlines())
     assert [name for name, licence in said.items() if licence == sbom.UNKNOWN] == []

@@ -223,7 +223,7 @@ class Operator:
                 lambda dialect: orphans(dialect, desk),
                 desk.cache.sources,
                 lambda: self._watchdog.longest,
-                tuple(self.around.missing),
+                tuple(self.around.waiting),
             )
         )
 

@@ -8,16 +8,19 @@ from typing import Any
 
 import pytest
 from tests.admission.parts import ABOVE, ROLE, THING, TRY, TWIN, WORD, a_dialect, a_table, marking, spaces, spelled
+from tests.kube.scripted import merged
 
 from samara.admission.configuration import (
     ADMIT,
     CONVERT,
     MUTATE,
     MUTATING,
+    NO_CONVERSION,
     VALIDATING,
     Endpoint,
     configuration,
     conversion,
+    conversion_patch,
     needed,
 )
 from samara.core.model import NAMESPACE, SECRET, Kind
@@ -26,6 +29,9 @@ from samara.kube.errors import ConfigError
 
 SERVICE = Endpoint("samara")
 URL = Endpoint("samara", "https://127.0.0.1:9443/")
+
+
+TO_SERVICE, TO_URL = (conversion(each.client_config(CONVERT, b"CA")) for each in (SERVICE, URL))
 
 
 def hooks(table: Table | None = None, excepted: tuple[str, ...] = (), kind: Kind = VALIDATING) -> dict[str, Any]:
@@ -178,3 +184,14 @@ def test_a_conversion_leads_to_the_endpoint() -> None:
 def test_a_url_that_the_server_would_not_take_is_refused_at_the_start(url: str) -> None:
     with pytest.raises(ConfigError, match="webhook-url"):
         Endpoint("samara", url)
+
+
+@pytest.mark.parametrize("wanted", [NO_CONVERSION, TO_SERVICE, TO_URL], ids=["none", "service", "url"])
+@pytest.mark.parametrize("have", [None, NO_CONVERSION, TO_SERVICE, TO_URL], ids=["absent", "none", "service", "url"])
+def test_whatever_a_definition_said_of_its_conversion_after_the_patch_it_says_what_is_wanted(
+    have: Any, wanted: Any
+) -> None:
+    before = {"metadata": {"resourceVersion": "7"}, "spec": {"group": "toys.dev", "conversion": have}}
+    patch = conversion_patch(before, wanted)
+    assert patch["metadata"] == {"resourceVersion": "7"}
+    assert merged(before, patch) == {**before, "spec": {"group": "toys.dev", "conversion": wanted}}

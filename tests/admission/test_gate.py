@@ -315,7 +315,7 @@ def test_a_rotation_of_the_authority_goes_through_bundle_and_certificate_without
 
 
 def registered(scene: Scene) -> set[str]:
-    return {each["clientConfig"]["caBundle"] for each in scene.cluster.objects[CONFIG]["webhooks"]}
+    return {each["clientConfig"].get("caBundle") for each in scene.cluster.objects[CONFIG]["webhooks"]}
 
 
 # registration
@@ -514,6 +514,37 @@ def test_an_installation_in_the_cluster_keeps_what_is_its_own(caplog: pytest.Log
     assert logged(caplog).count("leads to a Service") == 2
 
 
+def test_of_a_definition_only_the_conversion_is_sent_and_the_version_that_was_read() -> None:
+    async def deed(scene: Scene) -> None:
+        a_crd(scene)
+        read = scene.cluster.objects[CRD_PATH]["metadata"]["resourceVersion"]
+        running = await scene.server(crds=(CRD_NAME,))
+        await scene.until(lambda: leads_to_us(scene, running))
+        (sent,) = [each for each in scene.script.seen if each.path == CRD_PATH and each.method != "GET"]
+        assert (sent.method, sent.headers["Content-Type"]) == ("PATCH", "application/merge-patch+json")
+        assert sent.query["fieldManager"] == "samara"
+        assert sent.json == {
+            "metadata": {"resourceVersion": read},
+            "spec": {"conversion": conversion_of(scene)},
+        }
+
+    on_scene(deed)
+
+
+def test_a_configuration_of_another_name_that_may_not_be_written_delays_not_the_charts(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def deed(scene: Scene) -> None:
+        config = Endpoint("samara").client_config(ADMIT, b"")
+        scene.cluster.odd["PUT", chart(scene, "another", config)] = refuses(403, "Forbidden")
+        chart(scene, "samara", config)
+        running = await scene.server(in_cluster=True)
+        await scene.until(lambda: registered(scene) == {base64.b64encode(running.bundle()).decode()})
+        await scene.until(lambda: "webhooks.failed" in logged(caplog))
+
+    on_scene(deed)
+
+
 def test_one_part_that_fails_delays_no_other() -> None:
     async def deed(scene: Scene) -> None:
         a_crd(scene)
@@ -533,10 +564,10 @@ def test_the_end_is_undone_although_somebody_writes_meanwhile() -> None:
         await scene.until(lambda: leads_to_us(scene, running))
 
         async def once(request: web.Request) -> web.StreamResponse:
-            del scene.cluster.odd["PUT", CRD_PATH]
+            del scene.cluster.odd["PATCH", CRD_PATH]
             return await refuses(409, "Conflict")(request)
 
-        scene.cluster.odd["PUT", CRD_PATH] = once
+        scene.cluster.odd["PATCH", CRD_PATH] = once
         await running.admission.close()
         assert conversion_of(scene) == {"strategy": "None"}
 

@@ -23,6 +23,7 @@ from samara.settings import BUILT, parse
 Json = dict[str, Any]
 WATCHES = [
     {"version": "v1", "kind": "Secret"},
+    {"group": None, "version": "v1", "kind": "LimitRange"},
     {"group": "networking.k8s.io", "version": "v1", "kind": "NetworkPolicy"},
 ]
 ODD = [
@@ -32,6 +33,12 @@ ODD = [
     "example.com/v1/Mesh",
     "example.com/v2/Alias",
 ]
+TIMES = {
+    "resync": 0,
+    "sourceGoneAfter": "0",
+    "massDelete": {"hold": "forever"},
+    "timers": {"lease": "1h30m", "renew": "1m5s500ms", "silence": "90ms"},
+}
 CASES: dict[str, tuple[Json, Json]] = {
     "the defaults": ({}, {}),
     "one vocabulary without admission": ({"settings": {"dialects": {"secret-copy": {}}}}, {}),
@@ -44,6 +51,7 @@ CASES: dict[str, tuple[Json, Json]] = {
         {},
     ),
     "an open tenancy": ({"settings": {"tenancy": "open", "massDelete": {"most": 7}}}, {}),
+    "times in every form": ({"settings": TIMES}, {}),
     "an address in place of a Service": (
         {"webhook": {"url": "https://127.0.0.1:9443/"}},
         {"webhook_url": "https://127.0.0.1:9443/"},
@@ -162,6 +170,27 @@ REFUSED: dict[str, tuple[Json, str]] = {
     "a tag and a digest": ({"image": {"tag": "1", "digest": "sha256:" + "0" * 64}}, "found both"),
     "a file that no pod has": ({"settings": {"dialects": {"accurate": {"configFile": "/x"}}}}, "configFile"),
     "overwriting tenants": ({"settings": {"conflicts": "overwrite"}}, "tenancy is strict"),
+    "a kind that is never copied": (
+        {"settings": {"dialects": {"sync-to": {"kinds": ["rbac.authorization.k8s.io/v1/Role"]}}}},
+        "found rbac.authorization.k8s.io/v1/Role",
+    ),
+    "a core kind that is never copied": (
+        {"settings": {"dialects": {"sync-to": {"kinds": ["v1/Secret", "v1/ServiceAccount"]}}}},
+        "found v1/ServiceAccount",
+    ),
+    "a kind that asks for copies": (
+        {"settings": {"dialects": {"resource-distribution": {"kinds": ["fishykeys.2v.pm/v1alpha1/FishySecret"]}}}},
+        "never copied",
+    ),
+    "a kind without its version": ({"settings": {"dialects": {"sync-to": {"kinds": ["Secret"]}}}}, "/kinds/0"),
+    "a watch without its version": (
+        {"settings": {"dialects": {"accurate": {"watches": [{"kind": "Secret"}]}}}},
+        "/watches/0",
+    ),
+    "a watch that is no mapping": ({"settings": {"dialects": {"accurate": {"watches": ["Secret"]}}}}, "/watches/0"),
+    "a number that needs its unit": ({"settings": {"resync": 10}}, "resync"),
+    "a duration that is none": ({"settings": {"sourceGoneAfter": "soon"}}, "sourceGoneAfter"),
+    "no time at all": ({"settings": {"timers": {"lease": "0s"}}}, "lease"),
     "a kind in two versions": (
         {"settings": {"dialects": {"sync-to": {"kinds": ["example.com/v1/Thing", "example.com/v2/Thing"]}}}},
         "two versions",

@@ -26,7 +26,8 @@ RULE_12: set[Grant] = {
     *(("", "events", verb, "") for verb in ("create", "patch")),
 }
 WEBHOOKS: set[Grant] = {
-    *(("admissionregistration.k8s.io", "validatingwebhookconfigurations", verb, "") for verb in ("list", "update")),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations", "list", ""),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update", "samara"),
     ("", "namespaces", "get", ""),
 }
 OWN: set[Grant] = {
@@ -76,7 +77,7 @@ def test_distributions_are_read_and_reported_on_and_never_changed() -> None:
     told = {(group, f"{plural}/status", "patch", ""), (group, f"{plural}/finalizers", "update", "")}
     more = {*reads, *told, *(("", "configmaps", verb, "") for verb in FULL)}
     crd = {
-        ("apiextensions.k8s.io", "customresourcedefinitions", verb, f"{plural}.{group}") for verb in ("get", "update")
+        ("apiextensions.k8s.io", "customresourcedefinitions", verb, f"{plural}.{group}") for verb in ("get", "patch")
     }
     original = {("coordination.k8s.io", "leases", "list", "")}
     assert rules("{resource-distribution: {}}") == RULE_12 | more | crd | WEBHOOKS | original

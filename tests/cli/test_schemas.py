@@ -11,7 +11,7 @@ from tests.cli.accurate.test_flows import thing
 from tests.cli.conftest import Shell
 from tests.cli.program import samara_inside
 from tests.cluster.stage import Stage
-from tests.json_schema import COMMANDS, check, faults_of, schema
+from tests.json_schema import FOLDER, check, commands, faults_of, schema
 from tests.pages import ROOT, fences
 
 from samara.cli.accurate.flows import add_flows, landscape
@@ -43,6 +43,7 @@ PROMISED: dict[str, dict[tuple[str, ...], list[str]]] = {
     },
     "orphans": {(): ["orphans"], ("orphans",): [*WHERE, "dialect", "origin", "ours"]},
     "lint": {(): ["findings"], ("findings",): ["file", "line", "key", "found", "expected"]},
+    "rbac": {(): ["rules"], ("rules",): ["role", "apiGroups", "resources", "verbs", "why"]},
 }
 """What is promised of the commands, by the way that leads there."""
 
@@ -77,7 +78,8 @@ def test_status_names_faults_of_a_source_besides_the_reasons_of_a_place() -> Non
 
 def test_every_command_that_prints_json_has_a_schema_on_the_page() -> None:
     page = PAGE.read_text()
-    assert [name for name in COMMANDS if f"(schemas/{name}.json)" not in page] == []
+    assert [name for name in commands() if f"(schemas/{name}.json)" not in page] == []
+    assert {path.stem for path in FOLDER.iterdir()} == set(commands())
 
 
 def test_every_reason_is_explained_on_the_page() -> None:
@@ -98,6 +100,10 @@ def test_trees_and_the_version_are_of_their_schemas() -> None:
     add_flows(land, SECRET, [thing("r", "db", "update"), thing("a", "db", "update", "r"), thing("a", "x", "odd")])
     check("tree", {"trees": land.shape()})
     check("version", samara_inside("version", "-o", "json").json)
+
+
+def test_explained_rights_are_of_their_schema() -> None:
+    check("rbac", samara_inside("rbac", "--explain", "-o", "json").json)
 
 
 def test_findings_are_of_their_schema() -> None:

@@ -95,7 +95,7 @@ EVERYWHERE = [
         "apiGroups": ["apiextensions.k8s.io"],
         "resources": ["customresourcedefinitions"],
         "resourceNames": [CRD_NAME],
-        "verbs": ["get", "update"],
+        "verbs": ["get", "patch"],
     },
     {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
 ]

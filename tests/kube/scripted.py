@@ -172,7 +172,7 @@ class Store:
         asked = sent.get("metadata", {}).get("resourceVersion")
         if asked is not None and asked != have["metadata"]["resourceVersion"]:
             return refuses(409, "Conflict", "the object has been modified")
-        return self.write(path, {**have, **sent})
+        return self.write(path, merged(have, sent) if method == "PATCH" else {**have, **sent})
 
     def _create(self, path: str, sent: dict[str, Any]) -> Answer:
         if path in self.objects:
@@ -184,3 +184,12 @@ class Store:
         meta = {**sent.get("metadata", {}), "resourceVersion": str(self.version)}
         self.objects[path] = {**sent, "metadata": meta}
         return says(self.objects[path])
+
+
+def merged(have: Any, patch: Any) -> Any:
+    """As the server merges: null takes a key away, and what is not named stays."""
+    if not isinstance(patch, dict):
+        return patch
+    before = have if isinstance(have, dict) else {}
+    after = {**before, **{key: merged(before.get(key), value) for key, value in patch.items()}}
+    return {key: value for key, value in after.items() if value is not None}

@@ -81,7 +81,7 @@ class Stage:
     watches: tuple[Watch, ...] = field(init=False)
     tallies: dict[Key, Tally] = field(default_factory=dict)
     table: Table | None = None
-    missing: tuple[str, ...] = ()
+    unserved: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self.desk = desk = a_desk(self.clock, Holds(Brake(5, 30.0), 600.0, self.clock))
@@ -112,7 +112,7 @@ class Stage:
                 lambda dialect: 2,
                 desk.cache.sources if self.table is None else lambda dialect: [a_key().source],
                 lambda: 0.25,
-                self.missing,
+                self.unserved,
             )
         )
 
@@ -350,7 +350,7 @@ def test_the_oldest_work_may_wait_for_a_plan_or_for_its_write() -> None:
 
 def test_a_kind_that_the_server_does_not_know_is_named_by_a_metric() -> None:
     async def deed(stage: Stage) -> None:
-        stage.missing = ("toys.dev/v1/Widget",)
+        stage.unserved = ("toys.dev/v1/Widget",)
         assert stage.samples()["samara_kind_waiting", "toys.dev/v1/Widget"] == 1
 
     on_stage(deed)

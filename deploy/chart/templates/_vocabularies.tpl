@@ -17,11 +17,17 @@
 {{- with .kinds -}}
 {{- range get $.own .key | default .default -}}
 {{- $kind := . -}}
+{{- $named := . -}}
 {{- if kindIs "string" . -}}
 {{- $parts := splitList "/" . -}}
 {{- $group := "" -}}
 {{- if gt (len $parts) 2 -}}{{- $group = first $parts -}}{{- end -}}
 {{- $kind = dict "group" $group "version" (index $parts (sub (len $parts) 2)) "kind" (last $parts) -}}
+{{- end -}}
+{{- with $.kinds.denied -}}
+{{- if or (has $kind.group .groups) (has (printf "%s/%s" $kind.group $kind.kind | trimPrefix "/") .kinds) -}}
+{{- fail (printf "settings.dialects.%s.%s: expected kinds that may be copied, found %s: kinds that give rights, that keep the cluster's books or that ask for copies are never copied" $.name $.kinds.key $named) -}}
+{{- end -}}
 {{- end -}}
 {{- $low := lower $kind.kind -}}
 {{- $plural := printf "%ss" $low -}}

@@ -19,7 +19,7 @@ from samara.kube.errors import ConfigError
 
 NAME = "samara"
 LABEL = ("app.kubernetes.io/name", NAME)
-"""In a cluster the chart names the configurations as it likes; this label tells them."""
+"""Tells the configurations in a cluster: the chart's have our name too, but people may write further ones."""
 ADMIT, MUTATE, CONVERT = "/admit", "/mutate", "/convert"
 SERVICE = "samara-webhook"
 PORT = 443
@@ -34,6 +34,8 @@ PATHS = {VALIDATING: ADMIT, MUTATING: MUTATE}
 """Where the webhooks of a configuration lead."""
 Guarding = tuple[Kind, Dialect]
 Json = dict[str, Any]
+NO_CONVERSION: Json = {"strategy": "None"}
+"""A CRD's `spec.conversion` that leads to nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,23 @@ def conversion(client_config: Mapping[str, Any]) -> Json:
     """A CRD's `spec.conversion` that leads to us."""
     webhook = {"clientConfig": dict(client_config), "conversionReviewVersions": ["v1"]}
     return {"strategy": "Webhook", "webhook": webhook}
+
+
+def conversion_patch(crd: Json, wanted: Mapping[str, Any]) -> Json:
+    """A merge patch after which a CRD converts as wanted, and which the server refuses if the CRD has changed since."""
+    have = crd["spec"].get("conversion") or {}
+    meta = {"resourceVersion": crd["metadata"]["resourceVersion"]}
+    return {"metadata": meta, "spec": {"conversion": _replacing(have, wanted)}}
+
+
+def _replacing(have: Mapping[str, Any], wanted: Mapping[str, Any]) -> Json:
+    """What must go is named as null: a merge patch keeps what it does not name, as the Service beside a new URL."""
+    gone = dict.fromkeys(key for key in have if key not in wanted)
+    return {**gone, **{key: _replaced(have.get(key), value) for key, value in wanted.items()}}
+
+
+def _replaced(have: Any, wanted: Any) -> Any:
+    return _replacing(have, wanted) if isinstance(have, dict) and isinstance(wanted, dict) else wanted
 
 
 def _webhook(

@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from samara import crds
+from samara.admission.configuration import NAME as CONFIGURED
 from samara.admission.configuration import needed
 from samara.cli.base import Command, config_flag, output_flag, wait_for
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
@@ -108,14 +109,16 @@ def _definitions(enabled: tuple[Dialect, ...]) -> list[Rule]:
     names = crds.needed(kind for dialect in enabled for kind in dialect.asking)
     converted = crds.needed(kind for dialect in enabled if dialect.admit for kind in dialect.asking)
     read = tuple(name for name in names if name not in converted)
-    return [_rule(CRD, verbs, some) for verbs, some in ((("get", "update"), converted), (("get",), read)) if some]
+    return [_rule(CRD, verbs, some) for verbs, some in ((("get", "patch"), converted), (("get",), read)) if some]
 
 
 def _webhooks(enabled: tuple[Dialect, ...]) -> list[Rule]:
-    """The configurations are the chart's; what is written in them is whom to trust."""
+    """The configurations are the chart's, which all have one name; what is written in them is whom to trust."""
     if not any(dialect.admit for dialect in enabled):
         return []
-    return [*(_rule(kind, ("list", "update")) for kind in needed(enabled)), _rule(NAMESPACE, ("get",))]
+    written = ((("list",), ()), (("update",), (CONFIGURED,)))
+    rules = [_rule(kind, verbs, names) for kind in needed(enabled) for verbs, names in written]
+    return [*rules, _rule(NAMESPACE, ("get",))]
 
 
 def chosen(settings: Settings) -> tuple[Dialect, ...]:

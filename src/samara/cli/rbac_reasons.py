@@ -23,14 +23,14 @@ ELSEWHERE = {
         "customresourcedefinitions",
         "get",
     ): "while a definition is being deleted, nothing that its objects made is deleted",
-    (
-        "validatingwebhookconfigurations",
-        "list",
-    ): "to write into the webhooks whose certificate to trust, and nothing else",
-    (
-        "mutatingwebhookconfigurations",
-        "list",
-    ): "to write into the webhooks whose certificate to trust, and nothing else",
+    **{
+        (configurations, verb): reason
+        for configurations in ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
+        for verb, reason in (
+            ("list", "to find the webhooks that lead to it"),
+            ("update", "to write into them whose certificate to trust, and nothing else"),
+        )
+    },
 }
 """In every namespace, by resource and first verb."""
 AT_HOME = {
@@ -83,7 +83,7 @@ def why(rule: Rule, dialects: tuple[Dialect, ...], at_home: bool) -> str:
     [resource], verb = rule["resources"], rule["verbs"][0]
     known = (AT_HOME if at_home else ELSEWHERE).get((resource, verb))
     if known is not None:
-        return known + (CONVERTING if "update" in rule["verbs"] and resource == "customresourcedefinitions" else "")
+        return known + (CONVERTING if "patch" in rule["verbs"] and resource == "customresourcedefinitions" else "")
     plural, _, subresource = resource.partition("/")
     if subresource:
         return SUBRESOURCES[subresource]

@@ -12,6 +12,7 @@ from typing import Any
 from samara import log
 from samara.core.match import sample
 from samara.core.model import Object, Ref
+from samara.engine.reasons import NORMAL
 from samara.kube.client import AS_US, MERGE_PATCH, Client
 from samara.kube.codec import decode, encode
 from samara.kube.errors import AlreadyExists, NotFound, SamaraError
@@ -22,7 +23,7 @@ PUT_BACK = "put back"
 """What is told at a copy that was changed. It may be a source, too: what it tells as one must not replace this."""
 _SHOWN = {PUT_BACK: "Updated"}
 """The reason that people see, where it is not the topic's own."""
-NORMAL = frozenset({"Copied", "Updated", "Removed", PUT_BACK})
+_NORMAL = NORMAL | {PUT_BACK}
 _MOST_MESSAGE = 1000
 
 
@@ -64,18 +65,18 @@ class Teller:
         topic = self._topics.get((ref, reason))
         if topic is None or (uid and topic.uid not in ("", uid)):  # another one of the same name has its own Event
             topic = self._topics[ref, reason] = _Topic(ref, uid, reason)
-        if reason in NORMAL:
+        if reason in _NORMAL:
             topic.namespaces |= namespaces
         else:
             topic.namespaces = namespaces
         topic.uid, topic.message, topic.advice = uid or topic.uid, message, advice
         due = self._clock() - topic.said_at >= AGAIN
-        if reason in NORMAL or due or _text(topic) != topic.said:
+        if reason in _NORMAL or due or _text(topic) != topic.said:
             topic.dirty = True
 
     def _uid(self, about: Ref) -> str:
         """Of what is not held any more, as we have last spoken of it: people find an Event by it."""
-        earlier = (self._topics.get((about, reason)) for reason in sorted(NORMAL))
+        earlier = (self._topics.get((about, reason)) for reason in sorted(_NORMAL))
         return next((topic.uid for topic in earlier if topic is not None), "")
 
     def over(self, about: Object | Ref, reason: str) -> None:
@@ -99,11 +100,11 @@ class Teller:
 
     async def _say(self, topic: _Topic) -> None:
         text = _text(topic)
-        topic.count += max(1, len(topic.namespaces)) if topic.reason in NORMAL else 1
+        topic.count += max(1, len(topic.namespaces)) if topic.reason in _NORMAL else 1
         topic.said, topic.said_at = text, self._clock()
-        if topic.reason in NORMAL:
+        if topic.reason in _NORMAL:
             topic.namespaces = set()
-        report = log.info if topic.reason in NORMAL else log.warning
+        report = log.info if topic.reason in _NORMAL else log.warning
         report(f"told.{topic.shown}", about=topic.about, message=text)
         if self._silent:
             return
@@ -169,7 +170,7 @@ def _event(topic: _Topic, name: str, namespace: str, text: str, now: str) -> dic
         },
         "reason": topic.shown,
         "message": text,
-        "type": "Normal" if topic.reason in NORMAL else "Warning",
+        "type": "Normal" if topic.reason in _NORMAL else "Warning",
         "count": topic.count,
         "firstTimestamp": topic.first,
         "lastTimestamp": now,

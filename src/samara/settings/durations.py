@@ -5,8 +5,9 @@ import re
 
 FORM = "a duration such as 90s, 5m, 1h30m or 500ms"
 FOREVER = "forever"
-# `m` must not swallow the first letter of `ms`; nine digits a part keep every sum exact in a float.
-_PARTS = re.compile(r"(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m(?!s))?(?:([0-9]{1,9})s)?(?:([0-9]{1,9})ms)?")
+# Nine digits a part keep every sum exact in a float. Without look-ahead, which not every engine has.
+PATTERN = "(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?(?:([0-9]{1,9})ms)?"
+_PARTS = re.compile(PATTERN)
 _UNITS = (("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
 
 

@@ -17,13 +17,15 @@ class UnfitError(ValueError):
 class Leaf:
     """A scalar: `read` returns the parsed value or raises UnfitError, `show` gives the YAML of a parsed value.
 
-    `form` is what it accepts in the manual's few words, `expects` in those of an error.
+    `form` is what it accepts in the manual's few words, `expects` in those of an error. `pattern`, where there is one,
+    is what a text must match as a whole, for those who check it without us.
     """
 
     form: str
     expects: str
     read: Callable[[object], object]
     show: Callable[[Any], str] = scalar
+    pattern: str = ""
 
 
 @dataclass(frozen=True, slots=True)

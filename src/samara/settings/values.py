@@ -10,7 +10,7 @@ from samara.core.model import Kind
 from samara.dialects.accurate.words import SUB_NAMESPACE
 from samara.dialects.fishysecret.words import FISHY_SECRET
 from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
-from samara.settings.durations import FOREVER, FORM, format_duration, parse_duration
+from samara.settings.durations import FOREVER, FORM, PATTERN, format_duration, parse_duration
 from samara.settings.schema import Leaf, UnfitError
 
 _LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
@@ -18,7 +18,7 @@ _KEY = r"[-A-Za-z0-9_.*?]"
 _KIND = re.compile(rf"(?:({_LABEL}(?:\.{_LABEL})*)/)?([a-z](?:[-a-z0-9]{{0,61}}[a-z0-9])?)/([A-Z][A-Za-z0-9]{{0,62}})")
 
 
-_OURS = frozenset((kind.group, kind.name) for kind in (RESOURCE_DISTRIBUTION, SUB_NAMESPACE, FISHY_SECRET))
+OURS = frozenset((kind.group, kind.name) for kind in (RESOURCE_DISTRIBUTION, SUB_NAMESPACE, FISHY_SECRET))
 """Whoever could have these copied could have anything made elsewhere."""
 
 
@@ -68,7 +68,7 @@ def duration(*, zero: bool = False, forever: bool = False) -> Leaf:
 
     others = (["0"] if zero else []) + ([FOREVER] if forever else [])
     expects = FORM + ("" if zero else ", more than 0") + "".join(f", or {word}" for word in others)
-    return Leaf(" | ".join(["duration", *others]), expects, read, format_duration)
+    return Leaf(" | ".join(["duration", *others]), expects, read, format_duration, PATTERN)
 
 
 def _seconds(raw: object) -> float:
@@ -87,7 +87,7 @@ def _kind(raw: object) -> KindName:
     if match is None:
         raise UnfitError
     found = KindName(*match.groups(default=""))
-    if is_denied(Kind(*found, plural="")) or (found.group, found.kind) in _OURS:
+    if is_denied(Kind(*found, plural="")) or (found.group, found.kind) in OURS:
         raise UnfitError(
             "kinds that give rights, that keep the cluster's books or that ask for copies are never copied"
         )
@@ -124,4 +124,10 @@ KEY_GLOB = matching(f"{_KEY}{{1,253}}(?:/{_KEY}{{1,63}})?", "glob", "a key such 
 PATH_GLOB = matching(r"[!-~]{1,1024}", "glob", "a path or glob without spaces")
 FILE = matching(r"[^\0]+", "file", "the path of a file")
 MANAGER = matching(r"[ -~]{1,128}", "name", "the name of a field manager (1 to 128 printable characters)")
-KIND = Leaf("kind", "a kind such as v1/Secret or apps/v1/Deployment", _kind, lambda kind: "/".join(filter(None, kind)))
+KIND = Leaf(
+    "kind",
+    "a kind such as v1/Secret or apps/v1/Deployment",
+    _kind,
+    lambda kind: "/".join(filter(None, kind)),
+    _KIND.pattern,
+)

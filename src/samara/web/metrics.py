@@ -35,8 +35,8 @@ class Sources:
     orphans: Callable[[str], int]
     sources: Callable[[str], Iterable[object]]
     stall: Callable[[], float]
-    missing: Iterable[str] = ()
-    """Kinds that nobody watches, since the server does not know them."""
+    unserved: Iterable[str] = ()
+    """What nobody watches: kinds that the server does not know, and vocabularies whose original is at work."""
 
 
 class Metrics:
@@ -119,7 +119,8 @@ class Metrics:
     def _watches(self) -> Iterable[Metric]:
         quiet = GaugeMetricFamily("samara_watch_last_event_seconds", "Since the server was last heard", labels=["kind"])
         restarts = CounterMetricFamily("samara_watch_restarts", "Watches reopened", labels=["kind", "reason"])
-        waiting = GaugeMetricFamily("samara_kind_waiting", "1 where a kind cannot be served yet", labels=["kind"])
+        told = "1 where a kind, or the vocabulary of that name, cannot be served yet"
+        waiting = GaugeMetricFamily("samara_kind_waiting", told, labels=["kind"])
         now = asyncio.get_running_loop().time()
         for watch in self._from.watches:
             if not watch.unservable:  # nobody expects to hear of a kind that is not there
@@ -127,8 +128,8 @@ class Metrics:
             waiting.add_metric([str(watch.kind)], float(watch.waiting is not None))
             for reason, number in watch.restarts.items():
                 restarts.add_metric([str(watch.kind), reason], number)
-        for kind in self._from.missing:
-            waiting.add_metric([kind], 1.0)
+        for name in self._from.unserved:
+            waiting.add_metric([name], 1.0)
         return quiet, restarts, waiting
 
 

@@ -50,8 +50,8 @@ ALERTS = (
         "max by (kind) (samara_kind_waiting) > 0",
         "15m",
         "warning",
-        "Samara waits for the kind {{ $labels.kind }}.",
-        "Its definition is not installed, or the operator may not list it: compare its rights with `samara rbac`.",
+        "Samara waits, and does not serve {{ $labels.kind }}.",
+        "Its definition is missing, the operator may not list it, or the original of a vocabulary runs: see /readyz.",
     ),
     Alert(
         "SamaraNotSynced",

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from samara import crds
-from samara.admission.configuration import CONVERT, LABEL, PATHS, SERVICE
+from samara.admission.configuration import CONVERT, LABEL, NO_CONVERSION, PATHS, SERVICE, conversion_patch
 from samara.cli.deploy.base import NAME
 from samara.core.model import Kind, Ref
 from samara.engine.lease import LEASE
@@ -32,7 +32,6 @@ from samara.vocabularies import served
 DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
 DOMAIN = ".samara.dev"
 """How the names of our webhooks end."""
-NONE = {"strategy": "None"}
 PATIENCE = 30.0
 """Seconds in which the server has seen that a webhook is gone; until then it may still ask it."""
 STOPPING = 90.0
@@ -145,8 +144,7 @@ class Removal:
     async def _unconvert(self, name: str) -> None:
         have = await self._get(Ref(CRD, "", name))
         if have is not None and _leads_to_us(have):
-            sent = {**have, "spec": {**have["spec"], "conversion": NONE}}
-            await self._client.request("PUT", address(Ref(CRD, "", name)), encode(sent), params=AS_US)
+            await self._patch(Ref(CRD, "", name), conversion_patch(have, NO_CONVERSION))
 
     async def _unguard(self, kind: Kind) -> None:
         async for each in self._guarded(kind):

@@ -16,7 +16,7 @@ from samara.kube.definition import CRD
 def removal_rules() -> list[Rule]:
     configurations = [rule for kind in PATHS for rule in (_rule(kind, ("list",)), _rule(kind, ("delete",), (NAME,)))]
     resources = [_rule(kind, ("list", "patch")) for kind in custom_resources()]
-    return [*configurations, _rule(CRD, ("get", "update"), crds.shipped()), *resources]
+    return [*configurations, _rule(CRD, ("get", "patch"), crds.shipped()), *resources]
 
 
 def removal_rules_at_home() -> list[Rule]:

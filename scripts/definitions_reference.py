@@ -1,0 +1,83 @@
+"""The fields of the custom resources as tables, from the definitions that `samara crds` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import yaml
+
+from samara import crds
+
+Json = dict[str, Any]
+HEAD = "| field | type | required | is |\n| --- | --- | --- | --- |"
+KNOWN = ("apiVersion", "kind", "metadata")
+"""Every object has these, and no definition of ours says more about them."""
+
+
+class Field(NamedTuple):
+    path: str
+    type: str
+    required: bool
+    about: str
+
+
+def custom_resources() -> str:
+    return "\n".join(part for name in crds.shipped() for part in _resource(yaml.safe_load(crds.text(name))))
+
+
+def _resource(definition: Json) -> Iterator[str]:
+    spec = definition["spec"]
+    where = "In a namespace" if spec["scope"] == "Namespaced" else "In no namespace"
+    for version in spec["versions"]:
+        if version["served"]:
+            kept = ", and stored in this version" if version["storage"] else ""
+            schema = version["schema"]["openAPIV3Schema"]
+            yield f"## {spec['names']['kind']} `{spec['group']}/{version['name']}`\n"
+            yield f"{where}{kept}. {_line(schema)}".rstrip() + "\n"
+            yield "\n".join((HEAD, *map(_row, _fields(schema, ""))))
+            yield ""
+
+
+def _row(field: Field) -> str:
+    return f"| `{field.path}` | {field.type} | {'yes' if field.required else ''} | {field.about} |"
+
+
+def _fields(schema: Json, above: str) -> Iterator[Field]:
+    """What is in an object, each field before what is in it."""
+    required = schema.get("required", ())
+    for name, below in schema.get("properties", {}).items():
+        if above or name not in KNOWN:
+            path = f"{above}.{name}" if above else name
+            yield Field(path, _type(below), name in required, _about(below))
+            yield from _fields(*_within(below, path))
+
+
+def _within(schema: Json, path: str) -> tuple[Json, str]:
+    """Where the fields of a field are: in it, or in each of its items."""
+    return _within(schema["items"], f"{path}[]") if "items" in schema else (schema, path)
+
+
+def _type(schema: Json) -> str:
+    if "items" in schema:
+        return f"list of {_type(schema['items'])}"
+    values = schema.get("additionalProperties")
+    if isinstance(values, dict):
+        return f"map of {_type(values)}"
+    if schema.get("x-kubernetes-int-or-string"):
+        return "integer or string"
+    return str(schema.get("type", "any"))
+
+
+def _about(schema: Json) -> str:
+    """The description, and what the server itself insists on."""
+    words = [
+        _line(schema),
+        f"One of {', '.join(f'`{each}`' for each in schema['enum'])}." if "enum" in schema else "",
+        f"Without it: `{schema['default']}`." if "default" in schema else "",
+    ]
+    return " ".join(filter(None, words))
+
+
+def _line(schema: Json) -> str:
+    return " ".join(str(schema.get("description", "")).split()).replace("|", "\\|")
