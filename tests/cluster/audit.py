@@ -86,8 +86,9 @@ _decode = msgspec.json.Decoder().decode
 class Audit:
     """Reads one log from where the test began."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         self._path = path
+        self._clock = clock
         self._start = path.stat().st_size
         self._read = self._start
         self._events: list[Event] = []
@@ -95,7 +96,7 @@ class Audit:
 
     def mark(self) -> int:
         """A moment to count from later: what was asked before it does not count, although it is recorded after it."""
-        self._marks.append((len(self.events()), time.time()))
+        self._marks.append((len(self.events()), self._clock()))
         return len(self._marks) - 1
 
     def events(self) -> list[Event]:

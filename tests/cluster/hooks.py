@@ -105,7 +105,7 @@ class Webhook:
             "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
             "failurePolicy": "Fail",
-            "timeoutSeconds": 1,
+            "timeoutSeconds": 1 if self.what == "slow" else 10,
         }
         self.stage.also_remove(f"{HOOKS}/meddles")
         self.stage.api.create(HOOKS, {"metadata": {"name": "meddles"}, "webhooks": [hook]})

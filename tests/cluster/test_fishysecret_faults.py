@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.cli.program import samara
 from tests.cluster.audit import until_recorded
-from tests.cluster.definitions import DEFINITIONS
+from tests.cluster.definitions import DEFINITIONS, undefine
 from tests.cluster.fishy import (
     DEFINITION,
     FINALIZER,
@@ -258,9 +258,10 @@ def test_when_the_definition_is_deleted_no_secret_goes_and_all_is_well_when_it_i
     mark = stage.audit.mark()
     stage.api.delete(f"{DEFINITIONS}/{DEFINITION}")
     try:
-        eventually(lambda: stage.api.find(f"{DEFINITIONS}/{DEFINITION}") is None, 30.0)
+        eventually(lambda: stage.api.find(f"{DEFINITIONS}/{DEFINITION}") is None, 60.0)
         never(lambda: [each for each in fishy.sent(mark) if " secrets " in each], 2.0)
     finally:
+        undefine(stage.cluster, stage.api, DEFINITION)  # one that is still going would take the new one with it
         define(stage.cluster, stage.api)
     assert fishy.version("db") == before
     fishy.ask("db", {"A": "a"})
