@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 from tests.cluster.operators import Operator
 from tests.cluster.stage import Stage
+from tests.ports import free_port
 
 from samara.devcluster import Devcluster
 from samara.devcluster.process import leashed
-from samara.devcluster.wire import free_port
 
 Json = dict[str, Any]
 NAMESPACE = "samara-system"

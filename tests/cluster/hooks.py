@@ -14,8 +14,7 @@ from tests.cluster.api import ApiFault
 from tests.cluster.stage import Stage
 from tests.cluster.waiting import eventually
 from tests.kube import pki
-
-from samara.devcluster.wire import free_port
+from tests.ports import free_port
 
 Json = dict[str, Any]
 HOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"

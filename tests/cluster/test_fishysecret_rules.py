@@ -16,8 +16,7 @@ from tests.cluster.oracles import words
 from tests.cluster.proxy import Seen
 from tests.cluster.stage import OWN, Stage, encoded
 from tests.cluster.waiting import eventually, never
-
-from samara.devcluster.wire import free_port
+from tests.ports import free_port
 
 Json = dict[str, Any]
 

@@ -19,6 +19,7 @@ from tests.cluster.api import ApiFault
 from tests.cluster.definitions import defined
 from tests.cluster.stage import OWN, Stage
 from tests.cluster.waiting import eventually
+from tests.ports import free_port
 
 from samara.admission.configuration import ADMIT, Endpoint, configuration
 from samara.admission.gate import Admission
@@ -29,7 +30,6 @@ from samara.core.reads import Rejected, Trial
 from samara.core.table import Table
 from samara.core.view import View
 from samara.devcluster import DevclusterError
-from samara.devcluster.wire import free_port
 from samara.dialects import sync_to
 from samara.dialects.accurate.convert import convert
 from samara.kube.auth import load

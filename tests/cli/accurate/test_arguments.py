@@ -12,13 +12,13 @@ import pytest
 from tests.cli.accurate.plugin import accurate, accurate_inside
 from tests.cli.program import environment
 from tests.cli.test_main import kubeconfig
+from tests.ports import free_port
 
 from samara import __version__
 from samara.cli.accurate import lists
 from samara.cli.accurate.base import Command
 from samara.cli.accurate.sub import create, to_the_end
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
-from samara.devcluster.wire import free_port
 
 pytestmark = pytest.mark.heavy
 
