@@ -88,9 +88,11 @@ def hooks(stage: Stage, crd: None) -> Iterator[Webhooks]:
         eventually(lambda: is_in_force(stage))
         yield running
     finally:
-        running.kill()
-        stage.api.gone(CONFIG)
-        stage.api.gone(CHANGING)
+        try:
+            running.kill()
+        finally:
+            stage.api.gone(CONFIG)
+            stage.api.gone(CHANGING)
 
 
 def is_in_force(stage: Stage) -> bool:
