@@ -160,10 +160,10 @@ def test_fault_03_liveness_reports_watches_that_nobody_answers_until_they_are_an
     assert operator.answer("/healthz")[0] == 200
     proxy.on_request(is_watch(), stalled)
     stage.bump("db")
-    eventually(lambda: operator.answer("/healthz")[0] == 503, deadline=10)
+    eventually(lambda: operator.answer("/healthz")[0] == 503)
     assert b"the watch of v1/Secret has been quiet" in operator.answer("/healthz")[1]
     proxy.clear()
-    eventually(lambda: operator.answer("/healthz")[0] == 200, deadline=10)
+    eventually(lambda: operator.answer("/healthz")[0] == 200)
     stage.until_copied("db", "a")
 
 

@@ -97,7 +97,7 @@ def test_a_second_signal_ends_it_at_once(stage: Stage) -> None:
 
 
 def test_a_warm_standby_takes_over_within_2_seconds_of_sigterm(stage: Stage) -> None:
-    """The standby's next look finds the lease free; how late the machine lets it look is no matter of ours."""
+    """By the server's times, from the release on: how late a busy machine lets anybody begin is no matter of ours."""
     stage.namespace("a")
     stage.source("db", "a")
     leader, standby = pair(stage)
@@ -109,8 +109,9 @@ def test_a_warm_standby_takes_over_within_2_seconds_of_sigterm(stage: Stage) -> 
     assert leader.wait() == 0
     (taken,) = until_recorded(lambda: takeovers(stage), 1)
     (released,) = [event for event in renewals(stage, USER) if not event.request["spec"]["holderIdentity"]]
-    (found,) = [each for each in looks(stage) if released.answered < each.received < taken.received]
-    assert taken.answered - signalled < 2.0 + late(stage, until=found)
+    assert len([each for each in looks(stage) if released.answered < each.received < taken.received]) <= 1
+    assert taken.received - released.received < 2.0 + late(stage, until=taken)
+    assert released.received - signalled < DRAIN, "with nothing to wait for"
     stage.bump("db")
     stage.until_copied("db", "a")
 
@@ -125,7 +126,7 @@ def test_a_standby_takes_over_within_the_lease_time_after_sigkill(stage: Stage) 
     stage.bump("db")
     eventually(lambda: standby.leads)
     (taken,) = until_recorded(lambda: takeovers(stage), 1)
-    renewed = max(event.answered for event in renewals(stage, USER))
+    renewed = renewals(stage, USER)[-1].received
     assert LASTS < taken.received - renewed < LASTS + 5.0 + late(stage, until=taken)
     stage.until_copied("db", "a")
 
