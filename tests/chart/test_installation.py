@@ -13,6 +13,7 @@ import yaml
 from tests.chart.helm import CHART, ROOT, Helm, is_hook
 from tests.chart.pods import NAMESPACE, Account, Pod, by_kind, refused
 from tests.cluster.api import ApiFault
+from tests.cluster.operators import SHORT
 from tests.cluster.stage import Stage, encoded
 from tests.cluster.waiting import eventually
 from tests.ports import free_port
@@ -34,7 +35,8 @@ SUB = "subnamespaces.accurate.cybozu.com"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/samara"
 KINDS_OF_OTHERS = ("Issuer", "Certificate", "ServiceMonitor", "PrometheusRule")
 """Their definitions are not ours to install."""
-FAST = {"sourceGoneAfter": "300ms", "timers": {"lease": "15s", "renew": "10s"}}
+FAST = {"sourceGoneAfter": "300ms", **SHORT}
+"""A pod that was ended without a word leaves its lease to the next test."""
 
 
 class Installed:
