@@ -251,7 +251,7 @@ def test_defect_08_whoever_is_impatient_is_read_for_every_second_and_reported_ev
     mark, began = fishy.stage.audit.mark(), fishy.calls(operator)
     fishy.change("db", refreshInterval="1s")
     reports = until_recorded(lambda: fishy.reports(mark), 3)  # the first is of the new generation
-    times = [datetime.fromisoformat(each.response["status"]["lastSyncedTime"]) for each in reports]
+    times = [datetime.fromisoformat(each.request["status"]["lastSyncedTime"]) for each in reports]
     assert all(after - before >= timedelta(seconds=5) for before, after in itertools.pairwise(times))
     assert fishy.calls(operator) >= began + 4
     fishy.put("a", f"{CANARY}-2")
