@@ -534,7 +534,8 @@ def test_rule_6_a_namespace_that_ends_in_the_middle_of_a_fan_out_delays_no_other
     scene.make(asked=EVERY)
     scene.stage.api.delete("/api/v1/namespaces/n-7")
     scene.until_copied(*(name for name in names if name != "n-7"))
-    scene.stage.until_seen()
+    scene.stage.namespace("later")
+    scene.until_copied("later")  # who knows of it has heard that the other one ends
     ended = scene.stage.audit.mark()
     never(lambda: [event for event in scene.writes(ended) if event.namespace == "n-7"], SETTLED)
     scene.stage.api.patch("/api/v1/namespaces/n-7", {"metadata": {"finalizers": None}})
