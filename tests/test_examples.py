@@ -93,12 +93,24 @@ def test_examples_are_found_in_a_checkout_and_in_a_package(tmp_path: Path) -> No
         examples.folder("no-such-vocabulary", package)
 
 
+def finished(command: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+    """Nothing that it started goes on, also where it takes too long."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, process_group=0) as running:
+        try:
+            out, err = running.communicate(timeout=280)
+        except subprocess.TimeoutExpired:
+            os.killpg(running.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(command, running.returncode, out, err)
+
+
 @pytest.mark.cluster
 def test_the_demo_shows_every_step_and_leaves_nothing(temporary: Path) -> None:
     # As the pages say it. The environment that runs the tests is the one that make would set up.
     installed = f"{sys.prefix}/.installed"
     command = ("make", "--directory", str(ROOT), f"--old-file={installed}", f"VENV={sys.prefix}", "demo")
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = finished(command)
     assert done.returncode == 0, done.stdout + done.stderr
     steps = ("10 copies", "equal to its source again", "the new namespace has its copy", "the copy in billing is gone")
     trees = (

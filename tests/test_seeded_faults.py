@@ -4,9 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
+@pytest.mark.timeout(900)
 def test_every_seeded_fault_is_caught() -> None:
     command = (sys.executable, "-m", "tests.seeded_faults")
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

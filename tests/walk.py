@@ -17,12 +17,13 @@ from typing import NamedTuple
 
 import yaml
 from tests.pages import ROOT, Fence
+from tests.ports import free_port
 
 from samara.devcluster import Devcluster
 from samara.devcluster.process import leashed
-from samara.devcluster.wire import answers, free_port
+from samara.devcluster.wire import answers
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 POLL = 0.2
 _AGE = re.compile(r"\d+[smhd](?:\d+[smh])?")
 

@@ -16,6 +16,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 from tests.kube.scripted import SCRIPT, Answer, Script, Store, access, refuses, says, serving
+from tests.ports import free_port
 from tests.toys import nobody
 
 from samara.admission.configuration import ADMIT, CONVERT, MUTATE
@@ -27,7 +28,6 @@ from samara.core.reads import UNREAD, Rejected, Trial
 from samara.core.table import Table
 from samara.core.view import View
 from samara.core.want import Dialect, Want
-from samara.devcluster.wire import free_port
 from samara.kube.cache import Cache
 from samara.kube.client import Client
 from samara.kube.codec import Codec

@@ -10,12 +10,13 @@ import sys
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.cluster.audit import lines_of
 from tests.cluster.operators import Operator
 from tests.cluster.stage import Stage
+from tests.ports import free_port
 
 from samara.devcluster import Devcluster
 from samara.devcluster.process import leashed
-from samara.devcluster.wire import free_port
 
 Json = dict[str, Any]
 NAMESPACE = "samara-system"
@@ -84,7 +85,7 @@ class Pod(Operator):
 
 def refused(cluster: Devcluster, user: str) -> list[str]:
     """What the server refused this user for want of a right."""
-    events = [json.loads(line) for line in cluster.audit_log.read_text().splitlines()]
+    events = [json.loads(line) for line in lines_of(cluster.audit_log)]
     return [
         f"{event['verb']} {event['requestURI']}"
         for event in events

@@ -13,13 +13,14 @@ import yaml
 from tests.chart.helm import CHART, ROOT, Helm, is_hook
 from tests.chart.pods import NAMESPACE, Account, Pod, by_kind, refused
 from tests.cluster.api import ApiFault
+from tests.cluster.operators import SHORT
 from tests.cluster.stage import Stage, encoded
 from tests.cluster.waiting import eventually
+from tests.ports import free_port
 
 from samara.cli.deploy.base import Installation
 from samara.cli.deploy.installation import objects
 from samara.devcluster import DevclusterError
-from samara.devcluster.wire import free_port
 from samara.settings import BUILT, parse
 
 Json = dict[str, Any]
@@ -34,7 +35,8 @@ SUB = "subnamespaces.accurate.cybozu.com"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/samara"
 KINDS_OF_OTHERS = ("Issuer", "Certificate", "ServiceMonitor", "PrometheusRule")
 """Their definitions are not ours to install."""
-FAST = {"sourceGoneAfter": "300ms", "timers": {"lease": "3s", "renew": "2s"}}
+FAST = {"sourceGoneAfter": "300ms", **SHORT}
+"""A pod that was ended without a word leaves its lease to the next test."""
 
 
 class Installed:

@@ -13,10 +13,10 @@ from pathlib import Path
 import click
 import pytest
 from tests.cli.program import environment, samara, samara_inside
+from tests.ports import free_port
 
 from samara.cli.main import COMMANDS
 from samara.cli.main import samara as program
-from samara.devcluster.wire import free_port
 
 pytestmark = pytest.mark.heavy
 

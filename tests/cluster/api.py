@@ -14,6 +14,8 @@ AGENT = "cluster-tests/1"
 MERGE = "application/merge-patch+json"
 JSON = "application/json"
 Json = dict[str, Any]
+_CLOSED = (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError)
+"""How a connection ends that the server closed while it was idle: whatever is sent on it is not heard."""
 A = TypeVar("A")
 B = TypeVar("B")
 
@@ -61,9 +63,10 @@ class Api:
                 connection.request(method, target, body, headers)
                 response = connection.getresponse()
                 answer = response.status, response.read()
-            except (OSError, http.client.HTTPException):
+            except (OSError, http.client.HTTPException) as fault:
                 connection.close()
-                if fresh:
+                # What was heard may have been done: after a timeout a second POST would find what the first has made.
+                if fresh or not isinstance(fault, _CLOSED):
                     raise
             else:
                 self._idle.append(connection)

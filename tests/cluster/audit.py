@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -86,8 +86,9 @@ _decode = msgspec.json.Decoder().decode
 class Audit:
     """Reads one log from where the test began."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         self._path = path
+        self._clock = clock
         self._start = path.stat().st_size
         self._read = self._start
         self._events: list[Event] = []
@@ -95,15 +96,12 @@ class Audit:
 
     def mark(self) -> int:
         """A moment to count from later: what was asked before it does not count, although it is recorded after it."""
-        self._marks.append((len(self.events()), time.time()))
+        self._marks.append((len(self.events()), self._clock()))
         return len(self._marks) - 1
 
     def events(self) -> list[Event]:
         """Everything since the test began."""
-        with self._path.open("rb") as file:
-            file.seek(self._read)
-            raw = file.read()
-        whole = raw[: raw.rfind(b"\n") + 1]
+        whole = _whole_lines(self._path, self._read)
         self._read += len(whole)
         self._events.extend(_event(line) for line in whole.splitlines() if line)
         return self._events
@@ -118,6 +116,26 @@ class Audit:
 
     def ours(self, mark: int = 0) -> Iterator[Event]:
         return (event for event in self.since(mark) if event.ours)
+
+
+def lines_of(path: Path) -> list[str]:
+    """What a log holds by now, line by line: without the one that is being written."""
+    return _whole_lines(path).decode().splitlines()
+
+
+def _whole_lines(path: Path, start: int = 0) -> bytes:
+    with path.open("rb") as file:
+        file.seek(start)
+        raw = file.read()
+    return raw[: raw.rfind(b"\n") + 1]
+
+
+def due_again(tried: Sequence[Event]) -> float:
+    """The first moment at which a write that was refused so often is sent again, unless something changes before.
+
+    After two seconds, and each time twice as long, give or take a fifth.
+    """
+    return tried[-1].received + 0.8 * 2.0 ** len(tried)
 
 
 def until_recorded(found: Callable[[], list[T]], many: int) -> list[T]:

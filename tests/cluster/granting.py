@@ -20,9 +20,9 @@ def granted(cluster: Devcluster, name: str, rules: Sequence[dict[str, Any]], *us
     api = Api(cluster.url, cluster._credentials.admin_context())
     role = {"kind": "ClusterRole", "name": name, "apiGroup": GROUP}
     subjects = [{"kind": "User", "name": user, "apiGroup": GROUP} for user in users]
-    api.create(f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": list(rules)})
-    api.create(f"{RBAC}/clusterrolebindings", {"metadata": {"name": name}, "roleRef": role, "subjects": subjects})
     try:
+        api.create(f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": list(rules)})
+        api.create(f"{RBAC}/clusterrolebindings", {"metadata": {"name": name}, "roleRef": role, "subjects": subjects})
         yield
     finally:
         for plural in ("clusterrolebindings", "clusterroles"):

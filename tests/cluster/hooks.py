@@ -14,8 +14,7 @@ from tests.cluster.api import ApiFault
 from tests.cluster.stage import Stage
 from tests.cluster.waiting import eventually
 from tests.kube import pki
-
-from samara.devcluster.wire import free_port
+from tests.ports import free_port
 
 Json = dict[str, Any]
 HOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
@@ -105,7 +104,7 @@ class Webhook:
             "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
             "failurePolicy": "Fail",
-            "timeoutSeconds": 1,
+            "timeoutSeconds": 1 if self.what == "slow" else 10,
         }
         self.stage.also_remove(f"{HOOKS}/meddles")
         self.stage.api.create(HOOKS, {"metadata": {"name": "meddles"}, "webhooks": [hook]})

@@ -17,9 +17,9 @@ from typing import Any
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from tests.cluster.waiting import eventually
+from tests.ports import free_port
 
 from samara.devcluster.process import leashed
-from samara.devcluster.wire import free_port
 
 Json = dict[str, Any]
 
@@ -27,9 +27,16 @@ FAST: Json = {
     "dialects": {"secret-copy": {}},
     "sourceGoneAfter": "300ms",
     "massDelete": {"most": 5, "percent": 30, "hold": "10m"},
-    "timers": {"lease": "3s", "renew": "2s", "silence": "75s", "backoffMost": "4s"},
+    "timers": {"lease": "15s", "renew": "10s", "silence": "75s", "backoffMost": "4s"},
 }
-"""The settings of the tests: timers ten times faster, and a brake that a handful of copies can reach."""
+"""The settings of the tests: most timers ten times faster, and a brake that a handful of copies can reach.
+
+The lease is as long as people's: on a busy machine everything stands still for seconds, and a leader that could not
+renew a short one would end rightly.
+"""
+LEASE, RENEW = 5.0, 4.0
+SHORT: Json = {"timers": {"lease": f"{LEASE:g}s", "renew": f"{RENEW:g}s"}}
+"""For who waits for the end of a lease."""
 PROGRAM = ("-m", "samara.cli.main")
 """What Python is told to run."""
 

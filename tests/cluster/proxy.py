@@ -23,6 +23,7 @@ from typing import Any
 import aiohttp
 import yaml
 from aiohttp import web
+from tests.transports import until_closed
 from yarl import URL
 
 from samara.devcluster.certs import Authority, write_private
@@ -294,6 +295,7 @@ class Proxy:
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(10)
+        assert not self._thread.is_alive(), "the fault proxy did not end"
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
@@ -313,7 +315,7 @@ class Proxy:
             self._started.set()
             await self._stop.wait()
             await runner.cleanup()
-        await asyncio.sleep(0.02)  # connections that were aborted are closed in the turns that follow
+        await until_closed()  # connections that were aborted are closed in the turns that follow
 
     def _reset_all(self) -> None:
         for connection in self._web.connections:

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.accurate.plugin import Told, accurate
 from tests.cluster.api import ApiFault
 from tests.cluster.definitions import DEFINITIONS
-from tests.cluster.operators import Operator
+from tests.cluster.operators import SHORT, Operator
 from tests.cluster.stage import SECOND
 from tests.cluster.trees import (
     DEFINITION,
@@ -25,9 +25,9 @@ from tests.cluster.trees import (
     define,
 )
 from tests.cluster.waiting import eventually, never
+from tests.ports import free_port
 
 from samara.devcluster import DevclusterError
-from samara.devcluster.wire import free_port
 
 pytestmark = [
     pytest.mark.oracle_off("O4", reason="it knows the rules of Secret copy only; trees have a judge of theirs"),
@@ -416,8 +416,8 @@ def test_what_it_registers_it_takes_away_when_it_stops_and_then_the_reconciler_a
 @pytest.mark.parametrize("end", ["stops", "crashes"])
 def test_with_two_replicas_the_other_goes_on_judging_when_the_leader_ends(trees: Trees, end: str) -> None:
     landscape(trees)
-    first = guard(trees, "--leader-elect")
-    second = guard(trees, "--leader-elect", in_force=False, wait="ready", user=SECOND)
+    first = guard(trees, "--leader-elect", **SHORT)
+    second = guard(trees, "--leader-elect", in_force=False, wait="ready", user=SECOND, **SHORT)
     assert (first.leads, second.leads) == (True, False)
     if end == "stops":
         first.stop()

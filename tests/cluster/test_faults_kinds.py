@@ -14,7 +14,8 @@ from tests.cluster.audit import Event, until_recorded
 from tests.cluster.definitions import DEFINITIONS, defined
 from tests.cluster.granting import granted
 from tests.cluster.hooks import CANARY, SAYS, Webhook
-from tests.cluster.operators import Operator
+from tests.cluster.operators import LEASE as LASTS
+from tests.cluster.operators import SHORT, Operator
 from tests.cluster.oracles import words
 from tests.cluster.proxy import Stream
 from tests.cluster.stage import SECOND, USER, Stage
@@ -167,7 +168,7 @@ def until_served(operator: Operator, kind: str) -> None:
 
 
 def test_fault_11_a_kind_that_comes_after_the_start_is_served_then_and_the_others_all_along(scene: Scene) -> None:
-    operator = scene.operator(f"{LATE}/v1/Widget")
+    operator = scene.operator(f"{LATE}/v1/Widget", **SHORT)
     assert f"{LATE}/v1/Widget" in waiting(operator)
     scene.make(CONFIG_MAPS, "early", {"data": {"n": "1"}})
     scene.until(CONFIG_MAPS, "early", "data", {"n": "1"})
@@ -177,7 +178,7 @@ def test_fault_11_a_kind_that_comes_after_the_start_is_served_then_and_the_other
     until_served(operator, f"{LATE}/v1/Widget")
     until_recorded(scene.writes, 4)
     assert scene.wrote() == {"a": ["create"] * 2, "b": ["create"] * 2}, "beginning anew writes nothing twice"
-    never(lambda: not operator.running, STANDSTILL * 3.0 + 1.0)  # whoever listened before it began anew is gone
+    never(lambda: not operator.running, STANDSTILL * LASTS + 1.0)  # whoever listened before it began anew is gone
 
 
 def test_fault_11_a_kind_that_goes_while_watched_waits_and_comes_back_and_others_go_on(scene: Scene) -> None:

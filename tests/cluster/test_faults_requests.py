@@ -19,6 +19,8 @@ from aiohttp import web
 from tests.cluster.api import Api, ApiFault
 from tests.cluster.audit import Event, until_recorded
 from tests.cluster.faults import answer_lost, answered, body, delayed, stalled, stalled_after
+from tests.cluster.operators import LEASE as LASTS
+from tests.cluster.operators import SHORT
 from tests.cluster.proxy import Exchange, Fault, Proxy, Seen, When, client_context
 from tests.cluster.stage import OWN, USER, Stage
 from tests.cluster.waiting import eventually, never
@@ -38,6 +40,10 @@ def is_read(seen: Seen) -> bool:
 
 def is_lease(seen: Seen) -> bool:
     return seen.plural == "leases"
+
+
+def is_renewal(seen: Seen) -> bool:
+    return is_lease(seen) and seen.writes
 
 
 def to(namespace: str) -> When:
@@ -110,7 +116,7 @@ def test_fault_13_a_conflict_that_never_ends_is_met_with_a_growing_pause_and_del
     assert times[5] - times[0] > 1.0
     assert times[5] - times[4] > times[3] - times[2]
     stage.bump("db")
-    stage.until_copied("db", "b", deadline=5)
+    stage.until_copied("db", "b")
     proxy.clear()
     stage.until_copied("db", "a")
 
@@ -124,23 +130,24 @@ def test_fault_14_a_429_stops_all_writes_for_as_long_as_it_says_and_the_lease_is
     names = [f"n{number}" for number in range(10)]
     stage.namespace(*names)
     proxy = stage.proxy()
-    operator = stage.operator("--leader-elect", through=proxy)
+    operator = stage.operator("--leader-elect", config={"writes": {"inFlight": 4}}, through=proxy)
     rule = proxy.on_request(is_write, answered(429, "TooManyRequests", retry_after=1))
     stage.source("db", ",".join(names))
     first = eventually(lambda: proxy.requests(is_write))[0].at
-    eventually(lambda: proxy.requests(is_write)[-1].at - first > 3.0)
+    eventually(lambda: proxy.requests(is_write)[-1].at - first > 3.0 and rule.hits >= len(names))
     rained = proxy.requests(is_write)
     for name in names:
         tries = [seen.at for seen in rained if seen.namespace == name]
         assert all(after - before >= 1.0 for before, after in itertools.pairwise(tries)), (
             "sent before its second was over"
         )
-    assert not [seen for seen in rained if 0.5 < seen.at - first < 1.0], "what was told to one holds for all"
-    assert rule.hits >= len(names)
+    early = [seen for seen in rained if seen.at - first < 1.0]
+    assert len(early) <= 4 + 1, "what two are told holds for all: four were on their way, and one came after the first"
+    renewed = len(proxy.requests(is_renewal))
+    eventually(lambda: len(proxy.requests(is_renewal)) >= renewed + 2)  # while it rains
+    assert operator.leads
     proxy.clear()
     stage.until_copied("db", *names)
-    renewals = [seen.at for seen in proxy.requests(is_lease) if seen.writes and seen.at > first]
-    assert max(after - before for before, after in itertools.pairwise([first, *renewals])) < 2.0
     assert operator.leads
 
 
@@ -429,8 +436,8 @@ def test_fault_17_a_lease_that_cannot_be_renewed_in_time_is_given_up_before_anot
     names = [f"n{number}" for number in range(10)]
     stage.namespace(*names)
     proxy = stage.proxy()
-    slow = stage.operator("--leader-elect", config={"writes": {"perSecond": 5}}, through=proxy)
-    standby = stage.operator("--leader-elect", wait="ready")
+    slow = stage.operator("--leader-elect", config={**SHORT, "writes": {"perSecond": 5}}, through=proxy)
+    standby = stage.operator("--leader-elect", config=SHORT, wait="ready")
     assert slow.leads
     stage.source("db", ",".join(names))
     eventually(lambda: stage.audit.writes())
@@ -445,11 +452,11 @@ def test_fault_17_a_lease_that_cannot_be_renewed_in_time_is_given_up_before_anot
 def test_fault_17_a_lease_is_kept_while_only_writes_to_copies_are_slow(stage: Stage) -> None:
     stage.namespace("a")
     proxy = stage.proxy()
-    operator = stage.operator("--leader-elect", "--request-timeout=4s", through=proxy)
+    operator = stage.operator("--leader-elect", f"--request-timeout={LASTS + 1:g}s", config=SHORT, through=proxy)
     rule = proxy.on_request(is_write, stalled, times=1)
     stage.source("db", "a")
     eventually(lambda: rule.hits)
-    never(lambda: not operator.leads, 3.5, every=0.2)
+    never(lambda: not operator.leads, LASTS + 0.5, every=0.2)
     stage.until_copied("db", "a")
 
 

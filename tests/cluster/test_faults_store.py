@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from tests.cluster.api import in_parallel
-from tests.cluster.operators import Operator
+from tests.cluster.operators import LEASE as LASTS
+from tests.cluster.operators import SHORT, Operator
 from tests.cluster.stage import Stage
 from tests.cluster.waiting import eventually, never
 
@@ -105,16 +106,16 @@ def test_fault_19_while_the_store_is_full_writes_pause_it_is_told_and_all_is_mad
 def test_fault_19_a_leader_that_cannot_renew_ends_and_the_next_leads_as_soon_as_there_is_room(stage: Stage) -> None:
     stage.namespace("a")
     stage.source("db", "a")
-    leader = stage.operator("--leader-elect")
+    leader = stage.operator("--leader-elect", config=SHORT)
     stage.until_copied("db", "a")
     with full(stage.cluster):
-        assert leader.wait(10) != 0
+        assert leader.wait() != 0
         assert "database space exceeded" in leader.log
         stage.api.delete(stage.path("a", "db"))
         mark = stage.audit.mark()
-        following = stage.operator("--leader-elect", wait="ready")
-        never(lambda: following.leads or not following.running, 4.0)
+        following = stage.operator("--leader-elect", config=SHORT, wait="ready")
+        never(lambda: following.leads or not following.running, LASTS + 1.0)
         assert following.log.count("lease.failed") == 1, "told once, and tried again all the time"
         assert not stage.audit.writes(mark)
-    eventually(lambda: following.leads, deadline=10)
+    eventually(lambda: following.leads)
     stage.until_copied("db", "a")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -82,6 +83,12 @@ def warnings(operator: Operator) -> list[str]:
     return [line for line in operator.log.splitlines() if " warning " in line or " error " in line]
 
 
+def announced(operator: Operator, fault: str) -> list[float]:
+    """The pauses that the log tells of, in tenths of seconds, after this fault of a watch."""
+    lines = [line for line in operator.log.splitlines() if "watch.failed" in line and fault in line]
+    return [float(line.rpartition("again_in=")[2].removesuffix("s")) for line in lines]
+
+
 def written(stage: Stage, mark: int = 0) -> Counter[tuple[str, str, str]]:
     """How often each copy was created, updated or deleted, also where that was refused."""
     return Counter((event.verb, *event.address) for event in stage.audit.writes(mark))
@@ -138,9 +145,9 @@ def test_fault_03_a_watch_that_falls_silent_is_reopened_without_a_list(stage: St
     stage.until_copied("db", "a")
     rule = proxy.on_event(tells_of("admin", "db"), late(3600), times=1)
     stage.bump("db")
-    stage.until_copied("db", "a", deadline=6)
+    stage.until_copied("db", "a")
     assert rule.hits == 1
-    assert restarts(operator, "silent") == 1
+    assert restarts(operator, "silent") >= 1
     assert len(proxy.requests(is_list())) == 1
 
 
@@ -153,10 +160,10 @@ def test_fault_03_liveness_reports_watches_that_nobody_answers_until_they_are_an
     assert operator.answer("/healthz")[0] == 200
     proxy.on_request(is_watch(), stalled)
     stage.bump("db")
-    eventually(lambda: operator.answer("/healthz")[0] == 503, deadline=10)
+    eventually(lambda: operator.answer("/healthz")[0] == 503)
     assert b"the watch of v1/Secret has been quiet" in operator.answer("/healthz")[1]
     proxy.clear()
-    eventually(lambda: operator.answer("/healthz")[0] == 200, deadline=10)
+    eventually(lambda: operator.answer("/healthz")[0] == 200)
     stage.until_copied("db", "a")
 
 
@@ -164,7 +171,7 @@ def test_fault_03_silence_is_no_failure_so_reopening_never_slows_down(stage: Sta
     """A kind without events is silent for ever: were that a failure, its watch would be closed half the time."""
     proxy = stage.proxy()
     operator = stage.operator(config={"timers": {"silence": "1s"}}, through=proxy)
-    eventually(lambda: restarts(operator, "silent", "v1/ResourceQuota") >= 5, deadline=8)
+    eventually(lambda: restarts(operator, "silent", "v1/ResourceQuota") >= 5)
     assert warnings(operator) == []
 
 
@@ -441,12 +448,16 @@ def test_fault_08_a_watch_that_only_says_errors_is_reopened_with_a_growing_pause
     operator = stage.operator(through=proxy)
     stage.until_copied("db", "a")
     line = json.dumps(error_event(500, "InternalError")).encode() + b"\n"
+    opened = len(proxy.requests(is_watch()))
     rule = proxy.on_request(is_watch(), body(line))
     proxy.cut("secrets")
-    eventually(lambda: rule.hits >= 4)
-    times = [seen.at for seen in proxy.requests(is_watch())][-4:]
-    assert times[3] - times[0] > 1.0
-    assert times[3] - times[2] > 2 * (times[1] - times[0])
+    eventually(lambda: rule.hits >= 5)
+    pauses = announced(operator, "InternalError")[:4]
+    assert pauses == sorted(set(pauses))
+    assert pauses[3] > 2 * pauses[0]
+    times = [seen.at for seen in proxy.requests(is_watch())[opened:]]
+    waited = [after - before for before, after in itertools.pairwise(times)]
+    assert all(passed >= pause - 0.05 for pause, passed in zip(pauses, waited, strict=False)), (waited, pauses)
     proxy.clear()
     stage.bump("db")
     stage.until_copied("db", "a")

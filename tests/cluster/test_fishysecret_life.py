@@ -26,7 +26,7 @@ def test_promise_18_a_value_that_changes_in_the_manager_arrives_without_any_even
     for _ in range(3):
         number = stage.rising()
         fishy.put("number", number)
-        fishy.until_data("db", {"n": number}, deadline=5.0)
+        fishy.until_data("db", {"n": number})
 
 
 def test_promise_18_an_object_may_ask_to_be_read_more_often(fishy: Fishy) -> None:
@@ -36,13 +36,13 @@ def test_promise_18_an_object_may_ask_to_be_read_more_often(fishy: Fishy) -> Non
     fishy.ask("db", {"A": "a"}, refreshInterval="1s")
     fishy.until("db")
     fishy.put("a", "two")
-    fishy.until_data("db", {"A": "two"}, deadline=5.0)
+    fishy.until_data("db", {"A": "two"})
 
 
 def test_promise_19_a_deleted_secret_is_back_within_seconds(fishy: Fishy, stage: Stage) -> None:
     fishy.served({"A": "a"}, refreshInterval=SELDOM)
     stage.api.delete(stage.path(TARGET, "db"))
-    fishy.until_data("db", {"A": f"{CANARY}-a"}, deadline=5.0)
+    fishy.until_data("db", {"A": f"{CANARY}-a"})
     found = stage.secret(TARGET, "db")
     assert found is not None
     assert words(found, "labels") == marks("db")

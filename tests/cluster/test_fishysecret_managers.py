@@ -71,7 +71,7 @@ def test_a_token_that_has_expired_is_told_and_a_new_one_is_used_at_once(fishy: F
     fishy.until("db", "FetchError")
     assert fishy.data("db") == {"P": f"{CANARY}-1"}
     fishy.configure(keys.address, token=keys.token())
-    fishy.until_data("db", {"P": f"{CANARY}-2"}, deadline=8.0)
+    fishy.until_data("db", {"P": f"{CANARY}-2"})
 
 
 def test_secrets_of_a_namespace_can_be_the_manager(fishy: Fishy, stage: Stage) -> None:

@@ -102,17 +102,18 @@ def test_a_create_that_the_server_recorded_as_504_may_be_ours_but_never_what_oth
 def test_what_was_asked_before_a_mark_does_not_count_although_it_is_recorded_after_it(tmp_path: Path) -> None:
     log = tmp_path / "audit.log"
     log.touch()
-    audit = Audit(log)
+    audit = Audit(log, clock=iter((10.0, 20.0)).__next__)
 
-    def record(uri: str, asked: datetime) -> None:
-        times = {"requestReceivedTimestamp": asked.isoformat(), "stageTimestamp": datetime.now(UTC).isoformat()}
+    def record(uri: str, asked: float) -> None:
+        stamps = [datetime.fromtimestamp(each, UTC).isoformat() for each in (asked, 40.0)]
+        times = dict(zip(("requestReceivedTimestamp", "stageTimestamp"), stamps, strict=True))
         with log.open("a") as file:
             file.write(json.dumps({"verb": "create", "requestURI": uri, **times}) + "\n")
 
-    before, first, between, second = datetime.now(UTC), audit.mark(), datetime.now(UTC), audit.mark()
-    record("/before", before)
-    record("/between", between)
-    record("/after", datetime.now(UTC))
+    first, second = audit.mark(), audit.mark()
+    record("/before", 5.0)
+    record("/between", 15.0)
+    record("/after", 25.0)
     assert [each.uri for each in audit.since(first)] == ["/between", "/after"]
     assert [each.uri for each in audit.since(second)] == ["/after"]
     assert [each.uri for each in audit.since(0)] == ["/before", "/between", "/after"]

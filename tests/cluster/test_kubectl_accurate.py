@@ -13,6 +13,7 @@ import yaml
 from tests.cli.accurate.plugin import Told, accurate
 from tests.cli.program import samara
 from tests.cluster.api import ApiFault
+from tests.cluster.audit import lines_of
 from tests.cluster.definitions import define, defined, undefine
 from tests.cluster.stage import Stage
 from tests.cluster.waiting import eventually
@@ -649,7 +650,7 @@ def test_tree_shows_what_is_inherited_and_where_copies_are_missing(forest: Trees
     assert a["objects"][0]["copies"] == {"there": 0, "missing": ["b"], "others": []}
     read = [event for event in forest.stage.audit.since(mark) if event.resource == "secrets"]
     assert [event.verb for event in read] == ["list"]
-    answers = [line for line in forest.stage.cluster.audit_log.read_text().splitlines() if is_list_of_secrets(line)]
+    answers = [line for line in lines_of(forest.stage.cluster.audit_log) if is_list_of_secrets(line)]
     assert "PartialObjectMetadataList" in answers[-1]
     assert base64.b64encode(canary.encode()).decode() not in answers[-1]
     [b] = tree(forest, "b", config=config)["trees"]

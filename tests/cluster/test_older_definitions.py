@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.cluster.definitions import undefine
+from tests.cluster.definitions import CHANGED, undefine
 from tests.cluster.fishy import CONFIG, FISHY, TEAM, manifest
 from tests.cluster.fishy_folder import CANARY, Folder
 from tests.cluster.granting import granted
@@ -56,20 +56,23 @@ def _rights(cluster: Devcluster) -> Iterator[None]:
 
 @pytest.fixture
 def install(stage: Stage) -> Iterator[Install]:
-    """Installs a definition; all of them go with the test."""
-    names: list[str] = []
+    """Installs a definition, the first of its name from nothing; all of them go with the test."""
+    names: set[str] = set()
 
     def installed(definition: Json) -> None:
-        names.append(definition["metadata"]["name"])
+        name = definition["metadata"]["name"]
+        if name not in names:
+            undefine(stage.cluster, stage.api, name)  # a test before may have left one behind
+        names.add(name)
         stage.cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=json.dumps(definition))
         spec = definition["spec"]
         for version in [each for each in spec["versions"] if each["served"]]:
             path = f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
-            eventually(lambda where=path: stage.api.serves(where))  # type: ignore[misc]
+            eventually(lambda where=path: stage.api.serves(where), CHANGED)  # type: ignore[misc]
 
     yield installed
     stage.end_processes()
-    for name in dict.fromkeys(names):
+    for name in names:
         undefine(stage.cluster, stage.api, name)
 
 

@@ -129,6 +129,7 @@ def test_all_that_a_fishy_secret_causes_is_planned_and_then_written(fishy: Fishy
     stage.cluster.kubectl("apply", "-f", "-", input=yaml.safe_dump(body))
     fishy.serve()
     fishy.until("db")
+    eventually(lambda: sent(stage, mark) >= planned(found))
     assert sent(stage, mark) == planned(found)
     assert planned(found) == {
         ("patch", "fishysecrets", "team/db"),
@@ -170,6 +171,7 @@ def test_all_that_a_distribution_causes_is_planned_and_then_written(stage: Stage
     stage.cluster.kubectl("apply", "-f", "-", input=yaml.safe_dump(body))
     stage.operator(config=config)
     Distributor(stage).until_counted("db", 3, 2)
+    eventually(lambda: sent(stage, mark) >= planned(found))
     assert sent(stage, mark) == planned(found)
 
 

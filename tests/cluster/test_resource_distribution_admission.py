@@ -26,9 +26,9 @@ from tests.cluster.test_resource_distribution_rules import (
     listed,
 )
 from tests.cluster.waiting import eventually
+from tests.ports import free_port
 
 from samara.devcluster import Devcluster, DevclusterError
-from samara.devcluster.wire import free_port
 
 pytestmark = [
     pytest.mark.oracle_off("O4", reason="it knows the rules of Secret copy only; here each test asserts its own"),

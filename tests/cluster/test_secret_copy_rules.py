@@ -324,7 +324,7 @@ def test_rule_06_a_new_namespace_gets_every_all_source_and_every_source_that_nam
     assert operator.copies("blocked") == 3  # late, later and other are waited for
     stage.namespace("late")
     for name in ("all-1", "all-2", "named"):
-        stage.until_copied(name, "late", deadline=5.0)
+        stage.until_copied(name, "late")
     assert stage.secret("late", "elsewhere") is None
     assert not [event for event in stage.events() if event["type"] == "Warning"], "a missing namespace is no error"
 
@@ -351,7 +351,7 @@ def test_rule_07_an_edited_copy_comes_back_at_once(stage: Stage) -> None:
     stage.operator()
     stage.until_copied("db", "a")
     stage.api.patch(stage.path("a", "db"), {"data": encoded({"n": "0"})})
-    stage.until_copied("db", "a", deadline=5.0)
+    stage.until_copied("db", "a")
     event = stage.until_event("Updated", namespace="a", about="db")
     assert "cluster-tests" in event["message"], "the person who changed it finds out"
 
@@ -362,7 +362,7 @@ def test_rule_07_a_deleted_copy_comes_back_at_once(stage: Stage) -> None:
     stage.operator()
     stage.until_copied("db", "a")
     stage.api.delete(stage.path("a", "db"))
-    stage.until_copied("db", "a", deadline=5.0)
+    stage.until_copied("db", "a")
 
 
 # 8. Source deleted, or annotation removed
@@ -472,7 +472,7 @@ def test_rule_09_the_copy_appears_at_once_when_the_foreign_object_goes(stage: St
     operator = stage.operator()
     eventually(lambda: operator.copies("blocked") == 1)
     stage.api.delete(stage.path("b", "db"))
-    stage.until_copied("db", "b", deadline=5.0)
+    stage.until_copied("db", "b")
 
 
 def test_rule_09_a_foreign_object_that_becomes_identical_is_adopted(stage: Stage) -> None:
@@ -482,7 +482,7 @@ def test_rule_09_a_foreign_object_that_becomes_identical_is_adopted(stage: Stage
     operator = stage.operator()
     eventually(lambda: operator.copies("blocked") == 1)
     stage.api.patch(stage.path("b", "db"), {"data": {"mine": None, **source["data"]}})
-    stage.until_copied("db", "b", deadline=5.0)
+    stage.until_copied("db", "b")
     assert words(stage.secret("b", "db") or {})["samara.dev/adopted"] == "true"
 
 

@@ -13,12 +13,12 @@ from tests.cluster.definitions import DEFINITIONS, defined
 from tests.cluster.stage import OWN, Stage
 from tests.cluster.test_webhooks import AT_HOME, HOOK_RIGHTS, TLS, USER, Webhooks, refused
 from tests.cluster.waiting import eventually
+from tests.ports import free_port
 
 from samara import crds
 from samara.admission.configuration import ADMIT, MUTATE, MUTATING, Endpoint, configuration
 from samara.core.table import Table
 from samara.devcluster import DevclusterError
-from samara.devcluster.wire import free_port
 from samara.dialects.accurate import Terms, dialects
 from samara.dialects.accurate.config import Config
 from samara.dialects.accurate.words import FINALIZER, PARENT, ROLES, SUB_NAMESPACE, TEMPLATE, TYPE
@@ -88,9 +88,11 @@ def hooks(stage: Stage, crd: None) -> Iterator[Webhooks]:
         eventually(lambda: is_in_force(stage))
         yield running
     finally:
-        running.kill()
-        stage.api.gone(CONFIG)
-        stage.api.gone(CHANGING)
+        try:
+            running.kill()
+        finally:
+            stage.api.gone(CONFIG)
+            stage.api.gone(CHANGING)
 
 
 def is_in_force(stage: Stage) -> bool:

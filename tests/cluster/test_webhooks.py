@@ -19,6 +19,8 @@ from tests.cluster.api import ApiFault
 from tests.cluster.definitions import defined
 from tests.cluster.stage import OWN, Stage
 from tests.cluster.waiting import eventually
+from tests.ports import free_port
+from tests.transports import until_closed
 
 from samara.admission.configuration import ADMIT, Endpoint, configuration
 from samara.admission.gate import Admission
@@ -29,7 +31,6 @@ from samara.core.reads import Rejected, Trial
 from samara.core.table import Table
 from samara.core.view import View
 from samara.devcluster import DevclusterError
-from samara.devcluster.wire import free_port
 from samara.dialects import sync_to
 from samara.dialects.accurate.convert import convert
 from samara.kube.auth import load
@@ -181,6 +182,7 @@ class Webhooks:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._over.set)
             self._thread.join(10)
+            assert not self._thread.is_alive(), "the admission did not end"
             self._loop.close()
 
     def _in_loop(self, deed: Coroutine[Any, Any, None]) -> None:
@@ -202,7 +204,7 @@ class Webhooks:
                 for task in (running, ended):
                     task.cancel()
                 await asyncio.gather(running, ended, return_exceptions=True)
-        await asyncio.sleep(0.1)  # connections over TLS say goodbye before they close
+        await until_closed()  # connections over TLS say goodbye before they close
 
 
 @pytest.fixture
@@ -236,8 +238,10 @@ def registered(stage: Stage, **more: Any) -> Iterator[Webhooks]:
         eventually(lambda: is_in_force(stage))
         yield running
     finally:
-        running.kill()
-        stage.api.gone(CONFIG)
+        try:
+            running.kill()
+        finally:
+            stage.api.gone(CONFIG)
 
 
 def is_in_force(stage: Stage) -> bool:
@@ -394,8 +398,10 @@ def test_the_server_follows_a_rotation_of_everything_without_a_refused_call(stag
         assert all_refused(stage)
         assert stage.api.get(TLS)["data"]["ca.key"] != first["ca.key"]
     finally:
-        running.kill()
-        stage.api.gone(CONFIG)
+        try:
+            running.kill()
+        finally:
+            stage.api.gone(CONFIG)
 
 
 def all_refused(stage: Stage) -> bool:

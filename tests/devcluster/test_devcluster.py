@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cluster.audit import lines_of
 from tests.devcluster.waiting import eventually
 
 from samara.devcluster import Devcluster, DevclusterError, DevclusterOptions
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.cluster
 
 
 def events(cluster: Devcluster) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in cluster.audit_log.read_text().splitlines()]
+    return [json.loads(line) for line in lines_of(cluster.audit_log)]
 
 
 def test_client_and_server_tell_the_version_of_go_mod(cluster: Devcluster) -> None:

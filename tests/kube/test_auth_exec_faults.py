@@ -106,9 +106,9 @@ def test_an_answer_we_cannot_use_is_refused_unseen(tmp_path: Path, answer: str, 
 @pytest.mark.parametrize("end", ["wait", "exit 0"])
 def test_a_plugin_that_hangs_is_ended_with_all_it_started(tmp_path: Path, end: str) -> None:
     command = script(tmp_path / "plugin", f"sleep 1000 & echo $! > '{tmp_path}/child'; {end}")
-    fast = Plugin("user 'u'", Exec(V1, command), ENV, interactive=False, timeout=0.3)
+    fast = Plugin("user 'u'", Exec(V1, command), ENV, interactive=False, timeout=3.0)
 
-    with pytest.raises(Unreachable, match=r"gave no answer in 0\.3 s"):
+    with pytest.raises(Unreachable, match="gave no answer in 3 s"):
         asyncio.run(ExecCredentials(fast, CONTEXT).headers())
 
     assert _gone(int((tmp_path / "child").read_text()))

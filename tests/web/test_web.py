@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.engine.parts import Clock, a_copy, a_desk, a_key, a_source, create, deletes, numbered
+from tests.ports import free_port
 from tests.world import at, secret
 
 from samara import log
@@ -133,13 +134,6 @@ def on_stage(deed: Callable[[Stage], Awaitable[None]]) -> None:
         await deed(Stage())
 
     asyncio.run(run())
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 async def asked(stage: Stage, *paths: str) -> list[tuple[int, str, str]]:

@@ -14,6 +14,7 @@ from tests.cli.accurate.plugin import accurate, accurate_inside
 from tests.cli.program import environment
 from tests.cli.test_main import kubeconfig
 from tests.kube.scripted import access, says, serving
+from tests.ports import free_port
 
 from samara import __version__
 from samara.cli.accurate import lists
@@ -21,7 +22,6 @@ from samara.cli.accurate.base import Command
 from samara.cli.accurate.space import space
 from samara.cli.accurate.sub import create, to_the_end
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
-from samara.devcluster.wire import free_port
 from samara.kube.client import Client
 
 pytestmark = pytest.mark.heavy

@@ -1,0 +1,20 @@
+"""The end of an event loop of a test: connections over TLS say goodbye in turns that are still to come."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+
+async def until_closed(seconds: float = 5.0) -> None:
+    """Waits until no transport of the loop is open: one that is dropped is a warning, and so fails a test."""
+    with suppress(TimeoutError):  # and then the warning says which
+        async with asyncio.timeout(seconds):
+            while _open():  # noqa: ASYNC110 - nobody tells of it
+                await asyncio.sleep(0.002)
+
+
+def _open() -> list[Any]:
+    transports = tuple(getattr(asyncio.get_running_loop(), "_transports", {}).values())
+    return [each for each in transports if each.get_extra_info("socket").fileno() != -1]
