@@ -13,7 +13,7 @@ from tests.pages import ROOT
 from samara.backends.base import StoreError
 from samara.cli.deploy import monitoring
 from samara.core.tally import total
-from samara.engine.apply import Outcome
+from samara.engine.outcome import Outcome
 
 RULES = ROOT / "deploy" / "alerts" / "samara.rules.yaml"
 DASHBOARD = ROOT / "deploy" / "grafana" / "samara.json"

@@ -20,8 +20,8 @@ from samara.core.travel import ADOPTED
 from samara.core.want import Copy
 from samara.core.write import Create, Delete, Recreate, Release, Spare, Update, Write
 from samara.dialects.secret_copy import ORIGIN
-from samara.engine.apply import Outcome, Result
 from samara.engine.desk import Desk
+from samara.engine.outcome import Outcome, Result
 from samara.kube.client import AS_US, Client
 from samara.kube.codec import encode
 from samara.kube.errors import Unreachable

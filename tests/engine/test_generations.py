@@ -15,8 +15,8 @@ from samara.core.table import Table
 from samara.core.tally import Tally
 from samara.core.write import Report
 from samara.dialects import secret_copy
-from samara.engine.apply import Outcome, Result
 from samara.engine.loop import Engine
+from samara.engine.outcome import Outcome, Result
 
 
 def reported(obj: Object, view: object, tally: Tally) -> dict[str, object]:

@@ -34,12 +34,12 @@ from samara.core.travel import ACCEPT, PAUSED, RELEASED
 from samara.core.write import Create, Delete, Guard, Write
 from samara.dialects import secret_copy
 from samara.dialects.accurate.words import CREATED_BY, FROM, PARENT, PROPAGATE, ROOT, TYPE, UPDATE
-from samara.engine.apply import Outcome, Result
 from samara.engine.desk import Desk
 from samara.engine.flaps import PATIENCE
 from samara.engine.growth import CHUNK
 from samara.engine.holds import Holds
 from samara.engine.loop import Engine
+from samara.engine.outcome import Outcome, Result
 from samara.kube.cache import Change
 from samara.kube.client import Client
 

@@ -21,10 +21,10 @@ from samara.core.write import Create, Delete, Guard, Write
 from samara.dialects.accurate import sub
 from samara.dialects.accurate.words import APPLIER, FINALIZER, PARENT, ROOT, SUB_NAMESPACE, TYPE
 from samara.engine import holdbook
-from samara.engine.apply import Outcome, Result
 from samara.engine.holdbook import HoldBook, endings, entries
 from samara.engine.holds import Holds
 from samara.engine.loop import Engine
+from samara.engine.outcome import Outcome, Result
 from samara.kube.client import Client
 
 TABLE = Table((sub.SubNamespaces(cascading=False, is_reserved=lambda name: False).dialect(frozenset({APPLIER})),))

@@ -17,8 +17,8 @@ from samara.core.write import Write
 from samara.dialects.accurate import tree
 from samara.dialects.accurate.config import read
 from samara.dialects.accurate.words import CREATED_BY, PARENT
-from samara.engine.apply import Outcome, Result, judged
 from samara.engine.loop import Engine
+from samara.engine.outcome import Outcome, Result, judged
 from samara.kube.errors import ServerFault, from_status
 
 BROKEN = Result(Outcome.FAILED, "a webhook fails", broken=True)

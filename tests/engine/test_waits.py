@@ -12,7 +12,7 @@ from tests.world import at
 from samara.core.model import Key, Ref, namespace_ref
 from samara.core.want import Overlay
 from samara.core.write import Apply
-from samara.engine.apply import Outcome, Result
+from samara.engine.outcome import Outcome, Result
 from samara.engine.retry import Wait, Waits
 
 REFUSED = Result(Outcome.REFUSED, "quota")

@@ -16,9 +16,10 @@ from samara.core.match import sample
 from samara.core.model import Key, namespace_ref
 from samara.core.travel import ADOPTED
 from samara.core.write import Delete, Release
-from samara.engine.apply import Applier, Outcome
+from samara.engine.apply import Applier
 from samara.engine.crash import CrashPoints
 from samara.engine.holds import Holds
+from samara.engine.outcome import Outcome
 from samara.kube.errors import ConfigError, Forbidden
 
 

@@ -67,6 +67,13 @@ class Table:
             marked.sort(key=lambda claim: not is_marked_by_us(obj, claim[0]))
         return Key(marked[0][0].name, marked[0][1]) if marked else None
 
+    def is_copy(self, obj: Object, view: View) -> bool:
+        """True for a copy of ours, also one that an original has made, or that somebody pasted where it is wanted."""
+        owner = None if obj.made else self.owner(obj, view)
+        if owner is None or (dialect := self[owner.dialect]).by_owner or dialect.proven:
+            return obj.made
+        return is_marked_by_us(obj, dialect) or owner in view.claims(obj.ref)
+
     def sources(self, obj: Object, view: View) -> Iterator[Key]:
         """The keys for which this object is a source.
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import Any, NamedTuple, assert_never
+from typing import Any, assert_never
 
 from samara.core.compare import merged, owners_with, parted, released
 from samara.core.kinds import row
@@ -16,49 +15,13 @@ from samara.core.travel import RELEASED
 from samara.core.want import KEEP, Copy
 from samara.core.write import Apply, Create, Delete, Guard, Recreate, Release, Report, Spare, Update, Write
 from samara.engine.crash import CrashPoints
+from samara.engine.outcome import Outcome, Result, judged
 from samara.kube.cache import Cache, Change
 from samara.kube.client import APPLY_PATCH, AS_US, FOR_OTHERS, MERGE_PATCH, Client, Params, address, collection
 from samara.kube.codec import Codec, body, decode, encode, owner_references, version_of, with_kept
-from samara.kube.errors import (
-    AlreadyExists,
-    ApiError,
-    Conflict,
-    Forbidden,
-    Invalid,
-    NotFound,
-    SamaraError,
-    ServerFault,
-    TooMany,
-    Unreachable,
-)
+from samara.kube.errors import AlreadyExists, NotFound, SamaraError
 from samara.kube.intake import ODD
 from samara.kube.trial import DRY_RUN
-
-
-class Outcome(Enum):
-    DONE = "done"
-    STALE = "stale"
-    """The place was not as planned: read it again and plan again."""
-    REFUSED = "refused"
-    """The server will not have it: a person must act; tried again seldom."""
-    FAILED = "failed"
-    """The server could not, or nobody knows whether it did: tried again soon."""
-
-
-class Result(NamedTuple):
-    outcome: Outcome
-    message: str = ""
-    retry_after: float | None = None
-    overloaded: bool = False
-    sure: bool = True
-    """False where nobody knows what is at the address now: it must be read before it is planned again."""
-    broken: bool = False
-    """True where the server says that it could not do it: a webhook that fails, mostly."""
-    full: bool = False
-    """True where the server has no room to store anything: that is nobody's fault but the cluster's."""
-    version: int | None = None
-    """The version that the write made; None for a delete."""
-
 
 VERBS: dict[type[Write], str] = {
     Create: "create",
@@ -281,22 +244,3 @@ def _owned_by(have: Object) -> dict[str, Any]:
     if have.owners:
         kept["ownerReferences"] = owner_references(have.owners)
     return kept
-
-
-def judged(fault: SamaraError) -> Result:
-    """What an error means for the write that met it."""
-    match fault:
-        case ApiError(denied=True):  # by admission, under whichever status it has chosen
-            return Result(Outcome.REFUSED, str(fault))
-        case Conflict() | AlreadyExists() | NotFound() | Forbidden(terminating=True):
-            return Result(Outcome.STALE, str(fault), sure=False)
-        case Forbidden() | Invalid() | ApiError(status=400 | 405 | 406 | 413 | 415):
-            return Result(Outcome.REFUSED, str(fault))
-        case TooMany(retry_after=wait):
-            return Result(Outcome.FAILED, str(fault), wait, overloaded=True)
-        case ServerFault(full=True):  # refused as a whole, so nothing has changed
-            return Result(Outcome.FAILED, str(fault), overloaded=True, full=True)
-        case ServerFault(status=status, retry_after=wait):  # a 500 may be one namespace's webhook
-            return Result(Outcome.FAILED, str(fault), wait, overloaded=status in (503, 504), sure=False, broken=True)
-        case _:
-            return Result(Outcome.FAILED, str(fault), overloaded=isinstance(fault, Unreachable), sure=False)

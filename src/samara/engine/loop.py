@@ -11,7 +11,7 @@ from samara import log
 from samara.core.model import NAMESPACE, QUOTA, Key, Kind, Ref
 from samara.core.plan import steps
 from samara.core.tally import Tally
-from samara.core.write import Blocked, Delete, Guard, Look, Release, Step, Write
+from samara.core.write import Blocked, Delete, Look, Release, Step, Write
 from samara.engine.boundary import LATE, contained
 from samara.engine.desk import Desk
 from samara.engine.growth import AHEAD, CHUNK, Growth
@@ -273,8 +273,6 @@ class Engine:
                 self._sender.look(ref, growth.key)
             case Blocked():
                 pass
-            case Guard(add=False) if self.desk.outbox.is_flying(growth.key.whole):
-                pass  # what lands may still have to go; then it is planned again
             case Delete() | Release() as removal:
                 growth.removals.append(removal)
             case write:

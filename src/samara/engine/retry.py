@@ -9,7 +9,7 @@ from math import ceil, inf
 
 from samara.core.model import Key, Ref
 from samara.core.write import Write
-from samara.engine.apply import Outcome, Result
+from samara.engine.outcome import Outcome, Result
 from samara.kube.errors import MOST_WAIT
 
 _FIRST = {Outcome.STALE: 0.05, Outcome.FAILED: 0.2, Outcome.REFUSED: 2.0}

@@ -9,12 +9,13 @@ from samara import log
 from samara.core.model import NAMESPACE, Key, Object, Ref, namespace_ref
 from samara.core.tally import Tally
 from samara.core.write import Apply, Create, Delete, Guard, Recreate, Removal, Report, Update, Write
-from samara.engine.apply import Outcome, Result, verb
+from samara.engine.apply import verb
 from samara.engine.desk import Desk
 from samara.engine.fights import Fights
 from samara.engine.flaps import Flaps
 from samara.engine.look import Looker
 from samara.engine.moment import utc_now
+from samara.engine.outcome import Outcome, Result
 from samara.engine.retry import TOLD_FROM, Wait
 
 Again = Callable[[Key, float], None]
@@ -78,7 +79,7 @@ class Sender:
 
     def offer(self, write: Write, tally: Tally, soon: bool) -> None:
         """Puts a write into the outbox, unless it has to wait."""
-        if self._observing:
+        if self._observing or self._must_stay(write):
             return
         wait = self.desk.waits.of(write)
         if wait is not None and wait.told:
@@ -94,6 +95,10 @@ class Sender:
             self._again(_slice(write), fought.again_in)
             return
         self.desk.outbox.put(write, soon)
+
+    def _must_stay(self, write: Write) -> bool:
+        """True for a finalizer while something is in flight: what lands may have to go; then it is planned again."""
+        return isinstance(write, Guard) and not write.add and self.desk.outbox.is_flying(write.key)
 
     def pump(self) -> None:
         """Starts as many flights as there is room and work for."""

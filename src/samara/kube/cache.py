@@ -149,7 +149,7 @@ class Cache:
         old = store.objects.get(obj.ref)
         if old is not None and old.version >= obj.version:
             return None
-        if old is not None and old.uid == obj.uid and not obj.made and self._was_ours(old):
+        if old is not None and old.uid == obj.uid and not obj.made and self.table.is_copy(old, self):
             obj = replace(obj, made=True)  # stripping our marks does not free a copy
         rivals = self._rivals(obj.ref)
         given_up = self._unindex(old)
@@ -157,13 +157,6 @@ class Cache:
         new = self._hold(store, obj)
         self._unseal(given_up)
         return Change(obj.ref, old, new, tuple({*rivals, *self._rivals(obj.ref)}))
-
-    def _was_ours(self, old: Object) -> bool:
-        """True for a copy, also one that an original has made, or that somebody pasted where it is wanted."""
-        owner = None if old.made else self.table.owner(old, self)
-        if owner is None or (dialect := self.table[owner.dialect]).by_owner or dialect.proven:
-            return old.made
-        return is_marked_by_us(old, dialect) or owner in self.claims(old.ref)
 
     def _hold(self, store: Store, obj: Object) -> Object | None:
         """Keeps an object in full, sealed, or as a trace, by what it is to us."""
