@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from samara.demo.steps import PROTECTED, Steps
+from samara.demo.stage import PROTECTED
+from samara.demo.steps import Steps
 
 REGISTRY, PROXY = "company-registry", "proxy-settings"
 WIDER = '{"spec":{"targets":{"excludedNamespaces":null}}}'

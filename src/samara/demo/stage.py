@@ -22,6 +22,8 @@ HOME = "samara"
 """The operator's own namespace and its service account in it."""
 SETTINGS = ("accurate", "settings.yaml")
 """The settings among the examples: one vocabulary can do nothing without any, and the others need none."""
+PROTECTED = ("kube-system", "kube-public", "kube-node-lease", HOME)
+"""No targets of "every namespace"."""
 MOST_STAY = "720h"
 """How long the operator can work before its credentials end: long enough for any demo."""
 READY = 60.0
@@ -109,8 +111,7 @@ class Stage:
 
     def start_operator(self, *, log_to_terminal: bool = False) -> None:
         """With the rights that `samara rbac` prints and no others; returns when all that was there is planned."""
-        vocabulary, file = SETTINGS
-        settings = folder(vocabulary) / file
+        settings = self._settings()
         self._tell(settings)
         self.cluster.kubectl("apply", "--filename=-", input=self.samara("crds"))
         self.cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
@@ -120,6 +121,14 @@ class Stage:
         self._operator = Operator(kubeconfig, settings, self.cluster.data, log_to_terminal)
         self._stack.callback(self._operator.stop)
         self.wait_for("the operator", self._operator.is_ready)
+
+    def _settings(self) -> Path:
+        """The example's; and our own namespace is protected, as every command takes it to be in an installation."""
+        vocabulary, file = SETTINGS
+        made = self.cluster.data / file
+        text = (folder(vocabulary) / file).read_text(encoding="utf-8")
+        made.write_text(f"{text}protectedNamespaces: [{', '.join(PROTECTED)}]\n", encoding="utf-8")
+        return made
 
     def _tell(self, settings: Path) -> None:
         """Puts the settings where every command finds them, as an installation does."""

@@ -18,10 +18,6 @@ Place = tuple[str, str]
 """Namespace and name of a copy."""
 
 
-PROTECTED = ("kube-system", "kube-public", "kube-node-lease")
-"""No targets of "every namespace"."""
-
-
 class Steps(ABC):
     """One vocabulary's walk; every step does one thing and shows what the operator made of it."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from samara.demo.steps import PROTECTED, Steps
+from samara.demo.stage import PROTECTED
+from samara.demo.steps import Steps
 
 HOME = "platform"
 BUNDLE, RELAY = "company-ca", "mail-relay"
