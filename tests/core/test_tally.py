@@ -173,3 +173,10 @@ def test_a_copy_that_may_not_go_is_told_until_it_may() -> None:
 
 def test_a_plan_says_of_which_copies_that_should_go_something_stands_against_it() -> None:
     assert list(Tally.of(Plan(blocked=(PAUSED,))).removals) == [A]
+
+
+def test_what_a_pause_held_back_before_a_large_plan_is_said_anew_by_it() -> None:
+    tally = counted(Step(A, PAUSED, wanted=False))
+    tally.hold([B])
+    tally.grow()
+    assert set(tally.removals) == {B}

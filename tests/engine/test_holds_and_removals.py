@@ -28,6 +28,7 @@ from tests.world import at
 
 from samara.core.brake import Brake
 from samara.core.model import MANAGER, Key, Owned, Owner, Ref, namespace_ref
+from samara.core.table import Table
 from samara.core.write import Delete, Spare
 from samara.dialects.fishysecret import FISHY_SECRET
 from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
@@ -562,3 +563,12 @@ def test_what_a_vocabulary_that_is_not_served_now_had_held_is_remembered() -> No
     holds.settle([], lambda vocabulary: vocabulary != "accurate")
 
     assert holds.remembered == {str(trees)}
+
+
+def test_a_vocabulary_that_is_off_does_not_say_that_its_hold_is_over() -> None:
+    table = toys.table("delete")
+    off = Table(tuple(replace(each, served=False) if each.name == "secret-copy" else each for each in table.dialects))
+    desk = a_desk(Clock(), table=off)
+    desk.holds.remembered = {str(a_key())}
+    assert Removals(desk, lambda key, delay: None, Flaps(desk.clock)).allowed(a_key(), a_source(), []) == []
+    assert desk.holds.remembered == {str(a_key())}

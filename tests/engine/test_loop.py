@@ -592,3 +592,11 @@ def test_a_look_that_is_ahead_of_the_watch_queues_all_whom_the_change_concerns()
     queued = set(iter(engine.desk.queue.take, None))
     assert Key("accurate", at("r", "s"), "n") in queued
     assert Key("accurate:tree", namespace_ref("n")) in queued
+
+
+def test_our_own_delete_of_which_no_answer_came_is_nobodys_interference() -> None:
+    engine = an_engine(a_source(targets="b"), a_copy("a"), namespaces=["a", "b"])
+    gone = engine.desk.cache.bury(a_copy("a"))
+    assert gone is not None
+    engine._sender.looker.told(gone, 0.0)
+    assert engine._sender.fights.repaired(create("a")) is None

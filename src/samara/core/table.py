@@ -9,7 +9,7 @@ from functools import cached_property
 from samara.core.compare import is_marked_by_us
 from samara.core.match import without_globs
 from samara.core.model import LABELS, MANAGER, NAMESPACE, Key, Kind, Object
-from samara.core.travel import NEVER_TRAVELS, NOT_BY_DEFAULT
+from samara.core.travel import ADOPTED, NEVER_TRAVELS, NOT_BY_DEFAULT
 from samara.core.view import View
 from samara.core.want import Dialect
 
@@ -68,11 +68,17 @@ class Table:
         return Key(marked[0][0].name, marked[0][1]) if marked else None
 
     def is_copy(self, obj: Object, view: View) -> bool:
-        """True for a copy of ours, also one that an original has made, or that somebody pasted where it is wanted."""
+        """True for a copy that we have made, or an original whose work is ours now. A mark alone proves nothing.
+
+        What was adopted is its people's: they may take it back.
+        """
+        if ADOPTED in obj.annotations:
+            return False
         owner = None if obj.made else self.owner(obj, view)
-        if owner is None or (dialect := self[owner.dialect]).by_owner or dialect.proven:
+        dialect = self[owner.dialect] if owner is not None else None
+        if dialect is None or dialect.by_owner or dialect.proven:
             return obj.made
-        return is_marked_by_us(obj, dialect) or owner in view.claims(obj.ref)
+        return is_marked_by_us(obj, dialect)
 
     def sources(self, obj: Object, view: View) -> Iterator[Key]:
         """The keys for which this object is a source.

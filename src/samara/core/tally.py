@@ -34,6 +34,10 @@ _PENDING = Missing(PENDING)
 BRAKED = Missing("held", "more removals at once than massDelete lets pass")
 
 
+def _is_paused(removal: Missing) -> bool:
+    return removal.reason == "held" and removal != BRAKED
+
+
 @lru_cache(maxsize=256)
 def _missing(reason: Reason, message: str) -> Missing:
     return Missing(reason, message)
@@ -114,6 +118,10 @@ class Tally:
         self.exceptions.pop(namespace, None)
         self._forget_removals(namespace)
 
+    def grow(self) -> None:
+        """A large plan begins: which removals a pause holds back its steps say anew."""
+        self.removals = {ref: each for ref, each in self.removals.items() if not _is_paused(each)}
+
     def keep(self, wanted: Collection[Ref]) -> None:
         """Forgets all other places: they went, or left the list, while a large plan was being made, or before it.
 
@@ -130,7 +138,7 @@ class Tally:
                 self.begin(namespace)
         for ref in [ref for ref, _ in self._all() if ref not in wanted]:
             self.right_now(ref)
-        self.removals = {ref: each for ref, each in self.removals.items() if each.reason == "held" and each != BRAKED}
+        self.removals = {ref: each for ref, each in self.removals.items() if _is_paused(each)}
 
     def _forget_removals(self, namespace: str) -> None:
         """What is refused still is noted again when it is offered; somebody else may have removed the copy."""

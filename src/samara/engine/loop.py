@@ -48,7 +48,7 @@ class Engine:
         self._reader = Reader(desk, self._again)
         self._reports = Reports(desk, self.tallies, self._growing, self._sender.offer)
         self._sender.touched = self._reports.touched
-        self._sender.looker.told = lambda change, delay: self.changed([change], delay)
+        self._sender.changed = self.changed
         if desk.stores is not None:
             desk.stores.book.again, desk.stores.book.touched = self._again, self._reports.touched
             desk.cache.answers.readings = desk.stores.book.known
@@ -212,6 +212,7 @@ class Engine:
         growth = Growth(key, case, want, steps(case, want), [])
         if key.slice is None and len(want.copies) > CHUNK:
             self._growing[key] = growth
+            tally.grow()
             return
         if key.slice is None:
             self._growing.pop(key, None)

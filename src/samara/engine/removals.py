@@ -61,8 +61,8 @@ class Removals:
         return [_kept(each, source, guard) for each in (*late, *self._braked(key, source, removals))]
 
     def _braked(self, key: Key, source: Object | None, removals: Sequence[Removal]) -> list[Removal]:
-        deletes = [each for each in removals if isinstance(each, Delete)]
-        if is_explicit(self._desk.table[key.dialect], source):
+        dialect, deletes = self._desk.table[key.dialect], [each for each in removals if isinstance(each, Delete)]
+        if not dialect.served or is_explicit(dialect, source):  # who wants nothing has not said that a hold is over
             return list(removals)
         has, all_has = self._counts(key) if deletes else (0, 0)
         allowed = self._desk.holds.judge(key, deletes, has, all_has)

@@ -17,6 +17,7 @@ from samara.engine.look import Looker
 from samara.engine.moment import utc_now
 from samara.engine.outcome import Outcome, Result
 from samara.engine.retry import TOLD_FROM, Wait
+from samara.kube.cache import Change
 
 Again = Callable[[Key, float], None]
 FULL = (
@@ -43,6 +44,9 @@ class Sender:
         self.fights = Fights(desk.clock)
         self.flaps = Flaps(desk.clock)
         self.looker = Looker(desk, again)
+        self.looker.told = self._looked
+        self.changed: Callable[[list[Change], float], None] = lambda changes, delay: None
+        """Told what a look has found before the watch did."""
         self._tallies = tallies
         self._again = again
         self._may_write = may_write
@@ -71,6 +75,11 @@ class Sender:
     def look(self, ref: Ref, key: Key, delay: float = 0.0) -> None:
         assert self._group is not None
         self.looker.start(self._group, ref, key, delay)
+
+    def _looked(self, change: Change, delay: float) -> None:
+        self.changed([change], delay)
+        if change.new is None:
+            self.fights.calm(change.ref)  # our own delete, most likely, of which no answer came
 
     def calm(self, ref: Ref) -> None:
         """A copy is right, or its namespace gone: nobody fights over it, and it does not flap now."""

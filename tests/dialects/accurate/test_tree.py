@@ -459,6 +459,12 @@ def test_what_a_sub_namespace_has_brought_stays_where_it_is_only_missing_in_a_li
     assert plan_of(key("a"), world, Rules()).writes == ()
 
 
+def test_nothing_is_asked_for_a_namespace_that_ends() -> None:
+    world = with_words_of_its_own()
+    world.edit(namespace_ref("a"), deleting=True)
+    assert world.table[TREE].reads(namespace_ref("a"), world) == ()
+
+
 def test_what_a_sub_namespace_has_brought_goes_with_it() -> None:
     world = with_words_of_its_own()
     settled(world)

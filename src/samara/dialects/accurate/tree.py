@@ -52,7 +52,7 @@ def dialect(config: Config, managers: frozenset[str]) -> Dialect:
         parent = parent_of(namespace) if namespace is not None else ""
         above = view.get(namespace_ref(parent)) if parent else None
         sub = Ref(SUB_NAMESPACE, parent, source.name)
-        if namespace is None or above is None or view.get(sub) is not None:
+        if namespace is None or namespace.deleting or above is None or view.get(sub) is not None:
             return ()
         brought = [each for each in namespace.applied if each.manager == APPLIER and _may_bring(each)]
         overlay = _overlay(namespace, above, view) if brought else None
