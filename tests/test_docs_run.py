@@ -111,6 +111,7 @@ SHOWN_BY = {
     "why": "samara why secret/orders-database -n shop -o json",
     "orphans": "samara orphans -o json",
     "lint": "samara lint wrong.yaml -o json || true",
+    "rbac": "samara rbac --explain -o json",
     "tree": "samara tree payments --config settings.yaml -o json",
 }
 
