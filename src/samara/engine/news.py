@@ -92,8 +92,10 @@ class News:
 
     def _handed_on_from(self, ref: Ref, dialect: Dialect) -> Ref | None:
         """Of a copy that hands on the place that it comes from; one that is only created need not say that itself."""
+        if dialect.upstream is None:
+            return None
         have, namespace = self._cache.get(ref), self._cache.get(namespace_ref(ref.namespace))
-        if have is None or namespace is None or not have.made or dialect.upstream is None:
+        if have is None or namespace is None or not have.made:
             return None
         origin = dialect.origin(have, self._cache)
         above = ref._replace(namespace=dialect.upstream(namespace))
