@@ -133,10 +133,8 @@ class Engine:
     def resync(self) -> None:
         """Everything is planned again, from the cache."""
         cache = self.desk.cache
-        for dialect in self.desk.table.dialects:
-            for source in cache.sources(dialect.name):
-                self.add(Key(dialect.name, source))
-        for key in cache.marked():
+        sources = (Key(each.name, source) for each in self.desk.table.dialects for source in cache.sources(each.name))
+        for key in (*sources, *cache.marked()):
             self.add(key)
         self._wake.set()
 
