@@ -474,7 +474,10 @@ def test_when_the_definition_is_deleted_no_namespace_goes_and_all_is_well_when_i
     finally:
         undefine(stage.cluster, stage.api, DEFINITION)  # one that is still going would take the new one with it
         define(stage.cluster, stage.api)
-    for name in names:
-        assert trees.there(name) is not None
+    first, *others = names
+    trees.ask(first, "root", labels={"app": "mine"})
+    trees.until_well(first, "root")  # so the definition is known to be back
+    never(lambda: [name for name in names if trees.labels(name).get("app") != "mine"], SETTLED)
+    for name in others:
         trees.ask(name, "root", labels={"app": "mine"})
         trees.until_well(name, "root")

@@ -10,8 +10,8 @@ from tests.engine.parts import Clock, a_desk, a_key
 from tests.kube.scripted import Answer, Seen, access, cuts, refuses, says, serving
 from tests.world import at
 
-from samara.core.model import Content, Key, Kind, Owner
-from samara.core.reads import UNREAD, Definition, Read, Rejected, Trial, Word
+from samara.core.model import SECRET, Content, Key, Kind, Owner
+from samara.core.reads import UNREAD, Absence, Definition, Read, Rejected, Trial, Word
 from samara.engine.read import Reader
 from samara.kube.client import AS_US, Client
 from samara.kube.codec import encode
@@ -190,6 +190,42 @@ def test_a_definition_that_could_not_be_read_is_asked_for_again_later(failure: A
 
     assert told.values == {STANDS: UNREAD}
     assert told.again == [(a_key(), 5.0)]
+
+
+# Is an object gone?
+
+GONE = Absence(at("a", "x"))
+
+
+@pytest.mark.parametrize(("doubted_for", "answers"), [(0.0, [True]), (0.05, [False, True])], ids=["now", "in a while"])
+def test_absence_is_not_deletion_it_counts_when_it_is_seen_again_after_the_doubt(
+    doubted_for: float, answers: list[bool]
+) -> None:
+    async def run() -> list[object]:
+        async with serving(*[refuses(404, "NotFound")] * 2) as script, Client(access(script)) as client:
+            desk, found, told = a_desk(Clock(), client=client), [], asyncio.Event()
+            loop = asyncio.get_running_loop()
+            desk.cache.stores[SECRET].doubted_until = loop.time() + doubted_for
+
+            def planned_again(key: Key, delay: float) -> None:
+                assert (key, delay) == (a_key(), 0.0)
+                value = desk.cache.value(GONE)
+                if value is UNREAD:
+                    reader.start((GONE,), key)
+                else:
+                    found.append(value)
+                if value is True:
+                    told.set()
+
+            reader = Reader(desk, planned_again)
+            async with asyncio.TaskGroup() as group:
+                reader.begin(group)
+                reader.start((GONE,), a_key())
+                await told.wait()
+            assert loop.time() >= desk.cache.stores[SECRET].doubted_until
+            return found
+
+    assert asyncio.run(run()) == answers
 
 
 # What does the owner of an object say?

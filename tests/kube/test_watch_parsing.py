@@ -404,6 +404,7 @@ def test_a_list_that_was_always_empty_is_believed_at_once() -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
         assert len(stage.script.seen) == 1
+        assert stage.cache.stores[SECRET].doubted_until == 0.0
 
     watching(deed, streams(*listing()))
 
@@ -511,9 +512,11 @@ def test_a_kind_that_cannot_be_listed_waits_and_is_served_when_it_can(status: in
         assert stage.watch.unservable
         assert stage.watch.waiting is not None
         assert reason in stage.watch.waiting
+        back = asyncio.get_running_loop().time()
         stage.script.gate.set()
         await stage.until(lambda: stage.heard.lists == 1)
         assert [stage.watch.waiting, stage.watch.unservable] == [None, False]
+        assert stage.cache.stores[SECRET].doubted_until >= back + PACE.doubt  # its objects may be on their way back
 
     watching(deed, refuses(status, reason), gated(streams(*listing())))
 

@@ -70,8 +70,10 @@ class Reader:
         try:
             answer = await self._answer(read)
             self._desk.cache.answers.keep(read, answer)
-            if isinstance(answer, Rejected):  # a quota, or a rule of admission: it may be another answer later
-                asyncio.get_running_loop().call_later(_AFTER_NO, self._doubt, read, tuple(self._asked[read]))
+            # A quota or a rule of admission refused it, or it came too early: it may be another answer later.
+            later = _AFTER_NO if isinstance(answer, Rejected) else self._doubted_for(read)
+            if later:
+                asyncio.get_running_loop().call_later(later, self._doubt, read, tuple(self._asked[read]))
             if _is_of_the_moment(read):
                 asyncio.get_running_loop().call_later(_STANDS_FOR, self._desk.cache.answers.forget, read)
         except (SamaraError, *ODD) as fault:
@@ -85,11 +87,19 @@ class Reader:
         for key in keys:
             self._again(key, 0.0)
 
+    def _doubted_for(self, read: Read) -> float:
+        """For how many seconds more it proves nothing that an object is missing."""
+        if not isinstance(read, Absence):
+            return 0.0
+        until = self._desk.cache.stores[read.ref.kind].doubted_until
+        return max(0.0, until - asyncio.get_running_loop().time())
+
     async def _answer(self, read: Read) -> object:
         if isinstance(read, Definition):
             return await stands(self._desk.client, read)
         if isinstance(read, Absence):
-            return await is_absent(self._desk.client, self._desk.codec, self._desk.cache, read)
+            absent = await is_absent(self._desk.client, self._desk.codec, self._desk.cache, read)
+            return absent and not self._doubted_for(read)
         if isinstance(read, Word):
             return await word_of(self._desk.client, read)
         assert isinstance(read, Trial), "no vocabulary of this build reads from a secret manager"

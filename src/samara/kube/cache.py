@@ -17,7 +17,7 @@ from samara.core.reads import Read
 from samara.core.table import Table
 from samara.core.want import Places
 from samara.kube.answers import Answers, Build
-from samara.kube.claims import Bound, Claims, Spot
+from samara.kube.claims import Claims, Spot
 from samara.kube.counts import Counts
 from samara.kube.relations import Relations
 from samara.kube.store import Store, trace
@@ -53,7 +53,6 @@ class Cache:
         self._sources = sources
         self.answers = Answers(built, lambda: sum(map(len, sources.values())))  # not of self: it would be a cycle
         self._claims = Claims()
-        self._bound = Bound()
         self._relations = Relations(table)
         self._copies: dict[Key, dict[str, tuple[Places, ...]]] = {}
         """By source and namespace: ten thousand namespaces with a copy of the same name share one tuple."""
@@ -83,7 +82,7 @@ class Cache:
         return self._sources[dialect] if namespace is None else self._relations.sources(dialect, namespace)
 
     def bound(self, dialect: str, namespace: str) -> Iterable[Ref]:
-        return self._bound.to(dialect, namespace)
+        return self._claims.bound(dialect, namespace)
 
     def copies_of(self, key: Key) -> Iterator[Object]:
         spots = self._copies.get(key.whole, {})
@@ -240,8 +239,6 @@ class Cache:
             self._sources[key.dialect][obj.ref] = spot
             if spot is not None:
                 self._claims.add(spot, key)
-            if spot is not None and spot.within:
-                self._bound.add(key, spot.within)
         self._relations.add(obj, (key.dialect for key in keys))
         if owner is not None:
             spots = self._copies.setdefault(owner, {})
@@ -265,8 +262,6 @@ class Cache:
         for key, spot in spots:
             if spot is not None:
                 self._claims.discard(spot, key)
-            if spot is not None and spot.within:
-                self._bound.add(key, spot.within, -1)
         owner = self.table.owner(old, self)
         if owner is not None and owner in self._copies:
             self._uncopy(owner, old.ref)
@@ -276,7 +271,7 @@ class Cache:
 
     def _count(self, owner: Key, obj: Object, by: int) -> None:
         if self.table[owner.dialect].whole and obj.ref.namespace:
-            self._bound.add(owner, obj.ref.namespace, by)
+            self._claims.bind(owner, obj.ref.namespace, by)
         if is_marked_by_us(obj, self.table[owner.dialect]):
             self._counts.add(owner, by)
 

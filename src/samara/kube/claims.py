@@ -37,24 +37,6 @@ class _Group:
         yield from chain.from_iterable(self.within.values())
 
 
-class Bound:
-    """The sources that write into one namespace each, by that; and those that want one object and have it there."""
-
-    def __init__(self) -> None:
-        self._by_namespace: dict[tuple[str, str], Counter[Ref]] = {}
-
-    def add(self, key: Key, namespace: str, by: int = 1) -> None:
-        """A source that has its one object where it wants it counts twice."""
-        spot = key.dialect, namespace
-        found = self._by_namespace.setdefault(spot, Counter())
-        counted(found, key.source, by)
-        if not found:
-            del self._by_namespace[spot]
-
-    def to(self, dialect: str, namespace: str) -> tuple[Ref, ...]:
-        return tuple(self._by_namespace.get((dialect, namespace), ()))
-
-
 class Claims:
     """Sources that reach everywhere, those that reach only what is below their own namespace, and those that reach one.
 
@@ -64,6 +46,8 @@ class Claims:
 
     def __init__(self) -> None:
         self._by_spot: dict[Spot, _Group] = {}
+        self._bound: dict[tuple[str, str], Counter[Ref]] = {}
+        """By dialect and namespace: the sources that write into this one alone, or have their one object there."""
 
     def __contains__(self, spot: Spot) -> bool:
         return spot in self._by_spot
@@ -71,6 +55,8 @@ class Claims:
     def add(self, places: Places, key: Key) -> None:
         index, name = self._by_spot.setdefault(places.spot, _Group()).of(places)
         index.setdefault(name, {})[key] = None
+        if places.within:
+            self.bind(key, places.within)
 
     def discard(self, places: Places, key: Key) -> None:
         group = self._by_spot[places.spot]
@@ -80,6 +66,19 @@ class Claims:
             del index[name]
         if not group.below and not group.within:
             del self._by_spot[places.spot]
+        if places.within:
+            self.bind(key, places.within, -1)
+
+    def bind(self, key: Key, namespace: str, by: int = 1) -> None:
+        """A source that has its one object where it wants it counts twice."""
+        spot = key.dialect, namespace
+        found = self._bound.setdefault(spot, Counter())
+        counted(found, key.source, by)
+        if not found:
+            del self._bound[spot]
+
+    def bound(self, dialect: str, namespace: str) -> tuple[Ref, ...]:
+        return tuple(self._bound.get((dialect, namespace), ()))
 
     def at(self, spot: Spot, namespace: str, above: Iterable[str]) -> tuple[Key, ...]:
         """Who claims a place in a namespace that hangs on these."""

@@ -22,6 +22,13 @@ class Store:
     """True while the server does not know the kind, or will not let us list it."""
     suspect: bool = False
     """True where something is there that the list did not name: it is to be listed anew."""
+    doubted_until: float = 0.0
+    """Until then, by the loop's clock, it proves nothing that an object is missing."""
+
+    def serve(self, now: float, doubt: float) -> None:
+        """The server knows the kind. Whoever put its definition back may still be putting its objects back."""
+        if self.unservable:
+            self.unservable, self.doubted_until = False, now + doubt
 
 
 def trace(ref: Ref) -> int:

@@ -33,7 +33,7 @@ class Pace:
     silence: float = 75.0
     """A watch without a byte for this long is reopened."""
     doubt: float = 30.0
-    """A list that is suddenly empty is asked for again after this long before it is believed."""
+    """A list that is suddenly empty is believed after this long; so is a missing object of a kind that came back."""
     longest: float = 300.0
     """The server is asked to end a watch after this long."""
     backoff_most: float = 30.0
@@ -60,15 +60,7 @@ class Sink(Protocol):
 class Watch:
     """One kind, watched for ever."""
 
-    def __init__(
-        self,
-        kind: Kind,
-        client: Client,
-        cache: Cache,
-        codec: Codec,
-        sink: Sink,
-        pace: Pace,
-    ) -> None:
+    def __init__(self, kind: Kind, client: Client, cache: Cache, codec: Codec, sink: Sink, pace: Pace) -> None:
         self.kind = kind
         self.pace = pace
         self.waiting: str | None = "not listed yet"
@@ -136,7 +128,7 @@ class Watch:
             opening.reschedule(None)
             self._heard()
             if self._version:
-                self.waiting, self._store.unservable = None, False
+                self._served()
             async for lines in whole_lines(content, self.pace.silence, self.kind):
                 self._heard()
                 self._take(lines)
@@ -211,7 +203,7 @@ class Watch:
         self._doubted = False
         changes = self._cache.relisted(self.kind, present, int(version))
         self._advance(version)
-        self.waiting, self._store.unservable = None, False
+        self._served()
         self._failures = 0
         self._sink.listed(self.kind)
         log.info("watch.listed", kind=self.kind, held=len(self._store.objects), passed=len(self._store.traces))
@@ -273,6 +265,10 @@ class Watch:
         tell = log.debug if quietly else log.warning  # a kind that is not there is told of once
         tell("watch.failed", kind=self.kind, fault=told or fault, again_in=f"{wait:.1f}s")
         await asyncio.sleep(wait)
+
+    def _served(self) -> None:
+        self.waiting = None
+        self._store.serve(self._now(), self.pace.doubt)
 
     def _is_well(self) -> None:
         self._failures = self._forgotten = 0

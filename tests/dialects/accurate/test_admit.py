@@ -335,7 +335,7 @@ def test_a_spec_that_stays_as_it_is_is_not_judged_again() -> None:
 def test_the_root_of_the_tree_must_be_found(judged: Callable[..., tuple[str, ...]]) -> None:
     assert told(judged(a_world(r=below("gone")), sub())) == ("namespace gone is not found",)
     assert told(judged(a_world(r=below("top"), top={}), sub())) == (
-        "namespace top is neither a root nor a sub namespace",
+        "namespace top is not found to be a root or a sub namespace",
     )
     assert told(judged(a_world(r=below("s"), s=below("r")), sub())) == CIRCULAR
 

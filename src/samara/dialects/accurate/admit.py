@@ -175,11 +175,7 @@ def _held(new: Object, view: View) -> Told:
     if holder is None:
         yield Undecided(f"namespace {new.ref.namespace} cannot be read")
     elif not is_root(holder) and not parent_of(holder):
-        yield _rootless(new.ref.namespace)
-
-
-def _rootless(name: str) -> Forbidden:
-    return Forbidden(f"namespace {name} is neither a root nor a sub namespace")
+        yield Forbidden(f"namespace {new.ref.namespace} is neither a root nor a sub namespace")
 
 
 def _worded(new: Object) -> Told:
@@ -238,7 +234,7 @@ def _root_above(name: str, view: View) -> str:
         if is_root(found):
             return name
         if not parent_of(found):
-            return _rootless(name)
+            return Forbidden(f"namespace {name} is not found to be a root or a sub namespace")
         name = parent_of(found)
     return CIRCULAR
 
