@@ -203,7 +203,8 @@ def test_absence_is_not_deletion_it_counts_when_it_is_seen_again_after_the_doubt
 ) -> None:
     async def run() -> list[object]:
         async with serving(*[refuses(404, "NotFound")] * 2) as script, Client(access(script)) as client:
-            desk, found, told = a_desk(Clock(), client=client), [], asyncio.Event()
+            desk, told = a_desk(Clock(), client=client), asyncio.Event()
+            found: list[object] = []
             loop = asyncio.get_running_loop()
             desk.cache.stores[SECRET].doubted_until = loop.time() + doubted_for
 

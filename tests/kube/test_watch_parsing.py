@@ -400,6 +400,16 @@ def test_a_doubt_lasts_as_long_as_it_is_set_to() -> None:
     watching(deed, streams(*listing(source("x", 5)), error(410)), empty, empty, pace=pace)
 
 
+def test_what_a_kind_lacks_that_is_listed_anew_proves_nothing_yet() -> None:
+    async def deed(stage: Stage) -> None:
+        began = asyncio.get_running_loop().time()
+        await stage.until(lambda: stage.heard.lists == 2)
+        assert stage.cache.stores[SECRET].doubted_until >= began + PACE.doubt
+        assert stage.held() == ["y"]  # its definition may have gone and come back in between
+
+    watching(deed, streams(*listing(source("x", 5)), error(410)), streams(*listing(source("y", 21), version=22)))
+
+
 def test_a_list_that_was_always_empty_is_believed_at_once() -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)

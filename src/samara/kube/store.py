@@ -25,11 +25,6 @@ class Store:
     doubted_until: float = 0.0
     """Until then, by the loop's clock, it proves nothing that an object is missing."""
 
-    def serve(self, now: float, doubt: float) -> None:
-        """The server knows the kind. Whoever put its definition back may still be putting its objects back."""
-        if self.unservable:
-            self.unservable, self.doubted_until = False, now + doubt
-
 
 def trace(ref: Ref) -> int:
     return hash((ref.namespace, ref.name))

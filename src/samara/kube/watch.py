@@ -33,7 +33,7 @@ class Pace:
     silence: float = 75.0
     """A watch without a byte for this long is reopened."""
     doubt: float = 30.0
-    """A list that is suddenly empty is believed after this long; so is a missing object of a kind that came back."""
+    """A list that is suddenly empty is believed after this long, and so is what a kind lacks that is listed anew."""
     longest: float = 300.0
     """The server is asked to end a watch after this long."""
     backoff_most: float = 30.0
@@ -128,7 +128,7 @@ class Watch:
             opening.reschedule(None)
             self._heard()
             if self._version:
-                self._served()
+                self.waiting, self._store.unservable = None, False
             async for lines in whole_lines(content, self.pace.silence, self.kind):
                 self._heard()
                 self._take(lines)
@@ -201,9 +201,11 @@ class Watch:
             self._doubted = True
             raise Unreachable(f"the list of {self.kind} is empty and was not before: asking again")
         self._doubted = False
+        if self._store.listed or self.unservable:  # perhaps its definition was gone, and its objects are coming back
+            self._store.doubted_until = self._now() + self.pace.doubt
         changes = self._cache.relisted(self.kind, present, int(version))
         self._advance(version)
-        self._served()
+        self.waiting, self._store.unservable = None, False
         self._failures = 0
         self._sink.listed(self.kind)
         log.info("watch.listed", kind=self.kind, held=len(self._store.objects), passed=len(self._store.traces))
@@ -265,10 +267,6 @@ class Watch:
         tell = log.debug if quietly else log.warning  # a kind that is not there is told of once
         tell("watch.failed", kind=self.kind, fault=told or fault, again_in=f"{wait:.1f}s")
         await asyncio.sleep(wait)
-
-    def _served(self) -> None:
-        self.waiting = None
-        self._store.serve(self._now(), self.pace.doubt)
 
     def _is_well(self) -> None:
         self._failures = self._forgotten = 0
