@@ -171,9 +171,16 @@ FAULTS = (
     Fault(
         "deletes what was adopted",
         "place",
-        "    if ADOPTED in have.annotations:\n",
-        "    if False:\n",
+        "    if ADOPTED in have.annotations:\n        return Release",
+        "    if False:\n        return Release",
         by="core/test_laws.py::test_an_adopted_object_stays_when_it_is_no_longer_wanted_and_is_not_adopted_again",
+    ),
+    Fault(
+        "takes what one source has adopted over for another",
+        "place",
+        "    if ADOPTED in have.annotations:\n        return False",
+        "    if False:\n        return False",
+        by="core/test_take_over.py::test_what_was_adopted_is_taken_over_only_where_it_is_the_same",
     ),
     Fault(
         "deletes released copies",

@@ -284,16 +284,6 @@ def test_an_adopted_object_stays_when_it_is_no_longer_wanted_and_is_not_adopted_
     assert is_silent(world, RULES)
 
 
-def test_an_adopted_object_that_another_source_wants_is_handed_over() -> None:
-    world = a_world("b")
-    world.put(at("b", "x"), secret("one"))
-    settle(world)
-    a_chain(world)
-    world.delete(SOURCE)
-    settle(world)
-    assert world.objects[at("b", "x")].annotations == {toys.CHAINED: "a", ADOPTED: "true"}
-
-
 def test_a_source_that_knows_nothing_to_write_keeps_nobodys_copy() -> None:
     world = a_world("b")
     settle(world)

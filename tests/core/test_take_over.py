@@ -127,6 +127,34 @@ def test_what_people_made_or_were_given_back_is_not_replaced(words: dict[str, st
     assert [reason for reason, _ in blocked(world, DISTRIBUTED)] == ["conflict"]
 
 
+@pytest.mark.parametrize("data", ["a", "home"], ids=["the same", "other"])
+def test_what_was_adopted_is_taken_over_only_where_it_is_the_same(data: str) -> None:
+    world, home = a_world(), Key("secret-copy", at("admin", "x"))
+    theirs = world.put(PLACE, secret("a"))
+    ask(world)
+    settle(world)
+    assert ADOPTED in world.objects[PLACE].annotations
+    world.put(home.source, secret(data), annotations={TARGETS: "b"})
+    settle(world, check=assert_lawful)
+    assert world.objects[PLACE].content == theirs.content
+    assert holder(world) == (home if data == "a" else SYNC)
+    assert [reason for reason, _ in blocked(world, home)] == ([] if data == "a" else ["conflict"])
+
+
+@pytest.mark.parametrize("data", ["a", "c"], ids=["the same", "other"])
+def test_what_was_adopted_is_given_back_when_its_source_goes_whoever_is_next(data: str) -> None:
+    world = a_world()
+    theirs = world.put(PLACE, secret("a"))
+    ask(world)
+    settle(world)
+    world.put(LATER.source, secret(data), annotations=ASK, created="2027")
+    world.delete(SYNC.source)
+    settle(world, check=assert_lawful)
+    assert world.objects[PLACE].content == theirs.content
+    assert holder(world) == (LATER if data == "a" else None)
+    assert is_silent(world, RULES)
+
+
 def test_a_pasted_or_forged_copy_is_not_replaced() -> None:
     world = a_world()
     ask(world)

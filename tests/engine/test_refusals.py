@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.engine.parts import a_copy, a_key, a_namespace, a_source, create, delete
 from tests.engine.test_loop import an_engine, sent
-from tests.world import at
+from tests.world import at, secret
 
 from samara.core.model import Object, Owned, namespace_ref
 from samara.core.table import Table
@@ -17,6 +17,7 @@ from samara.core.write import Write
 from samara.dialects.accurate import tree
 from samara.dialects.accurate.config import read
 from samara.dialects.accurate.words import CREATED_BY, PARENT
+from samara.engine.apply import verb
 from samara.engine.loop import Engine
 from samara.engine.outcome import Outcome, Result, judged
 from samara.kube.errors import ServerFault, from_status
@@ -84,6 +85,17 @@ def test_a_source_that_changes_is_not_refused_before_it_was_tried() -> None:
     engine.changed([change])
     engine._plan(a_key())
     assert (tally.pending, told(tally)) == (1, {})
+
+
+def test_a_copy_whose_update_was_refused_comes_back_at_once_when_it_is_deleted() -> None:
+    engine = an_engine(a_source(targets="a", version=9), a_copy("a", content=secret("old")), namespaces=["a"])
+    assert verb(tried(engine, REFUSED)) == "update"
+    change = engine.desk.cache.drop(HERE)
+    assert change is not None
+    engine.changed([change])
+    engine._plan(a_key().part("a"))
+    (write,) = sent(engine.desk)
+    assert verb(write) == "create"
 
 
 def test_what_is_refused_to_one_source_does_not_wait_for_another() -> None:

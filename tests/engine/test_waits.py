@@ -292,11 +292,20 @@ def test_nothing_waits_in_a_namespace_that_is_gone() -> None:
     for namespace in ("a", "b"):
         waits.note(create(namespace), REFUSED)
     waits.note(create("a", a_key("other")), REFUSED)
-    waits.gone("a")
-    waits.gone("nobody")
+    waits.gone(namespace_ref("a"))
+    waits.gone(namespace_ref("nobody"))
 
     assert waits._by_namespace.keys() == {"b"}
     assert waits._by_source == {a_key().source: {(a_key(), at("b", "db"))}}
+
+
+def test_what_waited_to_change_an_object_does_not_wait_when_that_is_gone() -> None:
+    waits = Waits(MOST, Clock())
+    for key in (a_key(), a_key("other")):
+        waits.note(create("a", key), REFUSED)
+    waits.gone(at("a", "db"))
+
+    assert [ref.name for _, ref in waits._by_namespace["a"]] == ["other"]
 
 
 def test_a_change_of_a_namespace_frees_what_is_to_be_written_on_it() -> None:

@@ -45,8 +45,8 @@ def csv_names(text: str) -> Names:
     """Reads one CSV record: spaces trimmed, empty items dropped, duplicates merged, quoted items accepted."""
     try:
         items = next(csv.reader([" ".join(text.splitlines())], skipinitialspace=True), [])
-    except csv.Error:  # an item longer than the reader takes cannot be a name
-        items = [text]
+    except csv.Error:  # an item longer than the reader takes cannot be a name; the others may be
+        items = text.split(",")
     names = list(dict.fromkeys(item.strip() for item in items if item.strip()))
     legal = tuple(name for name in names if is_namespace_name(name))
     illegal = tuple(name for name in names if not is_namespace_name(name))

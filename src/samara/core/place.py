@@ -106,6 +106,8 @@ def is_ours(case: Case, have: Object) -> bool:
     owner = case.table.owner(have, case.view)
     if owner is None:
         return not _is_orphaned(case, have) and not _is_given_away(case, have)
+    if ADOPTED in have.annotations:
+        return False  # people made it: the next source meets it as the first did
     return not (case.table[owner.dialect].by_owner or _is_kept(case, owner, have))
 
 
@@ -207,10 +209,10 @@ def drop(case: Case, have: Object) -> Write | Blocked | None:
     held_by = (namespace, case.source, None if have.ref.kind.namespaced else have)
     if any(is_paused(each) for each in held_by if each is not None):
         return Blocked(case.key, have.ref, "held", f"its source or its namespace is paused ({PAUSED})")
-    if have.made and has_heir(case, have.ref):
-        return None
     if ADOPTED in have.annotations:
         return Release(case.key, have.ref, have)
+    if have.made and has_heir(case, have.ref):
+        return None
     return Delete(case.key, have.ref, have, why=EARLIER, late=True) if late else Delete(case.key, have.ref, have)
 
 

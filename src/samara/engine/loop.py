@@ -80,8 +80,8 @@ class Engine:
             self._sender.fights.disturbed(change, self.desk.table.owner, self.desk.cache)
         if change.ref.kind in (NAMESPACE, QUOTA):
             self.freed(change.ref.namespace or change.ref.name)
-        if change.ref.kind == NAMESPACE and change.new is None:
-            self.desk.waits.gone(change.ref.name)
+        if change.new is None:
+            self.desk.waits.gone(change.ref)
         for key in concerned(change, self.desk):
             if isinstance(echo_of, Delete) and change.new is None and key.source == change.ref:
                 self._removals.meant(key.source)  # the echo was faster than the answer

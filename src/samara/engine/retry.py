@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil, inf
 
-from samara.core.model import Key, Ref
+from samara.core.model import NAMESPACE, Key, Ref
 from samara.core.write import Write
 from samara.engine.outcome import Outcome, Result
 from samara.kube.errors import MOST_WAIT
@@ -127,10 +127,11 @@ class Waits:
             waits[spot] = replace(wait, until=min(wait.until, when))
         return [(key.part(namespace) if ref.namespace else key, when - now) for key, ref in waits]
 
-    def gone(self, namespace: str) -> None:
-        """A namespace is no more, and nothing waits in it."""
-        for spot in tuple(self._by_namespace.get(namespace, ())):
-            self.forget(*spot)
+    def gone(self, ref: Ref) -> None:
+        """An object is no more, and what waited to change it is over; of a Namespace, all that waited in it."""
+        for key, place in tuple(self._by_namespace.get(_home(ref), ())):
+            if ref.kind == NAMESPACE or place == ref:
+                self.forget(key, place)
 
     def free_source(self, source: Ref) -> None:
         """A source changed: what was refused before may be taken now."""
