@@ -91,7 +91,7 @@ def numbered(first: int, last: int) -> list[str]:
 
 
 def an_access(server: str = "http://127.0.0.1:1", **more: Any) -> Access:
-    given = {"credentials": Fixed(), "impersonate": None, "context": "test", **more}
+    given = {"credentials": Fixed(), "context": "test", **more}
     return Access(server, "samara", None, None, None, **given)
 
 

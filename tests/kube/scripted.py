@@ -86,7 +86,7 @@ async def serving(*answers: Answer) -> AsyncIterator[Script]:
 
 
 def access(script: Script, credentials: Credentials | None = None) -> Access:
-    return Access(script.url, "samara", None, None, None, credentials or Fixed(), None, "test")
+    return Access(script.url, "samara", None, None, None, credentials or Fixed(), "test")
 
 
 def says(body: object, status: int = 200, **headers: str) -> Answer:

@@ -67,7 +67,7 @@ async def seen(server: Server) -> Snapshot:
     await site.start()
     try:
         port = runner.addresses[0][1]
-        access = Access(f"http://127.0.0.1:{port}", "default", None, None, None, Fixed(), None, "test")
+        access = Access(f"http://127.0.0.1:{port}", "default", None, None, None, Fixed(), "test")
         async with Client(access) as client:
             return await take(client, TABLE, "operator")
     finally:

@@ -55,11 +55,6 @@ class _Kind(msgspec.Struct):
     group: str = ""
 
 
-class _User(msgspec.Struct):
-    username: str = ""
-    groups: list[str] | None = None
-
-
 class _Request(msgspec.Struct):
     uid: str
     kind: _Kind
@@ -68,7 +63,6 @@ class _Request(msgspec.Struct):
     namespace: str = ""
     object: msgspec.Raw = msgspec.Raw()
     oldObject: msgspec.Raw = msgspec.Raw()
-    userInfo: _User = msgspec.field(default_factory=_User)
 
 
 class _Review(msgspec.Struct):
@@ -105,7 +99,7 @@ def read_review(body: bytes, guards: Guards, codec: Codec) -> Review:
         return Review(asked.uid, _request(asked, operation, guard.kind, codec), guard)
     except MalformedError:
         raise
-    except (*ODD, LookupError, TypeError, RecursionError):  # their messages may quote what they found
+    except (*ODD, LookupError, TypeError):  # their messages may quote what they found
         raise MalformedError(f"expected an {KIND} of {API_VERSION}, found something that cannot be read") from None
 
 
@@ -114,8 +108,6 @@ def _request(asked: _Request, operation: Operation, kind: Kind, codec: Codec) ->
         operation,
         new=_object(asked.object, asked, kind, codec),
         old=_object(asked.oldObject, asked, kind, codec),
-        user=asked.userInfo.username,
-        groups=tuple(asked.userInfo.groups or ()),
     )
 
 

@@ -19,8 +19,6 @@ class Request:
     """None for a deletion."""
     old: Object | None
     """None for a creation."""
-    user: str = ""
-    groups: tuple[str, ...] = ()
 
 
 class Forbidden(str):

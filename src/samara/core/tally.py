@@ -160,7 +160,7 @@ class Tally:
                 self._note(step.ref, _missing_at(step.ref, reason, message))
             case Delete(late=True, why=why):
                 self._note(step.ref, _missing_at(step.ref, "conflict", why))
-            case Look() | _:
+            case _:
                 self._note(step.ref, _PENDING)
 
     def _count_removal(self, step: Step) -> None:

@@ -101,8 +101,6 @@ class Want:
     """While there is one, the guard stays on."""
 
 
-NOTHING = Want()
-
 Bare = Callable[[str, Mapping[str, str]], dict[str, str]]
 """`Table.bare`: of a source's labels or annotations, those that may travel."""
 

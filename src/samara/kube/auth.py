@@ -36,7 +36,6 @@ class Access:
     server_hostname: str | None = field(repr=False)
     proxy: str | None = field(repr=False)
     credentials: Credentials = field(repr=False)
-    impersonate: str | None = field(repr=False)
     context: str
     in_cluster: bool = field(repr=False, default=False)
     authority: Path | None = field(repr=False, default=None)
@@ -99,7 +98,6 @@ def _from_context(chosen: kc.Chosen, env: Mapping[str, str]) -> tuple[Access, kc
         proxy=_proxy(where, cluster.proxy_url),
         # Like kubectl: no secret travels over plain http.
         credentials=_credentials(chosen, context, ca, env) if context else Fixed(),
-        impersonate=None,
         context=chosen.context,
         authority=ca if isinstance(ca, Path) else None,
     )
@@ -174,7 +172,6 @@ def _from_pod(env: Mapping[str, str], home: Path, directory: Path) -> Access:
         server_hostname=None,
         proxy=None,
         credentials=TokenFile(directory / "token", token),
-        impersonate=None,
         context="in-cluster",
         in_cluster=True,
         authority=directory / "ca.crt",
@@ -214,7 +211,7 @@ def _impersonated(access: Access, user: kc.User, as_user: str | None) -> Access:
     headers = (("Impersonate-User", name), *more)
     if not all(value.isprintable() for _, value in headers):
         raise ConfigError("expected impersonated names to be printable, found characters no HTTP header can carry")
-    return replace(access, impersonate=name, credentials=Impersonating(access.credentials, headers))
+    return replace(access, credentials=Impersonating(access.credentials, headers))
 
 
 def _proxy(where: kc.Entry, url: str) -> str | None:

@@ -13,7 +13,6 @@ from samara.dialects.accurate import propagate, sub, tree
 from samara.dialects.accurate.admit import AdmitRules, add_finalizer, admit_namespace, admit_sub_namespace
 from samara.dialects.accurate.config import Config
 from samara.dialects.accurate.convert import convert as convert
-from samara.dialects.accurate.naming import BadExpansion
 from samara.dialects.accurate.words import APPLIER as APPLIER
 from samara.dialects.accurate.words import NAME as NAME
 from samara.dialects.accurate.words import ROLES, SUB_NAMESPACE
@@ -39,7 +38,7 @@ def dialects(
     terms: Terms,
 ) -> tuple[Dialect, ...]:
     """The vocabulary's three: SubNamespaces make namespaces, namespaces inherit words, and objects are propagated."""
-    rules = AdmitRules(terms.cascading, _denied(config), terms.is_reserved)
+    rules = AdmitRules(terms.cascading, config.naming.refusal, terms.is_reserved)
     applying = terms.managers | {APPLIER}  # whatever the settings name: words of Namespaces we apply under this one
 
     def of_namespaces(request: Request, view: View) -> tuple[str, ...]:
@@ -65,13 +64,3 @@ def dialects(
     )
     objects = propagate.Propagation(config, kinds, bare, owner, terms.adopt, terms.managers, terms.generated)
     return subs, trees, objects.dialect
-
-
-def _denied(config: Config) -> Callable[[str, str], tuple[str, str] | None]:
-    def denied(name: str, root: str) -> tuple[str, str] | None:
-        try:
-            return config.naming.refusal(name, root)
-        except BadExpansion as fault:
-            raise ValueError(str(fault)) from fault
-
-    return denied

@@ -19,7 +19,7 @@ class RegexpError(ValueError):
     """The text is no regular expression; the message says why."""
 
 
-class BadExpansion(Exception):  # noqa: N818 - as the API's own faults, it is named after what was found
+class BadExpansion(ValueError):  # noqa: N818 - as the API's own faults, it is named after what was found
     """The `match` of a policy, filled in for a root, is no regular expression."""
 
 
