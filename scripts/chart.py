@@ -16,7 +16,7 @@ from samara.cli.rbac import chosen, cluster_rules, own_rules
 from samara.core.kinds import _DENIED_CORE, _DENIED_GROUPS
 from samara.core.model import Kind
 from samara.core.table import Table
-from samara.settings import BUILT, VOCABULARIES, KindName, Settings
+from samara.settings import VOCABULARIES, KindName, Settings
 from samara.settings.schema import AsGiven, Leaf, ListOf, Nullable, Record, Setting, Type, Vocabularies, settings_of
 from samara.settings.values import KIND, OURS
 
@@ -39,7 +39,7 @@ AS_GIVEN: dict[str, Json] = {"watches": {"items": {"type": "object", "additional
 
 
 def vocabularies() -> str:
-    return HEAD + as_yaml([{"vocabularies": [_vocabulary(name) for name in VOCABULARIES if name in BUILT]}])
+    return HEAD + as_yaml([{"vocabularies": [_vocabulary(name) for name in VOCABULARIES]}])
 
 
 def _vocabulary(name: str) -> Json:
@@ -147,15 +147,11 @@ def _shape(kind: Type, key: str = "") -> Json:
         case AsGiven():
             return {"type": ["array", "null"], **AS_GIVEN.get(key, {})}
         case Vocabularies():
-            served = {name: {**_record(own), "type": ["object", "null"]} for name, own in _served()}
+            served = {name: {**_record(own), "type": ["object", "null"]} for name, own in VOCABULARIES.items()}
             return {"type": "object", "additionalProperties": False, "properties": served, "minProperties": 1}
         case Leaf():
             return _leaf(kind)
     raise AssertionError(f"no shape for {kind}")
-
-
-def _served() -> Iterator[tuple[str, type[Any]]]:
-    return ((name, own) for name, own in VOCABULARIES.items() if name in BUILT)
 
 
 def _leaf(leaf: Leaf) -> Json:

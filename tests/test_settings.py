@@ -26,7 +26,6 @@ from samara.settings import (
     parse,
 )
 
-EVERY = frozenset(VOCABULARIES)
 SECRET, CONFIG_MAP = KindName("", "v1", "Secret"), KindName("", "v1", "ConfigMap")
 
 WHOLE = """
@@ -62,7 +61,7 @@ def test_every_key_is_read_into_its_field() -> None:
     policy = KindName("networking.k8s.io", "v1", "NetworkPolicy")
     secret, deployment = KindName("", "v1", "Secret"), KindName("apps", "v1", "Deployment")
     config = {"labelKeys": ["team", "*.example.com/*"], "watches": [{"version": "v1", "kind": "Secret"}]}
-    assert parse(WHOLE, "whole.yaml", EVERY) == Settings(
+    assert parse(WHOLE, "whole.yaml") == Settings(
         dialects={
             "secret-copy": SecretCopy("vault", "delete", "overwrite", True, ("old", "older")),
             "sync-to": SyncTo((secret, deployment), "allow", "refuse"),
@@ -111,16 +110,16 @@ def test_a_vocabulary_that_is_only_named_has_its_defaults(text: str) -> None:
     assert parse(text, "f").dialects == {"secret-copy": SecretCopy()}
 
 
-def test_without_dialects_every_built_vocabulary_is_served() -> None:
-    assert list(parse("tenancy: strict", "f", EVERY).dialects) == list(VOCABULARIES)
+def test_without_dialects_every_vocabulary_is_served() -> None:
+    assert list(parse("tenancy: strict", "f").dialects) == list(VOCABULARIES)
 
 
 def test_with_dialects_only_those_named_are_served_in_the_order_of_rank() -> None:
-    assert list(parse("dialects: {sync-to: , secret-copy: }", "f", EVERY).dialects) == ["secret-copy", "sync-to"]
+    assert list(parse("dialects: {sync-to: , secret-copy: }", "f").dialects) == ["secret-copy", "sync-to"]
 
 
 def test_accurate_counts_the_marks_of_the_original_controller_as_ours() -> None:
-    accurate = load(None, EVERY).dialects["accurate"]
+    accurate = load(None).dialects["accurate"]
     assert accurate == Accurate(config={}, managers=("accurate-controller",))
 
 
@@ -140,7 +139,7 @@ def test_anchors_and_merges_are_understood() -> None:
     text = "neverCopied: {labels: &keys [team], annotations: *keys}"
     assert parse(text, "f").never_copied == NeverCopied(("team",), ("team",))
     merged = "dialects:\n  resource-distribution: &own {takeover: true}\n  sync-to: {<<: *own, takeover: false}\n"
-    assert parse(merged, "f", EVERY).dialects["sync-to"] == SyncTo(takeover=False)
+    assert parse(merged, "f").dialects["sync-to"] == SyncTo(takeover=False)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +158,7 @@ def test_a_vocabularys_own_word_on_conflicts_outranks_the_general_one(text: str,
 
 @pytest.mark.parametrize("name", ["resource-distribution", "fishysecret"])
 def test_vocabularies_without_the_choice_always_refuse_conflicts(name: str) -> None:
-    assert parse("conflicts: overwrite", "f", EVERY).conflicts_of(name) == "refuse"
+    assert parse("conflicts: overwrite", "f").conflicts_of(name) == "refuse"
 
 
 @pytest.mark.parametrize(
@@ -175,24 +174,23 @@ def test_vocabularies_without_the_choice_always_refuse_conflicts(name: str) -> N
 def test_consent_is_asked_for_by_tenancy_unless_said_otherwise(
     name: str, tenancy: str, own: str, expected: str
 ) -> None:
-    settings = parse(f"{{tenancy: {tenancy}, dialects: {{{name}: {{{own}}}}}}}", "f", EVERY)
+    settings = parse(f"{{tenancy: {tenancy}, dialects: {{{name}: {{{own}}}}}}}", "f")
     assert settings.cross_namespace_of(name) == expected
 
 
 def test_strict_tenants_are_served_when_sync_to_itself_refuses_conflicts() -> None:
     text = "{tenancy: strict, conflicts: overwrite, dialects: {sync-to: {conflicts: refuse}}}"
-    assert parse(text, "f", EVERY).conflicts_of("sync-to") == "refuse"
+    assert parse(text, "f").conflicts_of("sync-to") == "refuse"
 
 
 def test_a_file_is_read_as_its_text(tmp_path: Path) -> None:
     file = tmp_path / "samara.yaml"
     file.write_bytes(b"\xef\xbb\xbf" + WHOLE.encode())
-    assert load(str(file), EVERY) == parse(WHOLE, "whole.yaml", EVERY)
+    assert load(str(file)) == parse(WHOLE, "whole.yaml")
 
 
-@pytest.mark.parametrize("built", [frozenset({"secret-copy"}), EVERY])
-def test_the_manual_read_as_settings_gives_the_defaults(built: frozenset[str]) -> None:
-    assert parse(help_text(built), "manual", built) == load(None, built)
+def test_the_manual_read_as_settings_gives_the_defaults() -> None:
+    assert parse(help_text(), "manual") == load(None)
 
 
 def test_the_manual_names_what_never_travels() -> None:
@@ -201,7 +199,7 @@ def test_the_manual_names_what_never_travels() -> None:
 
 
 def test_every_line_of_the_manual_says_what_it_is_about() -> None:
-    lines = [line.strip() for line in help_text(EVERY).splitlines()]
+    lines = [line.strip() for line in help_text().splitlines()]
     assert [line for line in lines if "#" not in line] == [f"{name}:" for name in VOCABULARIES]
 
 

@@ -9,10 +9,9 @@ from tests.test_settings_properties import WORDS
 
 from samara.dialects.accurate.config import Config, ConfigError, Watch
 from samara.dialects.accurate.globs import Keys
-from samara.settings import VOCABULARIES, Accurate, KindName, SettingsError, load, parse, watched_kinds
+from samara.settings import Accurate, KindName, SettingsError, load, parse, watched_kinds
 from samara.settings.accurate_file import read_document
 
-EVERY = frozenset(VOCABULARIES)
 UNREADABLE = "unable to load the configuration file: "
 FILE = """
 labelKeys: [team]
@@ -30,7 +29,7 @@ READ = Config(
 
 
 def accurate(own: str) -> Accurate:
-    found = parse(f"dialects: {{accurate: {own}}}", "f", EVERY).dialects["accurate"]
+    found = parse(f"dialects: {{accurate: {own}}}", "f").dialects["accurate"]
     assert isinstance(found, Accurate)
     return found
 
@@ -72,7 +71,7 @@ def test_the_file_is_read_once(file: Path) -> None:
 
 def test_the_other_vocabularies_and_their_order_stay_as_they_are(file: Path) -> None:
     file.write_text(FILE)
-    settings = parse(f"dialects: {{sync-to: , accurate: {{configFile: {file}}}, secret-copy: }}", "f", EVERY)
+    settings = parse(f"dialects: {{sync-to: , accurate: {{configFile: {file}}}, secret-copy: }}", "f")
     assert list(settings.dialects) == ["secret-copy", "accurate", "sync-to"]
 
 
@@ -165,7 +164,7 @@ def test_a_settings_file_reads_the_originals_file_too(tmp_path: Path, file: Path
     file.write_text(FILE)
     settings = tmp_path / "samara.yaml"
     settings.write_text(f"dialects: {{accurate: {{configFile: {file}}}}}")
-    found = load(str(settings), EVERY).dialects["accurate"]
+    found = load(str(settings)).dialects["accurate"]
     assert isinstance(found, Accurate)
     assert found.read_config() == READ
 

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from samara.settings import VOCABULARIES, Settings, SettingsError, load, parse
+from samara.settings import Settings, SettingsError, load, parse
 
-EVERY = frozenset(VOCABULARIES)
 DURATION = "a duration such as 90s, 5m, 1h30m or 500ms"
 NAMESPACE = "a namespace name (at most 63 of a-z, 0-9 and '-', no '-' at the ends)"
 GLOB = "a namespace name or glob (a-z, 0-9, '-', '*' and '?')"
@@ -15,9 +14,9 @@ KEY = "a key such as example.com/team, or a glob of keys"
 MANAGER = "the name of a field manager (1 to 128 printable characters)"
 
 
-def faults(text: str, built: frozenset[str] = EVERY) -> list[str]:
+def faults(text: str) -> list[str]:
     with pytest.raises(SettingsError) as error:
-        parse(text, "f", built)
+        parse(text, "f")
     assert str(error.value) == "\n".join(error.value.faults)
     return [fault.removeprefix("f: ") for fault in error.value.faults]
 
@@ -172,15 +171,6 @@ def test_an_unknown_key_at_the_top_is_its_own_path() -> None:
     assert fault.startswith("tenency: unknown key, did you mean 'tenancy'? accepted: dialects, tenancy, ")
 
 
-def test_a_vocabulary_that_is_not_built_yet_is_refused_by_name() -> None:
-    with pytest.raises(SettingsError) as error:
-        parse("dialects: {secret-copy: {}, fishysecret: {}}", "samara.yaml", EVERY - {"fishysecret"})
-    assert str(error.value) == (
-        "samara.yaml: dialects: this build does not serve 'fishysecret' yet; "
-        "it serves: secret-copy, resource-distribution, accurate, sync-to"
-    )
-
-
 @pytest.mark.parametrize(("text", "found"), [("dialects:", "null"), ("dialects: {}", "an empty mapping")])
 def test_serving_no_vocabulary_at_all_is_refused(text: str, found: str) -> None:
     expected = "a mapping that names at least one vocabulary (leave it out for all)"
@@ -225,7 +215,7 @@ def test_settings_that_contradict_each_other_are_refused(text: str, expected: st
     ],
 )
 def test_overwriting_is_accepted_where_no_strict_tenant_could_use_it(text: str) -> None:
-    assert isinstance(parse(text, "f", EVERY), Settings)
+    assert isinstance(parse(text, "f"), Settings)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from samara.settings import VOCABULARIES, SettingsError, parse
+from samara.settings import SettingsError, parse
 
 NESTING = ["dialects", "secret-copy", "accurate", "fishysecret", "paths", "namespaces", "timers", "writes"]
 KEYS = [
@@ -33,7 +33,7 @@ TREES = st.recursive(
 def message(text: str) -> str:
     """The message of the SettingsError, empty where there is none; any other exception fails the test."""
     try:
-        parse(text, "f", frozenset(VOCABULARIES))
+        parse(text, "f")
     except SettingsError as error:
         return str(error)
     return ""

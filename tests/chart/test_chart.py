@@ -18,7 +18,7 @@ from samara import __version__
 from samara.cli.deploy.base import Installation
 from samara.cli.deploy.installation import objects
 from samara.cli.rbac import cluster_rules, own_rules
-from samara.settings import BUILT, parse
+from samara.settings import VOCABULARIES, parse
 
 Json = dict[str, Any]
 WATCHES = [
@@ -83,9 +83,9 @@ def test_the_chart_and_the_manifests_are_the_same_objects(helm: Helm, case: str)
         assert rendered[key] == obj, key
 
 
-@pytest.mark.parametrize("size", range(1, len(BUILT) + 1))
+@pytest.mark.parametrize("size", range(1, len(VOCABULARIES) + 1))
 def test_any_choice_of_vocabularies_has_the_rights_of_samara_rbac_and_no_others(helm: Helm, size: int) -> None:
-    for names in combinations(sorted(BUILT), size):
+    for names in combinations(sorted(VOCABULARIES), size):
         dialects: Json = {name: {} for name in names}
         made = comparable(helm.template({"settings": {"dialects": dialects}}))
         settings = parse(json.dumps({"dialects": dialects}), "test")

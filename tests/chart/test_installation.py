@@ -21,7 +21,7 @@ from tests.ports import free_port
 from samara.cli.deploy.base import Installation
 from samara.cli.deploy.installation import objects
 from samara.devcluster import DevclusterError
-from samara.settings import BUILT, parse
+from samara.settings import VOCABULARIES, parse
 
 Json = dict[str, Any]
 EXAMPLES = ROOT / "examples"
@@ -241,7 +241,7 @@ def settings_for(vocabulary: str) -> Json:
     return {"dialects": {name: own or {} for name, own in given["dialects"].items()}}
 
 
-@pytest.mark.parametrize("vocabulary", sorted(BUILT))
+@pytest.mark.parametrize("vocabulary", sorted(VOCABULARIES))
 def test_the_rendered_account_has_all_the_rights_that_the_examples_need(
     stage: Stage, helm: Helm, vocabulary: str
 ) -> None:

@@ -12,7 +12,7 @@ from samara import log
 from samara.cli.base import Command
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.kube.errors import ConfigError
-from samara.settings import BUILT, Settings, help_text
+from samara.settings import VOCABULARIES, Settings, help_text
 from samara.settings import load as load_settings
 
 
@@ -104,8 +104,8 @@ def _must_be_addresses(bound: dict[str, str], url: str | None) -> None:
 def only(settings: Settings, names: tuple[str, ...]) -> Settings:
     """The settings with only these vocabularies, where any are named."""
     for name in names:
-        if name not in BUILT:
-            raise click.UsageError(f"--dialect {name!r}: expected one of {', '.join(sorted(BUILT))}")
+        if name not in VOCABULARIES:
+            raise click.UsageError(f"--dialect {name!r}: expected one of {', '.join(sorted(VOCABULARIES))}")
         if name not in settings.dialects:
             named = ", ".join(settings.dialects)
             raise ConfigError(f"--dialect {name}: expected a vocabulary that the settings name, found {named}")

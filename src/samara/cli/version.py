@@ -13,7 +13,7 @@ from samara.cli.output import emit
 from samara.kube.client import Client
 from samara.kube.codec import decode
 from samara.kube.errors import SamaraError
-from samara.settings import BUILT, VOCABULARIES
+from samara.settings import VOCABULARIES
 
 _BRIEFLY = 3.0
 
@@ -23,8 +23,7 @@ _BRIEFLY = 3.0
 @kubectl_flags
 def command(cluster: Cluster, output: str) -> None:
     """The version, the vocabularies, and the server's version if it can be reached."""
-    names = [name for name in VOCABULARIES if name in BUILT]
-    shape = {"version": __version__, "vocabularies": names, "server": wait_for(_server(cluster))}
+    shape = {"version": __version__, "vocabularies": list(VOCABULARIES), "server": wait_for(_server(cluster))}
     emit(lambda: shape, output, lambda: _show(shape))
 
 

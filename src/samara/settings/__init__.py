@@ -4,7 +4,6 @@ from samara.core.travel import NEVER_TRAVELS, NOT_BY_DEFAULT
 from samara.settings.faults import SettingsError
 from samara.settings.manual import help_text
 from samara.settings.model import (
-    BUILT,
     VOCABULARIES,
     Accurate,
     FishySecret,
@@ -24,7 +23,6 @@ from samara.settings.parse import load, parse
 from samara.settings.values import KindName
 
 __all__ = [
-    "BUILT",
     "NEVER_TRAVELS",
     "NOT_BY_DEFAULT",
     "VOCABULARIES",

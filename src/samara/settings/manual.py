@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from samara.core.travel import NEVER_TRAVELS, NOT_BY_DEFAULT
-from samara.settings.model import BUILT, Settings, all_of
+from samara.settings.model import Settings
 from samara.settings.schema import AsGiven, Leaf, ListOf, Nullable, Record, Setting, Type, Vocabularies, settings_of
 
 HEADER = (
@@ -17,8 +17,8 @@ HEADER = (
 COLUMN = 34
 
 
-def help_text(built: frozenset[str] = BUILT) -> str:
-    return "\n".join((*HEADER, *_record(Settings(dialects=all_of(built)), ""))) + "\n"
+def help_text() -> str:
+    return "\n".join((*HEADER, *_record(Settings(), ""))) + "\n"
 
 
 def _record(value: Any, indent: str) -> Iterator[str]:

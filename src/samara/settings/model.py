@@ -28,9 +28,6 @@ from samara.settings.values import (
 Conflicts = Literal["refuse", "overwrite"]
 CrossNamespace = Literal["allow", "consent"]
 
-# The vocabularies this build serves; a new one is added here when its dialect is in the table.
-BUILT = frozenset({"secret-copy", "resource-distribution", "accurate", "fishysecret", "sync-to"})
-
 SECRET = KindName("", "v1", "Secret")
 CONFIG_MAP = KindName("", "v1", "ConfigMap")
 
@@ -130,8 +127,8 @@ VOCABULARIES: Mapping[str, type[Vocabulary]] = MappingProxyType(
 )
 
 
-def all_of(names: frozenset[str]) -> Mapping[str, Vocabulary]:
-    return MappingProxyType({name: made() for name, made in VOCABULARIES.items() if name in names})
+def _all_of_them() -> Mapping[str, Vocabulary]:
+    return MappingProxyType({name: made() for name, made in VOCABULARIES.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +162,7 @@ class Timers:
 @dataclass(frozen=True, slots=True)
 class Settings:
     dialects: Mapping[str, Vocabulary] = field(
-        default_factory=lambda: all_of(BUILT),
+        default_factory=_all_of_them,
         metadata={"type": Vocabularies(), "about": "absent: all of them; present: only those named", "required": False},
     )
     tenancy: Literal["open", "strict"] = setting("open", one_of("open", "strict"), "who may have what copied where")

@@ -11,7 +11,7 @@ from samara.dialects.accurate.config import ConfigError
 from samara.settings.accurate_file import content_of, read_document
 from samara.settings.durations import format_duration
 from samara.settings.faults import SettingsError, located, mismatch, unknown_key
-from samara.settings.model import BUILT, VOCABULARIES, Accurate, Settings, SyncTo
+from samara.settings.model import VOCABULARIES, Accurate, Settings, SyncTo
 from samara.settings.schema import (
     AsGiven,
     Leaf,
@@ -28,15 +28,15 @@ from samara.settings.schema import (
 from samara.settings.text import read_text
 
 
-def load(path: str | None, built: frozenset[str] = BUILT) -> Settings:
+def load(path: str | None) -> Settings:
     """The settings in a file; without one, the defaults."""
-    return parse("" if path is None else _content(path), path or "settings", built)
+    return parse("" if path is None else _content(path), path or "settings")
 
 
-def parse(text: str, name: str, built: frozenset[str] = BUILT) -> Settings:
+def parse(text: str, name: str) -> Settings:
     """The settings in a YAML text; `name` says in messages where it came from."""
     document = read_text(text, name)
-    reader = _Reader(built)
+    reader = _Reader()
     settings = reader.settings({} if document is None else document)
     if settings is None or reader.faults:
         raise SettingsError(name, reader.faults)
@@ -61,12 +61,11 @@ def _content(path: str) -> str:
 class _Reader:
     """Reads values by their declared type; a faulty one is noted and read as None."""
 
-    built: frozenset[str]
     faults: list[str] = field(default_factory=list)
 
     def settings(self, raw: object) -> Settings | None:
         if isinstance(raw, dict) and "dialects" not in raw:
-            raw = {"dialects": dict.fromkeys(self.built), **raw}
+            raw = {"dialects": dict.fromkeys(VOCABULARIES), **raw}
         settings: Settings | None = self.record(Settings, raw, "")
         return settings
 
@@ -112,7 +111,7 @@ class _Reader:
         accepted = keys_of(into)
         for key in raw:
             if key not in accepted:
-                self.faults.append(unknown_key(path, key, accepted, accepted))
+                self.faults.append(unknown_key(path, key, accepted))
         given = (each for each in settings_of(into) if self.is_given(each, raw, path))
         return into(**{each.attribute: self.field(each, raw, path) for each in given})
 
@@ -129,21 +128,13 @@ class _Reader:
     def vocabularies(self, kind: Vocabularies, raw: object, path: str) -> Any:
         if not isinstance(raw, dict) or not raw:
             return self.wrong(raw, kind.expects, path)
-        self.faults.extend(self.unserved(raw, path))
+        self.faults.extend(unknown_key(path, name, VOCABULARIES) for name in raw if name not in VOCABULARIES)
         served = {
             name: self.record(into, {} if raw[name] is None else raw[name], _below(path, name))
             for name, into in VOCABULARIES.items()
             if name in raw
         }
         return MappingProxyType(served)
-
-    def unserved(self, raw: dict[Any, Any], path: str) -> Iterator[str]:
-        serves = [name for name in VOCABULARIES if name in self.built]
-        for name in raw:
-            if name not in VOCABULARIES:
-                yield unknown_key(path, name, VOCABULARIES, serves)
-            elif name not in self.built:
-                yield located(path, f"this build does not serve '{name}' yet; it serves: {', '.join(serves)}")
 
 
 def _below(path: str, key: str) -> str:
