@@ -14,11 +14,12 @@ from urllib.parse import urlsplit
 from samara.core.admit import Operation
 from samara.core.model import Kind
 from samara.core.table import Table
+from samara.core.travel import APP
 from samara.core.want import Dialect
 from samara.kube.errors import ConfigError
 
 NAME = "samara"
-LABEL = ("app.kubernetes.io/name", NAME)
+LABEL = (APP, NAME)
 """Tells the configurations in a cluster: the chart's have our name too, but people may write further ones."""
 ADMIT, MUTATE, CONVERT = "/admit", "/mutate", "/convert"
 SERVICE = "samara-webhook"

@@ -13,6 +13,7 @@ from samara import log
 from samara.admission.certificates import Material, is_servable, renewed
 from samara.admission.parts import Parts, Times
 from samara.core.model import SECRET, Ref
+from samara.core.travel import APP
 from samara.kube.client import AS_US, address, collection
 from samara.kube.codec import encode
 from samara.kube.errors import AlreadyExists, Conflict, Invalid, NotFound, SamaraError
@@ -144,7 +145,7 @@ class TlsSecret:
         return inside if self._held is None or (inside is not None and is_servable(inside)) else self._held
 
     async def _write(self, found: Found | None, wanted: Material) -> None:
-        meta = {"name": CERTIFICATE, "namespace": self._ref.namespace, "labels": {"app.kubernetes.io/name": "samara"}}
+        meta = {"name": CERTIFICATE, "namespace": self._ref.namespace, "labels": {APP: "samara"}}
         sent = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "type": TYPE, "data": data_of(wanted)}
         if found is None:
             raw = await self._client.request(

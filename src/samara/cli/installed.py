@@ -7,11 +7,12 @@ from typing import Any
 
 from samara.cli.base import note
 from samara.core.model import CONFIG_MAP, Kind
+from samara.core.travel import APP
 from samara.kube.client import Client, collection
 from samara.kube.codec import decode
 from samara.kube.errors import Forbidden
 
-LABEL = "app.kubernetes.io/name=samara"
+LABEL = f"{APP}=samara"
 FILE = "config.yaml"
 _BINDING = Kind("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False)
 

@@ -17,6 +17,7 @@ from samara.cli.output import as_yaml
 from samara.cli.rbac_reasons import explain as explain_rules
 from samara.cli.session import settings_if_any
 from samara.core.model import CONFIG_MAP, NAMESPACE, QUOTA, SECRET, Kind
+from samara.core.travel import APP
 from samara.core.want import Dialect
 from samara.engine.holdbook import NAME as HOLDS
 from samara.engine.lease import LEASE
@@ -73,7 +74,7 @@ def objects(settings: Settings, namespace: str) -> list[dict[str, Any]]:
 
 
 def _meta(names: dict[str, str]) -> dict[str, Any]:
-    return {**names, "labels": {"app.kubernetes.io/name": NAME}}
+    return {**names, "labels": {APP: NAME}}
 
 
 def _role(kind: str, names: dict[str, str], rules: list[Rule]) -> dict[str, Any]:

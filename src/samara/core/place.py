@@ -11,7 +11,7 @@ from samara.core.claims import has_heir, precedes, takes_over, winner
 from samara.core.compare import as_it_lies, has_content, is_marked_by_us, is_owned, is_right
 from samara.core.match import any_glob
 from samara.core.model import ANNOTATIONS, LABELS, MANAGER, Key, Object, Ref
-from samara.core.travel import ADOPTED, GITOPS, PART_OF, PAUSED, RELEASED
+from samara.core.travel import ADOPTED, APP, GITOPS, PAUSED, RELEASED
 from samara.core.want import KEEP, Adopt, Copy, Mode, Overlay
 from samara.core.write import Apply, Blocked, Create, Delete, Look, Recreate, Release, Update, Write
 
@@ -101,7 +101,7 @@ def is_ours(case: Case, have: Object) -> bool:
     if case.dialect.origin(have, case.view) == case.key.source:
         return True
     made = have.made or is_marked_by_us(have, case.dialect)
-    if not made or RELEASED in have.annotations or have.labels.get(PART_OF, "").startswith(MANAGER):
+    if not made or RELEASED in have.annotations or have.labels.get(APP, "").startswith(MANAGER):
         return False
     owner = case.table.owner(have, case.view)
     if owner is None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from samara.core.travel import APP
 from samara.demo.examples import folder
 from samara.devcluster import Binaries, Devcluster
 from samara.devcluster.process import leashed
@@ -134,7 +135,7 @@ class Stage:
         """Puts the settings where every command finds them, as an installation does."""
         self.cluster.kubectl("create", "namespace", HOME)
         self.cluster.kubectl("create", "configmap", HOME, f"--namespace={HOME}", f"--from-file=config.yaml={settings}")
-        self.cluster.kubectl("label", "configmap", HOME, f"--namespace={HOME}", "app.kubernetes.io/name=samara")
+        self.cluster.kubectl("label", "configmap", HOME, f"--namespace={HOME}", f"{APP}=samara")
 
     def check(self) -> None:
         """Raises where something that must run has ended by itself."""

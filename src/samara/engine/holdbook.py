@@ -17,6 +17,7 @@ import msgspec
 
 from samara import log
 from samara.core.model import CONFIG_MAP, Key, Ref
+from samara.core.travel import APP
 from samara.engine.holds import Hold, Holds
 from samara.kube.client import AS_US, Client, address, collection
 from samara.kube.codec import decode, encode
@@ -202,7 +203,7 @@ class HoldBook:
         return datetime.fromtimestamp(time.time() + self._holds.left(moment), UTC).strftime(_TIME)
 
     async def _send(self, texts: dict[str, str]) -> None:
-        meta = {"name": NAME, "namespace": self._ref.namespace, "labels": {"app.kubernetes.io/name": NAME}}
+        meta = {"name": NAME, "namespace": self._ref.namespace, "labels": {APP: NAME}}
         sent = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": texts}
         if self._version:
             meta["resourceVersion"] = self._version

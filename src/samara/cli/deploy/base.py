@@ -8,10 +8,11 @@ from typing import Any
 
 from samara import __version__
 from samara.admission.configuration import Endpoint
+from samara.core.travel import APP
 from samara.settings import Settings
 
 NAME = "samara"
-LABELS = {"app.kubernetes.io/name": NAME}
+LABELS = {APP: NAME}
 POD = {**LABELS, "app.kubernetes.io/component": "operator"}
 IMAGE = f"samara:{__version__}"
 HTTP, WEBHOOK = 8080, 9443
