@@ -12,7 +12,6 @@ from samara.core.kinds import NEVER_COPIED_TYPES
 from samara.core.match import is_namespace_name, shown
 from samara.vocabularies import CERTIFICATE
 
-_DENIED = frozenset(each.decode().strip('"') for each in NEVER_COPIED_TYPES)
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 
@@ -40,7 +39,7 @@ class KubeSecrets:
         if document in self.refused:
             raise Denied(f"Secret {document} of namespace {self.namespace} is the operator's own and is never read")
         secret = await self.read_secret(self.namespace, document)
-        if secret.type in _DENIED:
+        if secret.type in NEVER_COPIED_TYPES:
             raise Denied(f"Secret {document} is of type {secret.type}, which is never copied")
         return Fields(secret.data)
 

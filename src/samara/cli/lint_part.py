@@ -49,7 +49,7 @@ def bad_names(manifest: Manifest, word: Word, names: Names, for_all: str) -> Ite
 
 def bad_type(manifest: Manifest) -> Iterator[Finding]:
     word = manifest.type
-    if word is not None and word.value is not None and f'"{word.value}"'.encode() in NEVER_COPIED_TYPES:
+    if word is not None and word.value in NEVER_COPIED_TYPES:
         expected = "another type: Secrets of this type are never copied"
         yield manifest.finding(word.line, "type", shown(word.value), expected)
 

@@ -144,7 +144,7 @@ class _Distribution(NamedTuple):
         if resource is None:
             return
         type_ = resource.fields.get("type")
-        if isinstance(type_, str) and f'"{type_}"'.encode() in NEVER_COPIED_TYPES:
+        if isinstance(type_, str) and type_ in NEVER_COPIED_TYPES:
             expected = "another type: Secrets of this type are never copied"
             yield self._at(f"{RESOURCE}.type", shown(type_), expected)
         normal = row(kind).normal

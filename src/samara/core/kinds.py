@@ -40,11 +40,12 @@ class Row(NamedTuple):
 
 NEVER_COPIED_TYPES = frozenset(
     {
-        b'"kubernetes.io/service-account-token"',
-        b'"bootstrap.kubernetes.io/token"',
-        b'"helm.sh/release.v1"',
+        "kubernetes.io/service-account-token",
+        "bootstrap.kubernetes.io/token",
+        "helm.sh/release.v1",
     }
 )
+"""Types of Secrets that give rights, or that keep the books of Helm."""
 
 
 def _secret_fixed(content: Content) -> tuple[str, ...]:
@@ -55,10 +56,9 @@ def _secret_fixed(content: Content) -> tuple[str, ...]:
 
 
 def _secret_denied(content: Content) -> str | None:
-    kind = content.get("type")
-    if kind is not None and kind.raw in NEVER_COPIED_TYPES:
-        return f"Secrets of type {kind.raw.decode().strip(chr(34))} are never copied"
-    return None
+    found = content.get("type")
+    kind = "" if found is None or found.raw is None else found.raw.decode().strip('"')
+    return f"Secrets of type {kind} are never copied" if kind in NEVER_COPIED_TYPES else None
 
 
 _DENIED_GROUPS = frozenset(

@@ -121,7 +121,7 @@ def _type(found: object, faults: _Faults) -> str:
     if found is None:
         return OPAQUE
     kind = faults.text(found, "spec.target.type", TYPE_FORM, lambda text: _TYPE.fullmatch(text) is not None)
-    if f'"{kind}"'.encode() in NEVER_COPIED_TYPES:
+    if kind in NEVER_COPIED_TYPES:
         told = f"spec.target.type: Secrets of type {kind} are never written; choose another type"
         faults.told.append(Fault("Refused", told))
     return kind or OPAQUE
