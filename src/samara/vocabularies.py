@@ -71,9 +71,10 @@ def table_of(
         *_accurate(settings, kinds, bare, owner, home),
         _fishysecret(settings),
         _sync_to(settings, kinds, bare),
-    ]  # in order of rank
+    ]
     watched = {kind for each in made if every_kind or each.title in on for kind in each.kinds}
-    dialects = tuple(each if each.title in on else switched_off(each, watched) for each in made)
+    by_rank = sorted(made, key=lambda each: each.rank)
+    dialects = tuple(each if each.title in on else switched_off(each, watched) for each in by_rank)
     never = settings.never_copied
     table = Table(dialects, never.labels, never.annotations)
     return table

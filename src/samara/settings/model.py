@@ -115,7 +115,7 @@ class SyncTo:
 
 Vocabulary = SecretCopy | ResourceDistribution | Accurate | FishySecret | SyncTo
 
-# In the order of their rank (design, law 1).
+# Listed by rank, as people read them; the rank itself is each dialect's: docs/concepts/ownership.md.
 VOCABULARIES: Mapping[str, type[Vocabulary]] = MappingProxyType(
     {
         "secret-copy": SecretCopy,
