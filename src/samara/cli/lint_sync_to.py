@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from samara.cli.lint_nodes import Finding, Manifest, Word
 from samara.cli.lint_part import Part, bad_names, bad_type, kind_named, wrong_kind
-from samara.core.match import any_glob, shown
+from samara.core.match import NOWHERE, any_glob, shown
 from samara.core.model import Kind, Object, Ref
-from samara.dialects.sync_to import ASK, CLUSTER, LIST, LISTED, NOWHERE, asked_by, listed_names
+from samara.dialects.sync_to import ASK, CLUSTER, LIST, LISTED, asked_by, listed_names
 from samara.settings import KindName
 
 PROPOSED = "openkruise.io/sync-to/namespaces"

@@ -39,6 +39,16 @@ class Names(NamedTuple):
     illegal: tuple[str, ...]
     members: frozenset[str]
 
+    @classmethod
+    def of(cls, items: Iterable[str]) -> Names:
+        """Duplicates are merged."""
+        names = list(dict.fromkeys(items))
+        legal = tuple(name for name in names if is_namespace_name(name))
+        return cls(legal, tuple(name for name in names if not is_namespace_name(name)), frozenset(legal))
+
+
+NOWHERE = Names.of(())
+
 
 @lru_cache(maxsize=4096)
 def csv_names(text: str) -> Names:
@@ -47,10 +57,7 @@ def csv_names(text: str) -> Names:
         items = next(csv.reader([" ".join(text.splitlines())], skipinitialspace=True), [])
     except csv.Error:  # an item longer than the reader takes cannot be a name; the others may be
         items = text.split(",")
-    names = list(dict.fromkeys(item.strip() for item in items if item.strip()))
-    legal = tuple(name for name in names if is_namespace_name(name))
-    illegal = tuple(name for name in names if not is_namespace_name(name))
-    return Names(legal, illegal, frozenset(legal))
+    return Names.of(item.strip() for item in items if item.strip())
 
 
 def shown(text: str) -> str:

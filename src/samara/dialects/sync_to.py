@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from samara.core.admit import Request
-from samara.core.match import Names, is_namespace_name, label_token, sample, shown
+from samara.core.match import NOWHERE, Names, is_namespace_name, label_token, sample, shown
 from samara.core.model import ANNOTATIONS, CONFIG_MAP, LABELS, NAMESPACE, Kind, Object, Ref, namespace_ref
 from samara.core.view import View
 from samara.core.want import Adopt, Bare, Copy, Dialect, Fault, Places, Want
@@ -24,7 +24,6 @@ LISTED = ("namespaces", "namespace")
 
 NAME = "sync-to"
 RANK = 4
-NOWHERE = Names((), (), frozenset())
 MOST = 10_000
 """Names in one list: a tenant's annotation must not fill our memory."""
 CLUSTERS_OWN = Places(CONFIG_MAP, "kube-root-ca.crt")
@@ -136,10 +135,7 @@ def _asked(value: str, text: str) -> Asked:
 
 def listed_names(text: str) -> Names:
     """Names between semicolons, commas and white space; duplicates merged."""
-    names = [name for name in dict.fromkeys(_SEPARATORS.split(text)) if name]
-    legal = tuple(name for name in names if is_namespace_name(name))
-    illegal = tuple(name for name in names if not is_namespace_name(name))
-    return Names(legal, illegal, frozenset(legal))
+    return Names.of(filter(None, _SEPARATORS.split(text)))
 
 
 def _faults(names: Names, text: str) -> Iterable[Fault]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from samara.core.match import Names, is_namespace_name, sample, shown
+from samara.core.match import NOWHERE, Names, sample, shown
 from samara.core.model import NAMESPACE
 from samara.core.select import Selector, is_dns_subdomain
 from samara.core.select import parse as parse_selector
@@ -30,8 +30,8 @@ class Targets(NamedTuple):
     """Which namespaces get a copy."""
 
     everywhere: bool = False
-    included: Names = Names((), (), frozenset())
-    excluded: Names = Names((), (), frozenset())
+    included: Names = NOWHERE
+    excluded: Names = NOWHERE
     selectors: tuple[Selector, ...] = ()
     """Those that are not empty: an empty one selects nothing."""
 
@@ -189,9 +189,7 @@ def _names(found: object, at: str, faults: list[str]) -> Names:
         faults.append(f"{at}.list: a list was expected")
         listed = []
     entries = [_mapping(each, f"{at}.list[{number}]", faults) for number, each in enumerate(listed)]
-    names = list(dict.fromkeys(str(each.get("name") or "") for each in entries))
-    legal = tuple(name for name in names if is_namespace_name(name))
-    return Names(legal, tuple(name for name in names if not is_namespace_name(name)), frozenset(legal))
+    return Names.of(str(each.get("name") or "") for each in entries)
 
 
 def _slips(targets: Targets) -> Iterator[str]:
