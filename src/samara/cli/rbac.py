@@ -128,7 +128,7 @@ def chosen(settings: Settings) -> tuple[Dialect, ...]:
 
 def _asked(dialect: Dialect) -> list[Rule]:
     """Custom resources are read, and their status is written; a finalizer of ours is put on and taken off."""
-    read = [_rule(kind, (*READ, "patch") if dialect.mutate or dialect.finalizer else READ) for kind in dialect.asking]
+    read = [_rule(kind, (*READ, "patch") if dialect.finalizer else READ) for kind in dialect.asking]
     told = [_rule(kind, ("patch",), subresource="/status") for kind in dialect.asking if dialect.report]
     # Some clusters let nobody name an owner whose finalizers they may not set.
     owning = [_rule(kind, ("update",), subresource="/finalizers") for kind in dialect.asking if dialect.by_owner]

@@ -58,6 +58,7 @@ class SubNamespaces:
             rank=2,
             reach=Reach.NAMED,
             asking=(SUB_NAMESPACE,),
+            finalizer=FINALIZER,
             relations=frozenset({PARENT}),
             proven=True,
             whole=True,
