@@ -24,11 +24,13 @@ from samara.backends.base import (
     Unavailable,
     Unfit,
     is_loopback,
+    must_be_legal,
     text_of,
+    wrong_url,
 )
 from samara.backends.json_fields import Text
 from samara.core.match import shown
-from samara.core.paths import MARK, fault_of
+from samara.core.paths import MARK
 
 _REGION = re.compile(r"[a-z]{2,8}(-[a-z]{2,20}){1,3}-[0-9]{1,2}")
 _NAME = re.compile(r"[A-Za-z0-9/_+=.@-]{1,512}")
@@ -70,9 +72,7 @@ class SecretsManager:
         self._closed = False
 
     def spot(self, path: str) -> Spot:
-        fault = fault_of(path)
-        if fault is not None:
-            raise Unfit(f"the path {shown(path)} {fault}")
+        must_be_legal(path)
         name, _, field = path.partition(MARK)
         if name.startswith("arn:"):
             raise Unfit(f"expected the name of a secret in {self._region}, found an ARN: {shown(name)}")
@@ -154,16 +154,16 @@ def open_aws(url: SplitResult, config: Mapping[str, bytes]) -> SecretsManager:
     options = dict(parse_qsl(url.query, keep_blank_values=True))
     endpoint = options.pop("endpoint", None)
     if options or url.path.strip("/") or not _REGION.fullmatch(url.netloc):
-        raise _wrong("expected aws-sm://<region>, as in aws-sm://eu-west-1, and no more than ?endpoint= behind it")
+        raise wrong_url("expected aws-sm://<region>, as in aws-sm://eu-west-1, and no more than ?endpoint= behind it")
     return SecretsManager(url.netloc, None if endpoint is None else _endpoint(endpoint), _keys(config))
 
 
 def _endpoint(text: str) -> str:
     found = _ENDPOINT.fullmatch(text)
     if found is None:
-        raise _wrong("expected endpoint=http://127.0.0.1:5000 or endpoint=https://host, found something else")
+        raise wrong_url("expected endpoint=http://127.0.0.1:5000 or endpoint=https://host, found something else")
     if found["scheme"] == "http" and not is_loopback(found["host"].strip("[]")):
-        raise _wrong("values would travel from the endpoint in plain text; use https")
+        raise wrong_url("values would travel from the endpoint in plain text; use https")
     return text.rstrip("/")
 
 
@@ -186,7 +186,3 @@ def _content(answer: Mapping[str, object], document: str) -> bytes:
     if isinstance(binary, bytes):
         return binary
     raise Unfit(f"AWS has answered for {shown(document)} without a value: give the secret a string or binary value")
-
-
-def _wrong(message: str) -> ConfigFault:
-    return ConfigFault("ConnectionError", f"the url: {message}")

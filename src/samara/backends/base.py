@@ -52,6 +52,15 @@ class ConfigFault(Exception):
         self.reason = reason
 
 
+def wrong_url(message: str) -> ConfigFault:
+    return ConfigFault("ConnectionError", f"the url: {message}")
+
+
+def wrong_authorities() -> ConfigFault:
+    fault = "the configuration's key ca.crt: expected certificates in PEM, found none that can be read"
+    return ConfigFault("ConnectionError", fault)
+
+
 def text_of(config: Mapping[str, bytes], key: str) -> str:
     """One line of the configuration, without the newline that editors add; empty where the key is missing."""
     text = config.get(key, b"").decode("utf-8", "replace").strip()
@@ -75,11 +84,16 @@ class Spot(NamedTuple):
     field: str = ""
 
 
-def taken_apart(path: str) -> Spot:
-    """The document and the field after its `#`, both as written but for a leading slash; raises `Unfit`."""
+def must_be_legal(path: str) -> None:
+    """Raises `Unfit` for a path that no manager is ever asked for."""
     fault = fault_of(path)
     if fault is not None:
         raise Unfit(f"the path {shown(path)} {fault}")
+
+
+def taken_apart(path: str) -> Spot:
+    """The document and the field after its `#`, both as written but for a leading slash; raises `Unfit`."""
+    must_be_legal(path)
     document, _, field = path.partition(MARK)
     return Spot(document.removeprefix("/"), field)
 

@@ -13,7 +13,6 @@ from urllib.parse import SplitResult, unquote
 from samara.backends.base import (
     MOST,
     Absent,
-    ConfigFault,
     Denied,
     Spot,
     StoreError,
@@ -21,6 +20,7 @@ from samara.backends.base import (
     Unfit,
     Whole,
     taken_apart,
+    wrong_url,
 )
 from samara.core.match import shown
 
@@ -83,10 +83,10 @@ class Files:
 def open_file(url: SplitResult) -> Files:
     directory = Path(os.path.normpath(unquote(url.path))) if "\0" not in unquote(url.path) else Path()
     if url.netloc not in ("", "localhost") or not directory.is_absolute() or url.query or url.fragment:
-        raise ConfigFault("ConnectionError", "the url: expected file:///directory, an absolute path and nothing more")
+        raise wrong_url("expected file:///directory, an absolute path and nothing more")
     if _is_closed(directory) or _is_closed(Path(os.path.realpath(directory))):
         closed = ", ".join(map(str, CLOSED))
-        raise ConfigFault("ConnectionError", f"the url: {directory} is never read, nor is anything below {closed}")
+        raise wrong_url(f"{directory} is never read, nor is anything below {closed}")
     return Files(directory)
 
 

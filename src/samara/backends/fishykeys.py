@@ -30,14 +30,16 @@ from samara.backends.base import (
     Unavailable,
     Unfit,
     Whole,
+    must_be_legal,
     text_of,
+    wrong_authorities,
+    wrong_url,
 )
 from samara.backends.fishykeys_proto.fishykeys_pb2 import (
     OperatorGetSecretValueRequest,
     OperatorGetSecretValueResponse,
 )
 from samara.core.match import shown
-from samara.core.paths import fault_of
 
 METHOD = "/secrets.Secrets/OperatorGetSecretValue"
 CA = "ca.crt"
@@ -78,9 +80,7 @@ class FishyKeys:
         self._ask = cast("_Ask", channel.unary_unary(METHOD))  # grpc itself would give None for what cannot be parsed
 
     def spot(self, path: str) -> Spot:
-        fault = fault_of(path)
-        if fault is not None:
-            raise Unfit(f"the path {shown(path)} {fault}")
+        must_be_legal(path)
         if not path.startswith("/"):
             raise Unfit(f"expected a path of FishyKeys, which begins with a slash, found {shown(path)}")
         return Spot(path)
@@ -120,7 +120,7 @@ def _is_cancelled() -> bool:
 def open_fishykeys(url: SplitResult, config: Mapping[str, bytes]) -> FishyKeys:
     """Needs the loop that reads."""
     if not url.hostname or url.port is None or url.path.strip("/") or dict(parse_qsl(url.query)).keys() - _ASKED:
-        raise _wrong(
+        raise wrong_url(
             "expected host:port, as in fishykeys.fishykeys.svc:8090, and no more than ?insecure=true behind it"
         )
     token = text_of(config, "token")
@@ -146,7 +146,7 @@ def _authorities(config: Mapping[str, bytes]) -> bytes | None:
     try:
         x509.load_pem_x509_certificates(found)
     except ValueError:
-        raise _wrong(f"the key {CA!r} of the configuration is no certificate: expected PEM") from None
+        raise wrong_authorities() from None
     return found
 
 
@@ -183,7 +183,3 @@ def _outage(code: grpc.StatusCode) -> Unavailable:
         case grpc.StatusCode.UNAVAILABLE:
             return Unavailable("FishyKeys cannot be reached: check host, port, TLS and network policies")
     return Unavailable(f"FishyKeys does not answer now ({code.name})")
-
-
-def _wrong(message: str) -> ConfigFault:
-    return ConfigFault("ConnectionError", f"the url: {message}")

@@ -14,7 +14,7 @@ import aiohttp
 from yarl import URL
 
 from samara import __version__
-from samara.backends.base import ConfigFault, Unavailable, Unfit
+from samara.backends.base import Unavailable, Unfit, wrong_authorities
 
 MOST_BODY = 8 * 1024 * 1024
 """A value of the largest size, and every character of it escaped, is less."""
@@ -67,8 +67,7 @@ def trusting(ca: bytes) -> ssl.SSLContext:
         text = (ca.decode("ascii", "ignore") or "empty") if ca else None
         context = ssl.create_default_context(cadata=text)
     except ssl.SSLError:
-        fault = "the configuration's key ca.crt: expected certificates in PEM, found none that can be read"
-        raise ConfigFault("ConnectionError", fault) from None
+        raise wrong_authorities() from None
     # Python 3.13 turns on STRICT, which refuses private authorities that every other client takes.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN

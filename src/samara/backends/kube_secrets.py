@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from urllib.parse import SplitResult
 
-from samara.backends.base import ConfigFault, Denied, Fields, ReadSecret, Spot, Unfit, taken_apart
+from samara.backends.base import Denied, Fields, ReadSecret, Spot, Unfit, taken_apart, wrong_url
 from samara.core.kinds import NEVER_COPIED_TYPES
 from samara.core.match import is_namespace_name, shown
 from samara.vocabularies import CERTIFICATE
@@ -51,6 +51,6 @@ def open_kube(url: SplitResult, read_secret: ReadSecret, own: Collection[tuple[s
     """`own`: namespace and name of the operator's own Secrets, the one with the configuration first of all."""
     namespace = url.netloc
     if not is_namespace_name(namespace) or url.path.strip("/") or url.query or url.fragment:
-        raise ConfigFault("ConnectionError", "the url: expected kube://<namespace> and nothing more")
+        raise wrong_url("expected kube://<namespace> and nothing more")
     refused = {name for place, name in own if place == namespace}
     return KubeSecrets(namespace, read_secret, frozenset({CERTIFICATE, *refused}))

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from samara.backends.base import ConfigFault, ReadSecret, Store, is_loopback, text_of
+from samara.backends.base import ConfigFault, ReadSecret, Store, is_loopback, text_of, wrong_url
 
 INSECURE = "insecure"
 _WORD = 15
@@ -87,7 +87,7 @@ async def open_store(
     way = WAYS.get(url.scheme)
     if way is None:
         found = repr(url.scheme) if len(url.scheme) <= _WORD else "another"  # so long a one may be a token
-        raise _wrong(f"expected one of the schemes {', '.join(WAYS)}, found {found}")
+        raise wrong_url(f"expected one of the schemes {', '.join(WAYS)}, found {found}")
     if way.needs:
         _needed(config, way.needs)
     if way.plain:
@@ -98,7 +98,7 @@ async def open_store(
         return way.make(Given(url, config, read_secret, own))
     except ModuleNotFoundError as fault:
         todo = f": install samara[{way.extra}]" if way.extra else ""
-        raise _wrong(f"{url.scheme} needs the package {fault.name}, which is not installed here{todo}") from None
+        raise wrong_url(f"{url.scheme} needs the package {fault.name}, which is not installed here{todo}") from None
 
 
 def _needed(config: Mapping[str, bytes], key: str) -> str:
@@ -112,12 +112,12 @@ def parsed(text: str) -> SplitResult:
     """`scheme://host:port/path?option=value`; what has no scheme is a FishyKeys server's address."""
     url = _split(text if "://" in text else f"fishykeys://{text}")
     if "@" in url.netloc + unquote(url.query):
-        raise _wrong("it holds credentials; put them into keys of their own and leave only the address in the url")
+        raise wrong_url("it holds credentials; put them into keys of their own and leave only the address in the url")
     if url.fragment or " " in text:
-        raise _wrong("expected scheme://host:port/path?option=value, found a # or a blank")
+        raise wrong_url("expected scheme://host:port/path?option=value, found a # or a blank")
     options = parse_qsl(url.query, keep_blank_values=True)
     if len(options) != len(dict(options)):
-        raise _wrong("it gives an option twice; keep one of them")
+        raise wrong_url("it gives an option twice; keep one of them")
     return url
 
 
@@ -126,18 +126,14 @@ def _split(text: str) -> SplitResult:
         url = urlsplit(text)
         _ = url.port  # parsed when it is asked for
     except ValueError:
-        raise _wrong("expected scheme://host:port/path, found a host or port that cannot be one") from None
+        raise wrong_url("expected scheme://host:port/path, found a host or port that cannot be one") from None
     return url
 
 
 def refuse_plain_text(url: SplitResult, host: str) -> None:
     """Values leave this machine readable to others only where the administrator has said that they may."""
     if not is_loopback(host) and dict(parse_qsl(url.query)).get(INSECURE) != "true":
-        raise _wrong(
+        raise wrong_url(
             "values would travel to another machine in plain text; choose the scheme with TLS, "
             f"or add {INSECURE}=true behind a ? where the way there is safe"
         )
-
-
-def _wrong(message: str) -> ConfigFault:
-    return ConfigFault("ConnectionError", f"the url: {message}")

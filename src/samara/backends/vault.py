@@ -23,6 +23,7 @@ from samara.backends.base import (
     is_loopback,
     taken_apart,
     text_of,
+    wrong_url,
 )
 from samara.backends.http import Answer, Wire, trusting
 from samara.backends.json_fields import JsonFields
@@ -101,9 +102,7 @@ def open_vault(
     """Asks nobody yet: the first read logs in."""
     mount = url.path.strip("/")
     if not url.hostname or fault_of(mount) or MARK in mount:
-        raise ConfigFault(
-            "ConnectionError", "the url: expected vault+https://host:8200/<mount>, found no host or mount"
-        )
+        raise wrong_url("expected vault+https://host:8200/<mount>, found no host or mount")
     login, version, namespace = _login(config, pod_token), _version(url.query), text_of(config, "namespace")
     headers = {"X-Vault-Request": "true"} | ({"X-Vault-Namespace": namespace} if namespace else {})
     base, tls = _base(url), None if _is_plain(url) else trusting(config.get("ca.crt", b""))
@@ -118,8 +117,7 @@ def _is_plain(url: SplitResult) -> bool:
 def _base(url: SplitResult) -> str:
     host = url.hostname or ""
     if _is_plain(url) and not is_loopback(host):
-        fault = "the url: vault+http is for this machine only, found another host; use vault+https"
-        raise ConfigFault("ConnectionError", fault)
+        raise wrong_url("vault+http is for this machine only, found another host; use vault+https")
     name = f"[{host}]" if ":" in host else host
     return f"{'http' if _is_plain(url) else 'https'}://{name}:{url.port or PORT}"
 
@@ -130,7 +128,7 @@ def _version(query: str) -> Version:
             return "2"
         case "kv=1":
             return "1"
-    raise ConfigFault("ConnectionError", "the url: expected ?kv=1, ?kv=2 or nothing after the mount")
+    raise wrong_url("expected ?kv=1, ?kv=2 or nothing after the mount")
 
 
 def _login(config: Mapping[str, bytes], pod_token: Path) -> Login:
