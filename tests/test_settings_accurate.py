@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.test_settings_properties import WORDS
 
-from samara.dialects.accurate.config import Config, ConfigError, Watch
+from samara.dialects.accurate.config import BadConfigError, Config, Watch
 from samara.dialects.accurate.globs import Keys
 from samara.settings import Accurate, KindName, SettingsError, load, parse, watched_kinds
 from samara.settings.accurate_file import read_document
@@ -173,7 +173,7 @@ def message(text: str) -> str:
     """What the document is told, nothing where it is legal; any other exception fails the test."""
     try:
         read_document(text.encode())
-    except ConfigError as error:
+    except BadConfigError as error:
         return str(error)
     return ""
 

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 import yaml
 
 from samara.cli.lint_nodes import Finding, Manifest, as_json
-from samara.dialects.accurate.config import KEYS, ConfigError, read
+from samara.dialects.accurate.config import KEYS, BadConfigError, read
 from samara.dialects.accurate.words import GROUP
 
 _NEARLY = 0.8
@@ -44,6 +44,6 @@ def _fault(key: str, node: yaml.Node) -> str | None:
     raw = as_json(node)
     try:
         read({key: json.loads(raw) if raw is not None else None})
-    except ConfigError as fault:
+    except BadConfigError as fault:
         return str(fault)
     return None

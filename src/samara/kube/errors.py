@@ -1,7 +1,7 @@
 """The faults a user can act on, as one tree.
 
 SamaraError              the command line prints one line and exits 1
-├── ConfigError          kubeconfig, settings or flags are wrong
+├── ConfigError          kubeconfig or flags are wrong, or settings that do not fit the cluster
 ├── ApiError             the API server answered with an error Status
 │   ├── Unauthorized     401
 │   ├── Forbidden        403
@@ -12,7 +12,15 @@ SamaraError              the command line prints one line and exits 1
 │   ├── Invalid          422
 │   ├── TooMany          429
 │   └── ServerFault      5xx
-└── Unreachable          no answer: refused, reset, timeout, TLS, a failing exec plugin
+├── Unreachable          no answer: refused, reset, timeout, TLS, a failing exec plugin
+│   └── Silent           a watch that says nothing for too long (`kube/lines.py`)
+├── _NotStreamedError    a server that does not stream its lists: pages are asked for instead (`kube/watch.py`)
+├── LeaseLostError       somebody else leads: the process ends (`app.py`)
+└── DemoError            the demo cannot go on (`demo/stage.py`)
+
+Outside of it, since their packages must not import this one:
+SettingsError            settings that cannot be used; the command line prints it likewise (`settings/faults.py`)
+StoreError               a read of a secret manager has failed; tried again, and told in the status (`backends/base.py`)
 """
 
 # ruff: noqa: N818 - the names are the words of the API: `except NotFound`
@@ -49,7 +57,7 @@ class SamaraError(Exception):
 
 
 class ConfigError(SamaraError):
-    """The kubeconfig, the settings or the flags are wrong."""
+    """The kubeconfig or the flags are wrong, or the settings do not fit the cluster."""
 
 
 class Unreachable(SamaraError):

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from samara.dialects.accurate.config import KEYS, UNREADABLE, ConfigError
+from samara.dialects.accurate.config import KEYS, UNREADABLE, BadConfigError
 from samara.settings.faults import SettingsError, found
 from samara.settings.text import read_text
 
@@ -13,21 +13,21 @@ def content_of(path: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise ConfigError(f"failed to read {path}: {_as_go_says(error)}") from error
+        raise BadConfigError(f"failed to read {path}: {_as_go_says(error)}") from error
     except ValueError as error:  # a path that no file can have
-        raise ConfigError(f"failed to read {path}: invalid argument") from error
+        raise BadConfigError(f"failed to read {path}: invalid argument") from error
 
 
 def read_document(content: bytes) -> dict[str, object]:
-    """What the file says, unchecked, and nothing where it is empty; raises ConfigError."""
+    """What the file says, unchecked, and nothing where it is empty; raises BadConfigError."""
     try:
         document = _document(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{UNREADABLE}not UTF-8 text: {error.reason} at byte {error.start}") from error
+        raise BadConfigError(f"{UNREADABLE}not UTF-8 text: {error.reason} at byte {error.start}") from error
     except SettingsError as error:
-        raise ConfigError(UNREADABLE + error.faults[0].removeprefix(": ")) from error
+        raise BadConfigError(UNREADABLE + error.faults[0].removeprefix(": ")) from error
     if document is not None and not isinstance(document, dict):
-        raise ConfigError(f"{UNREADABLE}found {found(document)}, expected a mapping with {', '.join(KEYS)}")
+        raise BadConfigError(f"{UNREADABLE}found {found(document)}, expected a mapping with {', '.join(KEYS)}")
     return document or {}
 
 

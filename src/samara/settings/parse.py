@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, assert_never
 
-from samara.dialects.accurate.config import ConfigError
+from samara.dialects.accurate.config import BadConfigError
 from samara.settings.accurate_file import content_of, read_document
 from samara.settings.durations import format_duration
 from samara.settings.faults import SettingsError, located, mismatch, unknown_key
@@ -176,7 +176,7 @@ def _with_the_originals_file(settings: Settings, name: str) -> Settings:
 def _told_by(name: str, path: str = "") -> Iterator[None]:
     try:
         yield
-    except ConfigError as error:
+    except BadConfigError as error:
         raise SettingsError(name, [located(path, str(error))]) from error
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samara.core.model import NAMESPACE, SECRET, Kind
-from samara.dialects.accurate.config import KEYS, VERBS, Config, ConfigError, Watch, cluster_scoped, lacking, read
+from samara.dialects.accurate.config import KEYS, VERBS, BadConfigError, Config, Watch, cluster_scoped, lacking, read
 from samara.dialects.accurate.globs import Globs, Keys
 from samara.dialects.accurate.naming import Policies, Policy
 
@@ -19,7 +19,7 @@ TEXT = "expected text (in quotes, if it looks like something else)"
 
 
 def fault(raw: dict[Any, Any]) -> str:
-    with pytest.raises(ConfigError) as error:
+    with pytest.raises(BadConfigError) as error:
         read(raw)
     return str(error.value)
 
@@ -247,7 +247,7 @@ def message(raw: dict[str, object]) -> str:
     """What the configuration is told, nothing where it is right; any other exception fails the test."""
     try:
         read(raw)
-    except ConfigError as error:
+    except BadConfigError as error:
         return str(error)
     return ""
 

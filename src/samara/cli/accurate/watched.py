@@ -9,7 +9,7 @@ from samara.cli.base import note
 from samara.cli.kubectl_flags import Cluster
 from samara.cli.session import settings_if_any
 from samara.core.model import CONFIG_MAP, Kind, Ref
-from samara.dialects.accurate.config import ConfigError, read
+from samara.dialects.accurate.config import BadConfigError, read
 from samara.kube.client import Client, address
 from samara.kube.codec import decode
 from samara.kube.discovery import discover
@@ -54,7 +54,7 @@ def parsed(text: str, where: str) -> tuple[KindName, ...]:
     try:
         watches = read_document(text.encode()).get("watches")
         return tuple(KindName(*each) for each in read({"watches": watches} if watches else {}).watches)
-    except ConfigError as fault:
+    except BadConfigError as fault:
         raise SamaraError(f"{where}: {fault}") from fault
 
 

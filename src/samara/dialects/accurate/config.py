@@ -41,7 +41,7 @@ _NO_SCOPE = "is not namespace-scoped"
 _A_WATCH = "expected a group such as apps (none for the core group), a version such as v1 and a kind such as Secret"
 
 
-class ConfigError(ValueError):
+class BadConfigError(ValueError):
     """A configuration that cannot be used; the message is what people are told, on one line."""
 
     def __init__(self, text: str) -> None:
@@ -72,9 +72,9 @@ class Config:
 
 
 def read(raw: Mapping[str, object]) -> Config:
-    """The configuration in plain values, every key optional; raises ConfigError."""
+    """The configuration in plain values, every key optional; raises BadConfigError."""
     for fault in _misshapen(raw):
-        raise ConfigError(f"{UNREADABLE}{fault}")
+        raise BadConfigError(f"{UNREADABLE}{fault}")
     return Config(
         label_keys=_keys(raw, "labelKeys"),
         annotation_keys=_keys(raw, "annotationKeys"),
@@ -116,9 +116,9 @@ def _patterns(raw: Mapping[str, object], name: str, own: str | None = None) -> t
     patterns = tuple(map(str, _listed(raw, name)))
     for pattern in patterns:
         if malformed(pattern):
-            raise ConfigError(f"{INVALID}malformed pattern for {name} {pattern}: syntax error in pattern")
+            raise BadConfigError(f"{INVALID}malformed pattern for {name} {pattern}: syntax error in pattern")
         if own is not None and pattern.startswith(own):
-            raise ConfigError(f"{INVALID}misconfigured {name.removesuffix('s')}: {pattern} is not allowed")
+            raise BadConfigError(f"{INVALID}misconfigured {name.removesuffix('s')}: {pattern} is not allowed")
     return tuple(dict.fromkeys(patterns))
 
 
@@ -130,7 +130,7 @@ def _watches(raw: Mapping[str, object]) -> tuple[Watch, ...]:
         first = found.setdefault((watch.group, watch.kind), watch)
         fault = _unwatchable(watch) or _in_two_versions(watch, first)
         if fault is not None:
-            raise ConfigError(f"{INVALID}{fault}")
+            raise BadConfigError(f"{INVALID}{fault}")
     return tuple(found.values())
 
 
@@ -154,7 +154,7 @@ def _naming(raw: Mapping[str, object]) -> Policies:
     try:
         return Policies.of(_records(raw, "namingPolicies"))
     except RegexpError as fault:
-        raise ConfigError(f"{INVALID}invalid naming policy: {fault}") from fault
+        raise BadConfigError(f"{INVALID}invalid naming policy: {fault}") from fault
 
 
 def _listed(raw: Mapping[str, object], name: str) -> list[object]:
