@@ -42,6 +42,7 @@ def test_a_plan_that_fails_ends_nothing_and_is_made_again_later(caplog: pytest.L
     assert engine.desk.queue.next_due() == LATE
     (told,) = [each for each in caplog.records if each.getMessage() == "plan.failed"]
     assert (told.levelname, CANARY in str(told.__dict__)) == ("WARNING", False)
+    assert getattr(told, "fields", {})["again_in"] == f"{LATE:g}s"
 
 
 def test_a_large_plan_that_fails_half_way_is_begun_again_later() -> None:
@@ -56,7 +57,7 @@ def test_a_large_plan_that_fails_half_way_is_begun_again_later() -> None:
     assert engine.desk.queue.next_due() == LATE
 
 
-def test_news_that_cannot_be_understood_keeps_no_other_news_from_us() -> None:
+def test_news_that_cannot_be_understood_keeps_no_other_news_from_us(caplog: pytest.LogCaptureFixture) -> None:
     def also(obj: object, view: View) -> tuple[Ref, ...]:
         raise ValueError(CANARY)
 
@@ -66,3 +67,5 @@ def test_news_that_cannot_be_understood_keeps_no_other_news_from_us() -> None:
     assert sound is not None
     engine.changed([Change(odd.ref, None, odd.new), Change(sound.ref, None, None)])
     assert engine._wake.is_set()
+    (told,) = [each for each in caplog.records if each.getMessage() == "plan.failed"]
+    assert "again_in" not in getattr(told, "fields", {})

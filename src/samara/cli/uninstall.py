@@ -83,7 +83,8 @@ def _going(seen: Picture) -> list[Orphan]:
     ours = [each for each in copies if each.ours]
     going = [each for each in ours if not must_stay(seen, each)]
     if len(going) < len(ours):
-        note(f"{plural(len(ours) - len(going), 'copy', 'copies')} stay, as their source or namespace is paused")
+        staying = plural(len(ours) - len(going), "copy", "copies")
+        note(f"{staying} stay, as they are paused or of a source that cannot be read")
     if len(ours) < len(copies):
         note(f"{plural(len(copies) - len(ours), 'marked object')} stay, as we did not mark them")
     return going

@@ -1,4 +1,4 @@
-"""What is special about a kind: its immutable fields, and the contents that are never copied."""
+"""What is special about a kind: fields that are fixed, filled in or an object's own, and contents never copied."""
 
 from __future__ import annotations
 

@@ -14,11 +14,14 @@ LATE = 60.0
 
 
 @contextmanager
-def contained(about: object, again: Callable[[], None] = lambda: None) -> Iterator[None]:
+def contained(about: object, again: Callable[[], None] | None = None) -> Iterator[None]:
+    """`again` has it tried once more after `LATE`; without it nothing is."""
     try:
         yield
     except Exception as fault:  # noqa: BLE001 - whatever it is; its text may hold a value, so only its place is told
         place = traceback.extract_tb(fault.__traceback__)[-1]
         where = f"{Path(place.filename).name}:{place.lineno}"
-        log.warning("plan.failed", about=about, fault=type(fault).__name__, at=where, again_in=f"{LATE:g}s")
-        again()
+        later = {} if again is None else {"again_in": f"{LATE:g}s"}
+        log.warning("plan.failed", about=about, fault=type(fault).__name__, at=where, **later)
+        if again is not None:
+            again()

@@ -14,7 +14,7 @@ from samara.core.write import Removal, Step
 CHUNK = 250
 """Steps of a large plan that are taken at a time."""
 AHEAD = 2000
-"""A large plan goes on only while fewer writes than this wait for it."""
+"""A large plan goes on only while fewer of its namespaces than this wait for a write."""
 
 
 @dataclass(slots=True)

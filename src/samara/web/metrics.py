@@ -77,7 +77,9 @@ class Metrics:
         copies = GaugeMetricFamily("samara_copies", "Wanted copies by state", labels=["dialect", "state"])
         sources = GaugeMetricFamily("samara_sources", "Sources", labels=["dialect"])
         orphans = GaugeMetricFamily(
-            "samara_orphans", "Marked copies that no source wants, of the kinds that are watched", labels=["dialect"]
+            "samara_orphans",
+            "Marked copies whose source is no source any more, of the kinds that are watched; namespaces do not count",
+            labels=["dialect"],
         )
         for title, names in self._vocabularies().items():
             mine = [tally for key, tally in self._from.tallies.items() if key.dialect in names]
