@@ -24,7 +24,7 @@ ORIGINALS = {"resource-distribution": "kruise-manager", "accurate": "accurate", 
 """By vocabulary: the Lease of the program that served it before."""
 _USUAL = 15
 _ASKEW = timedelta(minutes=1)
-"""So far the clocks of a cluster may differ: whoever was renewed later than that will be, is none."""
+"""How far clocks in a cluster may differ. A renewTime further in the future than this does not count as live."""
 _WRONG = timedelta(hours=2)
 """So far a clock may be wrong: a Lease that is nearer than that to our time is looked at for longer."""
 

@@ -53,7 +53,7 @@ def takes_over(case: Case, rival: Key) -> bool:
 
 
 def has_heir(case: Case, ref: Ref) -> bool:
-    """True where the next source that wants a place takes over what is there; one behind that does not count."""
+    """True where the next source in order that wants this place takes the copy over by one write."""
     for rival in sorted(_rivals(case, ref), key=lambda key: _standing(key, case.view, case.table)):
         if wanted := _wanted(case, rival, ref):
             source = case.view.get(rival.source)

@@ -71,8 +71,8 @@ def _glob(patterns: tuple[str, ...]) -> re.Pattern[str]:
         return "".join("." if char == "?" else re.escape(char) for char in text)
 
     def one(pattern: str) -> str:
-        """What lies between two stars is found where it first stands, for good: who chooses the text makes us try
-        no other way."""
+        """Atomic groups: a text between two stars matches at its first occurrence only, so nobody can make the match
+        backtrack."""
         first, *rest = pattern.split("*")
         if not rest:
             return literal(first)

@@ -96,9 +96,10 @@ class Want:
     guard: str | None = None
     """The finalizer that must be on the source before anything is written for it."""
     recheck: float | None = None
+    """Seconds after which the source is planned again though nothing has changed; None: it is not."""
     faults: tuple[Fault, ...] = ()
     barred: tuple[Barred, ...] = ()
-    """While there is one, the guard stays on."""
+    """Places that the dialect itself reports as blocked; while there is one, the guard is not released."""
 
 
 Bare = Callable[[str, Mapping[str, str]], dict[str, str]]

@@ -31,8 +31,8 @@ def told_only(change: Change, desk: Desk) -> list[Key]:
 def concerned(change: Change, desk: Desk) -> Iterator[Key]:
     """The keys that may have to be planned because of a change.
 
-    A source's own change ends what it waits for, and a custom resource's what all wait for who heed it. So do the
-    words of a Namespace for those that inherit them.
+    A change of a source ends its own waits; a change of a custom resource ends the waits of every key that it concerns.
+    So does a change of a Namespace's labels or annotations for the Namespaces that inherit them.
     """
     table, cache = desk.table, desk.cache
     if change.new is None or change.new.deleting:

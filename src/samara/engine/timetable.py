@@ -8,9 +8,9 @@ from itertools import count
 from math import inf
 
 FIRST, MOST = 1.0, 300.0
-"""How long a store that does not answer is left alone: so long at first, and never longer than that.
+"""Seconds for which a store that does not answer is left alone: after the first failure, and at most.
 
-Nor is a document that is refused, unless nobody wants to have it read so often.
+The most holds also for a document that is refused, unless it is to be read less often than that anyway.
 """
 LONGEST = 3600.0
 """What a store itself may ask for at most."""
