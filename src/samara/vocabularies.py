@@ -1,4 +1,7 @@
-"""Which dialects the program has, made as the settings say. A new vocabulary is one line here."""
+"""Which dialects the program has, made as the settings say.
+
+What else a new vocabulary touches is in docs/concepts/architecture.md, under "Add something".
+"""
 
 from __future__ import annotations
 
