@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 import yaml
 
 from samara import crds
 from samara.cli.base import Command, config_flag, note, output_flag, wait_for
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
+from samara.cli.output import as_list
 from samara.cli.session import settings_if_any
 from samara.settings import Settings
 from samara.vocabularies import served
@@ -26,8 +25,7 @@ def command(cluster: Cluster, config: str | None, output: str) -> None:
     if not texts:
         note("the settings need no custom resource")
     if output == "json":
-        items = [yaml.safe_load(text) for text in texts]
-        click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=2))
+        click.echo(as_list(map(yaml.safe_load, texts)))
     else:
         click.echo("---\n".join(texts), nl=False)
 

@@ -14,6 +14,7 @@ from samara.kube.errors import Forbidden
 
 LABEL = f"{APP}=samara"
 FILE = "config.yaml"
+DEFAULT_NAMESPACE = "samara"
 _BINDING = Kind("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False)
 
 
@@ -55,8 +56,12 @@ async def find_installed(client: Client, asked: str | None, near: str) -> Instal
 
 async def found_in(client: Client, namespace: str) -> str:
     """The namespace of the operator's settings, this one where there are none that an administrator wrote."""
-    installed = await find_installed(client, None, namespace)
-    return installed.namespace if installed is not None and installed.proven else namespace
+    return home_of(None, await find_installed(client, None, namespace), namespace)
+
+
+def home_of(asked: str | None, installed: Installed | None, otherwise: str = DEFAULT_NAMESPACE) -> str:
+    """The operator's namespace: the one that was asked for, else where its settings are proven to be."""
+    return asked or (installed.namespace if installed is not None and installed.proven else otherwise)
 
 
 async def _labelled(client: Client, near: str) -> list[tuple[str, str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
@@ -10,10 +9,9 @@ import click
 from samara.cli.base import Command, config_flag, note, output_flag, wait_for
 from samara.cli.deploy.base import IMAGE, Installation
 from samara.cli.deploy.installation import objects
-from samara.cli.installed import Installed
+from samara.cli.installed import Installed, home_of
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
-from samara.cli.output import as_yaml
-from samara.cli.rbac import DEFAULT_NAMESPACE
+from samara.cli.output import as_list, as_yaml
 from samara.cli.session import settings_if_any
 from samara.settings import Settings, parse
 
@@ -46,10 +44,10 @@ def command(
     """
     settings, installed = wait_for(settings_if_any(cluster, config))
     settings, text = _written(settings, installed, config)
-    namespace = cluster.namespace or (installed.namespace if installed and installed.proven else DEFAULT_NAMESPACE)
+    namespace = home_of(cluster.namespace, installed)
     made = objects(Installation(settings, text, namespace, image, observe, webhook_url, cert_manager, monitoring))
     if output == "json":
-        click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": made}, indent=2, ensure_ascii=False))
+        click.echo(as_list(made))
     else:
         click.echo(as_yaml(made), nl=False)
 

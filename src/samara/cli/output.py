@@ -38,11 +38,20 @@ _Dumper.add_representer(str, _text)
 def emit(shape: Callable[[], Mapping[str, Any]], form: str, table: Callable[[], None]) -> None:
     """Prints one answer; only the form that is asked for is made."""
     if form == "json":
-        click.echo(json.dumps(shape(), indent=2, ensure_ascii=False))
+        click.echo(_as_json(shape()))
     elif form == "yaml":
         click.echo(as_yaml([shape()]), nl=False)
     else:
         table()
+
+
+def _as_json(shape: Mapping[str, Any]) -> str:
+    return json.dumps(shape, indent=2, ensure_ascii=False)
+
+
+def as_list(items: Iterable[Mapping[str, Any]]) -> str:
+    """Several objects as JSON, as kubectl reads them."""
+    return _as_json({"apiVersion": "v1", "kind": "List", "items": list(items)})
 
 
 def as_yaml(documents: Iterable[Mapping[str, Any]]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
@@ -12,11 +11,12 @@ from samara import crds
 from samara.admission.configuration import NAME as CONFIGURED
 from samara.admission.configuration import needed
 from samara.cli.base import Command, config_flag, output_flag, wait_for
+from samara.cli.installed import home_of
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
-from samara.cli.output import as_yaml
+from samara.cli.output import as_list, as_yaml
 from samara.cli.rbac_reasons import explain as explain_rules
 from samara.cli.session import settings_if_any
-from samara.core.model import CONFIG_MAP, NAMESPACE, QUOTA, SECRET, Kind
+from samara.core.model import CONFIG_MAP, EVENT, NAMESPACE, QUOTA, SECRET, Kind
 from samara.core.travel import APP
 from samara.core.want import Dialect
 from samara.engine.holdbook import NAME as HOLDS
@@ -30,13 +30,11 @@ from samara.vocabularies import CERTIFICATE, WELL_KNOWN, kinds_in, served
 
 GROUP = "rbac.authorization.k8s.io"
 NAME = "samara"
-DEFAULT_NAMESPACE = "samara"
 WATCH = ("list", "watch")
 READ = ("get", *WATCH)
 MAKE = ("create", "patch", "delete")
 """Of Namespaces, where a vocabulary makes them: labels and annotations are applied, and nothing is replaced."""
 ALL = ("get", "list", "watch", "create", "update", "patch", "delete")
-EVENT = Kind("", "v1", "Event", "events")
 
 Rule = dict[str, list[str]]
 
@@ -50,13 +48,12 @@ Rule = dict[str, list[str]]
 def command(context: click.Context, cluster: Cluster, explain: bool, config: str | None, output: str) -> None:
     """Print the RBAC that the settings need, for the operator's namespace (-n, else where it is, else samara)."""
     settings, installed = wait_for(settings_if_any(cluster, config))
-    namespace = cluster.namespace or (installed.namespace if installed and installed.proven else DEFAULT_NAMESPACE)
-    made = objects(settings, namespace)
+    made = objects(settings, home_of(cluster.namespace, installed))
     if explain:
         asked = context.get_parameter_source("output") is not ParameterSource.DEFAULT
         explain_rules(made, chosen(settings), output if asked else "table")
     elif output == "json":
-        click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": made}, indent=2))
+        click.echo(as_list(made))
     else:
         click.echo(as_yaml(made), nl=False)
 

@@ -12,9 +12,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from samara.cli.session import Picture, Session
-from samara.cli.why_local import EVENT
 from samara.core.allow import Reason
-from samara.core.model import Ref
+from samara.core.model import EVENT, Ref
 from samara.core.write import Apply, Blocked, Create, Plan, Recreate, Update
 from samara.engine.tell import AGAIN
 from samara.kube.client import collection

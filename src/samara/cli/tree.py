@@ -13,11 +13,12 @@ import click
 from samara.cli.accurate.drawing import lines
 from samara.cli.accurate.flows import Flow, Landscape, Node, add_flows, landscape
 from samara.cli.accurate.fold import Fold, is_wrong
-from samara.cli.accurate.space import Thing, spaces, things
+from samara.cli.accurate.space import Thing, not_found, spaces, things
 from samara.cli.accurate.watched import of_original, of_samara, resolved
 from samara.cli.base import Command, config_flag, note, output_flag, wait_for
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.output import emit, progress
+from samara.core.match import sample
 from samara.core.model import Kind
 from samara.dialects.accurate.words import ROOT, TYPE
 from samara.kube.client import Client
@@ -61,7 +62,7 @@ async def _look(cluster: Cluster, root: str | None, config: str | None) -> Lands
         kinds = await resolved(client, names)
         found, listed = await asyncio.gather(spaces(client), asyncio.gather(*(_things(client, kind) for kind in kinds)))
         if root is not None and all(each.name != root for each in found):
-            raise SamaraError(f"namespace {root} not found; expected the name of a namespace that exists")
+            raise not_found(root)
         land = landscape(found, root or "")
         for kind, objects in zip(kinds, listed, strict=True):
             add_flows(land, kind, objects)
@@ -134,14 +135,9 @@ def _told(flow: Flow) -> list[Part]:
     wanted = flow.there + len(flow.missing) + len(flow.others)
     if flow.is_passed_on and wanted:
         parts.append((f"; copies {flow.there} of {wanted}", _PLAIN))
-        parts += [(f"; missing in {_sample(flow.missing)}", _FAULT)] if flow.missing else []
-        parts += [(f"; another object in {_sample(flow.others)}", _FAULT)] if flow.others else []
+        parts += [(f"; missing in {sample(flow.missing, _SAMPLE)}", _FAULT)] if flow.missing else []
+        parts += [(f"; another object in {sample(flow.others, _SAMPLE)}", _FAULT)] if flow.others else []
     return parts
-
-
-def _sample(names: tuple[str, ...]) -> str:
-    more = f" and {len(names) - _SAMPLE} more" if len(names) > _SAMPLE else ""
-    return ", ".join(names[:_SAMPLE]) + more
 
 
 def _printable(text: str) -> str:

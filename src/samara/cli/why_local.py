@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from samara.core.compare import is_marked_by_us
-from samara.core.model import Kind, Object, Ref
+from samara.core.model import EVENT, Object, Ref
 from samara.core.table import Table
 from samara.core.want import Dialect
 from samara.kube.cache import Cache
@@ -13,7 +13,6 @@ from samara.kube.client import Client, address, collection
 from samara.kube.codec import Codec, decode
 from samara.kube.errors import Forbidden, NotFound
 
-EVENT = Kind("", "v1", "Event", "events")
 _MOST = 20
 
 

@@ -37,6 +37,8 @@ SECRET = Kind("", "v1", "Secret", "secrets")
 CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps")
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
 QUOTA = Kind("", "v1", "ResourceQuota", "resourcequotas")
+EVENT = Kind("", "v1", "Event", "events")
+DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
 
 
 class Ref(NamedTuple):

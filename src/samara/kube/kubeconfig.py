@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
+from samara.core.match import sample
 from samara.kube.errors import ConfigError
 from samara.kube.exec_plugin import Exec
 from samara.kube.tls import Pem
@@ -237,9 +238,7 @@ def _present(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _names(among: Iterable[str]) -> str:
-    names = sorted(among)
-    more = f" and {len(names) - 20} more" if len(names) > 20 else ""
-    return ", ".join(names[:20]) + more if names else "none"
+    return sample(among, 20) or "none"
 
 
 def _join(files: Iterable[Path]) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from samara import __version__
 from samara.cli.accurate.base import PROGRAM
-from samara.cli.accurate.space import Space, read_space
+from samara.cli.accurate.space import Space, not_found, read_space
 from samara.cli.kubectl_flags import Cluster
 from samara.core.model import Ref, namespace_ref
 from samara.dialects.accurate.words import ROLES, SUB_NAMESPACE
@@ -93,7 +93,7 @@ class Desk:
     async def space(self, name: str) -> Space:
         found = await self.find_space(name)
         if found is None:
-            raise SamaraError(f"namespace {name} not found; expected the name of a namespace that exists")
+            raise not_found(name)
         return found
 
     async def find_space(self, name: str) -> Space | None:
@@ -150,9 +150,7 @@ class Desk:
             return _sub(await self._server.request("POST", path, encode(body), params=_AS_US))
         except NotFound as fault:
             _know_sub_namespaces(fault)
-            raise SamaraError(
-                f"namespace {namespace} not found; expected the name of a namespace that exists"
-            ) from fault
+            raise not_found(namespace) from fault
 
     async def delete_sub(self, sub: Sub) -> None:
         """Deletes exactly this one; one that is gone is deleted."""

@@ -9,10 +9,9 @@ import click
 from samara.cli.accurate.base import Command
 from samara.cli.accurate.desk import reached
 from samara.cli.accurate.drawing import Forest, templates, trees
-from samara.cli.accurate.space import Space, spaces
+from samara.cli.accurate.space import Space, not_found, spaces
 from samara.cli.base import wait_for
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
-from samara.kube.errors import SamaraError
 
 
 @click.command("list", cls=Command)
@@ -36,10 +35,6 @@ def _show(cluster: Cluster, top: str | None, grown: Callable[[Iterable[Space]], 
     if top is not None and all(each.name != top for each in found):
         raise not_found(top)
     click.echo("".join(f"{line}\n" for line in grown(found).drawn(top)), nl=False)
-
-
-def not_found(name: str) -> SamaraError:
-    return SamaraError(f"namespace {name} not found; expected the name of a namespace that exists")
 
 
 async def _spaces(cluster: Cluster) -> list[Space]:

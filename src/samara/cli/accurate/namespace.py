@@ -6,8 +6,7 @@ import click
 
 from samara.cli.accurate.base import Command, columns
 from samara.cli.accurate.desk import Desk, opened, reached
-from samara.cli.accurate.lists import not_found
-from samara.cli.accurate.space import Space, space, spaces, things
+from samara.cli.accurate.space import Space, not_found, space, spaces, things
 from samara.cli.accurate.watched import of_original, of_samara, resolved
 from samara.cli.base import config_flag, note, wait_for
 from samara.cli.kubectl_flags import Cluster, kubectl_flags

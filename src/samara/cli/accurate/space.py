@@ -11,7 +11,7 @@ from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Kind, namespace_re
 from samara.dialects.accurate.words import APPLIER
 from samara.kube.client import METADATA, METADATA_LIST, Client, address, collection
 from samara.kube.codec import Codec
-from samara.kube.errors import Gone, Unreachable
+from samara.kube.errors import Gone, SamaraError, Unreachable
 
 _PAGE = "5000"
 _LISTS = 3
@@ -61,6 +61,10 @@ class _Items(msgspec.Struct):
 _items = msgspec.json.Decoder(_Items).decode
 _item = msgspec.json.Decoder(_Item).decode
 _codec = Codec(frozenset({APPLIER}))
+
+
+def not_found(name: str) -> SamaraError:
+    return SamaraError(f"namespace {name} not found; expected the name of a namespace that exists")
 
 
 async def spaces(client: Client, selector: str = "") -> list[Space]:

@@ -8,7 +8,7 @@ from typing import Any
 from samara.cli.base import note
 from samara.cli.kubectl_flags import Cluster
 from samara.cli.session import settings_if_any
-from samara.core.model import CONFIG_MAP, Kind, Ref
+from samara.core.model import CONFIG_MAP, DEPLOYMENT, Kind, Ref
 from samara.dialects.accurate.config import BadConfigError, read
 from samara.kube.client import Client, address
 from samara.kube.codec import decode
@@ -17,7 +17,6 @@ from samara.kube.errors import Forbidden, NotFound, SamaraError
 from samara.settings import Accurate, KindName, SettingsError, watched_kinds
 from samara.settings.accurate_file import read_document
 
-DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
 NAME = "accurate-controller-manager"
 VOLUME = "config"
 FILE = "config.yaml"

@@ -17,7 +17,7 @@ import msgspec
 from samara import crds
 from samara.admission.configuration import CONVERT, LABEL, NO_CONVERSION, PATHS, SERVICE, conversion_patch
 from samara.cli.deploy.base import NAME
-from samara.core.model import Kind, Ref
+from samara.core.model import DEPLOYMENT, Kind, Ref
 from samara.engine.lease import LEASE
 from samara.engine.lease import NAME as LEASE_NAME
 from samara.kube.client import AS_US, MERGE_PATCH, Client, address, collection
@@ -29,7 +29,6 @@ from samara.settings import Settings
 from samara.surroundings import is_live
 from samara.vocabularies import served
 
-DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
 DOMAIN = ".samara.dev"
 """How the names of our webhooks end."""
 PATIENCE = 30.0

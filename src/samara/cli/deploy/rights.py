@@ -5,9 +5,9 @@ from __future__ import annotations
 from samara import crds
 from samara.admission.configuration import PATHS
 from samara.cli.deploy.base import NAME
-from samara.cli.deploy.removal import DEPLOYMENT, custom_resources
+from samara.cli.deploy.removal import custom_resources
 from samara.cli.rbac import Rule
-from samara.core.model import Kind
+from samara.core.model import DEPLOYMENT, Kind
 from samara.engine.lease import LEASE
 from samara.engine.lease import NAME as LEASE_NAME
 from samara.kube.definition import CRD
