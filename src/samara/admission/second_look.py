@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Coroutine, Iterable, Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -11,9 +11,9 @@ import msgspec
 from samara import log
 from samara.core.admit import Request
 from samara.core.match import Names, is_label_value
-from samara.core.model import NAMESPACE, Content, Key, Kind, Object, Ref
+from samara.core.model import NAMESPACE, Kind, Object, Ref
 from samara.core.reads import UNREAD, Read, Trial
-from samara.core.view import View
+from samara.core.view import Through, View
 from samara.core.want import Dialect
 from samara.kube.client import Client, address, collection
 from samara.kube.codec import Codec
@@ -28,11 +28,11 @@ Label = tuple[str, str]
 """A key and a value."""
 
 
-class Noting:
+class Noting(Through):
     """A view for one question: notes what is looked at, and answers with what was read since."""
 
     def __init__(self, view: View) -> None:
-        self._view = view
+        super().__init__(view)
         self.refs: set[Ref] = set()
         self.trials: set[Trial] = set()
         self.read: set[Ref] = set()
@@ -68,32 +68,11 @@ class Noting:
             return found
         return [*(obj for obj in self._view.labelled(label, value) if obj.ref not in self.live), *found]
 
-    def sources(self, dialect: str, namespace: str | None = None) -> Iterable[Ref]:
-        return self._view.sources(dialect, namespace)
-
-    def bound(self, dialect: str, namespace: str) -> Iterable[Ref]:
-        return self._view.bound(dialect, namespace)
-
-    def copies_of(self, key: Key) -> Iterable[Object]:
-        return self._view.copies_of(key)
-
-    def claims(self, ref: Ref) -> Iterable[Key]:
-        return self._view.claims(ref)
-
-    def known(self, kind: Kind) -> bool:
-        return self._view.known(kind)
-
     def value(self, read: Read) -> object:
         if not isinstance(read, Trial):
             return self._view.value(read)
         self.trials.add(read)
         return self.values[read] if read in self.values else self._view.value(read)
-
-    def stands_for(self, kind: Kind, sent: Content, stored: Content) -> bool:
-        return self._view.stands_for(kind, sent, stored)
-
-    def content(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
-        return self._view.content(kind, fields)
 
     def untried(self) -> list[Trial]:
         """Trials whose answer nobody knows."""

@@ -68,14 +68,13 @@ def has_copies(view: View, key: Key) -> bool:
     return any(True for _ in view.copies_of(key))
 
 
-class Narrow:
-    """A view through one namespace: the same questions, answered for that slice. `get` is never narrowed."""
+class Through:
+    """A view that answers as the one behind it; whoever looks differently at something says only that."""
 
-    __slots__ = ("_namespace", "_view")
+    __slots__ = ("_view",)
 
-    def __init__(self, view: View, namespace: str) -> None:
+    def __init__(self, view: View) -> None:
         self._view = view
-        self._namespace = namespace
 
     def get(self, ref: Ref) -> Object | None:
         return self._view.get(ref)
@@ -84,18 +83,13 @@ class Narrow:
         return self._view.taken(ref)
 
     def all(self, kind: Kind) -> Iterable[Object]:
-        if kind != NAMESPACE:
-            return self._view.all(kind)
-        only = self._view.get(namespace_ref(self._namespace))
-        return () if only is None else (only,)
+        return self._view.all(kind)
 
     def namespaces(self, listed: Names | None = None) -> Iterable[str]:
-        if listed is not None:
-            return (self._namespace,) if self._namespace in listed.members else ()
-        return tuple(each.ref.name for each in self.all(NAMESPACE))
+        return self._view.namespaces(listed)
 
     def labelled(self, label: str, value: str) -> Iterable[Object]:
-        return tuple(each for each in self.all(NAMESPACE) if each.labels.get(label) == value)
+        return self._view.labelled(label, value)
 
     def sources(self, dialect: str, namespace: str | None = None) -> Iterable[Ref]:
         return self._view.sources(dialect, namespace)
@@ -104,7 +98,7 @@ class Narrow:
         return self._view.bound(dialect, namespace)
 
     def copies_of(self, key: Key) -> Iterable[Object]:
-        return self._view.copies_of(key.part(self._namespace))
+        return self._view.copies_of(key)
 
     def claims(self, ref: Ref) -> Iterable[Key]:
         return self._view.claims(ref)
@@ -120,3 +114,30 @@ class Narrow:
 
     def content(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
         return self._view.content(kind, fields)
+
+
+class Narrow(Through):
+    """A view through one namespace: the same questions, answered for that slice. `get` is never narrowed."""
+
+    __slots__ = ("_namespace",)
+
+    def __init__(self, view: View, namespace: str) -> None:
+        super().__init__(view)
+        self._namespace = namespace
+
+    def all(self, kind: Kind) -> Iterable[Object]:
+        if kind != NAMESPACE:
+            return self._view.all(kind)
+        only = self._view.get(namespace_ref(self._namespace))
+        return () if only is None else (only,)
+
+    def namespaces(self, listed: Names | None = None) -> Iterable[str]:
+        if listed is not None:
+            return (self._namespace,) if self._namespace in listed.members else ()
+        return tuple(each.ref.name for each in self.all(NAMESPACE))
+
+    def labelled(self, label: str, value: str) -> Iterable[Object]:
+        return tuple(each for each in self.all(NAMESPACE) if each.labels.get(label) == value)
+
+    def copies_of(self, key: Key) -> Iterable[Object]:
+        return self._view.copies_of(key.part(self._namespace))
