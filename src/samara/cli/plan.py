@@ -164,18 +164,15 @@ def _ways(seen: Picture) -> tuple[Callable[[_Line], Hashable], ...]:
 
 
 def _row(seen: Picture, group: Sequence[_Line]) -> tuple[object, ...]:
-    first, where = group[0], _where([line.item for line in group])
+    first = group[0]
+    where = f"{first.item.ref.kind.name} {sample({line.item.ref.path for line in group})}"
     told = shared([line.told for line in group], [common(line.told, line.item.ref) for line in group])
     sources = sample({line.item.key.source.path for line in group})
     return (first.word, f"{len(group):,}", where, seen.title(first.item.key), sources, told)
 
 
-def _where(group: Sequence[Write | Blocked]) -> str:
-    return f"{group[0].ref.kind.name} {sample({item.ref.path for item in group})}"
-
-
 def _show_diffs(seen: Picture, found: Outcome, diffs: list[tuple[Change, ...]], each: bool) -> None:
-    """Objects that change in the same way are told together, unless each is asked for."""
+    """Objects that change in the same way are told together, unless each is asked for; every one is named."""
     groups: dict[Hashable, list[Write]] = defaultdict(list)
     for write, diff in zip(found.writes, diffs, strict=True):
         groups[(verb(write), write.key, write.why, diff, write.ref if each else None)].append(write)
@@ -184,7 +181,8 @@ def _show_diffs(seen: Picture, found: Outcome, diffs: list[tuple[Change, ...]], 
         first = group[0]
         count = f" ({plural(len(group), 'object')})" if len(group) > 1 else ""
         source = f"{seen.title(first.key)} from {first.key.source.path}"
-        click.echo(f"{verb(first)} {_where(group)}{count}, {source}: {first.why}")
+        where = f"{first.ref.kind.name} {', '.join(sorted(write.ref.path for write in group))}"
+        click.echo(f"{verb(first)} {where}{count}, {source}: {first.why}")
         for change in told[id(first)]:
             click.echo(f"  {change}")
 

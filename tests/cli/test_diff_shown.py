@@ -1,0 +1,38 @@
+"""What `samara plan --diff` prints: every object, though those that change in the same way share their lines."""
+
+from __future__ import annotations
+
+import pytest
+from tests.world import at, secret
+
+from samara.cli.diff import changes
+from samara.cli.outcome import Outcome
+from samara.cli.plan import _show_diffs
+from samara.cli.session import Picture
+from samara.core.model import Key
+from samara.core.want import Copy
+from samara.core.write import Create
+from samara.settings import Settings
+from samara.vocabularies import table_of
+
+TABLE = table_of(Settings())
+KEY = Key("secret-copy", at("admin", "db"))
+NAMESPACES = ("a", "b", "c", "d", "e")
+
+
+@pytest.fixture
+def found() -> Outcome:
+    places = [at(namespace, "db") for namespace in NAMESPACES]
+    return Outcome(tuple(Create(KEY, place, Copy(place, secret())) for place in places))
+
+
+@pytest.mark.parametrize(("each", "blocks"), [(False, 1), (True, 5)])
+def test_every_object_of_a_diff_is_named(
+    found: Outcome, each: bool, blocks: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    diffs = [changes(write, TABLE) for write in found.writes]
+    _show_diffs(Picture(None, TABLE, {}), found, diffs, each)  # type: ignore[arg-type] # what is there is not asked
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("create ")]
+    assert len(told) == blocks
+    assert all(any(f"{namespace}/db" in line for line in told) for namespace in NAMESPACES)
+    assert not any(" more" in line for line in told)
