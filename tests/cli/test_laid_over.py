@@ -11,7 +11,7 @@ from tests.kube.scripted import access, refuses, serving
 
 from samara.cli.files import Text
 from samara.cli.whatif import lay_over
-from samara.core.model import Kind, Ref
+from samara.core.model import SECRET, Kind, Ref
 from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
 from samara.kube.cache import Cache
 from samara.kube.client import Client
@@ -76,3 +76,44 @@ def test_finalizers_that_are_no_names_are_one_line(finalizers: object) -> None:
     meta = {"name": "held", "finalizers": finalizers}
     with pytest.raises(ConfigError, match=r"^m\.json: .*metadata\.finalizers: expected a list of names"):
         laid({**HELD, "metadata": meta})
+
+
+# One object, given twice
+
+NAMESPACED = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "admin"}}
+TWICE = Ref(SECRET, "admin", "db")
+
+
+def a_secret(targets: str, secret_type: str = "Opaque", **data: str) -> dict[str, Any]:
+    meta = {"name": "db", "namespace": "admin", "annotations": {"secret-copy/namespaces": targets}}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "type": secret_type, "data": data}
+
+
+def test_of_an_object_that_is_given_twice_the_last_manifest_stays() -> None:
+    seen, told = laid(NAMESPACED, a_secret("a", one="MQ==", both="MQ=="), a_secret("b", both="Mg==", two="Mg=="))
+    held = seen.cache.get(TWICE)
+    assert held is not None
+    assert held.annotations["secret-copy/namespaces"] == "b"
+    data = held.content.get("data")
+    assert data is not None
+    assert data.raw is not None
+    assert json.loads(data.raw) == {"both": "Mg==", "two": "Mg=="}  # `one` was applied before, and is not now
+    assert told == []
+
+
+def test_a_type_that_a_second_manifest_would_change_is_refused_as_one_of_the_cluster_is() -> None:
+    seen, (told,) = laid(NAMESPACED, a_secret("a"), a_secret("b", "toys.dev/other"))
+    held = seen.cache.get(TWICE)
+    assert held is not None
+    assert held.annotations["secret-copy/namespaces"] == "a"
+    assert "a type cannot be changed" in told
+
+
+def test_a_custom_resource_that_is_given_twice_has_the_last_spec() -> None:
+    seen, _ = laid(HELD, {**HELD, "spec": {"resource": {}, "targets": {"allNamespaces": True}}})
+    held = seen.cache.get(PLACE)
+    assert held is not None
+    assert held.generation == 2
+    spec = held.content.get("spec")
+    assert spec is not None
+    assert b"allNamespaces" in (spec.raw or b"")

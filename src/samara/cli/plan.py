@@ -66,7 +66,7 @@ def command(
     """What the operator would write now, without writing, with all that follows from it.
 
     With -f the manifests are laid over the cluster first: what if I applied this? Those that name no namespace
-    belong to the one of -n.
+    belong to the one of -n. Of an object that is given twice the last manifest stays.
     """
     if watch and exit_code:
         raise click.UsageError("--watch: expected no --exit-code beside it, as a watch ends by Ctrl-C only")

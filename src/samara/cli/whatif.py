@@ -40,14 +40,29 @@ class Manifest:
         return f"{self.file}: {self.ref}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Met:
+    """The object that a manifest meets: empty where there is none."""
+
+    body: dict[str, Any]
+    last: Mapping[str, Any]
+    """What was applied before."""
+    is_new: bool
+    """True where the cluster has none: a manifest makes it."""
+
+
 async def lay_over(shot: Snapshot, files: Iterable[Text], namespace: str, say: Say = note) -> None:
-    """Puts the manifests into the snapshot's cache. Namespaces first: the rest needs somewhere to be."""
+    """Puts the manifests into the snapshot's cache. Namespaces first: the rest needs somewhere to be.
+
+    They are applied one after the other: of an object that is given twice the last manifest stays.
+    """
     served = {(kind.group, kind.name): kind for kind in shot.cache.table.kinds}
     found = [each for file in files for each in _manifests(file, served, namespace, say)]
     made: list[Object] = []
+    laid: dict[Ref, _Met] = {}
     plurals = await changed_plurals(shot.client) if found else frozenset()
     for manifest in sorted(found, key=lambda each: each.ref.kind != NAMESPACE):
-        obj = await _object(shot, manifest, plurals, say)
+        obj = await _object(shot, manifest, laid, plurals, say)
         if obj is not None:
             shot.cache.put(obj)
             made.append(obj)
@@ -73,7 +88,9 @@ def _manifests(file: Text, served: Mapping[tuple[str, str], Kind], namespace: st
             yield Manifest(file.name, Ref(kind, where, name), body)
 
 
-async def _object(shot: Snapshot, manifest: Manifest, plurals: frozenset[str], say: Say) -> Object | None:
+async def _object(
+    shot: Snapshot, manifest: Manifest, laid: dict[Ref, _Met], plurals: frozenset[str], say: Say
+) -> Object | None:
     ref = manifest.ref
     if not shot.cache.known(ref.kind):
         say(f"{manifest} is left out: {shot.unknown.get(ref.kind) or _unserved(ref.kind)}")
@@ -81,25 +98,31 @@ async def _object(shot: Snapshot, manifest: Manifest, plurals: frozenset[str], s
     if ref.kind.namespaced and shot.cache.get(namespace_ref(ref.namespace)) is None:
         say(f"{manifest} is ignored: namespace {ref.namespace} does not exist, and the manifests do not make it")
         return None
+    met = laid.get(ref) or await _met(shot, ref)
+    body = _applied(manifest, met)
+    if met.body and ref.kind == SECRET and body["type"] != met.body.get("type"):
+        say(f"{manifest} is ignored: its type differs from that of the object there, and a type cannot be changed")
+        return None
+    laid[ref] = _Met(body, manifest.body, met.is_new)
+    obj = shot.codec.object(ref.kind, msgspec.json.encode(body, order="sorted"))
+    return admitted(obj, shot.cache.table, plurals) if met.is_new else obj
+
+
+async def _met(shot: Snapshot, ref: Ref) -> _Met:
     try:
         live = decode(await shot.client.get(address(ref)))
     except NotFound:
-        live = None
-    body = _applied(manifest, live or {})
-    if live is not None and ref.kind == SECRET and body["type"] != live.get("type"):
-        say(f"{manifest} is ignored: its type differs from that of the object there, and a type cannot be changed")
-        return None
-    obj = shot.codec.object(ref.kind, msgspec.json.encode(body, order="sorted"))
-    return admitted(obj, shot.cache.table, plurals) if live is None else obj
+        return _Met({}, {}, is_new=True)
+    return _Met(live, _last(live), is_new=False)
 
 
 def _unserved(kind: Kind) -> str:
     return f"expected a server that serves {kind}, found none; `samara crds` prints the definition to install"
 
 
-def _applied(manifest: Manifest, live: dict[str, Any]) -> dict[str, Any]:
+def _applied(manifest: Manifest, met: _Met) -> dict[str, Any]:
     """The object as the server would store it: what others set stays, what was applied before and is not now goes."""
-    last = _last(live)
+    live, last = met.body, met.last
     meta, old = manifest.body["metadata"], last.get("metadata") or {}
     there = live.get("metadata") or _invented(manifest)
     words = {
