@@ -29,6 +29,8 @@ HELD = {
     "spec": {"resource": {}, "targets": {}},
 }
 PLACE = Ref(RESOURCE_DISTRIBUTION, "", "held")
+NAMESPACED = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "admin"}}
+TWICE = Ref(SECRET, "admin", "db")
 
 
 def laid(
@@ -78,10 +80,22 @@ def test_finalizers_that_are_no_names_are_one_line(finalizers: object) -> None:
         laid({**HELD, "metadata": meta})
 
 
-# One object, given twice
+@pytest.mark.parametrize("text", ["M Q==", "MQ==\t", " MQ==", "MQ==\x0b", "MQ=", "ä"])
+def test_what_is_no_base64_to_the_server_is_none_to_a_plan(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"^m\.json: .*data\.one: expected base64, found something else$"):
+        laid(NAMESPACED, a_secret("a", one=text))
 
-NAMESPACED = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "admin"}}
-TWICE = Ref(SECRET, "admin", "db")
+
+def test_line_breaks_in_base64_are_left_out() -> None:
+    seen, _ = laid(NAMESPACED, a_secret("a", one="M\r\nQ=\n=\n"))
+    held = seen.cache.get(TWICE)
+    assert held is not None
+    data = held.content.get("data")
+    assert data is not None
+    assert data.raw == b'{"one":"MQ=="}'
+
+
+# One object, given twice
 
 
 def a_secret(targets: str, secret_type: str = "Opaque", **data: str) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from samara.cli.base import note
 from samara.cli.files import Text, documents
 from samara.cli.foresee import NAMED, invented_uid
 from samara.core import model as kinds
+from samara.core.kinds import canonical_base64
 from samara.core.model import NAMESPACE, SECRET, Kind, Object, Ref, namespace_ref
 from samara.kube.client import address
 from samara.kube.codec import decode
@@ -196,7 +196,7 @@ def _data(manifest: Manifest) -> dict[str, str]:
     plain = _strings(manifest, "stringData", manifest.body.get("stringData"))
     for key, text in coded.items():
         try:
-            coded[key] = base64.b64encode(base64.b64decode("".join(text.split()), validate=True)).decode()
-        except (binascii.Error, ValueError):
+            coded[key] = canonical_base64(text)
+        except ValueError:
             raise ConfigError(f"{manifest}: data.{key}: expected base64, found something else") from None
     return coded | {key: base64.b64encode(text.encode()).decode() for key, text in plain.items()}

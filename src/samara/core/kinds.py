@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -121,11 +120,14 @@ def _text(found: object) -> str:
 
 
 def _base64(found: object) -> dict[str, str]:
-    """The server leaves out line breaks, and takes nothing else that is not base64."""
-    texts = {key: value.replace("\n", "").replace("\r", "") for key, value in _texts(found).items()}
+    return {key: canonical_base64(value) for key, value in _texts(found).items()}
+
+
+def canonical_base64(text: str) -> str:
+    """As the server stores it: it leaves out line breaks, and takes nothing else that is not base64."""
     try:
-        return {key: base64.b64encode(base64.b64decode(text, validate=True)).decode() for key, text in texts.items()}
-    except binascii.Error as fault:
+        return base64.b64encode(base64.b64decode(text.replace("\n", "").replace("\r", ""), validate=True)).decode()
+    except ValueError as fault:  # binascii's own for what is no base64, a plain one for what is not even ASCII
         raise ValueError("expected base64") from fault
 
 
