@@ -53,7 +53,7 @@ async def _orphans(
         found = _certain(at, seen, here)
         tell(found)
         if delete is not None:
-            await remove(at, seen, found, delete)
+            await remove(at, seen, _meant(at, seen, found), delete)
 
 
 def orphans(seen: Picture, rules: Rules) -> Iterator[Orphan]:
@@ -69,7 +69,7 @@ def orphans(seen: Picture, rules: Rules) -> Iterator[Orphan]:
 
 def _certain(at: Session, seen: Picture, found: list[Orphan]) -> list[Orphan]:
     """Without those of which nobody can say that no source wants them: what could not be read is not gone."""
-    unread = [_unlisted(at, seen, each) for each in found]
+    unread = [[kind for kind in _missing(at, seen, each) if kind in seen.shot.unknown] for each in found]
     over = sum(map(bool, unread))
     if over:
         kinds = sample({str(kind) for several in unread for kind in several})
@@ -80,8 +80,24 @@ def _certain(at: Session, seen: Picture, found: list[Orphan]) -> list[Orphan]:
     return [each for each, kinds in zip(found, unread, strict=True) if not kinds]
 
 
-def _unlisted(at: Session, seen: Picture, orphan: Orphan) -> list[Kind]:
-    """The kinds that are missing for a judgement; a vocabulary that the settings do not name wants nothing anyway."""
+def _meant(at: Session, seen: Picture, found: list[Orphan]) -> list[Orphan]:
+    """Without those whose sources went with their definition: that is no wish to delete what they have made."""
+    gone = [_missing(at, seen, each) for each in found]
+    stay = sum(map(bool, gone))
+    if stay:
+        kinds = sample({str(kind) for several in gone for kind in several})
+        at.say(
+            f"{plural(stay, 'orphan')} not removed: the server does not serve {kinds}, and a definition that went is no"
+            " wish to delete; to remove them give --config with settings that do not name their vocabulary"
+        )
+    return [each for each, kinds in zip(found, gone, strict=True) if not kinds]
+
+
+def _missing(at: Session, seen: Picture, orphan: Orphan) -> list[Kind]:
+    """The kinds that are missing for a judgement; a vocabulary that the settings do not name wants nothing anyway.
+
+    Of those that may not be listed nobody knows; the others the server does not know, so there are no sources.
+    """
     cache, owner = seen.shot.cache, seen.table.owner(orphan.have, seen.shot.cache)
     dialect = orphan.dialect if owner is None else seen.table[owner.dialect]
     if dialect.title not in at.settings.dialects:

@@ -54,7 +54,7 @@ class Snapshot:
     marked: dict[Ref, Object] = field(default_factory=dict)
     """Every object that carries a mark of any dialect, whether the dialect recognises it or not."""
     unknown: dict[Kind, str] = field(default_factory=dict)
-    """The kinds that the server does not serve, and what it said."""
+    """The kinds that could not be listed, and what the server said; not those of custom resources it does not serve."""
 
     async def plans(self, rules: Rules, keys: Iterable[Key] | None = None) -> dict[Key, Plan]:
         """What these keys need, or all; the places that a plan must see first are read, and it is made again."""

@@ -1,0 +1,86 @@
+"""Which marked copies are orphans, judged on a picture of a cluster: also where a definition or a right is missing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import pytest
+from tests.engine.parts import an_access
+from tests.world import secret
+
+from samara.cli.orphans import _certain, _meant, orphans
+from samara.cli.session import Picture, Session
+from samara.core.model import LABELS, MANAGER, SECRET, Kind, Object, Owned, Ref, namespace_ref
+from samara.dialects.fishysecret import FISHY_SECRET, OWNER_NAME, OWNER_NAMESPACE
+from samara.kube.cache import Cache
+from samara.kube.client import Client
+from samara.kube.codec import Codec
+from samara.kube.snapshot import Snapshot
+from samara.kube.store import trace
+from samara.settings import FishySecret, SecretCopy, Settings, Vocabulary
+from samara.vocabularies import WELL_KNOWN
+
+OF_FISHY = {OWNER_NAME: "db", OWNER_NAMESPACE: "team"}
+MADE = Object(
+    Ref(SECRET, "a", "db"),
+    "u-copy",
+    5,
+    secret(),
+    OF_FISHY,
+    ours=frozenset(Owned(MANAGER, LABELS, key) for key in OF_FISHY),
+)
+
+
+def a_session(settings: Settings) -> Session:
+    access = an_access()
+    return Session(Client(access), access, settings, None, WELL_KNOWN)
+
+
+def a_picture(
+    at: Session, *objects: Object, unserved: Iterable[Kind] = (), unknown: dict[Kind, str] | None = None
+) -> Picture:
+    """A cluster with two namespaces and these objects; what is `unserved` the server answers with 404."""
+    table, spaces = at.whole_table, [Object(namespace_ref(name), f"u-{name}", 1) for name in ("a", "team")]
+    cache, marked = Cache(table, keep_bytes=True), {MADE.ref: MADE} if MADE in objects else {}
+    for each in (*spaces, *objects):
+        cache.put(each)
+    for kind in set(table.kinds) - {*unserved, *(unknown or {})}:
+        cache.relisted(kind, {trace(each.ref) for each in (*spaces, *objects) if each.ref.kind == kind})
+    shot = Snapshot(at.client, Codec(table.managers), cache, at.home, marked=marked, unknown=unknown or {})
+    return Picture(shot, table, asyncio.run(shot.plans(at.rules)))
+
+
+def listed(at: Session, seen: Picture) -> tuple[list[str], list[str]]:
+    """The addresses that are listed, and those of them that `--delete` would take on."""
+    found = _certain(at, seen, list(orphans(seen, at.rules)))
+    return [each.have.ref.path for each in found], [each.have.ref.path for each in _meant(at, seen, found)]
+
+
+def serving_only(own: Vocabulary, name: str) -> Settings:
+    return Settings(dialects={name: own})
+
+
+FISHY = serving_only(FishySecret(), "fishysecret")
+
+
+def test_a_copy_whose_sources_went_with_their_definition_is_listed_and_not_deleted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    at = a_session(FISHY)
+    assert listed(at, a_picture(at, MADE, unserved=[FISHY_SECRET])) == (["a/db"], [])
+    told = capsys.readouterr().err
+    assert "passed over" not in told
+    assert "1 orphan not removed: the server does not serve fishykeys.2v.pm/v1alpha1/FishySecret" in told
+    assert "no wish to delete" in told
+
+
+def test_a_copy_whose_sources_may_not_be_listed_is_passed_over(capsys: pytest.CaptureFixture[str]) -> None:
+    at = a_session(FISHY)
+    assert listed(at, a_picture(at, MADE, unknown={FISHY_SECRET: "403 Forbidden"})) == ([], [])
+    assert "1 copy passed over" in capsys.readouterr().err
+
+
+def test_of_a_vocabulary_that_is_not_configured_a_copy_can_go_whatever_became_of_its_definition() -> None:
+    at = a_session(serving_only(SecretCopy(), "secret-copy"))
+    assert listed(at, a_picture(at, MADE, unserved=[FISHY_SECRET])) == (["a/db"], ["a/db"])
