@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from tests.engine.parts import an_access
-from tests.world import secret
+from tests.world import content, secret
 
 from samara.cli.orphans import _certain, _meant, orphans
 from samara.cli.session import Picture, Session
-from samara.core.model import LABELS, MANAGER, SECRET, Kind, Object, Owned, Ref, namespace_ref
-from samara.dialects.fishysecret import FISHY_SECRET, OWNER_NAME, OWNER_NAMESPACE
+from samara.core.model import ANNOTATIONS, LABELS, MANAGER, SECRET, Kind, Object, Owned, Ref, namespace_ref
+from samara.dialects import sync_to
+from samara.dialects.fishysecret import FINALIZER, FISHY_SECRET, OWNER_NAME, OWNER_NAMESPACE
 from samara.kube.cache import Cache
 from samara.kube.client import Client
 from samara.kube.codec import Codec
 from samara.kube.snapshot import Snapshot
 from samara.kube.store import trace
-from samara.settings import FishySecret, SecretCopy, Settings, Vocabulary
+from samara.settings import FishySecret, SecretCopy, Settings, SyncTo, Vocabulary
 from samara.vocabularies import WELL_KNOWN
 
 OF_FISHY = {OWNER_NAME: "db", OWNER_NAMESPACE: "team"}
@@ -42,7 +44,7 @@ def a_picture(
 ) -> Picture:
     """A cluster with two namespaces and these objects; what is `unserved` the server answers with 404."""
     table, spaces = at.whole_table, [Object(namespace_ref(name), f"u-{name}", 1) for name in ("a", "team")]
-    cache, marked = Cache(table, keep_bytes=True), {MADE.ref: MADE} if MADE in objects else {}
+    cache, marked = Cache(table, keep_bytes=True), {each.ref: each for each in objects if each.ours}
     for each in (*spaces, *objects):
         cache.put(each)
     for kind in set(table.kinds) - {*unserved, *(unknown or {})}:
@@ -84,3 +86,36 @@ def test_a_copy_whose_sources_may_not_be_listed_is_passed_over(capsys: pytest.Ca
 def test_of_a_vocabulary_that_is_not_configured_a_copy_can_go_whatever_became_of_its_definition() -> None:
     at = a_session(serving_only(SecretCopy(), "secret-copy"))
     assert listed(at, a_picture(at, MADE, unserved=[FISHY_SECRET])) == (["a/db"], ["a/db"])
+
+
+# A namespace that was protected later
+
+ASKS = {
+    "data": [{"secretPath": "app/db", "secretKeyName": "password"}],
+    "target": {"name": "db", "namespace": "a"},
+}
+ASKING = Object(
+    Ref(FISHY_SECRET, "team", "db"), "u-fishy", 3, content(spec=ASKS), generation=1, finalizers=(FINALIZER,)
+)
+LISTING = {"openkruise.io/sync-to": "namespaces", "openkruise.io/sync-to-namespaces": "a;Bad_Name"}
+SOURCE = Object(Ref(SECRET, "team", "db"), "u-source", 3, secret(), {}, LISTING)
+SYNCED = replace(
+    MADE,
+    labels={},
+    annotations={sync_to.FROM: "team/db"},
+    ours=frozenset({Owned(MANAGER, ANNOTATIONS, sync_to.FROM)}),
+)
+
+
+@pytest.mark.parametrize(("protected", "orphaned"), [((), []), (("a",), ["a/db"])])
+@pytest.mark.parametrize(
+    ("settings", "source", "copy"),
+    [(FISHY, ASKING, MADE), (serving_only(SyncTo(), "sync-to"), SOURCE, SYNCED)],
+    ids=["fishysecret", "sync-to with an illegal name"],
+)
+def test_a_copy_in_a_namespace_that_was_protected_later_is_listed_though_its_source_would_keep_it(
+    settings: Settings, source: Object, copy: Object, protected: tuple[str, ...], orphaned: list[str]
+) -> None:
+    at = a_session(replace(settings, protected_namespaces=protected))
+    seen = a_picture(at, source, copy)
+    assert listed(at, seen)[0] == orphaned

@@ -57,14 +57,15 @@ async def _orphans(
 
 
 def orphans(seen: Picture, rules: Rules) -> Iterator[Orphan]:
-    wanted = {ref for plan in seen.plans.values() for ref in plan.wanted} - _closed(seen, rules)
+    closed = _closed(seen, rules)
+    wanted = {ref for plan in seen.plans.values() for ref in plan.wanted} - closed
     cache = seen.shot.cache
     for ref, have in sorted(seen.shot.marked.items()):
         namespace = cache.get(namespace_ref(ref.namespace))
         goes = have.deleting or namespace is None or namespace.deleting
-        if goes or ref in wanted or is_own_source(seen, have) or _is_kept(seen, have):
-            continue
-        yield from of_dialects(seen, have)
+        kept = ref in wanted or (ref not in closed and _is_kept(seen, have))
+        if not goes and not kept and not is_own_source(seen, have):
+            yield from of_dialects(seen, have)
 
 
 def _certain(at: Session, seen: Picture, found: list[Orphan]) -> list[Orphan]:
