@@ -126,6 +126,12 @@ def test_an_illegal_key_is_found_on_any_object(key: str, tmp_path: Path) -> None
     assert (finding.key, finding.line) == (key, 6)
 
 
+def test_the_server_judges_the_key_of_an_annotation_in_lower_case_and_that_of_a_label_as_it_is(tmp_path: Path) -> None:
+    assert found_in(tmp_path, source("Shop.Example/Team: x")) == []
+    finding = one(tmp_path, source("x: y", labels="{Shop.Example/Team: x}"))
+    assert finding.found == "a prefix that is no DNS name of up to 253 characters"
+
+
 def test_a_label_value_that_no_server_stores_is_found(tmp_path: Path) -> None:
     assert "no slash" in one(tmp_path, source("x: y", labels="{team: a/b}")).expected
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
@@ -10,15 +9,13 @@ from samara.cli import lint_accurate, lint_fishysecret, lint_resource_distributi
 from samara.cli.lint_nodes import Finding, Manifest, Word
 from samara.cli.lint_part import Part, stays_behind
 from samara.core.allow import names_nothing
-from samara.core.match import any_glob, is_label_value, sample, shown
+from samara.core.match import LABEL_LENGTH, any_glob, is_label_value, sample, shown
+from samara.core.select import is_dns_subdomain
 from samara.core.travel import ACCEPT, ADOPTED, IGNORE, NOT_BY_DEFAULT, PAUSED, RELEASED
 from samara.dialects import sync_to
 from samara.settings import Accurate, FishySecret, ResourceDistribution, SecretCopy, Settings, SyncTo, Vocabulary
 from samara.vocabularies import reserved, table_of
 
-_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_LONGEST_PREFIX = 253
 KEY_FORM = "name or prefix/name: name of up to 63 letters, digits, - _ . and prefix a DNS name of up to 253"
 INSTEAD = {lint_sync_to.PROPOSED: sync_to.LIST}
 """Keys that people have seen written and that no API server stores, and what to write."""
@@ -138,8 +135,8 @@ def _consent(manifest: Manifest, word: Word) -> Iterator[Finding]:
 
 
 def _key(manifest: Manifest, word: Word) -> Iterator[Finding]:
-    """The server refuses an object with an illegal key as a whole."""
-    found = _illegal(word.key)
+    """The server refuses an object with an illegal key as a whole; those of annotations it judges in lower case."""
+    found = _illegal(word.key if word.where == "label" else word.key.lower())
     if found is not None:
         expected = INSTEAD.get(word.key, KEY_FORM)
         yield manifest.finding(word.line, word.key, found, expected)
@@ -149,8 +146,8 @@ def _illegal(key: str) -> str | None:
     prefix, slash, name = key.rpartition("/")
     if "/" in prefix:
         return f"{key.count('/')} slashes in a key"
-    if slash and (len(prefix) > _LONGEST_PREFIX or _PREFIX.fullmatch(prefix) is None):
-        return f"a prefix that is no DNS name of up to {_LONGEST_PREFIX} characters"
-    if len(name) > 63:
+    if slash and not is_dns_subdomain(prefix):
+        return "a prefix that is no DNS name of up to 253 characters"
+    if len(name) > LABEL_LENGTH:
         return f"a name of {len(name)} characters"
-    return None if _NAME.fullmatch(name) else "a name with characters that a key cannot have"
+    return None if is_label_value(name) else "a name with characters that a key cannot have"
