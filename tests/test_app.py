@@ -184,6 +184,20 @@ def test_where_the_chart_has_registered_us_we_answer_also_for_what_waits_for_its
         assert admission._registrar._crds == ()  # the conversion is the original's meanwhile
 
 
+@pytest.mark.parametrize(
+    ("options", "excepted"),
+    [(Options(), set()), (Options(webhook=Place(in_cluster=True)), {"ResourceDistribution", "SubNamespace"})],
+    ids=["without a webhook server", "with one"],
+)
+def test_we_are_ready_before_a_kind_is_listed_only_where_we_convert_it_ourselves(
+    options: Options, excepted: set[str]
+) -> None:
+    reached = an_access()
+    operator = Operator(Settings(), options, reached, (Client(reached), Client(reached), Client(reached)))
+
+    assert {kind.name for kind in operator._health().converted} == excepted
+
+
 def test_a_vocabulary_that_waits_for_its_original_wants_nothing() -> None:
     table = table_of(Settings(), waiting=frozenset({"resource-distribution"}))
     assert table["resource-distribution"].report is None

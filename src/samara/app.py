@@ -203,7 +203,8 @@ class Operator:
         leases = (self._lease,) if self._lease is not None else ()
         admission = self._admission
         unanswered = (lambda: admission.waiting) if admission is not None else (lambda: None)
-        converted = {kind for each in self._desk.table.dialects for kind in each.asking} if admission else set()
+        asking = (kind for each in self._desk.table.dialects for kind in each.asking)
+        converted = {kind for kind in asking if f"{kind.group}/{kind.name}" in CONVERTERS} if admission else set()
         obstacle = lambda: self._engine.obstacle  # noqa: E731 - asked when somebody asks
         return Health(self._watches, self._engine, leases, self._waiting, unanswered, obstacle, frozenset(converted))
 
