@@ -144,6 +144,14 @@ def test_a_vocabulary_that_the_settings_leave_out_cannot_be_asked_for(tmp_path: 
     assert "secret-copy, accurate" in fault
 
 
+def test_settings_that_contradict_each_other_only_for_what_is_not_served_are_no_fault(tmp_path: Path) -> None:
+    file, nowhere = tmp_path / "settings.yaml", ("--kubeconfig", tmp_path / "none")
+    file.write_text("{tenancy: strict, conflicts: overwrite}\n")
+    assert "because tenancy is strict" in samara_inside("run", "--config", file, *nowhere).fault
+    assert "because tenancy is strict" in samara_inside("run", "--config", file, *nowhere, "--dialect=sync-to").fault
+    assert "No such file" in samara_inside("run", "--config", file, *nowhere, "--dialect=secret-copy").fault
+
+
 @pytest.mark.parametrize("text", ["secret-copy sync-to", "secret-copy,sync-to", "secret-copy, sync-to"])
 def test_the_variable_of_a_repeatable_flag_takes_several(text: str, tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"

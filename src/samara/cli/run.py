@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import click
 
@@ -70,7 +71,7 @@ def command(
     log.configure(log_format, log_level)
     if no_webhook and webhook_url is not None:
         log.warning("webhook.off", why="--no-webhook was given, so --webhook-url has no effect")
-    settings = only(load_settings(config), _spelled(dialects))
+    settings = load_settings(config, narrow=partial(only, names=_spelled(dialects)))
     access = cluster.access()
     elect = access.in_cluster if leader_elect is None else leader_elect
     webhook = None

@@ -1,6 +1,6 @@
 """From YAML text to Settings: every fault is collected, and nothing is guessed."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,19 +27,30 @@ from samara.settings.schema import (
 )
 from samara.settings.text import read_text
 
+Narrow = Callable[[Settings], Settings]
+"""Leaves out of settings what is not to be served."""
 
-def load(path: str | None) -> Settings:
+
+def _whole(settings: Settings) -> Settings:
+    return settings
+
+
+def load(path: str | None, narrow: Narrow = _whole) -> Settings:
     """The settings in a file; without one, the defaults."""
-    return parse("" if path is None else _content(path), path or "settings")
+    return parse("" if path is None else _content(path), path or "settings", narrow)
 
 
-def parse(text: str, name: str) -> Settings:
-    """The settings in a YAML text; `name` says in messages where it came from."""
+def parse(text: str, name: str, narrow: Narrow = _whole) -> Settings:
+    """The settings in a YAML text; `name` says in messages where it came from.
+
+    Every value has to be right. Together they have to be right for what `narrow` leaves: the rest is not served.
+    """
     document = read_text(text, name)
     reader = _Reader()
     settings = reader.settings({} if document is None else document)
     if settings is None or reader.faults:
         raise SettingsError(name, reader.faults)
+    settings = narrow(settings)
     faults = tuple(_contradictions(settings))
     if faults:
         raise SettingsError(name, faults)
