@@ -243,7 +243,7 @@ def test_every_flag_has_a_variable_of_its_own_name() -> None:
     for command in commands():
         for option in (each for each in command.params if isinstance(each, click.Option)):
             flag = max(option.opts, key=len)
-            if flag in ("--help-settings", "--copies", "--delete", "--discard"):
+            if flag in ("--copies", "--delete", "--discard"):
                 assert option.envvar is None
             else:
                 assert option.envvar == f"SAMARA_{flag.strip('-').replace('-', '_').upper()}"
@@ -256,6 +256,7 @@ def test_a_variable_is_as_good_as_its_flag(tmp_path: Path) -> None:
     assert samara_inside("rbac", env={"SAMARA_OUTPUT": "json"}).json["kind"] == "List"
     assert "namespace: elsewhere" in samara_inside("rbac", env={"SAMARA_NAMESPACE": "elsewhere"}).out
     assert "SAMARA_CONFIG" in samara_inside("rbac", "--help").out
+    assert samara_inside("run", env={"SAMARA_HELP_SETTINGS": "1"}) == samara_inside("run", "--help-settings")
 
 
 def test_run_accepts_every_flag_of_the_specification(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ class Command(Switching):
 
 def _name_variable(option: click.Option) -> None:
     flag = max(option.opts, key=len)
-    if flag in BY_HAND or (option.is_eager and flag != "--debug"):
+    if flag in BY_HAND:
         return
     option.envvar = f"{PREFIX}_{flag.lstrip('-').replace('-', '_').upper()}"
     option.show_envvar = not option.hidden
