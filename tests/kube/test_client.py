@@ -348,14 +348,19 @@ def test_a_conflict_can_be_told_from_a_place_that_is_taken() -> None:
     assert not isinstance(error_of(refuses(409, "AlreadyExists")), Conflict)
 
 
-def test_a_dry_run_is_no_write_and_whoever_only_observes_may_ask() -> None:
+@pytest.mark.parametrize("through_a_proxy", [False, True])
+def test_a_dry_run_is_no_write_and_whoever_only_observes_may_ask(through_a_proxy: bool) -> None:
     async def deed() -> None:
-        async with serving(says({})) as script, Client(access(script)) as client:
-            client.may_write = lambda: False
-            await client.request("POST", PATH, b"{}", params={"dryRun": "All"})
-            with pytest.raises(Unreachable, match="may not write now"):
-                await client.request("POST", PATH, b"{}")
-            assert [seen.query for seen in script.seen] == [{"dryRun": "All"}]
+        async with serving(says({})) as script:
+            # A proxy is asked for plain HTTP as the server itself is, but for the whole address.
+            given = replace(access(script), proxy=script.url) if through_a_proxy else access(script)
+            async with Client(given) as client:
+                client.may_write = lambda: False
+                await client.get(PATH)
+                await client.request("POST", PATH, b"{}", params={"dryRun": "All"})
+                with pytest.raises(Unreachable, match="may not write now"):
+                    await client.request("POST", PATH, b"{}")
+                assert [(seen.method, seen.query) for seen in script.seen] == [("GET", {}), ("POST", {"dryRun": "All"})]
 
     asyncio.run(deed())
 

@@ -121,14 +121,14 @@ class Client:
         target = f"{path}?{_encoded(tuple(params.items()))}" if params else path
         if not target.isascii() or not target.isprintable() or " " in target:
             raise ConfigError("an address of the API server was expected, found characters that no address has")
+        check = _allow if method == "GET" or "dryRun" in (params or ()) else self._check
         try:
             if method != "GET" and self._wires is not None:
                 seconds = limit.total or 0.0
-                check = _allow if params is not None and "dryRun" in params else self._check
                 return await self._authorised(
                     partial(self._write, self._wires, method, target, form, body, seconds, check)
                 )
-            async with await self._open(method, target, form, body, limit) as response:
+            async with await self._open(method, target, form, body, limit, check) as response:
                 return await response.read()
         except aiohttp.ClientResponseError as fault:
             raise _from_proxy(fault) from None
@@ -140,7 +140,7 @@ class Client:
         """The body of an answer that has no end; whoever reads it watches the clock."""
         limit = aiohttp.ClientTimeout(total=None, sock_connect=10)
         try:
-            async with await self._open("GET", f"{path}?{urlencode(params)}", [], None, limit) as response:
+            async with await self._open("GET", f"{path}?{urlencode(params)}", [], None, limit, _allow) as response:
                 yield response.content
         except aiohttp.ClientResponseError as fault:
             raise _from_proxy(fault) from None
@@ -157,8 +157,8 @@ class Client:
                 self._wires.close()  # a new client certificate counts for new connections only
             return await send(await self.access.credentials.headers())
 
-    def _check(self, method: str = "") -> None:
-        if method != "GET" and not self.may_write():
+    def _check(self) -> None:
+        if not self.may_write():
             raise Unreachable("this process may not write now: it does not lead, or only observes")
 
     async def _write(  # noqa: PLR0913 - the parts of a request
@@ -179,7 +179,13 @@ class Client:
         raise from_status(answer.status, answer.body[:_MOST_ERROR_BODY], _seconds(wait))
 
     async def _open(
-        self, method: str, target: str, form: Headers, body: bytes | None, limit: aiohttp.ClientTimeout
+        self,
+        method: str,
+        target: str,
+        form: Headers,
+        body: bytes | None,
+        limit: aiohttp.ClientTimeout,
+        check: Callable[[], None],
     ) -> aiohttp.ClientResponse:
         """A good answer, not yet read; an error answer is raised."""
         # Our paths and values are legal as they are: quoting them anew would cost more than the request's body.
@@ -187,7 +193,7 @@ class Client:
 
         async def send(who: Headers) -> aiohttp.ClientResponse:
             assert self._session is not None, "the client is used as a context manager"
-            self._check(method)
+            check()
             response = await self._session.request(
                 method,
                 url,
@@ -217,7 +223,7 @@ def _from_proxy(fault: aiohttp.ClientResponseError) -> Unreachable:
 
 
 def _allow() -> None:
-    """A dry run writes nothing: whoever only observes may ask, too."""
+    """To read writes nothing, and neither does a dry run: whoever only observes may ask, too."""
 
 
 @lru_cache(maxsize=64)
