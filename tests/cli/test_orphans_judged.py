@@ -12,6 +12,7 @@ from tests.world import content, secret
 
 from samara.cli.orphans import _certain, _meant, orphans
 from samara.cli.session import Picture, Session
+from samara.cli.uninstall import _going
 from samara.core.model import ANNOTATIONS, LABELS, MANAGER, SECRET, Kind, Object, Owned, Ref, namespace_ref
 from samara.dialects import sync_to
 from samara.dialects.fishysecret import FINALIZER, FISHY_SECRET, OWNER_NAME, OWNER_NAMESPACE
@@ -119,3 +120,34 @@ def test_a_copy_in_a_namespace_that_was_protected_later_is_listed_though_its_sou
     at = a_session(replace(settings, protected_namespaces=protected))
     seen = a_picture(at, source, copy)
     assert listed(at, seen)[0] == orphaned
+
+
+# A Secret of a FishySecret that asks for copies of itself
+
+HANDED_ON = replace(
+    MADE, annotations={"openkruise.io/sync-to": "namespaces", "openkruise.io/sync-to-namespaces": "team"}
+)
+SYNC_TO = serving_only(SyncTo(), "sync-to")
+
+
+def test_what_was_made_and_asks_for_copies_is_an_orphan_once_nobody_makes_it() -> None:
+    at = a_session(SYNC_TO)
+    assert listed(at, a_picture(at, ASKING, HANDED_ON)) == (["a/db"], ["a/db"])
+
+
+def test_it_is_none_while_its_own_source_is_served() -> None:
+    at = a_session(replace(FISHY, dialects={**FISHY.dialects, **SYNC_TO.dialects}))
+    assert listed(at, a_picture(at, ASKING, HANDED_ON))[0] == []
+
+
+def test_what_only_carries_marks_that_somebody_else_has_set_is_a_source_like_any_other() -> None:
+    at = a_session(SYNC_TO)
+    forged = replace(HANDED_ON, ours=frozenset())
+    seen = a_picture(at, forged)
+    seen.shot.marked[forged.ref] = forged
+    assert listed(at, seen)[0] == []
+
+
+def test_with_its_copies_it_goes_when_we_are_uninstalled() -> None:
+    at = a_session(SYNC_TO)
+    assert [each.have.ref.path for each in _going(a_picture(at, HANDED_ON))] == ["a/db"]

@@ -54,7 +54,12 @@ def _told_source(have: Object, dialect: Dialect, told: str) -> Ref:
 
 
 def is_own_source(seen: Picture, have: Object) -> bool:
-    """True for what asks by itself; a link of a chain asks only because it is a copy."""
+    """True for what asks by itself; a link of a chain asks only because it is a copy.
+
+    What was made to be handed on is a copy all the same, though people may ask by it.
+    """
     cache, table = seen.shot.cache, seen.table
+    if any(dialect.hands_on and is_marked_by_us(have, dialect) for dialect in table.dialects):
+        return False
     asking = (table[key.dialect] for key in table.sources(have, cache))
     return any(dialect.upstream is None or dialect.origin(have, cache) is None for dialect in asking)
