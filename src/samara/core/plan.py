@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from samara.core.allow import Refusal, Rules, is_paused
@@ -12,7 +12,7 @@ from samara.core.place import drop, lay, leave, place
 from samara.core.reads import UNREAD, Absence, Definition, Read
 from samara.core.table import Table
 from samara.core.view import Narrow, View, has_copies
-from samara.core.want import Dialect, Want
+from samara.core.want import Copy, Dialect, Want
 from samara.core.write import Blocked, Guard, Look, Plan, Step, Write
 
 
@@ -84,15 +84,18 @@ def gathered(want: Want, taken: list[Step]) -> Plan:
     )
 
 
-def steps(case: Case, want: Want) -> Iterator[Step]:
-    """One step per address, lazily: ten thousand of them need not be taken at once."""
+def steps(case: Case, want: Want, copies: Iterable[Copy] | None = None) -> Iterator[Step]:
+    """One step per address, lazily: ten thousand of them need not be taken at once.
+
+    `copies` are those of the want, where they are handed over apart to be forgotten one by one.
+    """
     source = case.source if want.guard is not None and case.source is not None and not is_paused(case.source) else None
     if source is not None and want.guard not in source.finalizers:
         if not source.deleting:
             yield _guard(case, want, source, "the finalizer comes before anything is written")
         return  # a source that is deleted without our finalizer deletes nothing
     busy = False
-    for step in _all_steps(case, want):
+    for step in _all_steps(case, want, want.copies if copies is None else copies):
         busy = busy or step.outcome is not None
         yield step
     if source is not None and source.deleting and not busy and not _is_left(case, want):
@@ -109,10 +112,10 @@ def _guard(case: Case, want: Want, source: Object, why: str) -> Step:
     return Step(source.ref, Guard(case.key, source.ref, source, want.guard, not source.deleting, why), wanted=False)
 
 
-def _all_steps(case: Case, want: Want) -> Iterator[Step]:
+def _all_steps(case: Case, want: Want, copies: Iterable[Copy]) -> Iterator[Step]:
     stays: set[Ref] = set()
     busy = False
-    for copy in want.copies:
+    for copy in copies:
         outcome = place(case, copy)
         busy = busy or outcome is not None
         stays.add(copy.ref)

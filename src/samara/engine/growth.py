@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from samara.core.case import Case
-from samara.core.model import Key
-from samara.core.want import Want
+from samara.core.model import Key, Ref
+from samara.core.plan import steps
+from samara.core.want import Copy, Want
 from samara.core.write import Removal, Step
 
 CHUNK = 250
@@ -26,6 +27,8 @@ class Growth:
     want: Want
     steps: Iterator[Step]
     removals: list[Removal]
+    places: tuple[Ref, ...] = ()
+    """All that were wanted when this plan began."""
     overtaken: set[str] = field(default_factory=set)
     """Namespaces that were planned as slices meanwhile: newer than what is wanted here."""
 
@@ -35,5 +38,17 @@ class Growth:
 
     def given_up(self, now: Want) -> set[str]:
         """The namespaces with a place that was wanted when this plan began and is not at its end."""
-        places = {copy.ref for copy in self.want.copies}.difference(copy.ref for copy in now.copies)
-        return {ref.namespace for ref in places}
+        return {ref.namespace for ref in set(self.places).difference(copy.ref for copy in now.copies)}
+
+
+def grown(key: Key, case: Case, want: Want) -> Growth:
+    """The beginning of a large plan. Each copy is forgotten when its step is taken: a hundred thousand are 11 MB."""
+    bare, places = replace(want, copies=()), tuple(copy.ref for copy in want.copies)
+    return Growth(key, case, bare, steps(case, bare, _one_by_one(want.copies)), [], places)
+
+
+def _one_by_one(copies: tuple[Copy, ...]) -> Iterator[Copy]:
+    left = list(reversed(copies))
+    del copies
+    while left:
+        yield left.pop()

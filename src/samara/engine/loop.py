@@ -14,7 +14,7 @@ from samara.core.tally import Tally
 from samara.core.write import Blocked, Delete, Look, Release, Step, Write
 from samara.engine.boundary import LATE, contained
 from samara.engine.desk import Desk
-from samara.engine.growth import AHEAD, CHUNK, Growth
+from samara.engine.growth import AHEAD, CHUNK, Growth, grown
 from samara.engine.moment import now_and_then
 from samara.engine.read import Reader
 from samara.engine.removals import Removals, still_due
@@ -207,11 +207,11 @@ class Engine:
         case, want = prepared
         desk.outbox.clear(key)
         tally = self.tallies.setdefault(key.whole, Tally())
-        growth = Growth(key, case, want, steps(case, want), [])
         if key.slice is None and len(want.copies) > CHUNK:
-            self._growing[key] = growth
+            self._growing[key] = grown(key, case, want)
             tally.grow()
             return
+        growth = Growth(key, case, want, steps(case, want), [])
         if key.slice is None:
             self._growing.pop(key, None)
         elif key.whole in self._growing:
