@@ -71,27 +71,34 @@ def orphans(seen: Picture, rules: Rules) -> Iterator[Orphan]:
 def _certain(at: Session, seen: Picture, found: list[Orphan]) -> list[Orphan]:
     """Without those of which nobody can say that no source wants them: what could not be read is not gone."""
     unread = [[kind for kind in _missing(at, seen, each) if kind in seen.shot.unknown] for each in found]
-    over = sum(map(bool, unread))
-    if over:
-        kinds = sample({str(kind) for several in unread for kind in several})
-        at.say(
-            f"{plural(over, 'copy', 'copies')} passed over: whether a source wants them is not known, as {kinds}"
-            " cannot be listed"
-        )
-    return [each for each, kinds in zip(found, unread, strict=True) if not kinds]
+
+    def told(over: int, kinds: str) -> str:
+        copies = plural(over, "copy", "copies")
+        return f"{copies} passed over: whether a source wants them is not known, as {kinds} cannot be listed"
+
+    return _without(at, found, unread, told)
 
 
 def _meant(at: Session, seen: Picture, found: list[Orphan]) -> list[Orphan]:
     """Without those whose sources went with their definition: that is no wish to delete what they have made."""
-    gone = [_missing(at, seen, each) for each in found]
-    stay = sum(map(bool, gone))
-    if stay:
-        kinds = sample({str(kind) for several in gone for kind in several})
-        at.say(
+
+    def told(stay: int, kinds: str) -> str:
+        return (
             f"{plural(stay, 'orphan')} not removed: the server does not serve {kinds}, and a definition that went is no"
             " wish to delete; to remove them give --config with settings that do not name their vocabulary"
         )
-    return [each for each, kinds in zip(found, gone, strict=True) if not kinds]
+
+    return _without(at, found, [_missing(at, seen, each) for each in found], told)
+
+
+def _without(
+    at: Session, found: list[Orphan], missing: list[list[Kind]], told: Callable[[int, str], str]
+) -> list[Orphan]:
+    """Leaves out those for which kinds are missing, and tells how many, and which kinds."""
+    over = sum(map(bool, missing))
+    if over:
+        at.say(told(over, sample({str(kind) for several in missing for kind in several})))
+    return [each for each, kinds in zip(found, missing, strict=True) if not kinds]
 
 
 def _missing(at: Session, seen: Picture, orphan: Orphan) -> list[Kind]:
