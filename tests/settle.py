@@ -46,7 +46,7 @@ def report(key: Key, world: World, rules: Rules) -> Iterator[Write]:
     """The status write of a source whose plan has been counted."""
     dialect, source = world.table[key.dialect], world.get(key.source)
     prepared = prepare(key.whole, world, world.table, rules)
-    if dialect.report is None or source is None or isinstance(prepared, Plan):
+    if dialect.report is None or source is None or isinstance(prepared, Plan) or prepared[0].standstill:
         return
     tally = Tally()
     for step in steps(*prepared):

@@ -15,6 +15,7 @@ from tests.cluster.waiting import eventually, never
 
 Json = dict[str, Any]
 ACCEPT = "samara.dev/accept-from"
+PAUSED = "samara.dev/paused"
 SYNC_TO = "openkruise.io/sync-to"
 
 
@@ -166,6 +167,26 @@ def test_with_consent_a_target_namespace_is_written_only_if_it_accepts(fishy: Fi
     stage.annotate(f"/api/v1/namespaces/{TARGET}", {ACCEPT: "others"})
     fishy.until("db", "NotAccepted")
     eventually(lambda: stage.secret(TARGET, "db") is None)
+
+
+def test_a_paused_namespace_holds_the_fishysecrets_in_it_until_the_pause_ends(fishy: Fishy, stage: Stage) -> None:
+    fishy.put("a", f"{CANARY}-1")
+    fishy.configure()
+    fishy.serve(refreshInterval=EVERY)
+    fishy.ask("db", {"A": "a"})
+    fishy.until("db")
+    stage.annotate(f"/api/v1/namespaces/{TEAM}", {PAUSED: "true"})
+    stage.until_seen()
+    mark = stage.audit.mark()
+    fishy.ask("late", {"A": "a"})
+    fishy.let_go("db")
+    fishy.put("a", f"{CANARY}-2")
+    never(lambda: fishy.writes(mark), SETTLED)
+    assert fishy.data("db") == {"A": f"{CANARY}-1"}
+    stage.annotate(f"/api/v1/namespaces/{TEAM}", {PAUSED: None})
+    fishy.until_data("late", {"A": f"{CANARY}-2"})
+    fishy.until_gone("db")
+    eventually(lambda: fishy.data("db") is None)
 
 
 def test_under_strict_tenancy_nothing_is_read_that_no_rule_allows(fishy: Fishy, stage: Stage) -> None:

@@ -355,6 +355,19 @@ def test_rule_4_consent_withdrawn_takes_the_copy_away(scene: Scene) -> None:
     assert scene.is_copy("b")
 
 
+def test_rule_4_consent_withdrawn_takes_the_copy_away_also_while_the_value_is_invalid(scene: Scene) -> None:
+    scene.stage.namespace("a", "b")
+    _accept(scene, "team", "a", "b")
+    scene.make(asked=to("a", "b"))
+    scene.operator(crossNamespace="consent")
+    scene.until_copied("a", "b")
+    scene.ask({ASK: "everywhere"})
+    scene.until_told("Invalid")
+    _accept(scene, None, "a")
+    scene.until_gone("a")
+    assert scene.is_copy("b")
+
+
 def _accept(scene: Scene, word: str | None, *namespaces: str) -> None:
     for namespace in namespaces:
         scene.stage.annotate(f"/api/v1/namespaces/{namespace}", {ACCEPT: word})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -287,6 +288,16 @@ def test_what_only_a_paused_source_would_take_over_goes() -> None:
     a_copy_from_home(world)
     settle(world, check=assert_lawful)
     assert PLACE not in world.objects
+
+
+def test_what_the_next_source_may_not_replace_goes_and_then_the_place_is_its() -> None:
+    world = a_world()
+    world.put(at("a", "x"), secret("a"), annotations=ASK)
+    a_copy_from_home(world)
+    other = content(type="example.com/other", data={"k": "aG9tZQ=="})
+    world.objects[PLACE] = replace(world.objects[PLACE], content=other)
+    settle(world, Rules(recreate=False), check=assert_lawful)
+    assert (holder(world), world.objects[PLACE].content) == (SYNC, secret("a"))
 
 
 # Trees, whose copies are sources of the next ones

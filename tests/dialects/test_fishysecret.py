@@ -366,15 +366,14 @@ def test_defect_4_with_consent_a_namespace_must_accept_the_one_of_the_fishysecre
 
 
 @pytest.mark.parametrize("stopped", [spec(suspend=True), {**SAMPLE, "data": []}], ids=["suspended", "invalid"])
-def test_withdrawn_consent_takes_the_secret_of_one_that_is_not_served_once_it_is(stopped: Json) -> None:
+def test_withdrawn_consent_takes_the_secret_also_of_one_that_is_not_served(stopped: Json) -> None:
     world = a_world(terms=Terms(consent=True))
     namespace = namespace_ref("target-namespace")
     world.edit(namespace, annotations={ACCEPT: "default"})
     before = made(world)
     ask(world, stopped)
-    world.edit(namespace, annotations={})
     assert made(world) is before
-    ask(world, SAMPLE)
+    world.edit(namespace, annotations={})
     assert made(world) is None
 
 
@@ -513,6 +512,20 @@ def test_consent_that_is_withdrawn_takes_the_old_secret_while_the_new_place_is_b
     assert SOURCE in world.table[NAME].also(world.objects[old], world)
     assert Delete in kinds(settle(world, RULES))
     assert TARGET not in world.objects
+
+
+def test_in_a_paused_namespace_nothing_is_written_on_a_fishysecret_and_nothing_for_it() -> None:
+    world = a_world()
+    world.edit(namespace_ref("default"), annotations={PAUSED: "true"})
+    (blocked,) = planned(world).blocked
+    assert (blocked.reason, blocked.message) == ("held", f"namespace default of the source is paused ({PAUSED})")
+    assert planned(world).writes == ()
+    world.edit(namespace_ref("default"), annotations={})
+    assert made(world) is not None
+    world.edit(namespace_ref("default"), annotations={PAUSED: "true"})
+    world.delete(SOURCE)
+    assert made(world) is not None
+    assert world.objects[SOURCE].finalizers == (FINALIZER,)
 
 
 def test_a_secret_that_may_not_go_because_its_namespace_is_paused_is_told() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
@@ -20,7 +21,7 @@ from samara.core.view import Narrow
 from samara.core.want import Adopt, Bare, Want
 from samara.core.write import Create, Delete, Plan, Recreate, Release, Update
 from samara.dialects import secret_copy, sync_to
-from samara.dialects.sync_to import ASK, FROM, LIST, listed_names
+from samara.dialects.sync_to import ASK, FROM, LIST, NAME, listed_names
 
 SOURCE = at("team", "db")
 KEY = Key("sync-to", SOURCE)
@@ -283,6 +284,27 @@ def test_rule_4_consent_withdrawn_takes_the_copy_away() -> None:
     assert isinstance(write, Delete)
     assert write.withdrawn
     assert write.why == "namespace a does not accept team/db: samara.dev/accept-from must name team"
+
+
+def test_rule_4_consent_withdrawn_takes_the_copy_away_also_while_the_value_is_invalid() -> None:
+    world = a_world(table=a_table(consent=True))
+    world.edit(namespace_ref("a"), annotations={ACCEPT: "team"})
+    world.edit(namespace_ref("b"), annotations={ACCEPT: "team"})
+    settle(world, RULES)
+    world.edit(SOURCE, annotations={ASK: "everywhere"})
+    assert filled(world) == {"a", "b"}
+    world.edit(namespace_ref("a"), annotations={})
+    assert filled(world) == {"b"}
+
+
+def test_rule_4_what_is_not_served_any_more_keeps_its_copies_whatever_is_accepted() -> None:
+    world = a_world(table=a_table(consent=True))
+    world.edit(namespace_ref("a"), annotations={ACCEPT: "team"})
+    settle(world, RULES)
+    off = replace(a_table(consent=True)[NAME], served=False, want=lambda source, view: Want(prune=False))
+    world.table = Table((off,))
+    world.edit(namespace_ref("a"), annotations={})
+    assert filled(world) == {"a"}
 
 
 INVALID = [

@@ -10,7 +10,7 @@ from typing import Any
 from samara.cli.session import Picture
 from samara.cli.store import FAULTS as OF_STORE
 from samara.cli.store import is_unread
-from samara.core.allow import Reason, Rules, is_paused
+from samara.core.allow import Reason, Rules, standstill
 from samara.core.brake import is_explicit
 from samara.core.model import NAMESPACE, Key, Ref
 from samara.core.plan import prepare
@@ -86,7 +86,9 @@ def _why_held(key: Key, held: Collection[Ref]) -> str:
 def _report(seen: Picture, key: Key, plan: Plan, held: frozenset[Ref]) -> tuple[Write, ...]:
     """A status that is not right; what the operator reads in a manager that is closed to us is not ours to foretell."""
     source = seen.shot.cache.get(key.source)
-    if source is None or not plan.ready or is_paused(source) or is_unread(key, seen.shot.cache, seen.table):
+    if source is None or not plan.ready or is_unread(key, seen.shot.cache, seen.table):
+        return ()
+    if standstill(source, seen.table[key.dialect], seen.shot.cache):
         return ()
     tally = Tally.of(plan)
     tally.hold(held)

@@ -11,7 +11,7 @@ from samara.cli.base import note
 from samara.cli.marked import Orphan, of_dialects
 from samara.cli.output import plural, progress
 from samara.cli.session import Picture, Session
-from samara.core.allow import is_paused
+from samara.core.allow import is_paused, standstill
 from samara.core.match import sample
 from samara.core.model import Key, namespace_ref
 from samara.core.travel import ADOPTED
@@ -40,8 +40,11 @@ async def remove(at: Session, seen: Picture, found: list[Orphan], yes: bool) -> 
 def must_stay(seen: Picture, copy: Orphan) -> bool:
     """True while its namespace or its source is paused; a source that cannot be read may be."""
     cache, source = seen.shot.cache, copy.key.source
-    found = (cache.get(ref) for ref in (namespace_ref(copy.have.ref.namespace), source))
-    return source.kind in seen.shot.unknown or any(each is not None and is_paused(each) for each in found)
+    if source.kind in seen.shot.unknown:
+        return True
+    home, asks = cache.get(namespace_ref(copy.have.ref.namespace)), cache.get(source)
+    rests = asks is not None and standstill(asks, seen.table[copy.key.dialect], cache)
+    return bool(rests) or (home is not None and is_paused(home))
 
 
 async def _brake(at: Session) -> Holds:

@@ -17,7 +17,7 @@ from samara.cli.rows import folded, hint
 from samara.cli.session import Picture, Session, picture, session
 from samara.cli.told import as_told
 from samara.cli.watched import until_interrupted, watch_flag, watched
-from samara.core.allow import is_paused
+from samara.core.allow import standstill
 from samara.core.match import sample
 from samara.core.model import Key
 from samara.core.tally import Tally
@@ -105,8 +105,9 @@ def _faults(seen: Picture, key: Key, plan: Plan, tally: Tally) -> list[Shape]:
         if word != "no-namespace" or word not in tally.by_reason()  # of that the place itself tells
     ]
     source = seen.shot.cache.get(key.source)
-    if source is not None and is_paused(source) and not plan.blocked:
-        told.append({"reason": "held", "count": 0, "sample": ["the source is paused"]})
+    rests = standstill(source, seen.table[key.dialect], seen.shot.cache) if source is not None else ""
+    if rests and not plan.blocked:
+        told.append({"reason": "held", "count": 0, "sample": [rests]})
     return told
 
 

@@ -7,8 +7,9 @@ from typing import Literal, NamedTuple
 
 from samara.core import kinds
 from samara.core.match import any_glob, is_namespace_name
-from samara.core.model import NAMESPACE, Object, Ref
+from samara.core.model import NAMESPACE, Object, Ref, namespace_ref
 from samara.core.travel import ACCEPT, IGNORE, PAUSED
+from samara.core.view import View
 from samara.core.want import KEEP, Copy, Dialect, Reach
 
 Reason = Literal["conflict", "no-namespace", "refused", "not-accepted", "invalid", "held", "fought"]
@@ -98,6 +99,20 @@ def _content_denied(copy: Copy) -> Refusal | None:
 
 def is_paused(obj: Object) -> bool:
     return _says(obj, PAUSED)
+
+
+def standstill(source: Object, dialect: Dialect, view: View) -> str:
+    """Why nothing is written for a source, where that is so.
+
+    A custom resource rests with its Namespace: there its finalizer and its status would be writes, too.
+    """
+    if is_paused(source):
+        return f"the source is paused ({PAUSED})"
+    within = source.ref.kind in dialect.asking and source.ref.kind.namespaced
+    home = view.get(namespace_ref(source.ref.namespace)) if within else None
+    return (
+        f"namespace {home.ref.name} of the source is paused ({PAUSED})" if home is not None and is_paused(home) else ""
+    )
 
 
 def _says(obj: Object, control: str) -> bool:

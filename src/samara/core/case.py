@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from samara.core.allow import Rules
+from samara.core.allow import Rules, standstill
 from samara.core.model import Key, Object, Ref, namespace_ref
 from samara.core.table import Table
 from samara.core.view import View
@@ -23,6 +23,11 @@ class Case:
     whole: View
     table: Table
     rules: Rules
+
+    @property
+    def standstill(self) -> str:
+        """Why nothing is written for the source, where that is so."""
+        return "" if self.source is None else standstill(self.source, self.dialect, self.whole)
 
     def home(self, ref: Ref) -> Object | None:
         """The Namespace that an object is in; what has none has no home."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from samara.core.allow import allow, is_paused
+from samara.core import kinds
+from samara.core.allow import Rules, allow, standstill
 from samara.core.case import Case
-from samara.core.compare import is_marked_by_us
+from samara.core.compare import as_it_lies, is_marked_by_us
 from samara.core.model import Key, Object, Ref
 from samara.core.table import Table
 from samara.core.view import Narrow, View
@@ -52,19 +53,24 @@ def takes_over(case: Case, rival: Key) -> bool:
     return not case.dialect.by_owner and not case.table[rival.dialect].by_owner
 
 
-def has_heir(case: Case, ref: Ref) -> bool:
-    """True where the next source in order that wants this place takes the copy over by one write."""
-    for rival in sorted(_rivals(case, ref), key=lambda key: _standing(key, case.view, case.table)):
-        if wanted := _wanted(case, rival, ref):
-            source = case.view.get(rival.source)
-            able = source is not None and not is_paused(source)
-            return able and all(map(_writes, wanted)) and takes_over(case, rival)
+def has_heir(case: Case, have: Object) -> bool:
+    """True where the next source in order that wants the place of a copy takes that over."""
+    for rival in sorted(_rivals(case, have.ref), key=lambda key: _standing(key, case.view, case.table)):
+        if wanted := _wanted(case, rival, have.ref):
+            source, dialect = case.view.get(rival.source), case.table[rival.dialect]
+            able = source is not None and not standstill(source, dialect, case.whole)
+            taken = all(_takes(as_it_lies(copy, have, dialect), have, case.rules) for copy in wanted)
+            return able and taken and takes_over(case, rival)
     return False
 
 
-def _writes(copy: Copy) -> bool:
-    """False for who only creates, and for who knows nothing to write: what is there would be nobody's for good."""
-    return copy.mode is Mode.SYNC and (copy.content is not KEEP or bool(copy.awaits))
+def _takes(copy: Copy, have: Object, rules: Rules) -> bool:
+    """False for who only creates, knows nothing to write or may not replace: it would be nobody's for good."""
+    if copy.mode is not Mode.SYNC:
+        return False
+    if copy.content is KEEP:
+        return bool(copy.awaits)
+    return rules.recreate or not kinds.must_recreate(copy.ref.kind, have.content, copy.content)
 
 
 def _rivals(case: Case, ref: Ref) -> list[Key]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from samara.core import kinds
-from samara.core.allow import Refusal, allow, is_paused
+from samara.core.allow import Refusal, allow, is_paused, standstill
 from samara.core.case import Case
 from samara.core.claims import has_heir, precedes, takes_over, winner
 from samara.core.compare import as_it_lies, has_content, is_marked_by_us, is_owned, is_right
@@ -45,8 +45,8 @@ def place(case: Case, copy: Copy) -> Write | Look | Blocked | Refusal | None:
 
 def _obstacle(case: Case, ref: Ref, namespace: Object | None) -> Blocked | None:
     """What keeps every write away, whatever the copy is like."""
-    if case.source is not None and is_paused(case.source):
-        return Blocked(case.key, ref, "held", f"the source is paused ({PAUSED})")
+    if case.standstill:
+        return Blocked(case.key, ref, "held", case.standstill)
     if ref.kind.namespaced and (namespace is None or namespace.deleting):
         found = "does not exist yet" if namespace is None else "is being deleted"
         return Blocked(case.key, ref, "no-namespace", f"namespace {ref.namespace} {found}")
@@ -146,7 +146,8 @@ def _replace(case: Case, copy: Copy, have: Object) -> Recreate | None:
     if holder is None or holder == case.key or takes_over(case, holder) or not precedes(case, holder):
         return None
     source = case.view.get(holder.source)
-    if ADOPTED in have.annotations or not _is_made_for(case, holder, have) or (source and is_paused(source)):
+    rests = source is not None and standstill(source, case.table[holder.dialect], case.whole)
+    if ADOPTED in have.annotations or not _is_made_for(case, holder, have) or rests:
         return None
     return Recreate(case.key, copy.ref, copy, have, f"taken over from {holder}")
 
@@ -206,12 +207,12 @@ def drop(case: Case, have: Object) -> Write | Blocked | None:
     late = case.dialect.by_owner and case.source is not None and not is_owned(have, case.source)
     if late and case.source is not None and have.created > case.source.created:
         return None  # what was made after this source is none of an earlier one: it is we who are behind
-    held_by = (namespace, case.source, None if have.ref.kind.namespaced else have)
-    if any(is_paused(each) for each in held_by if each is not None):
+    held_by = (namespace, None if have.ref.kind.namespaced else have)
+    if case.standstill or any(is_paused(each) for each in held_by if each is not None):
         return Blocked(case.key, have.ref, "held", f"its source or its namespace is paused ({PAUSED})")
     if ADOPTED in have.annotations:
         return Release(case.key, have.ref, have)
-    if have.made and has_heir(case, have.ref):
+    if have.made and has_heir(case, have):
         return None
     return Delete(case.key, have.ref, have, why=EARLIER, late=True) if late else Delete(case.key, have.ref, have)
 
@@ -226,6 +227,6 @@ def lay(case: Case, overlay: Overlay) -> Write | Blocked | None:
     valued = overlay.labels.items() <= have.labels.items() and overlay.annotations.items() <= have.annotations.items()
     if valued and wanted == applied:
         return None
-    if any(is_paused(each) for each in (have, case.source, case.home(have.ref)) if each is not None):
+    if case.standstill or any(is_paused(each) for each in (have, case.home(have.ref)) if each is not None):
         return Blocked(case.key, overlay.ref, "held", f"it, its source or its namespace is paused ({PAUSED})")
     return Apply(case.key, overlay.ref, overlay, have)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from samara.core.allow import Refusal, Rules, is_paused
+from samara.core.allow import Refusal, Rules
 from samara.core.case import Case
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
 from samara.core.place import drop, lay, leave, place
@@ -89,7 +89,7 @@ def steps(case: Case, want: Want, copies: Iterable[Copy] | None = None) -> Itera
 
     `copies` are those of the want, where they are handed over apart to be forgotten one by one.
     """
-    source = case.source if want.guard is not None and case.source is not None and not is_paused(case.source) else None
+    source = case.source if want.guard is not None and not case.standstill else None
     if source is not None and want.guard not in source.finalizers:
         if not source.deleting:
             yield _guard(case, want, source, "the finalizer comes before anything is written")
@@ -125,7 +125,9 @@ def _all_steps(case: Case, want: Want, copies: Iterable[Copy]) -> Iterator[Step]
         yield Step(ref, Blocked(case.key, ref, reason, message))
     for overlay in want.overlays:
         yield Step(overlay.ref, lay(case, overlay), wanted=False)
-    waits = want.in_turn and (busy or not want.prune)
-    for have in tuple(case.view.copies_of(case.key)) if want.prune or waits else ():
+    waits = not want.prune or (want.in_turn and busy)
+    # What is not to go, or not yet, may have lost its welcome: its source has no say in that.
+    asked = case.dialect.consent and case.dialect.served and case.source is not None
+    for have in tuple(case.view.copies_of(case.key)) if asked or not waits else ():
         if have.ref not in stays:
             yield Step(have.ref, leave(case, have) if waits else drop(case, have), wanted=False)

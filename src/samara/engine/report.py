@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from samara.core.allow import is_paused
+from samara.core.allow import standstill
 from samara.core.model import Key
 from samara.core.status import status_due
 from samara.core.tally import Tally
@@ -99,8 +99,8 @@ class Reports:
 
     def write(self, key: Key) -> None:
         """Puts a status write into the outbox, if the status has changed."""
-        source, tally = self._desk.cache.get(key.source), self._tallies.get(key)
-        if source is None or tally is None or is_paused(source):
+        source, tally, dialect = self._desk.cache.get(key.source), self._tallies.get(key), self._desk.table[key.dialect]
+        if source is None or tally is None or standstill(source, dialect, self._desk.cache):
             self._since.pop(key, None)
             self._contests.pop(key, None)
             return
@@ -108,6 +108,6 @@ class Reports:
             self._since[key] = self._desk.clock()
         # The source may be newer than the plan that was counted: what is told is told of the older one.
         counted = replace(source, generation=tally.generation(source))
-        status = status_due(self._desk.table[key.dialect], counted, self._desk.cache, tally, self._now())
+        status = status_due(dialect, counted, self._desk.cache, tally, self._now())
         if status is not None:
             self._offer(Report(key, source.ref, source, status), tally, True)

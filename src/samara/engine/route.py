@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
 from samara.core.allow import is_paused
-from samara.core.model import NAMESPACE, Key
+from samara.core.model import NAMESPACE, Key, Object
 from samara.core.reads import Definition
+from samara.core.travel import ACCEPT
 from samara.core.view import has_copies
 from samara.engine.desk import Desk
 from samara.kube.cache import Change
@@ -51,9 +52,22 @@ def concerned(change: Change, desk: Desk) -> Iterator[Key]:
         yield from (key for key in once if has_copies(cache, key))  # it was a source before
         for claim in cache.claims(change.ref):
             yield table.cut(claim, change.ref.namespace)
-    if change.ref.kind == NAMESPACE and len({is_paused(obj) for obj in seen}) == 2:
+    if change.ref.kind == NAMESPACE and len({_word_of_its_own(obj) for obj in seen}) == 2:
         slices = (key.part(change.ref.name) for key in cache.marked())  # also of sources that do not name it now
         yield from (key for key in slices if has_copies(cache, key))
+        yield from _resting_with(change.ref.name, desk)
+
+
+def _word_of_its_own(namespace: Object) -> tuple[bool, str]:
+    """What a Namespace says of all that is in it, whether or not a source names it now."""
+    return is_paused(namespace), namespace.annotations.get(ACCEPT, "")
+
+
+def _resting_with(namespace: str, desk: Desk) -> Iterable[Key]:
+    """The custom resources in a Namespace: nothing is written for them while it is paused."""
+    for dialect in desk.table.dialects:
+        found = desk.cache.sources(dialect.name) if dialect.asking else ()
+        yield from (Key(dialect.name, source) for source in found if source.namespace == namespace)
 
 
 def onward(change: Change, desk: Desk) -> Iterable[Key]:

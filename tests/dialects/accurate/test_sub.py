@@ -653,6 +653,22 @@ def test_a_paused_object_does_nothing() -> None:
     assert at_sub() in world.objects
 
 
+def test_a_paused_namespace_holds_the_sub_namespaces_in_it_with_status_and_finalizer() -> None:
+    world = a_world()
+    root(world), a_sub(world, "a", "r")
+    world.edit(namespace_ref("r"), annotations={PAUSED: "true"})
+    assert settle(world, RULES) == []
+    (blocked,) = plan_of(key(), world, RULES).blocked
+    assert (blocked.reason, blocked.message) == ("held", f"namespace r of the source is paused ({PAUSED})")
+    world.edit(namespace_ref("r"), annotations={})
+    settled(world)
+    assert namespace_ref("a") in world.objects
+    world.edit(namespace_ref("r"), annotations={PAUSED: "true"})
+    world.delete(at_sub())
+    assert settle(world, RULES) == []
+    assert {at_sub(), namespace_ref("a")} <= world.objects.keys()
+
+
 def test_a_new_sub_namespace_gets_words_and_objects_at_once() -> None:
     world = a_world()
     root(world, "r", {"team": "red"})
