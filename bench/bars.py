@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import NamedTuple
 
 from bench.audit import Counts
+from bench.baseline import DEFAULT
 from bench.figures import Burst, median, percentile
 from bench.fishysecret import SLOW_INTERVAL, SLOW_REFRESHES, Fishy
 from bench.idle import Calm
@@ -60,17 +62,22 @@ def of_turns(turns: Turns, vocabulary: str) -> Iterator[Row]:
         yield Row(f"B, {verb}, {chosen} at a time", base.per_second(kind), "/s", 0)
         yield Row(f"  {verb} without a watch", base.per_second(kind, watched=False), "/s", 0)
         yield Row("  server and etcd CPU a write", base.cpu_ms(kind), "ms")
-    yield from _fans("fill", turns.fills, turns.fill_ratios(), turns.fill_cpu_ratios(), least)
+    yield from _fans("fill", 0, turns, least)
     if turns.changes:
-        yield from _fans("change", turns.changes, turns.change_ratios(), turns.change_cpu_ratios(), least)
+        yield from _fans("change", 1, turns, least)
 
 
-def _fans(name: str, bursts: list[Burst], rates: list[float], cpus: list[float], least: float) -> Iterator[Row]:
+def _fans(name: str, kind: int, turns: Turns, least: float) -> Iterator[Row]:
+    bursts, base = (turns.fills, turns.changes)[kind], turns.baseline
+    rates, alike = (turns.shares(kind, beside, attrgetter("per_second")) for beside in (base.rounds, base.alike))
+    cpus = turns.shares(kind, base.rounds, lambda burst: burst.cpu_ms.serving)
+
     def middle(of: Callable[[Burst], float]) -> float:
         return median(map(of, bursts))
 
     yield Row(f"{name}: copies", middle(lambda each: each.per_second), "/s", 0)
     yield Row(f"{name}: of B", 100 * median(rates), "%", 0, least=least)
+    yield Row(f"  of a bare client with {DEFAULT} at a time", 100 * median(alike), "%", 0)
     yield Row(f"{name}: mutating requests a copy", middle(lambda each: each.per_copy(each.counts.writes)), most=1)
     yield Row(f"{name}: reading requests a copy", middle(lambda each: each.per_copy(each.counts.reads)), most=0)
     yield Row(f"{name}: Events", middle(lambda each: each.counts.events), digits=0)

@@ -17,6 +17,8 @@ from bench.secrets import content, folder, like_a_copy
 CONCURRENCY = (8, 16, 32)
 MOST = 10_000
 """Writes in one trial: more of them change nothing any more."""
+DEFAULT = 16
+"""Writes in flight by our default settings: what a bare client reaches with as many bounds what we can."""
 Place = tuple[str, str]
 """Namespace and name."""
 Pair = tuple[Burst, Burst]
@@ -46,11 +48,13 @@ class Baseline:
     unwatched: list[Pair] = field(default_factory=list)
     """For the record: without a watch."""
     rounds: list[Pair] = field(default_factory=list)
+    alike: list[Pair] = field(default_factory=list)
+    """For the record: with as many writes in flight as our default settings allow."""
     number: int = 0
 
     async def choose(self, lab: Lab) -> None:
         """Finds the best concurrency for each kind of write, by several trials that take turns."""
-        await self._pair(lab, 16, 16)  # to warm the server up
+        await self._pair(lab, DEFAULT, DEFAULT)  # to warm the server up
         for _ in range(lab.options.rounds):
             for each in CONCURRENCY:
                 self.found.setdefault(each, []).append(await self._pair(lab, each, each))
@@ -64,12 +68,12 @@ class Baseline:
     async def again(self, lab: Lab) -> None:
         self.unwatched.append(await self._pair(lab, self.creates, self.updates, watched=False))
         # As many writes as a fan-out has: a short burst is faster than what a server sustains, for whoever sends it.
-        self.rounds.append(
-            await self._pair(
-                lab, self.creates, self.updates, many=min(MOST, len(lab.namespaces) * lab.options.resources)
-            )
-        )
+        many = min(MOST, len(lab.namespaces) * lab.options.resources)
+        self.rounds.append(await self._pair(lab, self.creates, self.updates, many=many))
+        is_same = self.creates == self.updates == DEFAULT
+        self.alike.append(self.rounds[-1] if is_same else await self._pair(lab, DEFAULT, DEFAULT, many=many))
         say(f"bare client: {_shown(self.rounds[-1:])}; without a watch: {_shown(self.unwatched[-1:])}")
+        say(f"bare client, {DEFAULT} at a time: {_shown(self.alike[-1:])}")
 
     def per_second(self, kind: int, *, watched: bool = True) -> float:
         return median(each[kind].per_second for each in (self.rounds if watched else self.unwatched))

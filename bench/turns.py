@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bench.audit import agents, by
-from bench.baseline import Baseline
+from bench.baseline import Baseline, Pair
 from bench.controller import Controller
 from bench.figures import Burst, Who, fan_out, ratios
 from bench.lab import ADMIN, CONTROLLER, Lab, say
@@ -19,19 +20,9 @@ class Turns:
     changes: list[Burst] = field(default_factory=list)
     agents: tuple[str, ...] = ()
 
-    def fill_ratios(self) -> list[float]:
-        return ratios([each.per_second for each in self.fills], [pair[0].per_second for pair in self.baseline.rounds])
-
-    def change_ratios(self) -> list[float]:
-        return ratios([each.per_second for each in self.changes], [pair[1].per_second for pair in self.baseline.rounds])
-
-    def fill_cpu_ratios(self) -> list[float]:
-        used = [each.cpu_ms.serving for each in self.fills]
-        return ratios(used, [pair[0].cpu_ms.serving for pair in self.baseline.rounds])
-
-    def change_cpu_ratios(self) -> list[float]:
-        used = [each.cpu_ms.serving for each in self.changes]
-        return ratios(used, [pair[1].cpu_ms.serving for pair in self.baseline.rounds])
+    def shares(self, kind: int, beside: list[Pair], of: Callable[[Burst], float]) -> list[float]:
+        """A figure of each fill (0) or change (1) over that of the bare client just before and just after it."""
+        return ratios([of(each) for each in (self.fills, self.changes)[kind]], [of(pair[kind]) for pair in beside])
 
 
 async def take_turns(lab: Lab) -> Turns:
