@@ -149,7 +149,7 @@ def test_a_fault_in_the_file_is_told_with_the_files_name(file: Path, text: str, 
 
 def test_a_fault_in_line_is_told_with_the_settings_name() -> None:
     assert fault("{annotationKeys: [accurate.cybozu.com/from]}") == (
-        "f: dialects.accurate: invalid configurations: "
+        "f: dialects.accurate.annotationKeys: invalid configurations: "
         "misconfigured annotationKey: accurate.cybozu.com/from is not allowed"
     )
 
@@ -182,3 +182,15 @@ def message(text: str) -> str:
 def test_whatever_its_text_a_file_is_read_or_told_on_one_line(text: str) -> None:
     assert "\n" not in message(text)
     assert message(text).startswith(UNREADABLE) or not message(text)
+
+
+@pytest.mark.parametrize(
+    ("own", "path"),
+    [
+        ("{labelKeys: [team], watches: [{kind: Secret}]}", "dialects.accurate.watches"),
+        ("{annotationKeys: [team], labelKeys: [1]}", "dialects.accurate.labelKeys"),
+        ("{watches: [{version: v1, kind: Secret, x: y}]}", "dialects.accurate.watches"),
+    ],
+)
+def test_a_wrong_value_in_line_is_told_with_the_path_of_its_key(own: str, path: str) -> None:
+    assert fault(own).startswith(f"f: {path}: ")

@@ -252,6 +252,15 @@ def test_no_tag_makes_an_object() -> None:
     assert fault.startswith("line 1: not legal YAML: could not determine a constructor")
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("resync: 1:30", "'1:30'"), ("massDelete: {most: 1:30}", "'1:30'"), ("massDelete: {percent: 030}", "'030'")],
+)
+def test_a_number_is_what_people_read(text: str, found: str) -> None:
+    with pytest.raises(SettingsError, match=f"found {found}"):
+        parse(text, "f")
+
+
 def test_a_text_that_looks_like_a_date_stays_text() -> None:
     assert parse("protectedNamespaces: [2026-01-31]", "f").protected_namespaces == ("2026-01-31",)
 

@@ -341,6 +341,50 @@ def test_a_missing_file_is_one_line_and_exit_1(tmp_path: Path) -> None:
     assert "No such file" in lint(tmp_path / "none.yaml").fault
 
 
+def test_text_in_another_encoding_is_a_finding_like_any_other(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_bytes(b"kind: Secret\nname: caf\xe9\n")
+    (tmp_path / "b.yaml").write_text(source('secret-copy/namespaces: ","'))
+    told = lint(tmp_path, "-o", "json").json["findings"]
+    assert [(Path(each["file"]).name, each["line"]) for each in told] == [("a.yaml", 2), ("b.yaml", FIRST)]
+    assert (told[0]["found"], told[0]["expected"]) == ("another encoding", "UTF-8 text")
+
+
+def test_a_manifest_without_a_namespace_goes_where_the_flag_says(tmp_path: Path) -> None:
+    file = tmp_path / "source.yaml"
+    file.write_text(source('secret-copy/namespaces: "b"').replace("  namespace: admin\n", ""))
+    assert [each["found"] for each in lint(file, "-o", "json").json["findings"]] == ["no namespace"]
+    assert lint(file, "-n", "admin", "-o", "json").json["findings"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "found"),
+    [
+        ("kind: Secret\nmetadata: [a]", "metadata", "a list"),
+        ("kind: Secret\nmetadata:\n  labels: x", "metadata.labels", "a text"),
+        ("kind: Secret\nmetadata:\n  annotations:\n  - secret-copy/namespaces: a", "metadata.annotations", "a list"),
+        ("metadata:\n  annotations: {secret-copy/namespaces: a}", "kind", "nothing"),
+        ("kind: [Secret]\nmetadata: {name: x}", "kind", "a list"),
+    ],
+)
+def test_what_hides_our_words_from_the_server_is_found(text: str, key: str, found: str, tmp_path: Path) -> None:
+    told = one(tmp_path, f"apiVersion: v1\n{text}\n")
+    assert (told.key, told.found) == (key, found)
+
+
+def test_a_namespace_of_null_labels_is_well(tmp_path: Path) -> None:
+    assert found_in(tmp_path, "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n  labels:\n") == []
+
+
+def test_to_ignore_is_for_namespaces(tmp_path: Path) -> None:
+    told = one(tmp_path, source('secret-copy/namespaces: "b"', 'samara.dev/ignore: "true"'))
+    assert (told.line, told.found, told.expected.partition(":")[0]) == (FIRST + 1, "on a Secret", "a Namespace")
+
+
+def test_a_tab_is_called_one(tmp_path: Path) -> None:
+    told = one(tmp_path, "kind: Secret\nmetadata:\n\tname: x\n")
+    assert (told.line, "a tab" in told.found, told.expected.partition(":")[0]) == (3, True, "spaces")
+
+
 def test_settings_come_from_the_flag_or_are_the_defaults_and_it_says_which(tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text("dialects: {secret-copy: {home: shop}}")

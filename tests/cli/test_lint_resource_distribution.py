@@ -338,3 +338,17 @@ def test_the_command_exits_1_and_shows_the_shape_of_every_finding(tmp_path: Path
     (finding,) = json.loads(done.out)["findings"]
     assert list(finding) == list(Finding._fields)
     assert (finding["file"], finding["line"], finding["key"]) == (str(file), 6, "spec.targets")
+
+
+@pytest.mark.parametrize(
+    ("targets", "key"),
+    [
+        (f"{ALL}\n    excludeNamespaces: {{list: [{{name: prod}}]}}", "spec.targets.excludeNamespaces"),
+        (f"{ALL}\n    excludedNamespaces: {{lists: [{{name: prod}}]}}", "spec.targets.excludedNamespaces.lists"),
+        ("    includedNamespaces: {list: [{name: a, label: b}]}", "spec.targets.includedNamespaces.list[0].label"),
+    ],
+)
+def test_a_misspelt_field_is_found_for_the_server_drops_it(targets: str, key: str, tmp_path: Path) -> None:
+    line, told, found, expected = one(tmp_path, a_distribution(targets))
+    assert (told, found, "the server drops any other field" in expected) == (key, "a field", True)
+    assert line == line_of(a_distribution(targets), key.rpartition(".")[2])

@@ -17,6 +17,7 @@ from samara.kube.errors import ConfigError
 ENDINGS = frozenset({".yaml", ".yml", ".json"})
 STDIN = "-"
 LIST = "List"
+TAB = "a tab"
 MERGE = "tag:yaml.org,2002:merge"
 NOT_YAML = (yaml.YAMLError, ValueError, RecursionError, LookupError, AttributeError)
 """What PyYAML raises for a text that it cannot read; the last two for a value that is not of its explicit tag."""
@@ -29,15 +30,20 @@ class Text(NamedTuple):
 
     name: str
     text: str
+    not_utf8_at: int | None = None
+    """Where it is in another encoding, as a byte of it; the text is what stands before."""
+
+    def line(self, position: int) -> int:
+        return self.text.count("\n", 0, position) + 1
 
 
 def texts(names: Iterable[str]) -> Iterator[Text]:
     for name in names:
         if name == STDIN:
-            yield Text("<stdin>", _decoded(sys.stdin.buffer.read(), "<stdin>"))
+            yield _decoded(sys.stdin.buffer.read(), "<stdin>")
             continue
         for path in _paths(Path(name)):
-            yield Text(str(path), _read(path))
+            yield _read(path)
 
 
 def _paths(path: Path) -> list[Path]:
@@ -49,18 +55,18 @@ def _paths(path: Path) -> list[Path]:
     return found
 
 
-def _read(path: Path) -> str:
+def _read(path: Path) -> Text:
     try:
         return _decoded(path.read_bytes(), str(path))
     except OSError as error:
         raise ConfigError(f"{path}: expected a readable file, found: {error.strerror}") from error
 
 
-def _decoded(raw: bytes, name: str) -> str:
+def _decoded(raw: bytes, name: str) -> Text:
     try:
-        return raw.decode("utf-8-sig")
+        return Text(name, raw.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{name}: expected UTF-8 text, found another encoding at byte {error.start}") from None
+        return Text(name, raw[: error.start].decode("utf-8-sig"), error.start)
 
 
 class Syntax(NamedTuple):
@@ -72,15 +78,18 @@ def syntax(error: Exception, text: str) -> Syntax:
     """Where a text is not YAML, in words without any of the text: it may be a Secret's."""
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
-        problem = " ".join(part for part in (error.context, error.problem) if part)
+        problem = " ".join(part for part in (error.context, error.problem) if part).replace(r"character '\t'", TAB)
         return Syntax(mark.line + 1 if mark else 1, _QUOTED.sub("…", problem))
     if isinstance(error, yaml.reader.ReaderError):
-        return Syntax(text.count("\n", 0, error.position) + 1, "a character that YAML does not allow")
+        return Syntax(Text("", text).line(error.position), "a character that YAML does not allow")
     return Syntax(1, "nested too deeply" if isinstance(error, RecursionError) else "a value that cannot be read")
 
 
 def documents(source: Text) -> list[Any]:
     """The documents of one file as plain values; the items of a list are documents too."""
+    if source.not_utf8_at is not None:
+        at = source.not_utf8_at
+        raise ConfigError(f"{source.name}: expected UTF-8 text, found another encoding at byte {at}")
     try:
         loaded = _loaded(source.text)
     except NOT_YAML as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -27,18 +28,20 @@ FOUND = 1
 def command(context: click.Context, cluster: Cluster, files: tuple[str, ...], config: str | None, output: str) -> None:
     """Check manifests: files, folders (*.yaml, *.yml, *.json) or - for standard input. Exits 1 on a finding."""
     settings, _ = wait_for(settings_if_any(cluster, config))
-    found = findings(files, settings)
+    found = findings(files, settings, cluster.namespace or "")
     emit(lambda: {"findings": [_shape(each) for each in found]}, output, lambda: _show(found))
     context.exit(FOUND if found else 0)
 
 
-def findings(files: tuple[str, ...], settings: Settings) -> list[Finding]:
+def findings(files: tuple[str, ...], settings: Settings, namespace: str = "") -> list[Finding]:
+    """`namespace` is where a manifest goes that names none, as with kubectl's flag."""
     lint = Lint(settings)
     found: list[Finding] = []
     for text in texts(files):
         read, faults = manifests(text)
         found += faults
-        found += [finding for manifest in read for finding in lint.all(manifest)]
+        placed = (replace(each, namespace=each.namespace or namespace) for each in read)
+        found += [finding for manifest in placed for finding in lint.all(manifest)]
     return sorted(set(found))
 
 

@@ -6,10 +6,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-import yaml
-
 from samara.cli.lint_nodes import Finding, Manifest, as_json, spot
-from samara.cli.lint_part import Part
+from samara.cli.lint_part import Part, dropped
 from samara.core.match import any_glob, shown
 from samara.core.want import Fault
 from samara.dialects.fishysecret import FISHY_SECRET, NAME
@@ -51,7 +49,7 @@ class _FishySecret(NamedTuple):
         spec = read(None if node is None else as_json(node))
         for fault in spec.faults:
             yield self._fault(fault)
-        yield from self._unknown()
+        yield from dropped(self.manifest, FIELDS)
         yield from self._forbidden(spec)
 
     def _at(self, path: str, found: str, expected: str) -> Finding:
@@ -66,22 +64,6 @@ class _FishySecret(NamedTuple):
         if fault.reason == "Refused":
             return self._at(path, told.partition(";")[0], "another type")
         return self._at(path, told, A_PATH)
-
-    def _unknown(self) -> Iterator[Finding]:
-        """Fields that the server drops without a word."""
-        for path in ("spec", "spec.target", *self._items()):
-            known = FIELDS[re.sub(r"\[.*\]", "[]", path)]
-            node = spot(self.manifest.root, path).node
-            for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
-                if str(key.value) not in known:
-                    expected = f"one of {', '.join(known)}: the server drops any other field"
-                    line = key.start_mark.line + 1
-                    yield self.manifest.finding(line, f"{path}.{shown(str(key.value))[1:-1]}", "a field", expected)
-
-    def _items(self) -> Iterator[str]:
-        data = spot(self.manifest.root, "spec.data").node
-        many = len(data.value) if isinstance(data, yaml.SequenceNode) else 0
-        return (f"spec.data[{number}]" for number in range(many))
 
     def _forbidden(self, spec: Spec) -> Iterator[Finding]:
         """What the settings do not let it do."""

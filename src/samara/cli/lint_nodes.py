@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import yaml
 
-from samara.cli.files import LIST, MERGE, NOT_YAML, ManifestLoader, Text, is_list, syntax
+from samara.cli.files import LIST, MERGE, NOT_YAML, TAB, ManifestLoader, Text, is_list, syntax
 from samara.cli.json_nodes import json_nodes
 from samara.core.match import shown
 
@@ -70,7 +70,9 @@ class Manifest:
 
 
 def manifests(text: Text) -> tuple[list[Manifest], list[Finding]]:
-    """The objects of a file, and what is wrong with it as YAML."""
+    """The objects of a file, and what is wrong with it as YAML, or as a manifest of whichever kind."""
+    if text.not_utf8_at is not None:
+        return [], [Finding(text.name, text.line(text.not_utf8_at), "", "another encoding", "UTF-8 text")]
     roots: list[yaml.Node] = []
     faults: list[Finding] = []
     try:
@@ -83,12 +85,15 @@ def manifests(text: Text) -> tuple[list[Manifest], list[Finding]]:
         mappings = list(_mappings(root))
         faults += [fault for node in mappings for fault in _twice(text.name, node)]
         faults += _merge(text, mappings)
-    return [made for root in roots for made in _objects(text.name, root)], faults
+    items = [item for root in roots for item in _objects(root)]
+    faults += [fault for item in items for fault in _shape(text.name, item)]
+    return [_manifest(text.name, item) for item in items if _is_whole(item)], faults
 
 
 def _illegal(text: Text, error: Exception) -> Finding:
     found = syntax(error, text.text)
-    return Finding(text.name, found.line, "", f"not legal YAML: {found.problem}", "legal YAML")
+    expected = "legal YAML" if TAB not in found.problem else "spaces: YAML is not indented by tabs"
+    return Finding(text.name, found.line, "", f"not legal YAML: {found.problem}", expected)
 
 
 def _merge(text: Text, mappings: list[yaml.MappingNode]) -> Iterator[Finding]:
@@ -101,7 +106,7 @@ def _merge(text: Text, mappings: list[yaml.MappingNode]) -> Iterator[Finding]:
             yield _illegal(text, error)
 
 
-def _objects(file: str, root: yaml.Node) -> Iterator[Manifest]:
+def _objects(root: yaml.Node) -> Iterator[yaml.MappingNode]:
     """The object, or in place of a list its items; a list may hold lists."""
     waiting, seen = [(root, root)], set()
     while waiting:
@@ -110,8 +115,27 @@ def _objects(file: str, root: yaml.Node) -> Iterator[Manifest]:
         if is_list(_scalar(_child(item, "kind"))) and isinstance(items, yaml.SequenceNode):
             waiting += [(each, _item(each, item)) for each in reversed(items.value)] if id(node) not in seen else []
             seen.add(id(node))  # an alias; it may even contain itself
-        elif isinstance(item, yaml.MappingNode) and (_child(item, "kind") or not _child(item, "metadata")):
-            yield _manifest(file, item)  # without a kind: somebody's configuration
+        elif isinstance(item, yaml.MappingNode):
+            yield item
+
+
+def _is_whole(item: yaml.MappingNode) -> bool:
+    """True for an object, and for what has neither kind nor metadata: somebody's configuration."""
+    return bool(_scalar(_child(item, "kind")) or not _child(item, "metadata"))
+
+
+def _shape(file: str, item: yaml.MappingNode) -> Iterator[Finding]:
+    """What the server would not take for an object, and what would hide our words from it."""
+    kind, meta = spot(item, "kind"), spot(item, "metadata")
+    if _child(item, "apiVersion") and meta.node is not None and not _scalar(kind.node):
+        yield Finding(file, kind.line, "kind", kind_of(kind.node), "the kind of the object, as Secret")
+    if kind.node is None:
+        return
+    texts = "a mapping of keys to texts"
+    for path, expected in (("metadata", "a mapping"), ("metadata.labels", texts), ("metadata.annotations", texts)):
+        at = spot(item, path)
+        if at.node is not None and not isinstance(at.node, yaml.MappingNode) and kind_of(at.node) != "null":
+            yield Finding(file, at.line, path, kind_of(at.node), expected)
 
 
 def _item(item: yaml.Node, held_by: yaml.Node) -> yaml.Node:

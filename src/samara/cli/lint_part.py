@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from samara.cli.lint_nodes import Finding, Manifest, Word
+import yaml
+
+from samara.cli.lint_nodes import Finding, Manifest, Word, spot
 from samara.core.kinds import NEVER_COPIED_TYPES
 from samara.core.match import Names, shown
 from samara.core.model import Kind
@@ -52,6 +54,25 @@ def bad_type(manifest: Manifest) -> Iterator[Finding]:
     if word is not None and word.value in NEVER_COPIED_TYPES:
         expected = "another type: Secrets of this type are never copied"
         yield manifest.finding(word.line, "type", shown(word.value), expected)
+
+
+def dropped(manifest: Manifest, fields: Mapping[str, tuple[str, ...]]) -> Iterator[Finding]:
+    """Fields that the server drops without a word, by the path of what they stand in; `[]` is every entry of a list."""
+    for form, known in fields.items():
+        for path in _paths(manifest, form):
+            node = spot(manifest.root, path).node
+            for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+                if str(key.value) not in known:
+                    expected = f"{'one of ' if known[1:] else ''}{', '.join(known)}: the server drops any other field"
+                    name = f"{path}.{shown(str(key.value))[1:-1]}"
+                    yield manifest.finding(key.start_mark.line + 1, name, "a field", expected)
+
+
+def _paths(manifest: Manifest, form: str) -> list[str]:
+    above, every, _ = form.partition("[]")
+    entries = spot(manifest.root, above).node if every else None
+    many = len(entries.value) if isinstance(entries, yaml.SequenceNode) else 0
+    return [f"{above}[{number}]" for number in range(many)] if every else [form]
 
 
 def stays_behind(manifest: Manifest, word: Word) -> Finding:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import yaml
 
 from samara.cli.lint_nodes import Finding, Manifest, as_json, held_in, kind_of, spot
-from samara.cli.lint_part import FOR_ALL, Part, kind_named
+from samara.cli.lint_part import FOR_ALL, Part, dropped, kind_named
 from samara.core.kinds import NEVER_COPIED_TYPES, is_denied, row
 from samara.core.match import shown
 from samara.core.model import ANNOTATIONS, LABELS, Kind
@@ -18,12 +18,30 @@ from samara.core.want import Bare
 from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
 from samara.dialects.resource_distribution.asked import unfit
 from samara.dialects.resource_distribution.convert import LISTED
-from samara.dialects.resource_distribution.spec import EXCLUDED, INCLUDED, RESOURCE, TARGETS, Resource, Targets, read
+from samara.dialects.resource_distribution.spec import (
+    EXCLUDED,
+    INCLUDED,
+    RESOURCE,
+    SELECTORS,
+    TARGETS,
+    Resource,
+    Targets,
+    read,
+)
 from samara.settings import KindName
 
 VERSIONS = tuple(f"{RESOURCE_DISTRIBUTION.group}/{version}" for version in sorted(LISTED, reverse=True))
 SETTING = "no other kind is distributed (setting dialects.resource-distribution.kinds)"
 NOTHING = "allNamespaces: true, names in includedNamespaces, or a namespaceLabelSelector that is not empty"
+FIELDS = {
+    "spec": ("resource", "targets"),
+    TARGETS: ("allNamespaces", INCLUDED, EXCLUDED, *SELECTORS),
+    f"{TARGETS}.{INCLUDED}": ("list",),
+    f"{TARGETS}.{EXCLUDED}": ("list",),
+    f"{TARGETS}.{INCLUDED}.list[]": ("name",),
+    f"{TARGETS}.{EXCLUDED}.list[]": ("name",),
+}
+"""Of a selector the vocabulary tells itself what it does not know."""
 A_NAME = "a namespace name: up to 63 lower-case letters, digits and -"
 _EXPECTED = re.compile(r"(.*) (?:was|were) expected(.*?)(?:, found (.*))?", re.DOTALL)
 
@@ -69,6 +87,7 @@ class _Distribution(NamedTuple):
         spec = read(raw)
         for fault in spec.faults:
             yield self._fault(fault)
+        yield from dropped(self.manifest, FIELDS)
         yield from self._targets(spec.targets, spec.faults)
         held = embedded(self.manifest)
         if held is not None:

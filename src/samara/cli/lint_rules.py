@@ -7,9 +7,10 @@ from difflib import get_close_matches
 
 from samara.cli import lint_accurate, lint_fishysecret, lint_resource_distribution, lint_secret_copy, lint_sync_to
 from samara.cli.lint_nodes import Finding, Manifest, Word
-from samara.cli.lint_part import Part, stays_behind
+from samara.cli.lint_part import Part, stays_behind, wrong_kind
 from samara.core.allow import names_nothing
 from samara.core.match import LABEL_LENGTH, any_glob, is_label_value, sample, shown
+from samara.core.model import NAMESPACE
 from samara.core.select import is_dns_subdomain
 from samara.core.travel import ACCEPT, ADOPTED, IGNORE, NOT_BY_DEFAULT, PAUSED, RELEASED
 from samara.dialects import sync_to
@@ -99,6 +100,8 @@ class Lint:
             yield from found
         elif word.key == ACCEPT:
             yield from _consent(manifest, word)
+        elif word.key == IGNORE and manifest.kind != NAMESPACE.name:
+            yield wrong_kind(manifest, word, "a Namespace: on anything else it does nothing")
         elif word.key in (IGNORE, PAUSED) and word.value not in ("true", "false", None):
             yield manifest.finding(word.line, word.key, word.found, '"true"; anything else is as if it were absent')
 
@@ -126,7 +129,7 @@ def _label_value(manifest: Manifest, word: Word) -> Iterator[Finding]:
 
 
 def _consent(manifest: Manifest, word: Word) -> Iterator[Finding]:
-    if (manifest.kind, word.where) != ("Namespace", "annotation"):
+    if (manifest.kind, word.where) != (NAMESPACE.name, "annotation"):
         yield manifest.finding(
             word.line, word.key, f"a {word.where} of a {manifest.kind}", "an annotation of a Namespace"
         )

@@ -58,6 +58,8 @@ def parse(text: str, name: str, narrow: Narrow = _whole) -> Settings:
 
 
 def _content(path: str) -> str:
+    if not path:
+        raise SettingsError("--config", ["expected the name of a file with settings, found an empty one"])
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
@@ -172,6 +174,9 @@ def _with_the_originals_file(settings: Settings, name: str) -> Settings:
     if not isinstance(accurate, Accurate):
         return settings
     if accurate.config_file is None:
+        for key, value in accurate.config.items():
+            with _told_by(name, f"dialects.accurate.{key}"):
+                replace(accurate, config=MappingProxyType({key: value})).read_config()
         with _told_by(name, "dialects.accurate"):
             accurate.read_config()
         return settings

@@ -1,5 +1,6 @@
 """Strict reading of YAML text: one document, no key twice, plain values only."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,11 +13,22 @@ _PREFIX = "tag:yaml.org,2002:"
 _TAGS = frozenset(_PREFIX + name for name in ("null", "bool", "int", "float", "str", "seq", "map", "merge"))
 
 
+_NUMBERS = {
+    f"{_PREFIX}int": re.compile(r"[-+]?(?:0|[1-9][0-9_]*|0x[0-9a-fA-F_]+|0b[01_]+)$"),
+    f"{_PREFIX}float": re.compile(
+        r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+][0-9]+)?$|[-+]?\.(?:inf|nan)$"
+    ),
+}
+
+
 class _Loader(yaml.SafeLoader):
-    """YAML without dates, sets and binaries: where the schema wants text, a date-like text stays text."""
+    """YAML without dates, sets and binaries: where the schema wants text, a date-like text stays text.
+
+    A number is what people read: to YAML 1.1 `1:30` is ninety, and `010` is eight.
+    """
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - the name and form are PyYAML's
-        first: [(tag, regexp) for tag, regexp in rules if tag in _TAGS]
+        first: [(tag, _NUMBERS.get(tag, regexp)) for tag, regexp in rules if tag in _TAGS]
         for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
     yaml_constructors = {  # noqa: RUF012
