@@ -594,6 +594,17 @@ def test_defect_9_a_finalizer_taken_off_by_hand_leaves_an_orphan() -> None:
     assert world.objects[TARGET] is before
 
 
+def test_a_definition_that_goes_takes_no_secret_along_also_where_consent_is_withdrawn() -> None:
+    world = a_world(terms=Terms(consent=True))
+    world.edit(namespace_ref("target-namespace"), annotations={ACCEPT: "default"})
+    before = made(world)
+    world.edit(namespace_ref("target-namespace"), annotations={})
+    world.withdrawn, world.values = {FISHY_SECRET}, {}
+    world.delete(SOURCE)
+    assert kinds(settle(world, RULES)) == [Guard]
+    assert world.objects[TARGET] is before
+
+
 def test_a_definition_that_goes_takes_no_secret_along() -> None:
     world = a_world()
     before = made(world)

@@ -117,9 +117,10 @@ def test_a_hold_is_written_down_once_and_goes_when_it_is_over() -> None:
     with_store(deed)
 
 
-def test_a_hold_for_ever_says_so() -> None:
+@pytest.mark.parametrize("seconds", [float("inf"), 3600.0 * 999_999_999])
+def test_a_hold_for_ever_says_so(seconds: float) -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
-        await turn(HoldBook(client, "samara", holding(Clock(), float("inf"))))
+        await turn(HoldBook(client, "samara", holding(Clock(), seconds)))
         assert written(store)[str(a_key())].until == "forever"
 
     with_store(deed)

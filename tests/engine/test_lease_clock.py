@@ -252,6 +252,22 @@ def test_an_error_neither_gains_nor_loses_the_lease(answer: Any) -> None:
     on_stage(deed)
 
 
+def test_a_renewal_that_somebody_else_came_before_is_tried_again_and_is_not_the_end() -> None:
+    async def deed(stage: Stage) -> None:
+        lease = stage.lease()
+        await lease.acquire()
+        before = lease.deadline
+        stage.script.answers = [stage.store, refuses(409, "Conflict")]
+        stage.clock.now += 1.0
+        assert not await lease._try_once()
+        assert lease.deadline == before
+        stage.script.answers = [stage.store]
+        assert await lease._try_once()
+        assert lease.deadline == before + 1.0
+
+    on_stage(deed)
+
+
 def test_renewing_keeps_when_it_was_acquired() -> None:
     async def deed(stage: Stage) -> None:
         lease = stage.lease()

@@ -32,7 +32,7 @@ from samara.core.model import MANAGER, QUOTA, SECRET, Key, Kind, Object, Owned, 
 from samara.core.table import Table
 from samara.core.travel import ACCEPT, PAUSED, RELEASED
 from samara.core.write import Create, Delete, Guard, Write
-from samara.dialects import secret_copy
+from samara.dialects import secret_copy, sync_to
 from samara.dialects.accurate.words import CREATED_BY, FROM, PARENT, PROPAGATE, ROOT, TYPE, UPDATE
 from samara.engine.desk import Desk
 from samara.engine.flaps import PATIENCE
@@ -122,6 +122,42 @@ def test_what_a_namespace_does_not_accept_any_more_goes_at_the_end_of_a_large_pl
     grown(engine, lambda: None)
 
     assert deleted(engine) == ["other"]
+
+
+def test_what_is_accepted_again_while_the_large_plan_of_a_mistyped_source_grows_stays() -> None:
+    listed = numbered(0, MANY)
+    accepting = [a_namespace(name, annotations={ACCEPT: "team"}) for name in listed]
+    asks = {sync_to.ASK: "namespaces", sync_to.LIST: ";".join([*listed, "Bad_Name"])}
+    source = an_object(at("team", "db"), annotations=asks, content=secret("one"))
+    ours = frozenset({Owned(MANAGER, "annotations", sync_to.FROM)})
+    left = an_object(at("other", "db"), annotations={sync_to.FROM: "team/db"}, ours=ours, made=True)
+    table = Table((sync_to.dialect((SECRET,), lambda where, words: dict(words), consent=True),))
+    key = Key("sync-to", source.ref)
+
+    engine = an_engine(source, left, *accepting, namespaces=["team", "other"], table=table)
+    grown(engine, lambda: engine.desk.cache.put(a_namespace("other", 2, annotations={ACCEPT: "team"})), key=key)
+    assert deleted(engine) == []
+    engine = an_engine(source, left, *accepting, namespaces=["team", "other"], table=table)
+    grown(engine, lambda: None, key=key)
+    assert deleted(engine) == ["other"]
+
+
+def test_a_source_that_changes_faster_than_it_is_copied_reaches_every_namespace() -> None:
+    engine = an_engine(a_source(), namespaces=numbered(0, MANY))
+    written: set[str] = set()
+    for version in range(2, 6):
+        engine.desk.cache.put(a_source(version=version))
+        engine.add(a_key())
+        engine._plan(a_key())
+        while engine._grow():
+            pass
+        for _ in range(MANY // 3):
+            write = engine.desk.outbox.take()
+            assert write is not None
+            engine.desk.outbox.done(write)
+            engine._sender._done(write)
+            written.add(write.ref.namespace)
+    assert written == set(numbered(0, MANY))
 
 
 def test_what_a_namespace_accepts_again_while_a_large_plan_grows_stays() -> None:

@@ -541,6 +541,17 @@ def test_a_kind_that_is_taken_away_keeps_what_is_known() -> None:
     watching(deed, streams(*listing(source("x", 5)), end="ends"), refuses(404, "NotFound"))
 
 
+@pytest.mark.parametrize(("status", "reason"), [(403, "Forbidden"), (404, "NotFound")])
+def test_a_kind_that_comes_back_is_listed_anew_for_what_was_planned_meanwhile(status: int, reason: str) -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: stage.heard.lists == 2)
+        assert not stage.watch.unservable
+        assert stage.held() == ["x", "y"]
+
+    before, now = listing(source("x", 5)), listing(source("x", 5), source("y", 11), version=12)
+    watching(deed, streams(*before, end="ends"), refuses(status, reason), refuses(status, reason), streams(*now))
+
+
 def _odd(name: str, **meta: Any) -> bytes:
     about = source(name, 11)
     about["metadata"] |= meta

@@ -127,7 +127,8 @@ def _all_steps(case: Case, want: Want, copies: Iterable[Copy]) -> Iterator[Step]
         yield Step(overlay.ref, lay(case, overlay), wanted=False)
     waits = not want.prune or (want.in_turn and busy)
     # What is not to go, or not yet, may have lost its welcome: its source has no say in that.
-    asked = case.dialect.consent and case.dialect.served and case.source is not None
+    stands = case.source is not None and not case.source.deleting
+    asked = stands and case.dialect.consent and case.dialect.served
     for have in tuple(case.view.copies_of(case.key)) if asked or not waits else ():
         if have.ref not in stays:
             yield Step(have.ref, leave(case, have) if waits else drop(case, have), wanted=False)

@@ -101,6 +101,10 @@ class Tally:
         uid, generation = self.counted
         return generation if uid == source.uid else 0
 
+    def longest_pending(self) -> Ref | None:
+        """The place that has waited longest for its write: what is counted again keeps its turn."""
+        return next((ref for ref, missing in self._all() if missing.reason == PENDING), None)
+
     def _missing(self) -> int:
         return sum(map(len, self.exceptions.values()))
 

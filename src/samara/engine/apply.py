@@ -59,6 +59,8 @@ class Applier:
     async def perform(self, write: Write) -> Result:
         self.crash.passed("before-write")
         try:
+            if isinstance(write, Update) and await self._is_stored_so(write):
+                return Result(Outcome.DONE, version=write.have.version, spared=True)
             version = await self._send(write)
         except SamaraError as fault:
             return judged(fault)
@@ -107,16 +109,15 @@ class Applier:
 
     async def _update(self, write: Update) -> int:
         content, meta = self._corrected(write)
-        if await self._is_stored_so(write, content, meta):
-            return write.have.version
         return self._stored(write.copy, self._answered(write.ref, await self._replace(write.have, content, meta)))
 
-    async def _is_stored_so(self, write: Update, content: Content, meta: dict[str, Any]) -> bool:
+    async def _is_stored_so(self, write: Update) -> bool:
         """After a restart: True where our last write of a copy differs from its source only by what admission did."""
         have = write.have
         if not self.is_new():
             self._as_sent.clear()
             return False
+        content, meta = self._corrected(write)
         if have.editor or not have.made or content in self._as_sent:
             return False
         tried = self.codec.object(write.ref.kind, await self._replace(have, content, meta, DRY_RUN))

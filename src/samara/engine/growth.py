@@ -9,6 +9,7 @@ from itertools import islice
 from samara.core.case import Case
 from samara.core.model import Key, Ref
 from samara.core.plan import steps
+from samara.core.tally import Tally
 from samara.core.want import Copy, Want
 from samara.core.write import Removal, Step
 
@@ -39,6 +40,17 @@ class Growth:
     def given_up(self, now: Want) -> set[str]:
         """The namespaces with a place that was wanted when this plan began and is not at its end."""
         return {ref.namespace for ref in set(self.places).difference(copy.ref for copy in now.copies)}
+
+
+def resumed(want: Want, tally: Tally) -> Want:
+    """Goes on where the last plan was overtaken, and comes to the beginning in the end.
+
+    A source that changes faster than it can be copied would else be written to the same namespaces again and again,
+    and never to the others.
+    """
+    waits = tally.longest_pending()
+    first = next((at for at, copy in enumerate(want.copies) if copy.ref == waits), 0) if waits is not None else 0
+    return replace(want, copies=want.copies[first:] + want.copies[:first]) if first else want
 
 
 def grown(key: Key, case: Case, want: Want) -> Growth:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from math import inf
 from typing import Any
 
 import msgspec
@@ -28,6 +27,8 @@ ENDED = "namespaces"
 """Beside the holds: the Namespaces that were deleted lately, and when. Their brake counts over a restart, too."""
 EVERY = 1.0
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
+_FOREVER = 100 * 365 * 86400.0
+"""Seconds after which nobody asks for a date any more, nor has the calendar one for long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +199,10 @@ class HoldBook:
         return text
 
     def _stamp(self, moment: float) -> str:
-        if moment == inf:
+        left = self._holds.left(moment)
+        if left > _FOREVER:
             return "forever"
-        return datetime.fromtimestamp(time.time() + self._holds.left(moment), UTC).strftime(_TIME)
+        return datetime.fromtimestamp(time.time() + left, UTC).strftime(_TIME)
 
     async def _send(self, texts: dict[str, str]) -> None:
         meta = {"name": NAME, "namespace": self._ref.namespace, "labels": {APP: NAME}}

@@ -107,7 +107,7 @@ class Lease:
             async with asyncio.timeout(max(0.5, self._renew / 2)):
                 held = await self._take()
         except (Conflict, AlreadyExists):
-            held = False
+            return False  # perhaps by our own write, whose answer was late: the next look says whose it is
         except (SamaraError, TimeoutError) as fault:
             self._failed(str(fault) or "timed out")
             return False

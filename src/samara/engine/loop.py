@@ -14,7 +14,7 @@ from samara.core.tally import Tally
 from samara.core.write import Blocked, Delete, Look, Release, Step, Write
 from samara.engine.boundary import LATE, contained
 from samara.engine.desk import Desk
-from samara.engine.growth import AHEAD, CHUNK, Growth, grown
+from samara.engine.growth import AHEAD, CHUNK, Growth, grown, resumed
 from samara.engine.moment import now_and_then
 from samara.engine.read import Reader
 from samara.engine.removals import Removals, still_due
@@ -207,6 +207,7 @@ class Engine:
         case, want = prepared
         desk.outbox.clear(key)
         tally = self.tallies.setdefault(key.whole, Tally())
+        want = resumed(want, tally)
         if key.slice is None and len(want.copies) > CHUNK:
             self._growing[key] = grown(key, case, want)
             tally.grow()

@@ -42,6 +42,8 @@ class Result(NamedTuple):
     """True where the server has no room to store anything: that is nobody's fault but the cluster's."""
     version: int | None = None
     """The version that the write made; None for a delete."""
+    spared: bool = False
+    """True where a dry run has shown that nothing needs to be written."""
 
 
 def judged(fault: SamaraError) -> Result:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from samara.core.brake import is_explicit
 from samara.core.case import Case
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
-from samara.core.place import drop, place
+from samara.core.place import drop, leave, place
 from samara.core.want import Want
 from samara.core.write import Delete, Guard, Release, Removal, Spare
 from samara.engine.desk import Desk
@@ -19,7 +19,8 @@ KEPT = "the deletion of its namespace was discarded; the namespace stays"
 def still_due(case: Case, want: Want, removals: Sequence[Removal]) -> list[Removal]:
     """The removals of a large plan that are right at its end, too: namespaces come, go and change while it is made."""
     wanted = {copy.ref: copy for copy in want.copies}
-    now = [place(case, wanted[each.ref]) if each.ref in wanted else drop(case, each.have) for each in removals]
+    unwanted = drop if want.prune else leave
+    now = [place(case, wanted[each.ref]) if each.ref in wanted else unwanted(case, each.have) for each in removals]
     return [each for each, outcome in zip(removals, now, strict=True) if isinstance(outcome, Delete | Release)]
 
 

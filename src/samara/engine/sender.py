@@ -162,13 +162,17 @@ class Sender:
             self._again(key.part(write.ref.namespace) if write.ref.namespace else key, 0.0)
 
     def _judge(self, write: Write, result: Result, took: float) -> None:
-        self.desk.meter.wrote(self.desk.table[write.key.dialect].title, verb(write), result.outcome.value, took)
+        if not result.spared:
+            self.desk.meter.wrote(self.desk.table[write.key.dialect].title, verb(write), result.outcome.value, took)
         if result.overloaded:
             self.desk.window.bad(write.ref.namespace, result.retry_after)
         else:
             self.desk.window.good(took)
         self._note_room(write, result)
-        if result.outcome is Outcome.DONE:
+        if result.spared:
+            self._placed(write, self._tallies.get(write.key), written=False)
+            self.desk.waits.forget(write.key, write.ref)
+        elif result.outcome is Outcome.DONE:
             self._done(write)
         else:
             self._not_done(write, result)
@@ -204,11 +208,11 @@ class Sender:
         tell("wrote", verb=verb(write), to=write.ref, key=write.key, **what)
         self.desk.news.wrote(write)
 
-    def _placed(self, write: Write, tally: Tally | None) -> None:
+    def _placed(self, write: Write, tally: Tally | None, *, written: bool = True) -> None:
         if tally is None:
             return
         tally.right_now(write.ref)
-        if isinstance(write, Create | Update | Recreate):
+        if written and isinstance(write, Create | Update | Recreate):
             tally.landed = utc_now()
 
     def _lets_others_go(self, write: Write) -> bool:

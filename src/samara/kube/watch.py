@@ -127,8 +127,6 @@ class Watch:
         async with answered_in_time(opening, self.kind), self._client.stream(collection(self.kind), params) as content:
             opening.reschedule(None)
             self._heard()
-            if self._version:
-                self.waiting, self._store.unservable = None, False
             async for lines in whole_lines(content, self.pace.silence, self.kind):
                 self._heard()
                 self._take(lines)
@@ -248,8 +246,9 @@ class Watch:
             return
         said, told = self.waiting, str(fault)
         if isinstance(fault, Forbidden | NotFound):
-            # At once: nothing is deleted for a kind that is not served.
-            self.waiting, self._store.unservable = told, True
+            # At once: nothing is deleted for a kind that is not served. What is planned meanwhile comes to nothing, so
+            # it is listed anew when it is back, and the list queues everything.
+            self.waiting, self._store.unservable, self._version = told, True, ""
             self.waiting = told = await explained(self._client, self.kind, fault)
             self._sink.changed([])  # it may have been the last kind that everything waited for
         self._failures += 1
