@@ -125,7 +125,7 @@ def test_what_a_namespace_does_not_accept_any_more_goes_at_the_end_of_a_large_pl
 
 
 def test_what_is_accepted_again_while_the_large_plan_of_a_mistyped_source_grows_stays() -> None:
-    listed = numbered(0, MANY)
+    listed = numbered(0, 2 * CHUNK - 1)  # with the copy that is to go two whole pieces, and the end comes after them
     accepting = [a_namespace(name, annotations={ACCEPT: "team"}) for name in listed]
     asks = {sync_to.ASK: "namespaces", sync_to.LIST: ";".join([*listed, "Bad_Name"])}
     source = an_object(at("team", "db"), annotations=asks, content=secret("one"))
@@ -135,10 +135,11 @@ def test_what_is_accepted_again_while_the_large_plan_of_a_mistyped_source_grows_
     key = Key("sync-to", source.ref)
 
     engine = an_engine(source, left, *accepting, namespaces=["team", "other"], table=table)
-    grown(engine, lambda: engine.desk.cache.put(a_namespace("other", 2, annotations={ACCEPT: "team"})), key=key)
+    again = a_namespace("other", 2, annotations={ACCEPT: "team"})
+    grown(engine, lambda: engine.desk.cache.put(again), 2, key)
     assert deleted(engine) == []
     engine = an_engine(source, left, *accepting, namespaces=["team", "other"], table=table)
-    grown(engine, lambda: None, key=key)
+    grown(engine, lambda: None, 2, key)
     assert deleted(engine) == ["other"]
 
 
@@ -459,6 +460,20 @@ def test_a_copy_that_is_there_again_does_not_go_by_an_old_time() -> None:
     engine.desk.clock.now += PATIENCE + 1  # type: ignore[attr-defined]
     engine._sender._judge(write, Result(Outcome.DONE), 0.1)
     assert flaps.wait(write.ref, source) == PATIENCE
+
+
+def test_what_a_dry_run_has_spared_is_right_and_is_told_and_counted_nowhere() -> None:
+    engine = an_engine(a_source(targets="a"), a_copy("a", content=secret("old")), namespaces=["a"])
+    engine._plan(a_key())
+    (write,) = sent(engine.desk)
+    engine._sender._judge(write, Result(Outcome.DONE, version=1, spared=True), 0.1)
+    tally = engine.tallies[a_key()]
+    assert (tally.right, tally.landed) == (1, "")
+    assert engine.desk.meter.writes == {}
+
+    engine._sender._judge(write, Result(Outcome.DONE, version=2), 0.1)
+    assert tally.landed
+    assert engine.desk.meter.writes == {("secret-copy", "update", "done"): 1}
 
 
 def test_a_source_that_is_there_is_not_planned_again_for_a_removal() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 from tests import toys
-from tests.engine.parts import Clock, a_copy, a_desk, a_key, an_object
+from tests.engine.parts import Clock, a_copy, a_desk, a_key, a_namespace, a_source, an_object
 from tests.world import at
 
 from samara.core.model import Object
 from samara.core.reads import UNREAD, Definition
+from samara.core.travel import ACCEPT, PAUSED
 from samara.engine.route import concerned
 from samara.kube.cache import Change
 
@@ -47,3 +48,26 @@ def test_the_end_of_what_is_no_source_any_more_concerns_those_whose_copies_name_
     assert (gone.old, gone.new) == (None, None)
     assert list(concerned(gone, desk)) == [a_key()]
     assert list(concerned(Change(at("admin", "other"), None, None), desk)) == []
+
+
+@pytest.mark.parametrize("word", [{PAUSED: "true"}, {ACCEPT: "team"}], ids=["paused", "accepting"])
+def test_what_a_namespace_says_of_itself_concerns_the_copies_in_it_also_of_sources_that_do_not_name_it(
+    word: dict[str, str],
+) -> None:
+    desk = a_desk(Clock())
+    desk.cache.put(a_source(targets="b"))
+    desk.cache.put(a_copy("a"))
+    said, silent = a_namespace("a", 2, annotations=word), a_namespace("a")
+    assert a_key().part("a") in list(concerned(Change(said.ref, silent, said), desk))
+    assert a_key().part("a") in list(concerned(Change(said.ref, said, silent), desk))
+    assert a_key().part("a") not in list(concerned(Change(said.ref, silent, silent), desk))
+
+
+def test_the_custom_resources_in_a_namespace_rest_and_rise_with_it() -> None:
+    desk = a_desk(Clock(), table=toys.whole_table())
+    desk.cache.put(BEFORE)
+    paused, served = a_namespace("a", 2, annotations={PAUSED: "true"}), a_namespace("a")
+    own = list(desk.table.sources(BEFORE, desk.cache))
+    for change in (Change(paused.ref, served, paused), Change(paused.ref, paused, served)):
+        assert set(own) <= set(concerned(change, desk))
+    assert own != []
