@@ -246,6 +246,13 @@ FAULTS = (
         by="core/test_laws.py::test_a_source_that_knows_nothing_to_write_keeps_nobodys_copy",
     ),
     Fault(
+        "keeps a place for one that is not accepted there",
+        "claims",
+        "if unwelcome(have.ref, holder.source,",
+        "if False and unwelcome(have.ref, holder.source,",
+        by="core/test_take_over.py::test_whom_a_namespace_does_not_accept_any_more_keeps_nothing_there_for_himself",
+    ),
+    Fault(
         "a copy waits for one that may not replace it",
         "claims",
         "return rules.recreate or not kinds",

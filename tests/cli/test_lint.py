@@ -349,6 +349,16 @@ def test_text_in_another_encoding_is_a_finding_like_any_other(tmp_path: Path) ->
     assert (told[0]["found"], told[0]["expected"]) == ("another encoding", "UTF-8 text")
 
 
+def test_text_in_another_encoding_after_a_byte_order_mark_is_found_too(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_bytes(b"\xef\xbb\xbfkind: Secret\nname: \xc3\xa9bc\xff\n")
+    (told,) = lint(tmp_path, "-o", "json").json["findings"]
+    assert (told["line"], told["found"]) == (2, "another encoding")
+
+
+def test_what_is_no_manifest_is_not_judged_as_one(tmp_path: Path) -> None:
+    assert found_in(tmp_path, "kind: thing\nmetadata: [a]\n") == []
+
+
 def test_a_manifest_without_a_namespace_goes_where_the_flag_says(tmp_path: Path) -> None:
     file = tmp_path / "source.yaml"
     file.write_text(source('secret-copy/namespaces: "b"').replace("  namespace: admin\n", ""))

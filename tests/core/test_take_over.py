@@ -13,8 +13,9 @@ from tests.settle import is_silent, plan_of, settle
 from tests.world import World, at, content, secret
 
 from samara.core.allow import Rules
-from samara.core.model import Key, Owner, Ref, namespace_ref
-from samara.core.travel import ADOPTED, PAUSED, RELEASED
+from samara.core.model import SECRET, Key, Owner, Ref, namespace_ref
+from samara.core.table import Table
+from samara.core.travel import ACCEPT, ADOPTED, PAUSED, RELEASED
 from samara.core.want import Adopt
 from samara.core.write import Delete, Recreate, Update
 from samara.dialects import sync_to
@@ -288,6 +289,23 @@ def test_what_only_a_paused_source_would_take_over_goes() -> None:
     a_copy_from_home(world)
     settle(world, check=assert_lawful)
     assert PLACE not in world.objects
+
+
+def test_whom_a_namespace_does_not_accept_any_more_keeps_nothing_there_for_himself() -> None:
+    world = World(Table((replace(sync_to.dialect((SECRET,), lambda where, words: dict(words)), consent=True),)))
+    for name in ("a", "b", "c"):
+        world.namespace(name)
+    world.edit(namespace_ref("b"), annotations={ACCEPT: "a, c"})
+    ask(world)
+    ask(world, "c", created="2026")
+    settle(world)
+    assert holder(world) == SYNC
+    world.edit(at("a", "x"), annotations=MISTYPED)
+    settle(world)
+    assert holder(world) == SYNC
+    world.edit(namespace_ref("b"), annotations={ACCEPT: "c"})
+    settle(world, check=assert_lawful)
+    assert (holder(world), world.objects[PLACE].content) == (LATER, secret("c"))
 
 
 def test_what_the_next_source_may_not_replace_goes_and_then_the_place_is_its() -> None:

@@ -552,6 +552,15 @@ def test_a_kind_that_comes_back_is_listed_anew_for_what_was_planned_meanwhile(st
     watching(deed, streams(*before, end="ends"), refuses(status, reason), refuses(status, reason), streams(*now))
 
 
+def test_a_kind_that_may_be_listed_and_not_watched_is_listed_more_and_more_seldom() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: stage.heard.lists == 3)
+        assert stage.watch._failures == 2  # of which each doubles the wait
+
+    once, refused = page(source("x", 5)), refuses(403, "Forbidden")
+    watching(deed, refuses(400), once, refused, once, refused, once, STAYS)
+
+
 def _odd(name: str, **meta: Any) -> bytes:
     about = source(name, 11)
     about["metadata"] |= meta

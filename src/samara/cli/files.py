@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 import sys
@@ -63,10 +64,11 @@ def _read(path: Path) -> Text:
 
 
 def _decoded(raw: bytes, name: str) -> Text:
+    raw = raw.removeprefix(codecs.BOM_UTF8)
     try:
-        return Text(name, raw.decode("utf-8-sig"))
+        return Text(name, raw.decode())
     except UnicodeDecodeError as error:
-        return Text(name, raw[: error.start].decode("utf-8-sig"), error.start)
+        return Text(name, raw[: error.start].decode(), error.start)
 
 
 class Syntax(NamedTuple):

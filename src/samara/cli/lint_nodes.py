@@ -127,10 +127,10 @@ def _is_whole(item: yaml.MappingNode) -> bool:
 def _shape(file: str, item: yaml.MappingNode) -> Iterator[Finding]:
     """What the server would not take for an object, and what would hide our words from it."""
     kind, meta = spot(item, "kind"), spot(item, "metadata")
-    if _child(item, "apiVersion") and meta.node is not None and not _scalar(kind.node):
+    if not _child(item, "apiVersion") or meta.node is None:
+        return  # somebody's configuration
+    if not _scalar(kind.node):
         yield Finding(file, kind.line, "kind", kind_of(kind.node), "the kind of the object, as Secret")
-    if kind.node is None:
-        return
     texts = "a mapping of keys to texts"
     for path, expected in (("metadata", "a mapping"), ("metadata.labels", texts), ("metadata.annotations", texts)):
         at = spot(item, path)

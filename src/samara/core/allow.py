@@ -56,6 +56,12 @@ def allow(copy: Copy, source: Ref, namespace: Object | None, dialect: Dialect, r
     )
 
 
+def unwelcome(copy: Ref, source: Ref, namespace: Object | None, dialect: Dialect, rules: Rules) -> Refusal | None:
+    """Why a copy that is there has to go, whatever its source wants: its namespace does not accept it any more."""
+    refusal = allow(Copy(copy, KEEP, named=True), source, namespace, dialect, rules)
+    return refusal if refusal is not None and refusal.withdraw else None
+
+
 def is_reserved(name: str, rules: Rules) -> bool:
     return any_glob((*rules.protected, *rules.reserved), name)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from samara.core import kinds
-from samara.core.allow import Rules, allow, standstill
+from samara.core.allow import Rules, allow, standstill, unwelcome
 from samara.core.case import Case
 from samara.core.compare import as_it_lies, is_marked_by_us
 from samara.core.model import Key, Object, Ref
@@ -30,13 +30,16 @@ def winner(case: Case, copy: Copy, have: Object | None) -> Key | None:
 def _keeper(case: Case, have: Object | None) -> Key | None:
     """The source of what is there, where that comes before this one and lets its copies stay as they are.
 
-    Somebody has mistyped what it asks for: that is no reason for another to take its copies.
+    Somebody has mistyped what it asks for: that is no reason for another to take its copies. Where its namespace does
+    not accept it any more it keeps nothing.
     """
     holder = case.table.owner(have, case.view) if have is not None else None
     if have is None or holder is None or holder == case.key or precedes(case, holder):
         return None
     source, dialect = case.view.get(holder.source), case.table[holder.dialect]
     if source is None or holder not in case.table.sources(source, case.view) or not is_marked_by_us(have, dialect):
+        return None
+    if unwelcome(have.ref, holder.source, case.home(have.ref), dialect, case.rules):
         return None
     return None if dialect.want(holder.source, Narrow(case.view, have.ref.namespace)).prune else holder
 

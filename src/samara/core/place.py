@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from samara.core import kinds
-from samara.core.allow import Refusal, allow, is_paused, standstill
+from samara.core.allow import Refusal, allow, is_paused, standstill, unwelcome
 from samara.core.case import Case
 from samara.core.claims import has_heir, precedes, takes_over, winner
 from samara.core.compare import as_it_lies, has_content, is_marked_by_us, is_owned, is_right
@@ -74,8 +74,7 @@ def _withdrawn(case: Case, have: Object, refusal: Refusal) -> Write | Blocked | 
 
 def leave(case: Case, have: Object) -> Write | Blocked | None:
     """What a copy needs that is to go, but not yet: nothing, while its namespace accepts it."""
-    stays = Copy(have.ref, KEEP, named=True)
-    refusal = allow(stays, case.key.source, case.home(have.ref), case.dialect, case.rules)
+    refusal = unwelcome(have.ref, case.key.source, case.home(have.ref), case.dialect, case.rules)
     return _withdrawn(case, have, refusal) if refusal is not None else None
 
 

@@ -164,6 +164,8 @@ class Tally:
                 self._note(step.ref, _missing_at(step.ref, reason, message))
             case Delete(late=True, why=why):
                 self._note(step.ref, _missing_at(step.ref, "conflict", why))
+            case Delete(withdrawn=True, why=why):
+                self._note(step.ref, _missing_at(step.ref, "not-accepted", why))
             case _:
                 self._note(step.ref, _PENDING)
 

@@ -207,7 +207,7 @@ class Engine:
         case, want = prepared
         desk.outbox.clear(key)
         tally = self.tallies.setdefault(key.whole, Tally())
-        want = resumed(want, tally)
+        want = want if key.slice is not None else resumed(want, tally)
         if key.slice is None and len(want.copies) > CHUNK:
             self._growing[key] = grown(key, case, want)
             tally.grow()

@@ -170,8 +170,7 @@ class Sender:
             self.desk.window.good(took)
         self._note_room(write, result)
         if result.spared:
-            self._placed(write, self._tallies.get(write.key), written=False)
-            self.desk.waits.forget(write.key, write.ref)
+            self._spared(write)
         elif result.outcome is Outcome.DONE:
             self._done(write)
         else:
@@ -186,7 +185,8 @@ class Sender:
             self._full_until = self.desk.clock() + TRIED_WITHIN
             if was is None:
                 log.warning("writes.paused", why=FULL)
-        elif was and result.outcome is Outcome.DONE and not isinstance(write, Delete):  # a delete needs no room
+        elif was and result.outcome is Outcome.DONE and not (result.spared or isinstance(write, Delete)):
+            # What was spared and what was deleted needed no room.
             self._full_until = float("-inf")
             log.info("writes.resumed")
 
@@ -207,6 +207,13 @@ class Sender:
         what = {"finalizer": write.finalizer, "added": write.add} if isinstance(write, Guard) else {}
         tell("wrote", verb=verb(write), to=write.ref, key=write.key, **what)
         self.desk.news.wrote(write)
+
+    def _spared(self, write: Write) -> None:
+        """It is right as it is stored, and nothing was written: so nothing is told or counted."""
+        self._placed(write, self._tallies.get(write.key), written=False)
+        self.desk.waits.forget(write.key, write.ref)
+        if self._lets_others_go(write):
+            self._again(write.key, 0.0)
 
     def _placed(self, write: Write, tally: Tally | None, *, written: bool = True) -> None:
         if tally is None:

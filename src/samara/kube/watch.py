@@ -203,8 +203,9 @@ class Watch:
             self._store.doubted_until = self._now() + self.pace.doubt
         changes = self._cache.relisted(self.kind, present, int(version))
         self._advance(version)
+        if not self.unservable:  # else it may be listed and not watched, and must not be listed again and again
+            self._failures = 0
         self.waiting, self._store.unservable = None, False
-        self._failures = 0
         self._sink.listed(self.kind)
         log.info("watch.listed", kind=self.kind, held=len(self._store.objects), passed=len(self._store.traces))
         return changes
