@@ -1072,4 +1072,19 @@ FAULTS = (
         "failed = 0.0",
         by="engine/test_read.py::test_a_server_that_fails_has_not_answered_and_is_asked_again_later",
     ),
+    Fault(
+        "a copy that lost its mark counts as before",
+        "kube/cache",
+        "_STANDING(old) == _STANDING(new)\n            and ",
+        "",
+        by="kube/test_cache.py::test_a_copy_whose_standing_changes_is_found_and_counted_by_its_new_one",
+    ),
+    Fault(
+        "a source with other bytes is none any more",
+        "kube/cache",
+        "            and not any(old.ref in sources for sources in self._sources.values())\n"
+        "            and next(self.table.sources(new, self), None) is None\n",
+        "",
+        by="kube/test_cache.py::test_a_source_with_another_value_keeps_its_bytes",
+    ),
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.chart.helm import Helm
-from tests.cluster.stage import Stage
+from tests.cluster.stage import Stage, on_stage
 
 from samara.devcluster import Devcluster, DevclusterOptions
 from samara.devcluster.cluster import to_stderr
@@ -40,10 +40,6 @@ def cluster() -> Iterator[Devcluster]:
 
 
 @pytest.fixture
-def stage(cluster: Devcluster, tmp_path: Path) -> Iterator[Stage]:
-    made = Stage(cluster, tmp_path)
-    try:
+def stage(request: pytest.FixtureRequest, cluster: Devcluster, tmp_path: Path) -> Iterator[Stage]:
+    with on_stage(request, cluster, tmp_path) as made:
         yield made
-    finally:
-        made.end_processes()
-        made.sweep()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.program import Done, samara
-from tests.cluster.stage import Stage, prepare
+from tests.cluster.stage import Stage, on_stage, prepare
 
 from samara.devcluster import Devcluster, DevclusterOptions
 
@@ -35,11 +35,7 @@ def shell(cluster: Devcluster) -> Shell:
 
 
 @pytest.fixture
-def stage(cluster: Devcluster, tmp_path: Path) -> Iterator[Stage]:
-    made = Stage(cluster, tmp_path)
-    made.home()
-    try:
+def stage(request: pytest.FixtureRequest, cluster: Devcluster, tmp_path: Path) -> Iterator[Stage]:
+    with on_stage(request, cluster, tmp_path) as made:
+        made.home()
         yield made
-    finally:
-        made.end_processes()
-        made.sweep()

@@ -14,7 +14,7 @@ from tests.cluster import fishy_judge
 from tests.cluster.fishy import Fishy
 from tests.cluster.fishy import defined as fishy_defined
 from tests.cluster.oracles import Judge
-from tests.cluster.stage import Stage, prepare
+from tests.cluster.stage import Stage, on_stage, prepare
 from tests.cluster.trees import SETTLED, Trees, defined
 from tests.cluster.trees import judge as judge_trees
 
@@ -64,17 +64,11 @@ def stage(request: pytest.FixtureRequest, cluster: Devcluster, tmp_path: Path) -
     if str(cluster.data) not in prepared:
         prepare(cluster)
         prepared.add(str(cluster.data))
-    made = Stage(cluster, tmp_path)
-    made.home()
-    try:
+    with on_stage(request, cluster, tmp_path) as made:
+        made.home()
         yield made
         if not request.node.stash.get(_FAILED, True):
             Judge(made, _opted_out(request.node)).judge()
-    finally:
-        made.end_processes()
-        for operator in made.operators:
-            request.node.add_report_section("teardown", f"log of {operator.log_file.name}", operator.tail())
-        made.sweep()
 
 
 @pytest.fixture(scope="module")

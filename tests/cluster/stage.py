@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.cluster.api import Api, ApiFault, in_parallel
 from tests.cluster.audit import Audit
 from tests.cluster.operators import PROGRAM, Operator, settings
@@ -284,6 +286,19 @@ class Stage:
         namespaces = [each["metadata"]["name"] for each in self.api.items("/api/v1/namespaces")]
         secrets = [each["metadata"]["name"] for each in self.api.items("/api/v1/secrets")]
         return [name for name in namespaces if name not in SYSTEM] + secrets
+
+
+@contextmanager
+def on_stage(request: pytest.FixtureRequest, cluster: Devcluster, folder: Path) -> Iterator[Stage]:
+    """A stage for one test. When that fails, the logs of its operators are shown with it."""
+    made = Stage(cluster, folder)
+    try:
+        yield made
+    finally:
+        made.end_processes()
+        for operator in made.operators:
+            request.node.add_report_section("teardown", f"log of {operator.log_file.name}", operator.tail())
+        made.sweep()
 
 
 def encoded(data: Mapping[str, str]) -> dict[str, str]:

@@ -437,6 +437,52 @@ def test_bytes_are_kept_where_somebody_will_ask_what_differs() -> None:
     assert all(each.raw is not None for each in found.content.fields)
 
 
+def test_a_source_with_another_value_keeps_its_bytes() -> None:
+    cache = Cache(TABLE)
+    cache.put(a_source())
+    cache.put(replace(a_source(version=2), content=secret("two")))
+    held = cache.get(at("admin", "db"))
+    assert held is not None
+    assert [field.raw for field in held.content.fields] == [field.raw for field in secret("two").fields]
+    assert None not in [field.raw for field in held.content.fields]
+
+
+def test_a_copy_with_other_content_is_found_counted_and_told_as_before() -> None:
+    cache = Cache(TABLE)
+    cache.put(a_source())
+    old = a_copy("a", version=2, content=secret("one"))
+    cache.put(old)
+    change = cache.put(a_copy("a", version=3, content=secret("two")))
+    new = cache.get(at("a", "db"))
+    assert new is not None
+    assert new.content == secret("two").sealed()
+    assert all(field.raw is None for field in new.content.fields)
+    assert change is not None
+    assert (change.old is not None and change.old.version, change.new) == (2, new)
+    assert list(cache.copies_of(a_key())) == [new]
+    assert cache.count(a_key()) == 1
+
+
+@pytest.mark.parametrize(
+    ("other", "copies", "counted"),
+    [
+        ({"annotations": {}}, 0, 0),
+        ({"annotations": {ORIGIN: "admin/other"}}, 0, 0),
+        ({"ours": frozenset()}, 1, 0),
+    ],
+    ids=["the mark is gone", "the mark names another", "the mark is not ours any more"],
+)
+def test_a_copy_whose_standing_changes_is_found_and_counted_by_its_new_one(
+    other: dict[str, Any], copies: int, counted: int
+) -> None:
+    cache = Cache(TABLE)
+    cache.put(a_source())
+    cache.put(a_copy("a", version=2))
+    cache.put(replace(a_copy("a", version=3), **other))
+    assert len(list(cache.copies_of(a_key()))) == copies
+    assert cache.count(a_key()) == counted
+
+
 def test_forged_marks_never_count() -> None:
     """Else whoever may write a Secret could make a source look larger than it is, and the brake weaker."""
     forged = [replace(a_copy(f"f{number}", "x"), ours=frozenset()) for number in range(9)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
 from math import inf
+from operator import attrgetter
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
@@ -18,9 +18,13 @@ from samara.core.table import Table
 from samara.core.want import Places
 from samara.kube.answers import Answers, Build
 from samara.kube.claims import Claims, Spot
+from samara.kube.copies import Copies
 from samara.kube.counts import Counts
 from samara.kube.relations import Relations
 from samara.kube.store import Store, trace
+
+_STANDING = attrgetter("labels", "annotations", "owners", "ours")
+"""What decides whose copy an object is, whether that counts as ours, and what else is found by it."""
 
 
 class Change(NamedTuple):
@@ -31,11 +35,6 @@ class Change(NamedTuple):
     new: Object | None
     rivals: tuple[Key, ...] = ()
     """Where a source came, changed or went: the others that claim the same places."""
-
-
-@lru_cache(maxsize=4096)
-def _shared(spots: tuple[Places, ...]) -> tuple[Places, ...]:
-    return spots
 
 
 class Cache:
@@ -54,8 +53,7 @@ class Cache:
         self.answers = Answers(built, lambda: sum(map(len, sources.values())))  # not of self: it would be a cycle
         self._claims = Claims()
         self._relations = Relations(table)
-        self._copies: dict[Key, dict[str, tuple[Places, ...]]] = {}
-        """By source and namespace: ten thousand namespaces with a copy of the same name share one tuple."""
+        self._copies = Copies()
         self._sealed: dict[Spot, set[Ref]] = {}
         self._counts = Counts()
 
@@ -85,10 +83,7 @@ class Cache:
         return self._claims.bound(dialect, namespace)
 
     def copies_of(self, key: Key) -> Iterator[Object]:
-        spots = self._copies.get(key.whole, {})
-        found = spots.items() if key.slice is None else ((key.slice, spots.get(key.slice, ())),)
-        refs = (Ref(spot.kind, namespace, spot.name) for namespace, several in found for spot in several)
-        return (obj for ref in refs if (obj := self.get(ref)) is not None)
+        return (obj for ref in self._copies.of(key) if (obj := self.get(ref)) is not None)
 
     def claims(self, ref: Ref) -> Iterable[Key]:
         namespace = self.stores[NAMESPACE].objects.get(namespace_ref(ref.namespace))
@@ -150,12 +145,23 @@ class Cache:
             return None
         if old is not None and old.uid == obj.uid and not obj.made and self.table.is_copy(old, self):
             obj = replace(obj, made=True)  # stripping our marks does not free a copy
+        if old is not None and self._stands_as_before(old, obj):
+            obj = store.objects[obj.ref] = self._without_bytes(obj)
+            return Change(obj.ref, old, obj)
         rivals = self._rivals(obj.ref)
         given_up = self._unindex(old)
         store.traces.discard(trace(obj.ref))
         new = self._hold(store, obj)
         self._unseal(given_up)
         return Change(obj.ref, old, new, tuple({*rivals, *self._rivals(obj.ref)}))
+
+    def _stands_as_before(self, old: Object, new: Object) -> bool:
+        """True where every index stays as it is: a copy of ours that got other content, mostly."""
+        return (
+            _STANDING(old) == _STANDING(new)
+            and not any(old.ref in sources for sources in self._sources.values())
+            and next(self.table.sources(new, self), None) is None
+        )
 
     def _hold(self, store: Store, obj: Object) -> Object | None:
         """Keeps an object in full, sealed, or as a trace, by what it is to us."""
@@ -241,9 +247,7 @@ class Cache:
                 self._claims.add(spot, key)
         self._relations.add(obj, (key.dialect for key in keys))
         if owner is not None:
-            spots = self._copies.setdefault(owner, {})
-            here = Places(obj.ref.kind, obj.ref.name)
-            spots[obj.ref.namespace] = _shared((*spots.get(obj.ref.namespace, ()), here))
+            self._copies.add(owner, obj.ref)
             self._count(owner, obj, 1)
 
     def _rivals(self, ref: Ref) -> tuple[Key, ...]:
@@ -264,7 +268,7 @@ class Cache:
                 self._claims.discard(spot, key)
         owner = self.table.owner(old, self)
         if owner is not None and owner in self._copies:
-            self._uncopy(owner, old.ref)
+            self._copies.discard(owner, old.ref)
             self._count(owner, old, -1)
         self._sealed.get((old.ref.kind, old.ref.name), set()).discard(old.ref)
         return given_up
@@ -274,16 +278,6 @@ class Cache:
             self._claims.bind(owner, obj.ref.namespace, by)
         if is_marked_by_us(obj, self.table[owner.dialect]):
             self._counts.add(owner, by)
-
-    def _uncopy(self, owner: Key, ref: Ref) -> None:
-        spots = self._copies[owner]
-        left = tuple(each for each in spots.get(ref.namespace, ()) if each != Places(ref.kind, ref.name))
-        if left:
-            spots[ref.namespace] = _shared(left)
-        else:
-            spots.pop(ref.namespace, None)
-        if not spots:
-            del self._copies[owner]
 
     def _unseal(self, given_up: Iterable[Places]) -> None:
         """Foreign objects that were kept for a claim become traces again where nobody claims their place any more."""
