@@ -202,6 +202,13 @@ def test_rule_6_a_terminating_namespace_is_left_alone() -> None:
     assert filled(world) == {"b"}
 
 
+def test_rule_6_who_asks_for_all_does_not_wait_for_a_terminating_one() -> None:
+    world = a_world("")
+    world.terminate("a")
+    assert planned(world).blocked == ()
+    assert "a" not in filled(world)
+
+
 def test_rule_7_an_edited_or_deleted_copy_comes_back() -> None:
     world = a_world("a,b")
     settle(world, RULES)

@@ -159,6 +159,53 @@ def test_an_answer_counts_for_the_set_it_was_given_for() -> None:
     with_store(deed)
 
 
+def test_an_answer_counts_for_what_is_left_of_the_set_it_was_given_for() -> None:
+    """Namespaces end while somebody makes up their mind."""
+
+    async def deed(client: Client, store: Store, script: Script) -> None:
+        holds = holding(Clock())
+        book = HoldBook(client, "samara", holds)
+        await turn(book)
+        await answer(client, "samara", str(a_key()), "release")
+        holds.judge(a_key().part(numbered(0, 1)[0]), [], 10, 10)
+        assert holds.held[a_key()].count == 7
+        assert await book._answers() == [(a_key(), "release")]
+
+    with_store(deed)
+
+
+def test_an_answer_for_a_set_that_was_written_down_long_ago_is_none() -> None:
+    async def deed(client: Client, store: Store, script: Script) -> None:
+        holds = holding(Clock())
+        book = HoldBook(client, "samara", holds)
+        await turn(book)
+        first = holds.held[a_key()].digest
+        holds.judge(a_key(), deletes(numbered(0, 9)), 10, 10)
+        await turn(book)
+        (entry,) = written(store).values()
+        said = json.dumps(asdict(entry) | {"answer": f"release {first}"})
+        store.write(PATH, {**store.objects[PATH], "data": {entry_name(entry.key): said}})
+        assert await book._answers() == []
+
+    with_store(deed)
+
+
+def test_an_answer_about_what_is_not_planned_yet_after_a_restart_is_not_written_over() -> None:
+    async def deed(client: Client, store: Store, script: Script) -> None:
+        await turn(HoldBook(client, "samara", holding(Clock())))
+        holds = Holds(Brake(5, 30.0), 600.0, Clock())
+        book = HoldBook(client, "samara", holds)
+        await book.load()
+        said = await answer(client, "samara", str(a_key()), "release")
+        assert said is not None
+        holds.judge(a_key("x"), deletes(numbered(0, 8), a_key("x")), 10, 10)
+        await turn(book)
+        assert set(written(store)) == {str(a_key()), str(a_key("x"))}
+        assert written(store)[str(a_key())].answer == said.answer
+
+    with_store(deed)
+
+
 def test_an_answer_to_nothing_is_none() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         assert await answer(client, "samara", str(a_key()), "release") is None

@@ -132,7 +132,8 @@ def test_slices_of_a_released_set_may_go_one_by_one() -> None:
     judged(holds, 0, 8)
     holds.free(a_key())
 
-    assert [judged(holds, number, number + 1, 8) for number in range(8)] == [1] * 8
+    slices = [a_key().part(name) for name in numbered(0, 8)]
+    assert [judged(holds, number, number + 1, 8, key) for number, key in enumerate(slices)] == [1] * 8
 
 
 def test_undoing_the_change_ends_the_hold_and_the_release() -> None:
@@ -554,6 +555,44 @@ def test_a_release_is_for_the_set_that_was_held_then_and_for_no_later_one(discar
 
     assert judged(holds, 0, 8) == 0
     assert not any(holds.is_discarded(each.ref) for each in deletes(numbered(0, 8)))
+
+
+@pytest.mark.parametrize("discard", [False, True])
+def test_a_plan_of_all_says_which_of_a_released_set_are_still_to_go(discard: bool) -> None:
+    """One that the server refuses for ever must not keep the others free: they went, came back, and count anew."""
+    holds = some(Clock())
+    judged(holds, 0, 8)
+    holds.free(a_key(), discard)
+    assert judged(holds, 0, 8) == 8
+    assert judged(holds, 7, 8) == 1
+
+    assert judged(holds, 0, 8) == 0
+    assert [holds.is_discarded(each.ref) for each in deletes(numbered(0, 8))] == [False] * 7 + [discard]
+
+
+def paused(first: int, last: int) -> frozenset[Ref]:
+    return frozenset(each.ref for each in deletes(numbered(first, last)))
+
+
+def test_a_pause_is_no_answer_to_the_brake() -> None:
+    holds = some(Clock())
+    judged(holds, 0, 8)
+    assert holds.judge(a_key(), [], 10, 10, paused(0, 8)) == []
+    assert holds.held[a_key()].count == 8
+    for number, name in enumerate(numbered(0, 8)):
+        assert holds.judge(a_key().part(name), [], 10, 10, paused(number, number + 1)) == []
+    assert holds.held[a_key()].count == 8
+
+    assert judged(holds, 0, 8) == 0
+
+
+def test_a_pause_does_not_take_a_release_back() -> None:
+    holds = some(Clock())
+    judged(holds, 0, 8)
+    holds.free(a_key())
+    holds.judge(a_key(), [], 10, 10, paused(0, 8))
+
+    assert judged(holds, 0, 8) == 8
 
 
 def test_what_a_vocabulary_that_is_not_served_now_had_held_is_remembered() -> None:

@@ -322,6 +322,42 @@ def test_who_only_observes_counts_and_writes_nothing() -> None:
     assert engine.synced
 
 
+def test_what_is_paused_while_the_brake_holds_it_is_held_when_the_pause_ends() -> None:
+    places = numbered(0, 8)
+    holds = Holds(Brake(5, 30.0), 600.0, Clock())
+    engine = an_engine(a_source(targets="x"), *map(a_copy, places), namespaces=places, holds=holds)
+    engine._plan(a_key())
+    assert holds.held[a_key()].count == 8
+    for version, word in ((2, "true"), (3, "false")):
+        for name in places:
+            engine.desk.cache.put(a_namespace(name, version, annotations={PAUSED: word}))
+            engine._plan(a_key().part(name))
+        engine._plan(a_key())
+        assert holds.held[a_key()].count == 8
+    assert deleted(engine) == []
+
+
+def test_what_was_held_before_a_restart_and_could_not_be_planned_yet_is_not_forgotten() -> None:
+    """Something had to be read for its plan, and the server could not tell."""
+    holds = Holds(Brake(5, 30.0), 600.0, Clock())
+    holds.remembered = {str(a_key()), str(a_key("gone"))}
+    engine = an_engine(a_source(), namespaces=["a"], holds=holds)
+    engine._note_sync()
+
+    assert engine.synced
+    assert holds.remembered == {str(a_key())}
+
+
+def test_while_a_write_is_to_be_tried_again_not_everything_is_written() -> None:
+    engine = an_engine(a_source(), a_copy("a", content=secret("one")), namespaces=["a"])
+    engine.desk.waits.note(create("a"), Result(Outcome.FAILED, "out of reach"))
+    engine._note_sync()
+    assert not engine.synced
+    engine.desk.waits.forget(a_key(), at("a", "db"))
+    engine._note_sync()
+    assert engine.synced
+
+
 def test_a_copy_whose_namespace_is_gone_is_made_again_without_a_fight() -> None:
     """The copy goes first, while its Namespace still looks alive; then the Namespace goes, and comes again."""
     engine = an_engine(a_source(targets="a"), namespaces=["a"])

@@ -44,6 +44,24 @@ def test_a_refused_write_is_tried_ever_more_seldom_up_to_fifteen_minutes() -> No
         assert min(2.0 * 2**number, MOST) * 0.8 <= delay <= min(2.0 * 2**number, MOST) * 1.2 + 0.2
 
 
+def test_what_nobody_is_told_of_is_being_retried_until_its_time_has_come() -> None:
+    waits = Waits(MOST, clock := Clock())
+    found = [waits.retrying]
+    delay = waits.note(create("a"), FAILED)
+    found.append(waits.retrying)
+    clock.now += delay  # then it is queued, or in flight
+    found.append(waits.retrying)
+    assert found == [False, True, False]
+
+
+def test_what_people_are_told_of_may_last_and_counts_as_no_retry() -> None:
+    waits = Waits(MOST, Clock())
+    for _ in range(3):
+        waits.note(create("a"), BROKEN)
+    waits.note(create("b"), REFUSED)
+    assert not waits.retrying
+
+
 def test_the_longest_wait_is_a_setting() -> None:
     clock = Clock()
 

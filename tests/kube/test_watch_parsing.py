@@ -179,6 +179,19 @@ def test_an_unrelated_object_leaves_a_trace_and_no_more() -> None:
     watching(deed, streams(*listing(obj("theirs", 3, "b"))))
 
 
+def test_what_came_and_went_while_the_list_was_on_its_way_leaves_no_trace() -> None:
+    """A source whose place seems taken would count as one that does not ask any more, and lose its copies at once."""
+
+    async def deed(stage: Stage) -> None:
+        await stage.until(lambda: stage.heard.lists == 1)
+        assert not stage.cache.taken(at("admin", "x"))
+        assert stage.cache.taken(at("b", "theirs"))
+
+    first, *rest = listing(source("x", 5), obj("theirs", 3, "b"))
+    *others, end = rest
+    watching(deed, streams(first, *others, event("DELETED", source("x", 6)), end))
+
+
 @pytest.mark.parametrize("size", [1, 7, 64, 1000])
 def test_events_may_come_in_pieces_of_any_size(size: int) -> None:
     lines = b"".join(each if isinstance(each, bytes) else json.dumps(each).encode() + b"\n" for each in _events())

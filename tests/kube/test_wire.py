@@ -155,6 +155,26 @@ def test_a_connection_that_is_cut_is_told_and_nothing_is_sent_twice(cut: bytes) 
     run(deed, cut, GOOD)
 
 
+def test_a_connection_that_is_lost_as_soon_as_it_is_open_is_told_at_once() -> None:
+    async def deed(server: Server, wires: Wires) -> None:
+        opened = wires._opened
+
+        async def lost() -> wire._Connection:
+            connection = await opened()
+            assert connection._transport is not None
+            connection._transport.abort()
+            while connection.is_open:  # noqa: ASYNC110 - nobody tells of it
+                await asyncio.sleep(0)
+            return connection
+
+        wires._opened = lost  # type: ignore[method-assign]
+        with pytest.raises(CutError):
+            await post(wires, seconds=60.0)
+        assert server.requests == []
+
+    run(deed, GOOD)
+
+
 def test_an_answer_that_does_not_come_in_time_gives_the_connection_up() -> None:
     async def deed(server: Server, wires: Wires) -> None:
         with pytest.raises(TimeoutError):

@@ -194,6 +194,11 @@ class Tally:
         left = {ref: each for ref, each in self.removals.items() if each != BRAKED}
         self.removals = left | dict.fromkeys(refs, BRAKED)
 
+    def paused_removals(self, namespace: str | None) -> frozenset[Ref]:
+        """The copies, in one namespace or in all, that would go but for a pause."""
+        found = (ref for ref, each in self.removals.items() if _is_paused(each))
+        return frozenset(ref for ref in found if namespace in (None, ref.namespace))
+
     def by_reason(self) -> dict[str, dict[Ref, Missing]]:
         """Per reason the places that are blocked for it."""
         found: dict[str, dict[Ref, Missing]] = {}

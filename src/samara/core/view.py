@@ -63,6 +63,12 @@ OwnerOf = Callable[[Object, View], Key | None]
 """`Table.owner`: whose copy an object is, over all vocabularies."""
 
 
+def is_going(namespace: str, view: View) -> bool:
+    """True for a namespace that is being deleted: whoever asks for every one means every one that stays."""
+    have = view.get(namespace_ref(namespace))
+    return have is not None and have.deleting
+
+
 def has_copies(view: View, key: Key) -> bool:
     """True where anything in sight says that it is a copy of this key's source."""
     return any(True for _ in view.copies_of(key))

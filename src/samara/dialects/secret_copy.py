@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from samara.core.match import Names, csv_names, label_token, sample, shown
 from samara.core.model import NAMESPACE, SECRET, Object, Ref
-from samara.core.view import View
+from samara.core.view import View, is_going
 from samara.core.want import Adopt, Copy, Dialect, Fault, Places, Reach, Want
 
 TARGETS = "secret-copy/namespaces"
@@ -47,7 +47,7 @@ def dialect(
                 Ref(SECRET, namespace, source.name), content, labels, annotations, adopt=adopt, named=listed is not None
             )
             for namespace in view.namespaces(listed)
-            if namespace != home
+            if namespace != home and not (listed is None and is_going(namespace, view))
         )
         return Want(copies, faults=faults(secret))
 

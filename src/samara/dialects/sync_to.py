@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from samara.core.admit import Request
 from samara.core.match import NOWHERE, Names, is_namespace_name, label_token, sample, shown
-from samara.core.model import ANNOTATIONS, CONFIG_MAP, LABELS, NAMESPACE, Kind, Object, Ref, namespace_ref
-from samara.core.view import View
+from samara.core.model import ANNOTATIONS, CONFIG_MAP, LABELS, NAMESPACE, Kind, Object, Ref
+from samara.core.view import View, is_going
 from samara.core.want import Adopt, Bare, Copy, Dialect, Fault, Places, Want
 
 ASK = "openkruise.io/sync-to"
@@ -68,7 +68,7 @@ def dialect(
                 named=asked.names is not None,
             )
             for namespace in view.namespaces(asked.names)
-            if namespace != source.namespace and not (asked.names is None and _is_going(namespace, view))
+            if namespace != source.namespace and not (asked.names is None and is_going(namespace, view))
         )
         # Whoever has mistyped a name has not asked for a copy to be deleted.
         return Want(copies, prune=not asked.faults, faults=asked.faults)
@@ -145,12 +145,6 @@ def _faults(names: Names, text: str) -> Iterable[Fault]:
         yield Fault("Invalid", f"{LIST} names what cannot be a namespace: {found}; {form}")
     elif not names.legal:
         yield Fault("Invalid", f"{LIST} is {shown(text)}, which names no namespace; {form}")
-
-
-def _is_going(namespace: str, view: View) -> bool:
-    """Every namespace means every one that stays."""
-    have = view.get(namespace_ref(namespace))
-    return have is not None and have.deleting
 
 
 def _concerns(obj: Object | None, namespace: str) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from samara.core.allow import Rules
-from samara.core.model import QUOTA
+from samara.core.model import QUOTA, Key
 from samara.core.table import Table
 from samara.engine.apply import Applier
 from samara.engine.crash import CrashPoints
@@ -51,6 +51,12 @@ class Desk:
     gone_after: float
     stores: Stores | None = None
     """What reads the secret manager, where a vocabulary that needs it is served."""
+
+    def keys(self) -> Iterator[Key]:
+        """Every source there is, and every one that a copy names."""
+        for dialect in self.table.dialects:
+            yield from (Key(dialect.name, source) for source in self.cache.sources(dialect.name))
+        yield from self.cache.marked()
 
     def is_planned(self, vocabulary: str) -> bool:
         """True where all sources of a vocabulary are planned: it is served, and its kinds are known."""

@@ -82,11 +82,13 @@ class HoldBook:
         self._ref = Ref(CONFIG_MAP, namespace, NAME)
         self._holds = holds
         self._found: dict[str, str] = {}
-        """What was written down before this process started."""
+        """What is written down, as we last read it: also of keys that this process has not planned yet."""
         self._unknown: dict[str, str] = {}
         self._texts: dict[str, tuple[str, str]] = {}
         """What this process has written of each hold: the digest of its set, and the text."""
         self._written: dict[str, str] = {}
+        self._shown: dict[str, Hold] = {}
+        """The holds as they are written down: what people answer to."""
         self._stamps: dict[str, tuple[float, str]] = {}
         """When each Namespace was let go, by our clock, and as it is written down."""
         self._answered: Callable[[Key, str], None] = lambda key, word: None
@@ -160,18 +162,23 @@ class HoldBook:
             self._written, self._unknown, self._version = {}, {}, ""
             return []
         told, self._version = entries(config_map), config_map["metadata"]["resourceVersion"]
-        self._unknown = unknown(config_map)
+        self._found, self._unknown = config_map.get("data") or {}, unknown(config_map)
         found = []
         for key, hold in self._holds.held.items():
             word, _, of = (told[str(key)].answer if str(key) in told else "").partition(" ")
-            if word and of == hold.digest:
+            if word and self._is_said_of(hold, of):
                 found.append((key, word))
         return found
 
+    def _is_said_of(self, hold: Hold, digest: str) -> bool:
+        """A word is for the set that was written down when it was said, and for what is left of that by now."""
+        shown = self._shown.get(hold.key, hold)
+        return digest == hold.digest or (digest == shown.digest and hold.refs <= shown.refs)
+
     async def _write(self) -> None:
         """Writes only where a set came, changed or went."""
-        keys = {hold.key for hold in self._holds.held.values()}
-        self._texts = {key: text for key, text in self._texts.items() if key in keys}
+        shown = {hold.key: hold for hold in self._holds.held.values()}
+        self._texts = {key: text for key, text in self._texts.items() if key in shown}
         held = {entry_name(hold.key): self._text(hold) for hold in self._holds.held.values()}
         waiting = {entry_name(key) for key in self._holds.remembered}
         ended = self._holds.ended()
@@ -179,7 +186,7 @@ class HoldBook:
         texts |= {**held, **self._ended(ended)}
         if texts != self._written:
             await self._send(texts)
-            self._written = texts
+            self._written, self._shown = texts, shown
         for key in self._holds.written(ended):
             self._written_down(key)
 

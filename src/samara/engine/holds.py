@@ -64,10 +64,15 @@ class Holds:
         self._written: set[str] = set()
         self._unwritten: set[Key] = set()
 
-    def judge(self, key: Key, deletes: Sequence[Delete], has: int, all_has: int) -> Sequence[Delete]:
-        """The deletes of a plan that may be sent; `has` counts the source's copies, `all_has` its namespace's."""
+    def judge(
+        self, key: Key, deletes: Sequence[Delete], has: int, all_has: int, paused: frozenset[Ref] = frozenset()
+    ) -> Sequence[Delete]:
+        """The deletes of a plan that may be sent; `has` counts the source's copies, `all_has` its namespace's.
+
+        What is `paused` is no part of the plan, and still to go: a pause is no answer to the brake.
+        """
         refs = frozenset(delete.ref for delete in deletes)
-        self._let_stay(key, refs)
+        self._let_stay(key, refs | paused)
         if not refs or self._brake is None:
             return deletes
         if self._are_free(key.whole, refs):
@@ -78,11 +83,11 @@ class Holds:
 
     def _let_stay(self, key: Key, refs: frozenset[Ref]) -> None:
         """What is not to be removed any more is not held any more; a slice speaks of its own namespace alone."""
-        if key.slice is None:
-            if not refs:
-                self._forget(key)
-            return
+        if key.slice is None and not refs:
+            self._forget(key)
         self._hold_again(key, refs)
+        if key.slice is None:
+            return
         held = self.held.get(key.whole)
         stay = [ref for ref in held.refs if ref.namespace == key.slice and ref not in refs] if held is not None else ()
         if held is not None and stay:
@@ -94,9 +99,11 @@ class Holds:
     def _hold_again(self, key: Key, refs: frozenset[Ref]) -> None:
         """A release is for the set that was held then: what is gone, or wanted again, is out of it."""
         free = self._free.get(key.whole, {})
-        if key.slice in free:
-            self._discarded -= free[key.slice] - refs
-            free[key.slice] &= refs
+        for namespace in [key.slice] if key.slice is not None else list(free):
+            here = free.get(namespace, frozenset())
+            if not here <= refs:
+                self._discarded -= here - refs
+                free[namespace] = here & refs
 
     def _are_free(self, key: Key, refs: frozenset[Ref]) -> bool:
         free = self._free.get(key, {})
@@ -203,7 +210,7 @@ class Holds:
         self._by_source.pop(key, None)
 
     def settle(self, planned: Iterable[Key], is_planned: Callable[[str], bool]) -> None:
-        """Everything has been planned: what was held before a restart and is no key any more is forgotten.
+        """All has been planned that can be: what was held before a restart and is no key any more is forgotten.
 
         Of a vocabulary that is off, or waits, nothing was planned: what it held is held when it is served again.
         """

@@ -132,9 +132,7 @@ class Engine:
 
     def resync(self) -> None:
         """Everything is planned again, from the cache."""
-        cache = self.desk.cache
-        sources = (Key(each.name, source) for each in self.desk.table.dialects for source in cache.sources(each.name))
-        for key in (*sources, *cache.marked()):
+        for key in tuple(self.desk.keys()):
             self.add(key)
         self._wake.set()
 
@@ -175,13 +173,13 @@ class Engine:
                 await self._wake.wait()
 
     def _note_sync(self) -> None:
-        listed = all(map(self.desk.cache.is_settled, self.desk.table.kinds))
-        outside = self._reader.reading or self._reports.due
-        busy = self._growing or len(self.desk.queue) or not self._sender.idle or outside
-        if self.synced or not listed or busy:
+        if self.synced or not all(map(self.desk.cache.is_settled, self.desk.table.kinds)):
+            return
+        outside = self._reader.reading or self._reports.due or self.desk.waits.retrying
+        if self._growing or len(self.desk.queue) or not self._sender.idle or outside:
             return
         self.synced = True
-        self.desk.holds.settle(self.tallies, self.desk.is_planned)
+        self.desk.holds.settle({*self.tallies, *self.desk.keys()}, self.desk.is_planned)
         log.info("synced", sources=len(self.tallies))
 
     def _turn(self) -> bool:
@@ -284,7 +282,8 @@ class Engine:
         key, case = growth.key, growth.case
         if key.slice is None and case.source is not None:
             tally.counted = case.source.uid, case.source.generation
-        for removal in self._removals.allowed(key, case.source, growth.removals, growth.want.guard):
+        paused = tally.paused_removals(key.slice)
+        for removal in self._removals.allowed(key, case.source, growth.removals, growth.want.guard, paused):
             self._sender.offer(removal, tally, key.slice is not None)
         hold = self.desk.holds.held.get(key.whole)
         tally.hold(hold.refs if hold is not None else frozenset())

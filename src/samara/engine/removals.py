@@ -52,21 +52,28 @@ class Removals:
         """Copies that we deleted ourselves: where one was a source, too, it is not on its way back."""
 
     def allowed(
-        self, key: Key, source: Object | None, removals: Sequence[Removal], guard: str | None = None
+        self,
+        key: Key,
+        source: Object | None,
+        removals: Sequence[Removal],
+        guard: str | None = None,
+        paused: frozenset[Ref] = frozenset(),
     ) -> list[Removal | Guard]:
-        """The removals that may go; what is held back is queued again for its time."""
+        """The removals that may go; what is held back is queued again for its time. Those `paused` are due as well."""
         if self._is_too_soon(key, source, removals):
             return []
         late = self._left_over(key, [each for each in removals if _is_late(each)])
         removals = [each for each in removals if not _is_late(each) and not self._flaps_at(key, source, each)]
-        return [_kept(each, source, guard) for each in (*late, *self._braked(key, source, removals))]
+        return [_kept(each, source, guard) for each in (*late, *self._braked(key, source, removals, paused))]
 
-    def _braked(self, key: Key, source: Object | None, removals: Sequence[Removal]) -> list[Removal]:
+    def _braked(
+        self, key: Key, source: Object | None, removals: Sequence[Removal], paused: frozenset[Ref]
+    ) -> list[Removal]:
         dialect, deletes = self._desk.table[key.dialect], [each for each in removals if isinstance(each, Delete)]
         if not dialect.served or is_explicit(dialect, source):  # who wants nothing has not said that a hold is over
             return list(removals)
         has, all_has = self._counts(key) if deletes else (0, 0)
-        allowed = self._desk.holds.judge(key, deletes, has, all_has)
+        allowed = self._desk.holds.judge(key, deletes, has, all_has, paused)
         released = [each for each in removals if isinstance(each, Release)]
         return [*map(self._as_answered, allowed), *released]
 

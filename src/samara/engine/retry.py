@@ -101,6 +101,14 @@ class Waits:
         """What is known of the last tries of a write; nothing once it has succeeded."""
         return self._by_namespace.get(_home(write.ref), {}).get((write.key, write.ref))
 
+    @property
+    def retrying(self) -> bool:
+        """True while something is to be tried again that nobody is told of yet: it may well succeed."""
+        now = self._clock()
+        return any(
+            not wait.told and wait.until > now for waits in self._by_namespace.values() for wait in waits.values()
+        )
+
     def forget(self, key: Key, ref: Ref) -> None:
         here = self._by_namespace.get(_home(ref), {})
         if here.pop((key, ref), None) is None:

@@ -164,6 +164,8 @@ class Watch:
 
     def _observed(self, event: RawEvent, place: Place) -> Change | None:
         if event.type == "DELETED":
+            if self._present is not None:
+                self._present.discard(trace(place.ref))  # it came and went while the list was on its way
             return self._cache.drop(place.ref, int(place.version))
         if event.type in ("ADDED", "MODIFIED"):
             return self._saw(event.object, place)

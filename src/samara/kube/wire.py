@@ -90,7 +90,8 @@ class _Connection(asyncio.Protocol):
     # what the pool asks
 
     async def exchange(self, request: bytes, seconds: float) -> Answer:
-        assert self._transport is not None
+        if self._transport is None or not self.is_open or self._transport.is_closing():
+            raise CutError(CUT)  # lost since it was opened or chosen: nobody would tell the waiter
         self._waiter = self._loop.create_future()
         limit = self._loop.call_later(seconds, self._fail, TimeoutError())
         self._transport.write(request)
