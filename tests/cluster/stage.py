@@ -188,6 +188,18 @@ class Stage:
         for namespace in namespaces:
             eventually(lambda where=namespace: self.has_copy(where, name), deadline)  # type: ignore[misc]
 
+    def explained(self, path: str, api_version: str) -> str:
+        """What kubectl tells of a custom resource or of a field of it, in one line.
+
+        The server publishes what that is made of a little later than it serves the kind.
+        """
+        eventually(lambda: self._publishes(api_version))
+        return " ".join(self.cluster.kubectl("explain", path, f"--api-version={api_version}").split())
+
+    def _publishes(self, api_version: str) -> bool:
+        found = self.api.find(f"/openapi/v3/apis/{api_version}") or {}
+        return any("{name}" in path for path in found.get("paths", ()))
+
     def until_seen(self) -> None:
         """Waits until the operator knows all that was done to Secrets and Namespaces so far.
 

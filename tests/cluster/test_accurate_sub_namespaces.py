@@ -74,7 +74,7 @@ def test_kubectl_explains_every_field(trees: Trees) -> None:
     trees.kubectl("api-resources", f"--api-group={GROUP}")  # what kubectl remembers may be older
 
     def explained(path: str) -> str:
-        return " ".join(trees.kubectl("explain", path).split())
+        return trees.stage.explained(path, f"{GROUP}/v2")
 
     assert "makes a namespace of the same name below the namespace that it is in" in explained("subnamespace")
     assert "They win over inherited ones" in explained("subnamespaces.spec.labels")

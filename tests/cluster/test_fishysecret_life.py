@@ -120,12 +120,12 @@ def test_promise_25_kubectl_shows_what_became_of_it(fishy: Fishy) -> None:
     fishy.kubectl("wait", "fishysecret/db", "-n", TEAM, "--for=condition=Ready", "--timeout=10s")
 
 
-def test_promise_26_kubectl_explains_every_field(fishy: Fishy) -> None:
+def test_promise_26_kubectl_explains_every_field(fishy: Fishy, stage: Stage) -> None:
     fishy.kubectl("api-resources", f"--api-group={GROUP}")
     fields = ("target.name", "target.namespace", "target.type", "data.secretPath", "data.secretKeyName")
     more = ("data.optional", "refreshInterval", "suspend")
     for path in ("", "spec", *(f"spec.{field}" for field in (*fields, *more)), "status.lastSyncedTime"):
-        told = fishy.kubectl("explain", f"fishysecret.{path}".rstrip("."))
+        told = stage.explained(f"fishysecret.{path}".rstrip("."), f"{GROUP}/v1alpha1")
         description = told.partition("DESCRIPTION:")[2].partition("FIELDS:")[0].strip()
         assert len(description) > 20, path
         assert "<empty>" not in description, path

@@ -911,8 +911,7 @@ def test_a_namespace_where_the_server_fails_again_and_again_is_told_until_it_suc
 
 def test_kubectl_explains_every_field(stage: Stage) -> None:
     def explained(path: str, version: str = "v1beta1") -> str:
-        told = stage.cluster.kubectl("explain", path, f"--api-version=apps.kruise.io/{version}")
-        return " ".join(told.split())
+        return stage.explained(path, f"apps.kruise.io/{version}")
 
     stage.cluster.kubectl("api-resources", "--api-group=apps.kruise.io")  # what kubectl remembers may be older
     assert "copies one object into many namespaces" in explained("distributor")
