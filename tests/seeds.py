@@ -1122,4 +1122,18 @@ FAULTS = (
         "pass",
         by="kube/test_watch_parsing.py::test_what_came_and_went_while_the_list_was_on_its_way_leaves_no_trace",
     ),
+    Fault(
+        "who deletes a namespace takes those below it along where a watch is behind",
+        "dialects/accurate/sub",
+        "        if not meant or not self._may_take_along(",
+        "        if not self._may_take_along(",
+        by="dialects/accurate/test_sub.py::test_row_20_that_the_parent_is_going_is_asked_of_the_server_and_not_of_a_watch_that_may_be_behind",
+    ),
+    Fault(
+        "what the manager does not give any more is given to who comes new",
+        "dialects/fishysecret/__init__",
+        " or not was_synced(obj))",
+        ")",
+        by="dialects/test_fishysecret.py::test_11_a_new_one_is_not_made_of_what_the_manager_does_not_give_any_more",
+    ),
 )

@@ -25,7 +25,18 @@ from samara.core.model import (
     Ref,
     namespace_ref,
 )
-from samara.core.reads import UNREAD, Absence, Definition, Read, Reading, Rejected, SecretPath, Trial, Unreadable
+from samara.core.reads import (
+    UNREAD,
+    Absence,
+    Definition,
+    Read,
+    Reading,
+    Rejected,
+    SecretPath,
+    Standing,
+    Trial,
+    Unreadable,
+)
 from samara.core.table import Table
 from samara.core.want import Places
 
@@ -150,7 +161,7 @@ class World:
         return kind not in self.unlisted
 
     def value(self, read: Read) -> object:
-        return self.values.get(_known_by(read), UNREAD)
+        return self._answer(read) if isinstance(read, Standing) else self.values.get(_known_by(read), UNREAD)
 
     def stands_for(self, kind: Kind, sent: Content, stored: Content) -> bool:
         return self.stored.get((kind, sent)) == stored
@@ -169,6 +180,9 @@ class World:
             return read.kind not in self.withdrawn
         if isinstance(read, Absence):
             return read.ref not in self.objects
+        if isinstance(read, Standing) and read not in self.outside:
+            found = self.objects.get(namespace_ref(read.name))
+            return found is not None and not found.deleting
         if isinstance(read, SecretPath):
             return self.outside.get(_known_by(read), NOT_FOUND)
         return self.outside[read] if read in self.outside else _answer(read)

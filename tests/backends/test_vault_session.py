@@ -169,6 +169,23 @@ def test_a_denied_path_costs_no_login() -> None:
     staged(deed)
 
 
+@pytest.mark.parametrize(("more", "logins"), [({}, 1), ({"token_no_default_policy": True}, 2)])
+def test_a_denied_path_among_good_ones_costs_one_login_at_most(more: dict[str, object], logins: int) -> None:
+    """Whether a token may look itself up is learnt once."""
+
+    async def deed(stage: Stage) -> None:
+        _, config = await stage.admin.approle(stage.policy, **more)
+        store = stage.opened(config)
+        before = stage.count(LOGIN)
+        for _ in range(4):
+            assert await value(store, "app/db#user")
+            with pytest.raises(Denied):
+                await value(store, "other#user")
+        assert stage.count(LOGIN) == before + logins
+
+    staged(deed)
+
+
 def test_an_older_server_that_only_denies_is_understood() -> None:
     async def deed(stage: Stage) -> None:
         stage.server.terse = True

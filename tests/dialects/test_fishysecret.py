@@ -176,6 +176,15 @@ def test_a_secret_that_was_deleted_during_an_outage_comes_back_from_the_last_goo
     assert faults(world) == ["FetchError"]
 
 
+def test_11_a_new_one_is_not_made_of_what_the_manager_does_not_give_any_more() -> None:
+    """Somebody else has read it in better days: that is still in memory, and nothing to this one."""
+    world = a_world()
+    for where, value in ((USER, b"app_user"), (PASSWORD, b"click me!")):
+        holds(world, where, value, fault=DOWN)
+    assert made(world) is None
+    assert faults(world) == ["FetchError"]
+
+
 def test_13_the_secret_carries_both_owner_labels_and_no_annotation() -> None:
     found = made(a_world())
     assert found is not None

@@ -15,7 +15,7 @@ from tests.kube.scripted import Script, Store
 
 from samara.core.brake import Brake
 from samara.core.model import Key, Object, Owned, Ref, namespace_ref
-from samara.core.reads import Definition
+from samara.core.reads import Definition, Standing
 from samara.core.table import Table
 from samara.core.write import Create, Delete, Guard, Write
 from samara.dialects.accurate import sub
@@ -50,6 +50,7 @@ def ending(*names: str, holds: Holds) -> Engine:
     subs = [a_sub(name) for name in names]
     engine = an_engine(TOP, *map(below, names), *subs, table=TABLE, holds=holds, gone_after=0.0)
     engine.desk.cache.answers.keep(Definition(SUB_NAMESPACE), True)
+    engine.desk.cache.answers.keep(Standing("top"), True)
     for name in names:
         engine._plan(a_key(name))
     return engine
@@ -234,6 +235,7 @@ def test_the_finalizer_stays_while_the_namespace_is_on_its_way() -> None:
     assert isinstance(flying, Create)
     engine.desk.cache.put(a_sub("x", 2))
     engine.desk.cache.answers.keep(Definition(SUB_NAMESPACE), True)
+    engine.desk.cache.answers.keep(Standing("top"), True)
     engine._plan(a_key("x"))
     assert sent(engine.desk) == []
 

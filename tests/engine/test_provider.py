@@ -218,6 +218,19 @@ def test_with_a_new_url_nothing_is_known_any_more() -> None:
     on_stage(deed)
 
 
+@pytest.mark.parametrize("name", ["namespace", "access-key-id"])
+def test_with_the_same_url_another_tenant_or_account_is_another_store(name: str) -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.shown(sight(1, url="toy://a", **{name: "one"}))
+        stage.gate = asyncio.Event()
+        await stage.shown(sight(2, url="toy://a", **{name: "two"}))
+        assert stage.known() is None
+        stage.gate.set()
+        await stage.settle()
+
+    on_stage(deed)
+
+
 def test_another_url_after_a_time_without_a_secret_counts_as_another() -> None:
     async def deed(stage: Stage) -> None:
         await stage.shown(sight(url="toy://a"))

@@ -11,7 +11,7 @@ from tests.kube.scripted import Answer, Seen, access, cuts, refuses, says, servi
 from tests.world import at
 
 from samara.core.model import SECRET, Content, Key, Kind, Owner
-from samara.core.reads import UNREAD, Absence, Definition, Read, Rejected, Trial, Word
+from samara.core.reads import UNREAD, Absence, Definition, Read, Rejected, Standing, Trial, Word
 from samara.engine.read import Reader
 from samara.kube.client import AS_US, Client
 from samara.kube.codec import encode
@@ -192,6 +192,30 @@ def test_a_definition_that_could_not_be_read_is_asked_for_again_later(failure: A
     assert told.again == [(a_key(), 5.0)]
 
 
+# Does a Namespace stand?
+
+TOP = Standing("top")
+
+
+@pytest.mark.parametrize(
+    ("items", "stands"),
+    [
+        ([{"metadata": {"name": "top"}}], True),
+        ([{"metadata": {"name": "top", "deletionTimestamp": "2026-11-15T00:00:00Z"}}], False),
+        ([], False),
+        (None, False),
+    ],
+    ids=["there", "on its way out", "gone", "gone, as some servers say it"],
+)
+def test_whether_a_namespace_stands_is_read_with_the_right_to_list_them(items: object, stands: bool) -> None:
+    told = asked(says({"kind": "NamespaceList", "items": items}), by=((a_key(), TOP),))
+
+    (seen,) = told.seen
+    assert (seen.method, seen.path, seen.query) == ("GET", "/api/v1/namespaces", {"fieldSelector": "metadata.name=top"})
+    assert told.values == {TOP: stands}
+    assert told.again == [(a_key(), 0.0)]
+
+
 # Is an object gone?
 
 GONE = Absence(at("a", "x"))
@@ -275,10 +299,11 @@ def test_what_is_gone_or_has_no_controller_has_nobody_who_speaks_for_it(answer: 
     ("read", "answer", "later"),
     [
         (STANDS, definition(), UNREAD),
+        (TOP, says({"items": [{"metadata": {"name": "top"}}]}), UNREAD),
         (ITSELF, thing(), UNREAD),
         (Word(Owner("toys.dev/v1", "Other", "m", "u-m"), "a", SAYS), SERVES, ""),
     ],
-    ids=["a definition", "an owner that had to be found", "an owner"],
+    ids=["a definition", "a namespace", "an owner that had to be found", "an owner"],
 )
 def test_the_answer_about_what_may_be_another_next_time_counts_for_a_moment_only(
     read: Read, answer: Answer, later: object, monkeypatch: pytest.MonkeyPatch

@@ -13,7 +13,7 @@ from tests.world import at, secret
 from samara.core.model import Object, Owned, namespace_ref
 from samara.core.table import Table
 from samara.core.tally import Tally
-from samara.core.write import Write
+from samara.core.write import Report, Write
 from samara.dialects.accurate import tree
 from samara.dialects.accurate.config import read
 from samara.dialects.accurate.words import CREATED_BY, PARENT
@@ -211,3 +211,14 @@ def test_other_faults_of_the_server_are_no_full_store(message: str) -> None:
 def test_what_admission_denies_is_refused_under_whichever_status(status: int, message: str) -> None:
     body = json.dumps({"kind": "Status", "reason": "Odd", "message": message, "code": status}).encode()
     assert judged(from_status(status, body)).outcome is Outcome.REFUSED
+
+
+def test_a_status_that_is_refused_is_told_and_counts_as_no_copy() -> None:
+    """It is written on the source itself, which may be in a namespace with a copy."""
+    engine, tally = begun()
+    engine._sender._judge(create("a"), Result(Outcome.DONE), 0.1)
+    status = Report(a_key(), at("a", "the-source"), a_source(), {})
+    engine._sender._judge(status, REFUSED, 0.1)
+    engine._sender.offer(status, tally, False)
+    assert (tally.right, tally.blocked) == (1, 0)
+    assert (a_key().source, "Refused") in engine.desk.news._teller._topics

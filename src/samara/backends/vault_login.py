@@ -151,7 +151,10 @@ class Session:
             return True
         answer = await self._wire.ask("GET", LOOKUP, {TOKEN: held.token})
         busy(answer, self._wire)
-        return answer.status == HTTPStatus.FORBIDDEN and (_INVALID in answer.body or not held.proven)
+        if answer.status != HTTPStatus.FORBIDDEN or _INVALID in answer.body:
+            return answer.status == HTTPStatus.FORBIDDEN
+        held.blind = held.blind or held.proven  # it lives, and may not look itself up: that is learnt once
+        return not held.proven
 
     async def _keep(self, held: Held) -> None:
         """Renews as long as that helps. Afterwards the next read enters again, before the token is dead."""

@@ -47,6 +47,12 @@ class Absence(NamedTuple):
     ref: Ref
 
 
+class Standing(NamedTuple):
+    """A question to the server: is this Namespace there, and not being deleted? One watch may be far behind another."""
+
+    name: str
+
+
 class Word(NamedTuple):
     """A question to the server: what does an annotation of an object's owner say? Nothing is the empty text."""
 
@@ -95,5 +101,5 @@ class Reading:
         return self.missing > 0.0 and self.missing >= _APART * every
 
 
-Read = str | SecretPath | Trial | Definition | Absence | Word
+Read = str | SecretPath | Trial | Definition | Absence | Standing | Word
 """What a plan needs from outside the cache: a path in a secret manager, or the server's answer to a question."""

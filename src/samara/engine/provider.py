@@ -34,6 +34,10 @@ _OPEN_AGAIN = 60.0
 Open = Callable[[Mapping[str, bytes], ReadSecret, Collection[tuple[str, str]]], Awaitable[Store]]
 
 
+_WHICH = ("url", "namespace", "access-key-id")
+"""What says in a configuration which store it is: the same address can be another tenant's, or another account's."""
+
+
 class Provider:
     """One per process that leads. As long as nobody asks for a path, nothing is followed and nothing opened."""
 
@@ -45,8 +49,8 @@ class Provider:
         self._config: Mapping[str, bytes] | None = None
         self._seen = False
         """True once the server has told whether the Secret is there."""
-        self._url: bytes | None = None
-        """Of the last store: what was read from another one counts no more."""
+        self._which: tuple[bytes, ...] | None = None
+        """The last store: what was read from another one counts no more."""
         self._failure = ""
         self._unread: Unreadable | None = None
         self._trouble: Unreadable | None = None
@@ -98,9 +102,9 @@ class Provider:
                 log.warning("store.unusable", reason=store.reason, fault=store.message)
             await self._stores.fail(store)
             return False
-        url = (config or {}).get("url", b"").strip()
-        await self._stores.use(store, keep=self._url in (None, url))
-        self._url = url
+        which = tuple((config or {}).get(name, b"").strip() for name in _WHICH)
+        await self._stores.use(store, keep=self._which in (None, which))
+        self._which = which
         log.info("store.opened", store=store.scheme)
         return True
 

@@ -9,11 +9,11 @@ from samara import log
 from samara.core.case import Case
 from samara.core.model import Key, Ref
 from samara.core.plan import prepare
-from samara.core.reads import Absence, Definition, Read, Rejected, SecretPath, Trial, Word
+from samara.core.reads import Absence, Definition, Read, Rejected, SecretPath, Standing, Trial, Word
 from samara.core.want import Want
 from samara.core.write import Plan
 from samara.engine.desk import Desk
-from samara.kube.definition import is_absent, stands
+from samara.kube.definition import is_absent, is_standing, stands
 from samara.kube.errors import SamaraError
 from samara.kube.intake import ODD
 from samara.kube.owner_word import word_of
@@ -100,6 +100,8 @@ class Reader:
         if isinstance(read, Absence):
             absent = await is_absent(self._desk.client, self._desk.codec, self._desk.cache, read)
             return absent and not self._doubted_for(read)
+        if isinstance(read, Standing):
+            return await is_standing(self._desk.client, read)
         if isinstance(read, Word):
             return await word_of(self._desk.client, read)
         assert isinstance(read, Trial), "no vocabulary of this build reads from a secret manager"
@@ -108,7 +110,7 @@ class Reader:
 
 def _is_of_the_moment(read: Read) -> bool:
     """True where whoever asks later asks about something else: an object of the same name may have another owner."""
-    return isinstance(read, Definition | Absence) or (isinstance(read, Word) and isinstance(read.owner, Ref))
+    return isinstance(read, Definition | Absence | Standing) or (isinstance(read, Word) and isinstance(read.owner, Ref))
 
 
 def _what(read: Read) -> str:
@@ -119,6 +121,8 @@ def _what(read: Read) -> str:
             return f"the definition of {kind}"
         case Absence(ref=ref):
             return str(ref)
+        case Standing(name=name):
+            return f"Namespace {name}"
         case Word(owner=owner, namespace=namespace):
             return f"{owner.kind} {namespace}/{owner.name}"
         case Trial(kind=kind):

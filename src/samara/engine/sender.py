@@ -268,7 +268,7 @@ class Sender:
         tell = log.debug if wait.faults > TOLD_FROM else log.warning  # what is tried twice a minute is told of once
         tell("write.refused", verb=verb(write), to=write.ref, key=write.key, fault=wait.message)
         tally = self._tallies.get(write.key)
-        if isinstance(write, Apply | Guard):
+        if isinstance(write, Apply | Guard | Report):
             self.desk.news.obstructed(write, "Refused", wait.message)
         elif tally is not None:
             _note_refused(write, tally, wait.message)
@@ -278,7 +278,7 @@ class Sender:
 def _note_refused(write: Write, tally: Tally, message: str) -> None:
     if isinstance(write, Removal):
         tally.stays(write.ref, "refused", message)
-    else:
+    elif not isinstance(write, Report):  # which is written on no copy
         tally.blocked_now(write.ref, "refused", message)
 
 

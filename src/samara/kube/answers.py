@@ -9,14 +9,14 @@ from weakref import WeakKeyDictionary
 
 from samara.core.kinds import row
 from samara.core.model import Content, Kind
-from samara.core.reads import UNREAD, Absence, Definition, Read, Reading, SecretPath, Trial, Word
+from samara.core.reads import UNREAD, Absence, Definition, Read, Reading, SecretPath, Standing, Trial, Word
 
 Build = Callable[[Mapping[str, object]], Content]
 """Makes content of fields, as `Codec.content` does."""
 _REMEMBERED = 1000
 _MOST_BYTES = 64 * 2**20
 _DIGEST_SIZE = 16
-Name = str | Definition | Absence | Word | tuple[Kind, bytes]
+Name = str | Definition | Absence | Standing | Word | tuple[Kind, bytes]
 """What a read is known by: a trial by its kind and a keyed digest of its body, anything else by itself."""
 
 

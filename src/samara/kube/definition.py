@@ -1,13 +1,13 @@
-"""Asks the server whether the definition of a custom resource stands, and whether the resource itself is gone."""
+"""Asks the server what a deletion rests on: does a definition stand, and a Namespace, and is a resource itself gone?"""
 
 from __future__ import annotations
 
 import msgspec
 
-from samara.core.model import Kind, Ref
-from samara.core.reads import Absence, Definition
+from samara.core.model import NAMESPACE, Kind, Ref
+from samara.core.reads import Absence, Definition, Standing
 from samara.kube.cache import Cache
-from samara.kube.client import Client, address
+from samara.kube.client import Client, address, collection
 from samara.kube.codec import Codec
 from samara.kube.errors import NotFound
 
@@ -23,7 +23,12 @@ class _Defined(msgspec.Struct):
     metadata: _Metadata
 
 
+class _Several(msgspec.Struct):
+    items: list[_Defined] | None = None
+
+
 _defined = msgspec.json.Decoder(_Defined).decode
+_several = msgspec.json.Decoder(_Several).decode
 
 
 async def stands(client: Client, asked: Definition) -> bool:
@@ -34,6 +39,12 @@ async def stands(client: Client, asked: Definition) -> bool:
     except NotFound:
         return False
     return found.metadata.deletionTimestamp is None
+
+
+async def is_standing(client: Client, asked: Standing) -> bool:
+    """Asked by a list of one: the right to list Namespaces is there for the watch."""
+    found = _several(await client.get(collection(NAMESPACE, ""), {"fieldSelector": f"metadata.name={asked.name}"}))
+    return any(each.metadata.deletionTimestamp is None for each in found.items or ())
 
 
 async def is_absent(client: Client, codec: Codec, cache: Cache, asked: Absence) -> bool:

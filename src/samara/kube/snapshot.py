@@ -12,13 +12,13 @@ from samara.core.allow import Rules
 from samara.core.compare import is_marked_by_us
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
 from samara.core.plan import plan
-from samara.core.reads import Absence, Definition, Read, Reading, SecretPath, Trial, Unreadable, Word
+from samara.core.reads import Absence, Definition, Read, Reading, SecretPath, Standing, Trial, Unreadable, Word
 from samara.core.table import Table
 from samara.core.write import Plan
 from samara.kube.cache import Cache
 from samara.kube.client import METADATA_LIST, Client, address
 from samara.kube.codec import Codec
-from samara.kube.definition import is_absent, stands
+from samara.kube.definition import is_absent, is_standing, stands
 from samara.kube.errors import Forbidden, Gone, NotFound, SamaraError, Unreachable
 from samara.kube.intake import Intake, pages
 from samara.kube.owner_word import word_of
@@ -119,6 +119,8 @@ class Snapshot:
                 self.cache.answers.keep(read, await is_absent(self.client, self.codec, self.cache, read))
             elif isinstance(read, Definition):
                 self.cache.answers.keep(read, await self._stands(read))
+            elif isinstance(read, Standing):
+                self.cache.answers.keep(read, await is_standing(self.client, read))
             elif isinstance(read, Word):
                 self.cache.answers.keep(read, await word_of(self.client, read))
 

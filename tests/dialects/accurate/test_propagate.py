@@ -106,6 +106,29 @@ def test_1_2_what_has_an_empty_from_is_its_namespaces_own_also_beside_a_source_a
     assert values(world) == {"r": "one", "a": "theirs", "b": "theirs"}
 
 
+@pytest.mark.parametrize("mode", ["create", "update"])
+def test_row_1_an_untrue_from_on_what_a_team_has_made_keeps_nobody_from_passing_it_on(mode: str) -> None:
+    world = a_world()
+    chain(world, "r", "a")
+    source(world, TOP, "update")
+    source(world, at("a", "x"), mode, "theirs", **{FROM: "elsewhere"})
+    sub(world, "b", "a")
+    settled(world)
+    assert values(world) == {"r": "one", "a": "theirs", "b": "theirs"}
+
+
+def test_row_5_who_takes_the_word_off_what_a_team_has_made_takes_its_copies_away_also_beside_a_source_above() -> None:
+    world = a_world()
+    chain(world, "r", "a", "b")
+    source(world, at("a", "x"), "update", "theirs", **{FROM: "elsewhere"})
+    settled(world)
+    source(world, TOP, "update")
+    settled(world)
+    assert values(world) == {"r": "one", "a": "theirs", "b": "theirs"}
+    deed(world, lambda world: world.edit(at("a", "x"), annotations={FROM: "elsewhere"}))
+    assert values(world) == {"r": "one", "a": "theirs"}
+
+
 def test_4_an_instance_gets_the_objects_of_its_template() -> None:
     world = a_world()
     template(world, "t"), instance(world, "i", "t")

@@ -26,6 +26,8 @@ from tests.world import World, a_field, at
 from samara.core.allow import Rules
 from samara.core.brake import WINDOW, Brake
 from samara.core.model import NAMESPACE, Key, Object, Ref, namespace_ref
+from samara.core.plan import plan
+from samara.core.reads import UNREAD, Standing
 from samara.core.status import status_due, status_of
 from samara.core.tally import Tally
 from samara.core.travel import PAUSED
@@ -437,6 +439,27 @@ def test_row_20_who_deletes_the_parent_takes_those_below_along_only_with_cascadi
     settled(world)
     assert (namespace_ref("a") in world.objects) is not cascading
     assert at_sub() not in world.objects, "nothing holds the parent up"
+
+
+def test_row_20_that_the_parent_is_going_is_asked_of_the_server_and_not_of_a_watch_that_may_be_behind() -> None:
+    world = made()
+    settled(world)
+    world.outside[Standing("r")] = False
+    world.delete(at_sub())
+    settled(world)
+    assert namespace_ref("a") in world.objects
+    assert at_sub() not in world.objects, "nothing holds the parent up"
+
+
+def test_row_20_while_nobody_knows_whether_the_parent_is_going_nothing_is_decided(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = made()
+    settled(world)
+    world.delete(at_sub())
+    monkeypatch.setattr(World, "value", lambda self, read: UNREAD)
+    found = plan(key(), world, world.table, RULES)
+    assert (found.ready, found.reads, found.writes) == (False, (Standing("r"),), ())
 
 
 def test_row_20_a_slice_sees_the_children_too() -> None:

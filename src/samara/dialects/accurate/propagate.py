@@ -169,7 +169,7 @@ class Propagation:
             return False  # no copy is a source here
         while (above := _above(ref, view)) is not None:  # a tree may be deeper than Python's stack
             have, found = view.get(ref), view.get(above)
-            if have is not None and not have.deleting and not self._is_copy(have, view):
+            if have is not None and not have.deleting and not self._is_copy(have, above, view):
                 return False
             said = None if found is None else self._said(found, view)
             if said is UNREAD or isinstance(said, Rejected):
@@ -182,17 +182,19 @@ class Propagation:
     def _is_astray(self, have: Object, view: View) -> bool:
         """True for a copy that is not as its own source is: it is put right first, and passed on then."""
         above = _above(have.ref, view)
-        found = view.get(above) if above is not None and self._is_copy(have, view) else None
+        found = view.get(above) if above is not None and self._is_copy(have, above, view) else None
         if found is None or found.deleting or self._said(found, view) != UPDATE:
             return False
         return not all(is_right(copy, have, self.dialect, view) for copy in self._copies(found, (have.ref,), view))
 
-    def _is_copy(self, have: Object, view: View) -> bool:
-        """True where a source above may write over an object: it says it is a copy, or we made it and nobody has it.
+    def _is_copy(self, have: Object, above: Ref, view: View) -> bool:
+        """True where a source above may write over an object: it is its copy, or we made it and nobody has it.
 
-        What another vocabulary has taken over is not put right from above, and nothing is passed on from there.
+        What another vocabulary has taken over is not put right from above, and nothing is passed on from there. Nor is
+        what somebody has made: a `from` that names another place says nothing of this one.
         """
-        ours = bool(have.annotations.get(FROM)) or (have.made and self.owner(have, view) is None)
+        named = self.origin(have, view) == above or is_marked_by_us(have, self.dialect)
+        ours = named or (have.made and self.owner(have, view) is None)
         return ours and RELEASED not in have.annotations
 
     def _is_left_over(self, have: Object, namespace: Object) -> bool:

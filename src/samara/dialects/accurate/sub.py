@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from samara.core.allow import is_paused
 from samara.core.model import NAMESPACE, Content, Key, Object, Ref, namespace_ref
+from samara.core.reads import Standing
 from samara.core.status import condition, status_of
 from samara.core.tally import Tally
 from samara.core.travel import PAUSED
@@ -51,6 +52,7 @@ class SubNamespaces:
             marks=frozenset({PARENT}),
             asks=frozenset(),
             also=also,
+            reads=self.reads,
             report=self.report,
             reporter=APPLIER,
             conditions=frozenset({STALLED}),
@@ -64,6 +66,16 @@ class SubNamespaces:
             whole=True,
             gone_after=0.0,
         )
+
+    def reads(self, source: Ref, view: View) -> tuple[Standing, ...]:
+        """Before a namespace goes with its SubNamespace: is it only that which somebody has deleted?
+
+        The Namespaces come by another watch. Were that one behind, whoever deletes a namespace would seem to have asked
+        for those below it.
+        """
+        obj, there = view.get(source), view.get(namespace_ref(source.name))
+        at_stake = obj is not None and obj.deleting and self._may_take_along(source, there, view)
+        return (Standing(source.namespace),) if at_stake and not self.cascading else ()
 
     def want(self, source: Ref, view: View) -> Want:
         obj, there = view.get(source), view.get(namespace_ref(source.name))
@@ -95,15 +107,16 @@ class SubNamespaces:
         Who deletes a namespace has not asked for those below it, unless that is allowed: then the SubNamespaces in it
         just end. What has a reserved name was not made here, and is not deleted here.
         """
-        if not self._takes_along(source, there, view):
+        meant = all(view.value(each) is True for each in self.reads(source, view))
+        if not meant or not self._may_take_along(source, there, view):
             return Want(prune=False, guard=FINALIZER)
         if not self.cascading and has_children(source.name, view):
             barred = Barred(namespace_ref(source.name), "refused", CHILDREN)
             return Want(prune=False, guard=FINALIZER, barred=(barred,))
         return Want(guard=FINALIZER)
 
-    def _takes_along(self, source: Ref, there: Object | None, view: View) -> bool:
-        """True where the end of a SubNamespace is meant for its namespace, too."""
+    def _may_take_along(self, source: Ref, there: Object | None, view: View) -> bool:
+        """True where the end of a SubNamespace is meant for its namespace, too, as far as the watches tell."""
         if there is None or there.deleting or not _is_below(there, source) or self.is_reserved(source.name):
             return False
         if is_in_loop(there, view):
@@ -128,7 +141,7 @@ class SubNamespaces:
     def _waiting(self, obj: Object, there: Object | None, view: View, tally: Tally) -> Mapping[str, object]:
         """Why one under deletion is still there, and what to do; nothing new where it is about to go."""
         name = obj.ref.name
-        if FINALIZER in obj.finalizers and there is not None and self._takes_along(obj.ref, there, view):
+        if FINALIZER in obj.finalizers and there is not None and self._may_take_along(obj.ref, there, view):
             stays = tally.removals.get(there.ref)
             if not self.cascading and has_children(name, view):
                 return _stalled(obj, "ChildrenExist", f"{CHILDREN} below {name}: delete them or move them elsewhere")

@@ -24,6 +24,7 @@ from samara.dialects.fishysecret.status import (
     status,
     stuck,
     synced_at,
+    was_synced,
 )
 from samara.dialects.fishysecret.values import Values, content, gather, merged
 from samara.dialects.fishysecret.words import CONFIG as CONFIG
@@ -130,8 +131,9 @@ def dialect(terms: Terms | None = None) -> Dialect:
         if faults or spec.suspended or spec.target is None:
             return Want(prune=False, guard=FINALIZER, faults=faults)
         values = asked.values(obj, view)
-        stays = bool(values.faults) and _has_its_own(source, spec.target, view)
-        built = None if stays else content(spec, values, view)
+        # What was read before a path failed is for who has had it: a deleted Secret comes back, a new one is not made.
+        blind = bool(values.faults) and (_has_its_own(source, spec.target, view) or not was_synced(obj))
+        built = None if blind else content(spec, values, view)
         has = KEEP if built is None else built
         copy = Copy(spec.target, has, labels_of(source), annotations_of(source), adopt=Adopt.NEVER, named=True)
         told = (*values.faults, *_no_namespace(spec.target, view))

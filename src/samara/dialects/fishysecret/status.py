@@ -105,6 +105,11 @@ def is_told(obj: Object) -> bool:
     return any(each.get("type") == READY and each.get("observedGeneration") == obj.generation for each in found)
 
 
+def was_synced(obj: Object) -> bool:
+    """True where its Secret has been right once."""
+    return bool(_time(status_of(obj).get(SYNCED)))
+
+
 def _time(found: object) -> str:
     """Nothing in place of a time that nobody but a person can have written so."""
     return found if isinstance(found, str) and _TIME.fullmatch(found) else ""
