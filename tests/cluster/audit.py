@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -81,6 +82,8 @@ class Event:
 
 
 _decode = msgspec.json.Decoder().decode
+LONGEST = 4 * 2**20
+"""Bytes of one line: a request and its answer, each of an object of less than two megabytes."""
 
 
 class Audit:
@@ -89,7 +92,7 @@ class Audit:
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         self._path = path
         self._clock = clock
-        self._start = path.stat().st_size
+        self._start = end_of(path)
         self._read = self._start
         self._events: list[Event] = []
         self._marks = [(0, 0.0)]
@@ -116,6 +119,14 @@ class Audit:
 
     def ours(self, mark: int = 0) -> Iterator[Event]:
         return (event for event in self.since(mark) if event.ours)
+
+
+def end_of(path: Path) -> int:
+    """Where the last whole line of a log ends: a long one appears piece by piece, and its rest is still to come."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        before = file.seek(max(0, size - LONGEST))
+        return before + file.read(size - before).rfind(b"\n") + 1
 
 
 def lines_of(path: Path) -> list[str]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.cluster.audit import OPERATOR, Audit, Event
+from tests.cluster.audit import OPERATOR, Audit, Event, end_of
 from tests.cluster.faults import answer_lost
 from tests.cluster.oracles import History, Judge, listed
 from tests.cluster.stage import ORIGIN, Stage, encoded
@@ -97,6 +97,20 @@ def test_a_create_that_the_server_recorded_as_504_may_be_ours_but_never_what_oth
     assert not history.is_ours("unrecorded", ("b", "db"))
     assert recorded(504, "delete").uncertain
     assert not recorded(409, "delete").uncertain
+
+
+@pytest.mark.parametrize("piece", [b"", b'{"half": "a li'])
+def test_a_log_is_read_from_the_beginning_of_a_line(tmp_path: Path, piece: bytes) -> None:
+    """The server may be about to write one while a test begins."""
+    log, before = tmp_path / "audit.log", b'{"verb": "get"}\n'
+    log.write_bytes(before + piece)
+    assert end_of(log) == len(before)
+
+
+def test_a_log_without_a_line_is_read_from_its_beginning(tmp_path: Path) -> None:
+    log = tmp_path / "audit.log"
+    log.write_bytes(b"")
+    assert end_of(log) == 0
 
 
 def test_what_was_asked_before_a_mark_does_not_count_although_it_is_recorded_after_it(tmp_path: Path) -> None:
