@@ -376,6 +376,7 @@ def quiet(admission: Admission) -> asyncio.Lock:
 
 def on_scene(deed: Callable[[Scene], Any]) -> None:
     async def run() -> None:
+        free_port()  # The first port of a process opens a lock file that stays open: no leak.
         before = open_files()
         async with _scene() as scene:
             await deed(scene)
