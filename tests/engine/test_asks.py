@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from tests import toys
-from tests.engine.parts import Clock, a_desk, a_namespace, an_object
+from tests.engine.parts import Clock, a_desk, an_object
 from tests.engine.test_stores import Manager
+from tests.support.engine import EngineHarness
 from tests.world import at, secret
 
 from samara.backends.base import Denied
@@ -18,8 +19,6 @@ from samara.core.table import Table
 from samara.core.view import View
 from samara.core.want import KEEP, Copy, Dialect, Want
 from samara.core.write import Create, Guard, Report, Update
-from samara.engine.desk import Desk
-from samara.engine.loop import Engine
 from samara.engine.meter import Meter
 from samara.engine.report import Reports
 from samara.engine.stores import Stores, Times
@@ -56,27 +55,25 @@ class Stage:
     """An engine that leads, over a store that a test hands to it."""
 
     def __init__(self, *sources: Object) -> None:
-        self.clock = clock = Clock()
-        desk = a_desk(clock, table=Table((a_dialect(),)))
-        self.stores = Stores(frozenset({"fetch"}), Meter(), Times(clock, lambda: "now", lambda: 1.0))
-        self.desk: Desk = replace(desk, stores=self.stores)
-        for obj in (a_namespace("home"), a_namespace("a"), *sources):
-            desk.cache.put(obj)
-        self.engine = Engine(self.desk, lambda: True)
-        self.engine.leading = True
+        self.clock = Clock()
+        self.stores = Stores(frozenset({"fetch"}), Meter(), Times(self.clock, lambda: "now", lambda: 1.0))
+        self.engine = EngineHarness(
+            *sources,
+            namespaces=["home", "a"],
+            table=Table((a_dialect(),)),
+            clock=self.clock,
+            stores=self.stores,
+        )
         self.manager = Manager()
 
     def asked(self) -> dict[str, set[str]]:
         return {path: {each.source.name for each in who} for path, who in self.stores.book.asked.items()}
 
     def plan(self, name: str) -> None:
-        self.engine._plan(key(name))
+        self.engine.plan(key(name))
 
     def queued(self) -> list[Key]:
-        found = []
-        while (each := self.desk.queue.take()) is not None:
-            found.append(each)
-        return found
+        return self.engine.requeued()
 
     async def read(self) -> None:
         """All that is due is read from the store."""
@@ -95,8 +92,8 @@ def test_a_plan_tells_what_its_source_asks_for_and_waits_for_it() -> None:
 
     assert stage.asked() == {"one": {"f"}, "two": {"f"}}
     assert key("f") not in stage.engine.tallies
-    assert not len(stage.desk.outbox)
-    assert stage.engine._reader.reading == 2
+    assert not len(stage.engine.outbox)
+    assert stage.engine.pending_reads == 2
 
 
 def test_what_was_read_is_planned_and_written() -> None:
@@ -106,7 +103,7 @@ def test_what_was_read_is_planned_and_written() -> None:
 
     assert stage.queued() == [key("f")]
     stage.plan("f")
-    write = stage.desk.outbox.take()
+    write = stage.engine.outbox.take()
     assert isinstance(write, Create)
     assert write.copy.content == secret("whole whole")
 
@@ -119,7 +116,7 @@ def test_a_path_that_cannot_be_read_is_an_answer_too() -> None:
     assert stage.queued() == [key("f")]
     stage.plan("f")
     assert key("f") in stage.engine.tallies
-    assert stage.engine._reader.reading == 0
+    assert stage.engine.pending_reads == 0
 
 
 def test_also_where_nothing_is_missing_it_is_told() -> None:
@@ -136,7 +133,7 @@ def test_also_where_nothing_is_missing_it_is_told() -> None:
 def test_a_source_that_asks_for_something_else_drops_what_it_asked_for() -> None:
     stage = Stage(a_source("f", "one"))
     stage.plan("f")
-    stage.desk.cache.put(a_source("f", "two", version=2))
+    stage.engine.cache.put(a_source("f", "two", version=2))
     stage.plan("f")
 
     assert stage.asked() == {"two": {"f"}}
@@ -151,7 +148,7 @@ def test_an_edited_source_asks_again_for_what_it_did_not_get() -> None:
     stage.plan("f")
     asyncio.run(stage.read())
     assert stage.manager.asked == ["one"]
-    stage.desk.cache.put(a_source("f", "one", version=2))
+    stage.engine.cache.put(a_source("f", "one", version=2))
     stage.plan("f")
     asyncio.run(stage.read())
     assert stage.manager.asked == ["one", "one"]
@@ -161,11 +158,11 @@ def test_a_source_that_is_gone_drops_out() -> None:
     stage = Stage(a_source("f", "one"), a_source("g", "one"))
     for name in ("f", "g"):
         stage.plan(name)
-    stage.desk.cache.drop(key("f").source)
+    stage.engine.cache.drop(key("f").source)
     stage.plan("f")
     assert stage.asked() == {"one": {"g"}}
-    stage.desk.cache.drop(key("g").source)
-    stage.engine._plan(key("g").part("a"))  # a slice knows it as well
+    stage.engine.cache.drop(key("g").source)
+    stage.engine.plan(key("g").part("a"))  # a slice knows it as well
     assert stage.asked() == {}
 
 
@@ -179,21 +176,19 @@ def test_dialects_that_do_not_read_it_are_not_asked() -> None:
 
 def test_a_plan_sees_a_path_whatever_its_interval() -> None:
     stage = Stage(a_source("f", "one"))
-    assert stage.desk.cache.value(SecretPath("one", 1.0)) is UNREAD
+    assert stage.engine.cache.value(SecretPath("one", 1.0)) is UNREAD
     stage.plan("f")
     asyncio.run(stage.read())
 
-    assert stage.desk.cache.value(SecretPath("one", 7.0)) == Reading(b"whole", "now")
+    assert stage.engine.cache.value(SecretPath("one", 7.0)) == Reading(b"whole", "now")
 
 
 def test_in_sync_means_that_every_path_has_an_answer() -> None:
     stage = Stage(a_source("f", "one"))
     stage.plan("f")
-    stage.engine._note_sync()
     assert not stage.engine.synced
     asyncio.run(stage.stores.fail(Unreadable("TokenError", "no")))
     stage.queued()
-    stage.engine._note_sync()
     assert stage.engine.synced
 
 
@@ -203,14 +198,14 @@ def test_a_refresh_that_changes_nothing_touches_the_reports_and_plans_nobody() -
         stage.plan(name)
     asyncio.run(stage.read())
     stage.queued()
-    stage.engine._reports._due.clear()
+    stage.engine.forget_statuses()
     stage.stores._times = replace(stage.stores._times, now=lambda: "later")
-    stage.desk.clock.now += EVERY  # type: ignore[attr-defined]
+    stage.clock.now += EVERY
     asyncio.run(stage.read())
 
     assert stage.manager.asked == ["one", "one"]
     assert stage.queued() == []
-    assert stage.engine._reports._due == {key("f"), key("g")}
+    assert stage.engine.stale_statuses() == {key("f"), key("g")}
 
 
 # many who ask
@@ -283,10 +278,10 @@ def test_the_tally_knows_when_a_copy_was_last_written() -> None:
     have, copy = an_object(at("a", "f")), Copy(at("a", "f"), secret("one"))
     source = a_source("f", "one")
     for other in (Guard(key("f"), source.ref, source, "g", True, ""), Report(key("f"), source.ref, source, {})):
-        stage.engine._sender._done(other)
+        stage.engine.finish(other)
         assert tally.landed == ""
     for write in (Create(key("f"), copy.ref, copy), Update(key("f"), copy.ref, copy, have, "it differs")):
         tally.landed = ""
-        stage.engine._sender._done(write)
+        stage.engine.finish(write)
         assert tally.landed.endswith("Z")
         assert len(tally.landed) == len("2026-11-16T00:00:00Z")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tests.engine.parts import HOME, a_key, a_source
-from tests.engine.test_loop import an_engine, sent
+from tests.support.engine import EngineHarness
 
 from samara.core.model import Ref
 from samara.core.table import Table
@@ -15,7 +15,6 @@ from samara.core.want import Want
 from samara.dialects import secret_copy
 from samara.engine.boundary import LATE
 from samara.engine.growth import CHUNK
-from samara.engine.loop import Engine
 from samara.kube.cache import Change
 
 CANARY = "canary-7f3a9"
@@ -28,18 +27,13 @@ def want(source: Ref, view: View) -> Want:
     return SOUND.want(source, view)
 
 
-def run(engine: Engine) -> None:
-    while engine._turn():
-        pass
-
-
 def test_a_plan_that_fails_ends_nothing_and_is_made_again_later(caplog: pytest.LogCaptureFixture) -> None:
     table = Table((replace(SOUND, want=want),))
-    engine = an_engine(a_source("odd", "a"), a_source("db", "a"), namespaces=["a"], table=table)
+    engine = EngineHarness(a_source("odd", "a"), a_source("db", "a"), namespaces=["a"], table=table)
     engine.resync()
-    run(engine)
-    assert [write.ref.name for write in sent(engine.desk)] == ["db"]
-    assert engine.desk.queue.next_due() == LATE
+    engine.work()
+    assert [write.ref.name for write in engine.sent()] == ["db"]
+    assert engine.queue.next_due() == LATE
     (told,) = [each for each in caplog.records if each.getMessage() == "plan.failed"]
     assert (told.levelname, CANARY in str(told.__dict__)) == ("WARNING", False)
     assert getattr(told, "fields", {})["again_in"] == f"{LATE:g}s"
@@ -47,25 +41,25 @@ def test_a_plan_that_fails_ends_nothing_and_is_made_again_later(caplog: pytest.L
 
 def test_a_large_plan_that_fails_half_way_is_begun_again_later() -> None:
     names = [f"n{number}" for number in range(2 * CHUNK)]
-    engine = an_engine(a_source("db", ",".join(names)), namespaces=names)
+    engine = EngineHarness(a_source("db", ",".join(names)), namespaces=names)
     engine.resync()
-    engine._plan(a_key())
-    engine.desk.queue.take()
-    engine._growing[a_key()].steps = (1 / 0 for _ in range(1))  # type: ignore[misc]
-    run(engine)
-    assert a_key() not in engine._growing
-    assert engine.desk.queue.next_due() == LATE
+    engine.plan(a_key())
+    engine.queue.take()
+    engine.fail_next_chunk(a_key())
+    engine.work()
+    assert not engine.is_chunked(a_key())
+    assert engine.queue.next_due() == LATE
 
 
 def test_news_that_cannot_be_understood_keeps_no_other_news_from_us(caplog: pytest.LogCaptureFixture) -> None:
     def also(obj: object, view: View) -> tuple[Ref, ...]:
         raise ValueError(CANARY)
 
-    engine = an_engine(namespaces=["a"], table=Table((replace(SOUND, also=also),)))
-    odd, sound = engine.desk.cache.put(a_source("odd", "a")), engine.desk.cache.put(a_source("db", "a"))
+    engine = EngineHarness(namespaces=["a"], table=Table((replace(SOUND, also=also),)))
+    odd, sound = engine.cache.put(a_source("odd", "a")), engine.cache.put(a_source("db", "a"))
     assert odd is not None
     assert sound is not None
-    engine.changed([Change(odd.ref, None, odd.new), Change(sound.ref, None, None)])
-    assert engine._wake.is_set()
+    engine.deliver(Change(odd.ref, None, odd.new), Change(sound.ref, None, None))
+    assert a_key().source in {key.source for key in engine.requeued()}
     (told,) = [each for each in caplog.records if each.getMessage() == "plan.failed"]
     assert "again_in" not in getattr(told, "fields", {})

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from tests import toys
@@ -15,7 +14,6 @@ from tests.engine.parts import (
     HOME,
     Clock,
     a_copy,
-    a_desk,
     a_key,
     a_namespace,
     a_source,
@@ -25,6 +23,7 @@ from tests.engine.parts import (
     numbered,
 )
 from tests.kube.scripted import access, refuses, serving
+from tests.support.engine import EngineHarness
 from tests.world import at, secret
 
 from samara.core.brake import Brake
@@ -35,11 +34,9 @@ from samara.core.want import Copy
 from samara.core.write import Create, Delete, Guard, Update, Write
 from samara.dialects import fishysecret, secret_copy, sync_to
 from samara.dialects.accurate.words import CREATED_BY, FROM, PARENT, PROPAGATE, ROOT, TYPE, UPDATE
-from samara.engine.desk import Desk
 from samara.engine.flaps import PATIENCE
 from samara.engine.growth import CHUNK
 from samara.engine.holds import Holds
-from samara.engine.loop import Engine
 from samara.engine.outcome import Outcome, Result
 from samara.kube.cache import Change
 from samara.kube.client import Client
@@ -48,62 +45,36 @@ MANY = 2 * CHUNK + 100
 CONSENT = Table((replace(secret_copy.dialect(HOME, "delete"), consent=True),))
 
 
-def an_engine(
-    *objects: Object,
-    namespaces: list[str] | None = None,
-    observing: bool = False,
-    table: Table | None = None,
-    **more: Any,
-) -> Engine:
-    """Leads, without a server, over these objects; nothing has been planned."""
-    desk = replace(a_desk(Clock(), more.pop("holds", Holds(None, 0.0, Clock())), table=table), **more)
-    for obj in (*map(a_namespace, [HOME, *(namespaces or [])]), *objects):
-        desk.cache.put(obj)
-    engine = Engine(desk, lambda: True, observing)
-    engine.leading = True
-    return engine
+def deleted(engine: EngineHarness) -> list[str]:
+    return [write.ref.namespace for write in engine.sent() if isinstance(write, Delete)]
 
 
-def sent(desk: Desk) -> list[Write]:
-    """All that waits in the outbox, taken out of it."""
-    found: list[Write] = []
-    while (write := desk.outbox.take()) is not None:
-        desk.outbox.done(write)
-        found.append(write)
-    return found
-
-
-def deleted(engine: Engine) -> list[str]:
-    return [write.ref.namespace for write in sent(engine.desk) if isinstance(write, Delete)]
-
-
-def grown(engine: Engine, meanwhile: Callable[[], object], after: int = 1, key: Key | None = None) -> None:
+def grown(engine: EngineHarness, meanwhile: Callable[[], object], after: int = 1, key: Key | None = None) -> None:
     """Plans a large source; something happens after so many chunks of it."""
     key = key or a_key()
-    engine._plan(key)
-    assert key in engine._growing
+    engine.plan(key)
+    assert engine.is_chunked(key)
     for _ in range(after):
-        engine._grow()
-    assert key in engine._growing
+        engine.continue_chunked()
+    assert engine.is_chunked(key)
     meanwhile()
-    while engine._grow():
-        pass
+    engine.finish_chunked()
 
 
 # large plans
 
 
 def test_a_copy_that_is_born_while_a_large_plan_grows_is_not_deleted() -> None:
-    engine = an_engine(a_source(), namespaces=numbered(0, MANY))
+    engine = EngineHarness(a_source(), namespaces=numbered(0, MANY))
 
     def born() -> None:
-        engine.desk.cache.put(a_namespace("newborn"))
-        engine._plan(a_key().part("newborn"))
-        engine.desk.cache.put(a_copy("newborn"))
+        engine.cache.put(a_namespace("newborn"))
+        engine.plan(a_key().part("newborn"))
+        engine.cache.put(a_copy("newborn"))
 
     grown(engine, born)
 
-    writes = sent(engine.desk)
+    writes = engine.sent()
     assert {write.ref.namespace for write in writes} == {*numbered(0, MANY), "newborn"}
     assert all(isinstance(write, Create) for write in writes)
     assert engine.tallies[a_key()].wanted == MANY + 1
@@ -111,7 +82,7 @@ def test_a_copy_that_is_born_while_a_large_plan_grows_is_not_deleted() -> None:
 
 def test_a_copy_where_none_is_wanted_goes_at_the_end_of_a_large_plan() -> None:
     listed = numbered(0, MANY)
-    engine = an_engine(a_source(targets=",".join(listed)), a_copy("other"), namespaces=[*listed, "other"])
+    engine = EngineHarness(a_source(targets=",".join(listed)), a_copy("other"), namespaces=[*listed, "other"])
     grown(engine, lambda: None)
 
     assert deleted(engine) == ["other"]
@@ -119,7 +90,7 @@ def test_a_copy_where_none_is_wanted_goes_at_the_end_of_a_large_plan() -> None:
 
 def test_what_a_namespace_does_not_accept_any_more_goes_at_the_end_of_a_large_plan() -> None:
     accepting = [a_namespace(name, annotations={ACCEPT: HOME}) for name in numbered(0, MANY)]
-    engine = an_engine(a_source(), *accepting, a_copy("other"), namespaces=["other"], table=CONSENT)
+    engine = EngineHarness(a_source(), *accepting, a_copy("other"), namespaces=["other"], table=CONSENT)
     grown(engine, lambda: None)
 
     assert deleted(engine) == ["other"]
@@ -135,11 +106,11 @@ def test_what_is_accepted_again_while_the_large_plan_of_a_mistyped_source_grows_
     table = Table((sync_to.dialect((SECRET,), lambda where, words: dict(words), consent=True),))
     key = Key("sync-to", source.ref)
 
-    engine = an_engine(source, left, *accepting, namespaces=["team", "other"], table=table)
+    engine = EngineHarness(source, left, *accepting, namespaces=["team", "other"], table=table)
     again = a_namespace("other", 2, annotations={ACCEPT: "team"})
-    grown(engine, lambda: engine.desk.cache.put(again), 2, key)
+    grown(engine, lambda: engine.cache.put(again), 2, key)
     assert deleted(engine) == []
-    engine = an_engine(source, left, *accepting, namespaces=["team", "other"], table=table)
+    engine = EngineHarness(source, left, *accepting, namespaces=["team", "other"], table=table)
     grown(engine, lambda: None, 2, key)
     assert deleted(engine) == ["other"]
 
@@ -148,29 +119,28 @@ def test_what_is_accepted_again_while_the_large_plan_of_a_mistyped_source_grows_
 def test_a_source_that_changes_faster_than_it_is_copied_reaches_every_namespace(withdrawn: bool) -> None:
     accepting = [a_namespace(name, annotations={ACCEPT: HOME}) for name in numbered(0, MANY)]
     refusing = (a_namespace("a"), a_copy("a")) if withdrawn else ()  # a removal that waits for the end of the plan
-    engine = an_engine(a_source(), *refusing, *accepting, table=CONSENT)
+    engine = EngineHarness(a_source(), *refusing, *accepting, table=CONSENT)
     written: set[str] = set()
     for version in range(2, 6):
-        engine.desk.cache.put(a_source(version=version))
-        engine.add(a_key())
-        engine._plan(a_key())
-        while engine._grow():
-            pass
+        engine.cache.put(a_source(version=version))
+        engine.enqueue(a_key())
+        engine.plan(a_key())
+        engine.finish_chunked()
         for _ in range(MANY // 3):
-            write = engine.desk.outbox.take()
+            write = engine.outbox.take()
             assert write is not None
-            engine.desk.outbox.done(write)
-            engine._sender._done(write)
+            engine.outbox.done(write)
+            engine.finish(write)
             written.add(write.ref.namespace)
-        engine.desk.outbox.clear(a_key())
+        engine.outbox.clear(a_key())
     assert written >= set(numbered(0, MANY))
 
 
 def test_what_a_namespace_accepts_again_while_a_large_plan_grows_stays() -> None:
     accepting = [a_namespace(name, annotations={ACCEPT: HOME}) for name in numbered(0, MANY)]
     copy = a_copy("other")
-    engine = an_engine(a_source(), copy, *accepting, namespaces=["other"], table=CONSENT)
-    grown(engine, lambda: engine.desk.cache.put(a_namespace("other", 2, annotations={ACCEPT: HOME})))
+    engine = EngineHarness(a_source(), copy, *accepting, namespaces=["other"], table=CONSENT)
+    grown(engine, lambda: engine.cache.put(a_namespace("other", 2, annotations={ACCEPT: HOME})))
 
     assert deleted(engine) == []
 
@@ -178,19 +148,19 @@ def test_what_a_namespace_accepts_again_while_a_large_plan_grows_stays() -> None
 def test_what_is_paused_between_the_steps_and_the_end_of_a_large_plan_is_not_removed() -> None:
     listed, others = numbered(0, 2 * CHUNK), numbered(2 * CHUNK, 3 * CHUNK + 10)
     source = a_source(targets=",".join(listed))
-    engine = an_engine(source, *map(a_copy, others), namespaces=[*listed, *others])
+    engine = EngineHarness(source, *map(a_copy, others), namespaces=[*listed, *others])
     paused = a_namespace(others[0], 2, annotations={PAUSED: "true"})
-    grown(engine, lambda: engine.desk.cache.put(paused), after=3)
+    grown(engine, lambda: engine.cache.put(paused), after=3)
 
     assert sorted(deleted(engine)) == others[1:]
 
 
 def test_namespaces_that_went_while_a_large_plan_grew_leave_the_tally() -> None:
-    engine = an_engine(a_source(), namespaces=numbered(0, MANY))
+    engine = EngineHarness(a_source(), namespaces=numbered(0, MANY))
 
     def go() -> None:
         for name in (numbered(0, MANY)[0], numbered(0, MANY)[-1]):
-            engine.desk.cache.drop(namespace_ref(name))
+            engine.cache.drop(namespace_ref(name))
 
     grown(engine, go)
 
@@ -199,12 +169,12 @@ def test_namespaces_that_went_while_a_large_plan_grew_leave_the_tally() -> None:
 
 
 def test_the_figures_of_a_large_source_do_not_dip_while_it_is_planned_again() -> None:
-    engine = an_engine(a_source(), namespaces=numbered(0, MANY))
+    engine = EngineHarness(a_source(), namespaces=numbered(0, MANY))
     grown(engine, lambda: None)
     for name in numbered(0, MANY):
         engine.tallies[a_key()].right_now(at(name, "db"))
-    engine._plan(a_key())
-    engine._grow()
+    engine.plan(a_key())
+    engine.continue_chunked()
 
     assert engine.tallies[a_key()].wanted == MANY
     assert engine.tallies[a_key()].right == MANY - CHUNK
@@ -218,10 +188,10 @@ def child(name: str, version: int = 1, of: str = "top") -> Object:
     return a_namespace(name, version, labels={PARENT: of})
 
 
-def a_large_tree() -> Engine:
+def a_large_tree() -> EngineHarness:
     source = an_object(at("top", "db"), annotations={PROPAGATE: UPDATE}, content=secret("one"))
     spaces = [a_namespace("top"), a_namespace("elsewhere"), *map(child, numbered(0, MANY))]
-    return an_engine(*spaces, source, table=TREES)
+    return EngineHarness(*spaces, source, table=TREES)
 
 
 def test_a_slice_decides_for_its_namespace_from_then_on_also_where_a_large_plan_grows() -> None:
@@ -229,24 +199,24 @@ def test_a_slice_decides_for_its_namespace_from_then_on_also_where_a_large_plan_
 
     def move() -> None:
         for name in (first, last):
-            engine.desk.cache.put(child(name, 2, of="elsewhere"))
-            engine._plan(IN_TREE.part(name))
+            engine.cache.put(child(name, 2, of="elsewhere"))
+            engine.plan(IN_TREE.part(name))
 
     grown(engine, move, key=IN_TREE)
 
-    assert {write.ref.namespace for write in sent(engine.desk)} == {*numbered(1, MANY - 1)}
+    assert {write.ref.namespace for write in engine.sent()} == {*numbered(1, MANY - 1)}
     assert engine.tallies[IN_TREE].wanted == MANY - 2
 
 
 def test_a_removal_that_a_slice_has_planned_still_counts_among_those_of_a_large_plan() -> None:
     names, others = numbered(0, MANY), numbered(MANY, MANY + 3)
     source = a_source(targets=",".join(names))
-    engine = an_engine(
+    engine = EngineHarness(
         source, *map(a_copy, others), namespaces=[*names, *others], holds=Holds(Brake(2, 0.1), 600.0, Clock())
     )
-    grown(engine, lambda: engine._plan(a_key().part(others[0])))
+    grown(engine, lambda: engine.plan(a_key().part(others[0])))
 
-    assert engine.desk.holds.held[a_key()].count == 3
+    assert engine.holds.held[a_key()].count == 3
 
 
 def test_places_that_are_not_wanted_any_more_at_the_end_of_a_large_plan_are_looked_at_again() -> None:
@@ -254,27 +224,24 @@ def test_places_that_are_not_wanted_any_more_at_the_end_of_a_large_plan_are_look
 
     def move() -> None:
         for name in (first, last):
-            engine.desk.cache.put(child(name, 2, of="elsewhere"))
+            engine.cache.put(child(name, 2, of="elsewhere"))
 
     grown(engine, move, key=IN_TREE)
 
-    assert {engine.desk.queue.take(), engine.desk.queue.take()} == {IN_TREE.part(first), IN_TREE.part(last)}
-    assert engine.desk.queue.take() is None
+    assert set(engine.requeued()) == {IN_TREE.part(first), IN_TREE.part(last)}
 
 
 def test_a_namespace_that_leaves_while_its_copy_is_on_the_way_is_looked_at_again() -> None:
     source = an_object(at("top", "db"), annotations={PROPAGATE: UPDATE}, content=secret("one"))
-    engine = an_engine(a_namespace("top"), a_namespace("elsewhere"), child("a"), source, table=TREES)
-    engine._plan(IN_TREE)
-    write = engine.desk.outbox.take()
+    engine = EngineHarness(a_namespace("top"), a_namespace("elsewhere"), child("a"), source, table=TREES)
+    engine.plan(IN_TREE)
+    write = engine.outbox.take()
     assert isinstance(write, Create)
-    moved = engine.desk.cache.put(child("a", 2, of="elsewhere"))
-    assert moved is not None
-    engine.changed([moved])
-    engine._turn()
-    engine._sender._landed(write)
+    engine.observe(child("a", 2, of="elsewhere"))
+    engine.work()
+    engine.finish(write)
 
-    assert engine.desk.queue.take() == IN_TREE.part("a")
+    assert engine.requeued() == [IN_TREE.part("a")]
 
 
 # what comes in
@@ -282,57 +249,55 @@ def test_a_namespace_that_leaves_while_its_copy_is_on_the_way_is_looked_at_again
 
 @pytest.mark.parametrize("came", [True, False])
 def test_a_quota_that_comes_changes_or_goes_frees_what_waits_in_its_namespace(came: bool) -> None:
-    engine = an_engine(a_source(), namespaces=["a", "b"])
+    engine = EngineHarness(a_source(), namespaces=["a", "b"])
     for namespace in ("a", "b"):
-        engine.desk.waits.note(create(namespace), Result(Outcome.REFUSED, "quota"))
+        engine.retry.note(create(namespace), Result(Outcome.REFUSED, "quota"))
     quota = Ref(QUOTA, "a", "compute")
     if came:
-        engine.passed(quota)
+        engine.quota_changed(quota)
     else:
-        engine.changed([Change(quota, None, None)])
+        engine.deliver(Change(quota, None, None))
 
-    assert engine.desk.queue.take() == a_key().part("a")
-    assert engine.desk.queue.take() is None
-    freed, waiting = (engine.desk.waits.of(create(each)) for each in ("a", "b"))
+    assert engine.requeued() == [a_key().part("a")]
+    freed, waiting = (engine.retry.of(create(each)) for each in ("a", "b"))
     assert freed is not None
     assert waiting is not None
-    assert freed.until <= engine.desk.clock() < waiting.until
+    assert freed.until <= engine.clock() < waiting.until
 
 
 def test_many_ticks_of_a_quota_are_one_more_try_per_second() -> None:
-    engine = an_engine(a_source(), namespaces=["a"])
-    engine.desk.waits.note(create("a"), Result(Outcome.REFUSED, "quota"))
-    engine.passed(Ref(QUOTA, "a", "compute"))
-    assert engine.desk.queue.take() == a_key().part("a")
+    engine = EngineHarness(a_source(), namespaces=["a"])
+    engine.retry.note(create("a"), Result(Outcome.REFUSED, "quota"))
+    engine.quota_changed(Ref(QUOTA, "a", "compute"))
+    assert engine.requeued() == [a_key().part("a")]
     for _ in range(50):
-        engine.passed(Ref(QUOTA, "a", "compute"))
+        engine.quota_changed(Ref(QUOTA, "a", "compute"))
 
-    assert engine.desk.queue.take() is None
-    assert engine.desk.queue.next_due() == 1.0
+    assert engine.requeued() == []
+    assert engine.queue.next_due() == 1.0
 
 
 def test_who_only_observes_counts_and_writes_nothing() -> None:
-    engine = an_engine(a_source(), namespaces=["a", "b"], observing=True)
+    engine = EngineHarness(a_source(), namespaces=["a", "b"], observing=True)
     engine.resync()
-    engine._turn()
+    engine.work()
 
-    assert len(engine.desk.outbox) == 0
+    assert len(engine.outbox) == 0
     assert (engine.tallies[a_key()].wanted, engine.tallies[a_key()].pending) == (2, 2)
-    engine._note_sync()
     assert engine.synced
 
 
 def test_what_is_paused_while_the_brake_holds_it_is_held_when_the_pause_ends() -> None:
     places = numbered(0, 8)
     holds = Holds(Brake(5, 30.0), 600.0, Clock())
-    engine = an_engine(a_source(targets="x"), *map(a_copy, places), namespaces=places, holds=holds)
-    engine._plan(a_key())
+    engine = EngineHarness(a_source(targets="x"), *map(a_copy, places), namespaces=places, holds=holds)
+    engine.plan(a_key())
     assert holds.held[a_key()].count == 8
     for version, word in ((2, "true"), (3, "false")):
         for name in places:
-            engine.desk.cache.put(a_namespace(name, version, annotations={PAUSED: word}))
-            engine._plan(a_key().part(name))
-        engine._plan(a_key())
+            engine.cache.put(a_namespace(name, version, annotations={PAUSED: word}))
+            engine.plan(a_key().part(name))
+        engine.plan(a_key())
         assert holds.held[a_key()].count == 8
     assert deleted(engine) == []
 
@@ -341,49 +306,46 @@ def test_what_was_held_before_a_restart_and_could_not_be_planned_yet_is_not_forg
     """Something had to be read for its plan, and the server could not tell."""
     holds = Holds(Brake(5, 30.0), 600.0, Clock())
     holds.remembered = {str(a_key()), str(a_key("gone"))}
-    engine = an_engine(a_source(), namespaces=["a"], holds=holds)
-    engine._note_sync()
+    engine = EngineHarness(a_source(), namespaces=["a"], holds=holds)
 
     assert engine.synced
     assert holds.remembered == {str(a_key())}
 
 
 def test_while_a_write_is_to_be_tried_again_not_everything_is_written() -> None:
-    engine = an_engine(a_source(), a_copy("a", content=secret("one")), namespaces=["a"])
-    engine.desk.waits.note(create("a"), Result(Outcome.FAILED, "out of reach"))
-    engine._note_sync()
+    engine = EngineHarness(a_source(), a_copy("a", content=secret("one")), namespaces=["a"])
+    engine.retry.note(create("a"), Result(Outcome.FAILED, "out of reach"))
     assert not engine.synced
-    engine.desk.waits.forget(a_key(), at("a", "db"))
-    engine._note_sync()
+    engine.retry.forget(a_key(), at("a", "db"))
     assert engine.synced
 
 
 def test_a_copy_whose_namespace_is_gone_is_made_again_without_a_fight() -> None:
     """The copy goes first, while its Namespace still looks alive; then the Namespace goes, and comes again."""
-    engine = an_engine(a_source(targets="a"), namespaces=["a"])
-    fights, copy = engine._sender.fights, a_copy("a")
+    engine = EngineHarness(a_source(targets="a"), namespaces=["a"])
+    drift, copy = engine.drift, a_copy("a")
     for _ in range(10):
-        fights.disturbed(Change(copy.ref, copy, None), engine.desk.table.owner, engine.desk.cache)
-        engine.desk.cache.drop(namespace_ref("a"))
-        engine._plan(a_key())
+        drift.disturbed(Change(copy.ref, copy, None), engine.table.owner, engine.cache)
+        engine.cache.drop(namespace_ref("a"))
+        engine.plan(a_key())
         assert engine.tallies[a_key()].blocked == 1
-        engine.desk.cache.put(a_namespace("a"))
-        engine._plan(a_key())
-        (write,) = sent(engine.desk)
-        assert fights.repaired(write) is None
+        engine.cache.put(a_namespace("a"))
+        engine.plan(a_key())
+        (write,) = engine.sent()
+        assert drift.repaired(write) is None
 
 
 # what is forgotten
 
 
-def held() -> Engine:
+def held() -> EngineHarness:
     """Ten copies of a source that is gone: the brake holds their removal."""
     names = numbered(0, 10)
-    engine = an_engine(
+    engine = EngineHarness(
         *map(a_copy, names), namespaces=names, holds=Holds(Brake(5, 30.0), 600.0, Clock()), gone_after=0.0
     )
-    engine._plan(a_key())
-    assert engine.desk.holds.held[a_key()].count == 10
+    engine.plan(a_key())
+    assert engine.holds.held[a_key()].count == 10
     return engine
 
 
@@ -392,129 +354,127 @@ def test_a_copy_that_somebody_removes_or_disguises_does_not_end_the_hold_of_the_
     engine = held()
     name = numbered(0, 1)[0]
     if forged:
-        engine.desk.cache.put(replace(a_copy(name, version=2), ours=frozenset()))
+        engine.cache.put(replace(a_copy(name, version=2), ours=frozenset()))
     else:
-        engine.desk.cache.drop(at(name, "db"))
-    engine._plan(a_key().part(name))
+        engine.cache.drop(at(name, "db"))
+    engine.plan(a_key().part(name))
 
-    assert engine.desk.holds.held[a_key()].refs == {at(each, "db") for each in numbered(1, 10)}
-    assert sent(engine.desk) == []
+    assert engine.holds.held[a_key()].refs == {at(each, "db") for each in numbered(1, 10)}
+    assert engine.sent() == []
 
 
 def test_nothing_is_left_of_a_source_whose_last_copy_is_removed() -> None:
     names = numbered(0, 3)
-    engine = an_engine(*map(a_copy, names), namespaces=names, holds=Holds(Brake(5, 30.0), 600.0, Clock()), gone_after=0)
-    engine._plan(a_key())
+    engine = EngineHarness(
+        *map(a_copy, names), namespaces=names, holds=Holds(Brake(5, 30.0), 600.0, Clock()), gone_after=0
+    )
+    engine.plan(a_key())
     queued = []
-    for write in sent(engine.desk):
+    for write in engine.sent():
         assert isinstance(write, Delete)
-        engine.desk.cache.bury(write.have)
-        engine._sender._done(write)
-        queued.append(engine.desk.queue.take())
+        engine.cache.bury(write.have)
+        engine.finish(write)
+        queued.append(engine.requeued())
 
-    assert queued == [None, None, a_key()]
+    assert queued == [[], [], [a_key()]]
     assert engine.tallies
-    assert engine._removals._gone_since
-    assert engine.desk.holds._by_source
-    engine._plan(a_key())
-    assert (engine.tallies, engine._removals._gone_since, engine.desk.holds._by_source) == ({}, {}, {})
+    assert engine.grace_periods
+    assert engine.holds._by_source
+    engine.plan(a_key())
+    assert (engine.tallies, engine.grace_periods, engine.holds._by_source) == ({}, set(), {})
 
 
 REFUSED = Result(Outcome.REFUSED, "quota")
 
 
-def waiting(engine: Engine) -> set[str]:
+def waiting(engine: EngineHarness) -> set[str]:
     """The namespaces in which something waits to be tried again."""
-    return set(engine.desk.waits._by_namespace)
+    return set(engine.retry._by_namespace)
 
 
 def test_nothing_waits_in_a_namespace_that_is_gone_and_whoever_waited_is_planned_again() -> None:
-    engine = an_engine(a_source(targets="b"), namespaces=["a", "b"])
+    engine = EngineHarness(a_source(targets="b"), namespaces=["a", "b"])
     for namespace in ("a", "b"):
-        engine.desk.waits.note(create(namespace), REFUSED)
-    gone = engine.desk.cache.drop(namespace_ref("a"))
-    assert gone is not None
-    engine.changed([gone])
+        engine.retry.note(create(namespace), REFUSED)
+    engine.deliver(engine.cache.drop(namespace_ref("a")))
 
     assert waiting(engine) == {"b"}
-    assert engine.desk.queue.take() == a_key().part("a")
+    assert engine.requeued() == [a_key().part("a")]
 
 
 def test_a_namespace_that_only_changes_keeps_the_count_of_what_was_refused_there() -> None:
-    engine = an_engine(a_source(), namespaces=["a"])
-    engine.desk.waits.note(create("a"), REFUSED)
-    change = engine.desk.cache.put(a_namespace("a", 2, labels={"team": "red"}))
-    assert change is not None
-    engine.changed([change])
+    engine = EngineHarness(a_source(), namespaces=["a"])
+    engine.retry.note(create("a"), REFUSED)
+    engine.observe(a_namespace("a", 2, labels={"team": "red"}))
 
     assert waiting(engine) == {"a"}
 
 
 def test_a_plan_that_finds_no_namespace_forgets_what_waited_there() -> None:
     """An answer may come after the end of its namespace was told."""
-    engine = an_engine(a_source(targets="a"))
-    engine.desk.waits.note(create("a"), REFUSED)
+    engine = EngineHarness(a_source(targets="a"))
+    engine.retry.note(create("a"), REFUSED)
     for _ in range(2):
-        engine._sender.flaps.removed(at("a", "db"), a_source(targets="a"))
-    engine._sender.flaps.wait(at("a", "db"), a_source(targets="a"))
-    engine._plan(a_key())
+        engine.flaps.removed(at("a", "db"), a_source(targets="a"))
+    engine.flaps.wait(at("a", "db"), a_source(targets="a"))
+    engine.plan(a_key())
 
-    assert (waiting(engine), engine._sender.flaps._due) == (set(), {})
+    assert (waiting(engine), engine.flaps._due) == (set(), {})
 
 
 def test_what_is_refused_in_a_namespace_that_is_gone_already_is_not_kept() -> None:
-    engine = an_engine(a_source(targets="b"), namespaces=["b"])
+    engine = EngineHarness(a_source(targets="b"), namespaces=["b"])
     for namespace in ("a", "b"):
-        engine._sender._judge(create(namespace), REFUSED, 0.1)
+        engine.finish(create(namespace), REFUSED)
 
     assert waiting(engine) == {"b"}
 
 
 def test_what_is_refused_on_an_object_without_a_namespace_waits() -> None:
-    engine = an_engine(a_source())
+    engine = EngineHarness(a_source())
     kind = Kind("example.com", "v1", "Wide", "wides", namespaced=False)
     wide = an_object(Ref(kind, "", "all"))
-    engine._sender._judge(Guard(a_key(), wide.ref, wide, "finalizer", add=True, why=""), REFUSED, 0.1)
+    engine.finish(Guard(a_key(), wide.ref, wide, "finalizer", add=True, why=""), REFUSED)
 
     assert waiting(engine) == {"all"}
 
 
 def test_nothing_waits_for_a_source_of_which_nothing_is_left() -> None:
-    engine = an_engine(namespaces=["a"])
-    engine.desk.waits.note(create("a"), REFUSED)
-    engine.desk.waits.note(create("a", a_key("other")), REFUSED)
-    engine._plan(a_key())
+    engine = EngineHarness(namespaces=["a"])
+    engine.retry.note(create("a"), REFUSED)
+    engine.retry.note(create("a", a_key("other")), REFUSED)
+    engine.plan(a_key())
 
-    assert engine.desk.waits._by_source.keys() == {a_key("other").source}
+    assert engine.retry._by_source.keys() == {a_key("other").source}
 
 
 def test_a_copy_that_is_there_again_does_not_go_by_an_old_time() -> None:
     source = a_source(targets="a")
-    engine = an_engine(source, namespaces=["a"])
-    flaps, write = engine._sender.flaps, create("a")
+    engine = EngineHarness(source, namespaces=["a"])
+    flaps, write = engine.flaps, create("a")
     for _ in range(2):
         flaps.removed(write.ref, source)
     flaps.wait(write.ref, source)
-    engine._sender._judge(write, Result(Outcome.DONE), 0.1)
+    engine.finish(write)
 
     assert flaps.wait(write.ref, source) == PATIENCE
-    engine.desk.clock.now += PATIENCE + 1  # type: ignore[attr-defined]
-    engine._sender._judge(write, Result(Outcome.DONE), 0.1)
+    engine.clock.now += PATIENCE + 1
+    engine.finish(write)
     assert flaps.wait(write.ref, source) == PATIENCE
 
 
 def test_what_a_dry_run_has_spared_is_right_and_is_told_and_counted_nowhere() -> None:
-    engine = an_engine(a_source(targets="a"), a_copy("a", content=secret("old")), namespaces=["a"])
-    engine._plan(a_key())
-    (write,) = sent(engine.desk)
-    engine._sender._judge(write, Result(Outcome.DONE, version=1, spared=True), 0.1)
+    engine = EngineHarness(a_source(targets="a"), a_copy("a", content=secret("old")), namespaces=["a"])
+    engine.plan(a_key())
+    (write,) = engine.sent()
+    engine.finish(write, Result(Outcome.DONE, version=1, spared=True))
     tally = engine.tallies[a_key()]
     assert (tally.right, tally.landed) == (1, "")
-    assert engine.desk.meter.writes == {}
+    assert engine.metrics.writes == {}
 
-    engine._sender._judge(write, Result(Outcome.DONE, version=2), 0.1)
+    engine.finish(write, Result(Outcome.DONE, version=2))
     assert tally.landed
-    assert engine.desk.meter.writes == {("secret-copy", "update", "done"): 1}
+    assert engine.metrics.writes == {("secret-copy", "update", "done"): 1}
 
 
 def test_what_was_spared_lets_go_what_waited_for_it() -> None:
@@ -523,23 +483,23 @@ def test_what_was_spared_lets_go_what_waited_for_it() -> None:
     ours = frozenset(Owned(MANAGER, "labels", mark) for mark in marks)
     made = [an_object(at(name, "db"), labels=marks, ours=ours, made=True) for name in ("old", "new")]
     table = Table((fishysecret.dialect(),))
-    engine = an_engine(ask, *made, namespaces=["team", "old", "new"], table=table)
+    engine = EngineHarness(ask, *made, namespaces=["team", "old", "new"], table=table)
     key = Key(fishysecret.NAME, ask.ref)
-    assert engine.desk.cache.count(key) == 2
+    assert engine.cache.count(key) == 2
     write = Update(key, made[1].ref, Copy(made[1].ref, secret("one")), made[1], "")
-    engine._sender._judge(write, Result(Outcome.DONE, version=1, spared=True), 0.1)
-    assert engine.desk.queue.take() == key
+    engine.finish(write, Result(Outcome.DONE, version=1, spared=True))
+    assert engine.requeued() == [key]
 
 
 def test_a_source_that_is_there_is_not_planned_again_for_a_removal() -> None:
-    engine = an_engine(a_source(targets="b"), a_copy("a"), namespaces=["a"])
-    engine._plan(a_key())
-    (write,) = sent(engine.desk)
+    engine = EngineHarness(a_source(targets="b"), a_copy("a"), namespaces=["a"])
+    engine.plan(a_key())
+    (write,) = engine.sent()
     assert isinstance(write, Delete)
-    engine.desk.cache.bury(write.have)
-    engine._sender._done(write)
+    engine.cache.bury(write.have)
+    engine.finish(write)
 
-    assert engine.desk.queue.take() is None
+    assert engine.requeued() == []
 
 
 # with a server
@@ -557,10 +517,7 @@ def test_a_namespace_that_fails_for_ever_does_not_keep_the_rest_from_being_in_sy
                 refuses(500),
                 refuses(404, "NotFound"),
             ] * 50  # every write fails, every look finds nothing
-            desk = a_desk(Real(), client=client)
-            for obj in (a_namespace("a"), a_source(targets="a")):
-                desk.cache.put(obj)
-            engine = Engine(desk, lambda: True)
+            engine = EngineHarness(a_source(targets="a"), namespaces=["a"], clock=Real(), client=client)
             running = asyncio.create_task(engine.run())
             await script.until(lambda: engine.synced or running.done())
             assert engine.synced
@@ -574,10 +531,10 @@ def test_the_table_of_these_tests_has_right_copies() -> None:
     """A copy that were never right would hide that it is wrongly deleted."""
     content = secret("one").pick("type", "data")
     copy = replace(a_copy("a", content=content), labels={secret_copy.FROM: "admin-db"})
-    engine = an_engine(a_source(), copy, namespaces=["a"], table=a_table())
-    engine._plan(a_key())
+    engine = EngineHarness(a_source(), copy, namespaces=["a"], table=a_table())
+    engine.plan(a_key())
 
-    assert sent(engine.desk) == []
+    assert engine.sent() == []
     assert engine.tallies[a_key()].right == 1
 
 
@@ -598,24 +555,22 @@ def a_chain() -> tuple[list[Object], Object, Object]:
 
 def test_the_end_of_a_copy_that_we_deleted_goes_on_at_once_also_where_its_echo_is_faster_than_the_answer() -> None:
     spaces, first, second = a_chain()
-    engine = an_engine(*spaces, first, second, table=TREES, clock=(clock := Clock()))
-    engine._plan(IN_TREE)
+    engine = EngineHarness(*spaces, first, second, table=TREES, clock=(clock := Clock()))
+    engine.plan(IN_TREE)
     clock.now += 3.0
-    engine._plan(IN_TREE)
-    assert isinstance(engine.desk.outbox.take(), Delete)
-    echo = engine.desk.cache.drop(first.ref)
-    assert echo is not None
-    engine.changed([echo])
-    engine._turn()
+    engine.plan(IN_TREE)
+    assert isinstance(engine.outbox.take(), Delete)
+    engine.deliver(engine.cache.drop(first.ref))
+    engine.work()
     assert deleted(engine) == ["leaf"]
 
 
 def test_what_hung_on_a_copy_that_we_have_given_back_goes_when_the_answer_comes() -> None:
     """Its echo is no news any more, and what it is now is nobody's source."""
     spaces, first, second = a_chain()
-    engine = an_engine(*spaces, first, second, table=TREES)
-    engine._answered(engine.desk.cache.put(replace(first, version=2, annotations={RELEASED: "true"})))
-    engine._turn()
+    engine = EngineHarness(*spaces, first, second, table=TREES)
+    engine.answered(engine.cache.put(replace(first, version=2, annotations={RELEASED: "true"})))
+    engine.work()
     assert deleted(engine) == ["leaf"]
 
 
@@ -638,71 +593,62 @@ def in_a_tree(namespace: str, version: int, value: str, above: str = "") -> Obje
     )
 
 
-def planned(engine: Engine) -> list[Write]:
+def planned(engine: EngineHarness) -> list[Write]:
     """All that is queued now is planned; what is to be sent for it."""
-    while (key := engine.desk.queue.take()) is not None:
-        engine._plan(key)
-    return sent(engine.desk)
+    engine.work()
+    return engine.sent()
 
 
-def refused_for_long(engine: Engine, key: Key) -> None:
+def refused_for_long(engine: EngineHarness, key: Key) -> None:
     """The server has refused what a key writes so often that it is not tried again for minutes."""
     for _ in range(8):
-        engine.desk.clock.now += 1000.0  # type: ignore[attr-defined]
-        engine._plan(key)
-        (write,) = sent(engine.desk)
-        engine.desk.waits.note(write, Result(Outcome.REFUSED, "denied"))
+        engine.clock.now += 1000.0
+        engine.plan(key)
+        (write,) = engine.sent()
+        engine.retry.note(write, Result(Outcome.REFUSED, "denied"))
 
 
-def a_tree(*more: Object, team: str = "one") -> Engine:
+def a_tree(*more: Object, team: str = "one") -> EngineHarness:
     """r ─ n ─ c"""
     spaces = (
         a_namespace("r", labels={TYPE: ROOT, "team": team}),
         a_namespace("n", labels={PARENT: "r"}),
         a_namespace("c", labels={PARENT: "n"}),
     )
-    return an_engine(*spaces, *more, table=trees())
+    return EngineHarness(*spaces, *more, table=trees())
 
 
 def test_what_was_refused_deep_in_a_tree_is_tried_at_once_when_its_source_is_mended_above() -> None:
     engine = a_tree(in_a_tree("r", 1, "bad"), in_a_tree("n", 2, "bad", "r"))
     refused_for_long(engine, Key("accurate", at("n", "s")))
-    mended = engine.desk.cache.put(in_a_tree("r", 10, "good"))
-    assert mended is not None
-    engine.changed([mended])
+    engine.observe(in_a_tree("r", 10, "good"))
     (hop,) = planned(engine)
     assert hop.ref == at("n", "s")
 
-    engine._answered(engine.desk.cache.put(in_a_tree("n", 11, "good", "r")))
+    engine.answered(engine.cache.put(in_a_tree("n", 11, "good", "r")))
     assert [write.ref for write in planned(engine)] == [at("c", "s")]
 
 
 def test_what_a_namespace_was_refused_to_inherit_is_tried_at_once_when_the_one_above_changes() -> None:
     engine = a_tree(team="bad")
     refused_for_long(engine, Key("accurate:tree", namespace_ref("n")))
-    mended = engine.desk.cache.put(a_namespace("r", 9, labels={TYPE: ROOT, "team": "good"}))
-    assert mended is not None
-    engine.changed([mended])
+    engine.observe(a_namespace("r", 9, labels={TYPE: ROOT, "team": "good"}))
     assert namespace_ref("n") in [write.ref for write in planned(engine)]
 
 
 def test_a_look_that_is_ahead_of_the_watch_queues_all_whom_the_change_concerns() -> None:
     """The namespace was moved while our own write to it was on its way; the watch has no news of it after that."""
     engine = a_tree(in_a_tree("r", 1, "one"), in_a_tree("n", 2, "one", "r"))
-    engine.desk.cache.put(a_namespace("q", labels={TYPE: ROOT}))
-    moved = engine.desk.cache.put(a_namespace("n", 9, labels={PARENT: "q"}))
-    assert moved is not None
-    engine._sender.looker.told(moved, 0.1)
-    assert engine.desk.queue.take() is None
-    engine.desk.clock.now += 0.2  # type: ignore[attr-defined]
-    queued = set(iter(engine.desk.queue.take, None))
+    engine.cache.put(a_namespace("q", labels={TYPE: ROOT}))
+    engine.fetched(engine.cache.put(a_namespace("n", 9, labels={PARENT: "q"})), 0.1)
+    assert engine.requeued() == []
+    engine.clock.now += 0.2
+    queued = set(engine.requeued())
     assert Key("accurate", at("r", "s"), "n") in queued
     assert Key("accurate:tree", namespace_ref("n")) in queued
 
 
 def test_our_own_delete_of_which_no_answer_came_is_nobodys_interference() -> None:
-    engine = an_engine(a_source(targets="b"), a_copy("a"), namespaces=["a", "b"])
-    gone = engine.desk.cache.bury(a_copy("a"))
-    assert gone is not None
-    engine._sender.looker.told(gone, 0.0)
-    assert engine._sender.fights.repaired(create("a")) is None
+    engine = EngineHarness(a_source(targets="b"), a_copy("a"), namespaces=["a", "b"])
+    engine.fetched(engine.cache.bury(a_copy("a")), 0.0)
+    assert engine.drift.repaired(create("a")) is None

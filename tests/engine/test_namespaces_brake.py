@@ -10,8 +10,8 @@ from datetime import datetime
 import pytest
 from tests.engine.parts import Clock, a_namespace, an_object
 from tests.engine.test_holdbook import PATH, with_store
-from tests.engine.test_loop import an_engine, sent
 from tests.kube.scripted import Script, Store
+from tests.support.engine import EngineHarness
 
 from samara.core.brake import Brake
 from samara.core.model import Key, Object, Owned, Ref, namespace_ref
@@ -23,7 +23,6 @@ from samara.dialects.accurate.words import APPLIER, FINALIZER, PARENT, ROOT, SUB
 from samara.engine import holdbook
 from samara.engine.holdbook import HoldBook, endings, entries
 from samara.engine.holds import Holds
-from samara.engine.loop import Engine
 from samara.engine.outcome import Outcome, Result
 from samara.kube.client import Client
 
@@ -45,56 +44,56 @@ def a_key(name: str) -> Key:
     return Key("accurate:sub", Ref(SUB_NAMESPACE, "top", name))
 
 
-def ending(*names: str, holds: Holds) -> Engine:
+def ending(*names: str, holds: Holds) -> EngineHarness:
     """An engine that has planned SubNamespaces that are deleted."""
     subs = [a_sub(name) for name in names]
-    engine = an_engine(TOP, *map(below, names), *subs, table=TABLE, holds=holds, gone_after=0.0)
-    engine.desk.cache.answers.keep(Definition(SUB_NAMESPACE), True)
-    engine.desk.cache.answers.keep(Standing("top"), True)
+    engine = EngineHarness(TOP, *map(below, names), *subs, table=TABLE, holds=holds, gone_after=0.0)
+    engine.cache.answers.keep(Definition(SUB_NAMESPACE), True)
+    engine.cache.answers.keep(Standing("top"), True)
     for name in names:
-        engine._plan(a_key(name))
+        engine.plan(a_key(name))
     return engine
 
 
-def written(engine: Engine) -> list[tuple[type[Write], str]]:
-    return [(type(write), write.ref.name) for write in sent(engine.desk)]
+def written(engine: EngineHarness) -> list[tuple[type[Write], str]]:
+    return [(type(write), write.ref.name) for write in engine.sent()]
 
 
 # a deletion that is discarded
 
 
-def discarded() -> Engine:
+def discarded() -> EngineHarness:
     engine = ending("a", holds=Holds(Brake(namespaces=0), 600.0, Clock()))
     assert written(engine) == []
-    assert list(engine.desk.holds.held) == [a_key("a")]
-    engine.answered(a_key("a"), "discard")
-    engine._turn()
+    assert list(engine.holds.held) == [a_key("a")]
+    engine.hold_answered(a_key("a"), "discard")
+    engine.work()
     return engine
 
 
 def test_a_discarded_deletion_of_a_namespace_lets_its_sub_namespace_go_and_writes_nothing_on_the_namespace() -> None:
     engine = discarded()
 
-    (write,) = sent(engine.desk)
+    (write,) = engine.sent()
     assert isinstance(write, Guard)
     assert (write.ref, write.finalizer, write.add) == (a_key("a").source, FINALIZER, False)
-    assert engine.desk.holds.held == {}
+    assert engine.holds.held == {}
 
 
 def test_whoever_makes_the_sub_namespace_again_and_deletes_it_again_is_obeyed() -> None:
     engine = discarded()
-    sent(engine.desk)
-    cache = engine.desk.cache
+    engine.sent()
+    cache = engine.cache
     cache.drop(a_key("a").source)
-    engine._plan(a_key("a"))
+    engine.plan(a_key("a"))
     assert written(engine) == []
     assert cache.get(namespace_ref("a")) is not None
-    engine.desk.holds._brake = Brake(namespaces=3)
+    engine.holds._brake = Brake(namespaces=3)
     cache.put(a_sub("a", 2, "second", deleting=False))
-    engine._plan(a_key("a"))
-    sent(engine.desk)
+    engine.plan(a_key("a"))
+    engine.sent()
     cache.put(a_sub("a", 3, "second"))
-    engine._plan(a_key("a"))
+    engine.plan(a_key("a"))
 
     assert written(engine) == [(Delete, "a")]
 
@@ -102,13 +101,13 @@ def test_whoever_makes_the_sub_namespace_again_and_deletes_it_again_is_obeyed() 
 def test_a_held_sub_namespace_is_let_go_soon_after_its_definition_begins_to_go_and_its_namespace_stays() -> None:
     engine = ending("a", holds=Holds(Brake(namespaces=0), 600.0, Clock()))
     assert written(engine) == []
-    engine.desk.cache.answers.keep(Definition(SUB_NAMESPACE), False)
-    assert isinstance(engine.desk.clock, Clock)
-    engine.desk.clock.now += 10.0
-    engine._turn()
+    engine.cache.answers.keep(Definition(SUB_NAMESPACE), False)
+    assert isinstance(engine.clock, Clock)
+    engine.clock.now += 10.0
+    engine.work()
 
     assert written(engine) == [(Guard, "a")]
-    assert engine.desk.holds.held == {}
+    assert engine.holds.held == {}
 
 
 # over a restart
@@ -136,8 +135,8 @@ def test_a_namespace_goes_only_when_it_is_written_down_that_it_goes() -> None:
         assert sorted(json.loads(store.objects[PATH]["data"]["namespaces"])) == ["a", "b"]
         assert set(asked) == {a_key("a"), a_key("b")}
         for key in asked:
-            engine.add(key)
-        engine._turn()
+            engine.enqueue(key)
+        engine.work()
         assert sorted(written(engine)) == [(Delete, "a"), (Delete, "b")]
 
     with_store(deed)
@@ -202,8 +201,8 @@ def test_the_book_writes_at_once_what_is_waited_for(monkeypatch: pytest.MonkeyPa
         running = asyncio.create_task(book.run(lambda key, word: None, lambda key: told.set()))
         await asyncio.sleep(0)
         for obj in (below("a"), a_sub("a")):
-            engine.desk.cache.put(obj)
-        engine._plan(a_key("a"))
+            engine.cache.put(obj)
+        engine.plan(a_key("a"))
         async with asyncio.timeout(5.0):
             await told.wait()
         assert "a" in json.loads(store.objects[PATH]["data"]["namespaces"])
@@ -215,31 +214,31 @@ def test_the_book_writes_at_once_what_is_waited_for(monkeypatch: pytest.MonkeyPa
 
 def test_a_namespace_that_may_not_be_made_is_tried_ever_more_seldom() -> None:
     """It is not there, and that is no reason to forget how often it was refused."""
-    engine = an_engine(TOP, a_sub("web", deleting=False), table=TABLE)
+    engine = EngineHarness(TOP, a_sub("web", deleting=False), table=TABLE)
     for attempt in range(1, 4):
-        engine.desk.clock.now += 1000.0  # type: ignore[attr-defined]
-        engine._plan(a_key("web"))
-        (write,) = sent(engine.desk)
+        engine.clock.now += 1000.0
+        engine.plan(a_key("web"))
+        (write,) = engine.sent()
         assert isinstance(write, Create)
-        engine._sender._judge(write, Result(Outcome.REFUSED, "quota"), 0.1)
-        wait = engine.desk.waits.of(write)
+        engine.finish(write, Result(Outcome.REFUSED, "quota"))
+        wait = engine.retry.of(write)
         assert wait is not None
         assert wait.attempts == attempt
 
 
 def test_the_finalizer_stays_while_the_namespace_is_on_its_way() -> None:
     """Who deletes a SubNamespace right after it was made must not be left with a namespace that nobody takes away."""
-    engine = an_engine(TOP, a_sub("x", deleting=False), table=TABLE, gone_after=0.0)
-    engine._plan(a_key("x"))
-    flying = engine.desk.outbox.take()
+    engine = EngineHarness(TOP, a_sub("x", deleting=False), table=TABLE, gone_after=0.0)
+    engine.plan(a_key("x"))
+    flying = engine.outbox.take()
     assert isinstance(flying, Create)
-    engine.desk.cache.put(a_sub("x", 2))
-    engine.desk.cache.answers.keep(Definition(SUB_NAMESPACE), True)
-    engine.desk.cache.answers.keep(Standing("top"), True)
-    engine._plan(a_key("x"))
-    assert sent(engine.desk) == []
+    engine.cache.put(a_sub("x", 2))
+    engine.cache.answers.keep(Definition(SUB_NAMESPACE), True)
+    engine.cache.answers.keep(Standing("top"), True)
+    engine.plan(a_key("x"))
+    assert engine.sent() == []
 
-    engine.desk.cache.put(below("x", 5))
-    for key in engine.desk.outbox.done(flying):
-        engine._plan(key)
+    engine.cache.put(below("x", 5))
+    for key in engine.outbox.done(flying):
+        engine.plan(key)
     assert written(engine) == [(Delete, "x")]

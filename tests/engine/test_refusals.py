@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.engine.parts import a_copy, a_key, a_namespace, a_source, create, delete
-from tests.engine.test_loop import an_engine, sent
+from tests.support.engine import EngineHarness
 from tests.world import at, secret
 
 from samara.core.model import Object, Owned, namespace_ref
@@ -18,7 +18,6 @@ from samara.dialects.accurate import tree
 from samara.dialects.accurate.config import read
 from samara.dialects.accurate.words import CREATED_BY, PARENT
 from samara.engine.apply import verb
-from samara.engine.loop import Engine
 from samara.engine.outcome import Outcome, Result, judged
 from samara.kube.errors import ServerFault, from_status
 
@@ -28,13 +27,13 @@ FULL = ServerFault(500, "InternalError", "etcdserver: mvcc: database space excee
 HERE = at("a", "db")
 
 
-def tried(engine: Engine, result: Result, times: int = 1) -> Write:
+def tried(engine: EngineHarness, result: Result, times: int = 1) -> Write:
     """Plans, and sends what was planned; that ends so, so many times."""
     for _ in range(times):
-        engine.desk.clock.now += 1000.0  # type: ignore[attr-defined]
-        engine._plan(a_key().part("a"))
-        (write,) = sent(engine.desk)
-        engine._sender._judge(write, result, 0.1)
+        engine.clock.now += 1000.0
+        engine.plan(a_key().part("a"))
+        (write,) = engine.sent()
+        engine.finish(write, result)
     return write
 
 
@@ -42,20 +41,20 @@ def told(tally: Tally) -> dict[str, str]:
     return {reason: found[HERE].shown(HERE) for reason, found in tally.by_reason().items()}
 
 
-def begun() -> tuple[Engine, Tally]:
-    engine = an_engine(a_source(targets="a"), namespaces=["a"])
-    engine._plan(a_key())
-    sent(engine.desk)
+def begun() -> tuple[EngineHarness, Tally]:
+    engine = EngineHarness(a_source(targets="a"), namespaces=["a"])
+    engine.plan(a_key())
+    engine.sent()
     return engine, engine.tallies[a_key()]
 
 
-def due(engine: Engine) -> bool:
-    return bool(engine.desk.news._due)
+def due(engine: EngineHarness) -> bool:
+    return bool(engine.events._due)
 
 
 def test_what_fails_twice_is_pending_and_the_third_time_it_is_refused_in_the_servers_words() -> None:
     engine, tally = begun()
-    engine.desk.news._due.clear()
+    engine.events._due.clear()
     tried(engine, BROKEN, 2)
     assert (tally.pending, told(tally)) == (1, {})
     tried(engine, BROKEN)
@@ -69,52 +68,48 @@ def test_while_it_is_tried_again_it_is_still_refused(result: Result, times: int)
     engine, tally = begun()
     tried(engine, result, times)
     for whole in (a_key(), a_key().part("a")):
-        engine.desk.clock.now += 1000.0  # type: ignore[attr-defined]
-        engine._plan(whole)
-        (write,) = sent(engine.desk)
+        engine.clock.now += 1000.0
+        engine.plan(whole)
+        (write,) = engine.sent()
         assert told(tally) == {"refused": result.message}
-    engine._sender._judge(write, Result(Outcome.DONE), 0.1)
+    engine.finish(write)
     assert (tally.right, told(tally)) == (1, {})
 
 
 def test_a_source_that_changes_is_not_refused_before_it_was_tried() -> None:
     engine, tally = begun()
     tried(engine, BROKEN, 3)
-    change = engine.desk.cache.put(a_source(targets="a", version=2, generation=2))
-    assert change is not None
-    engine.changed([change])
-    engine._plan(a_key())
+    engine.observe(a_source(targets="a", version=2, generation=2))
+    engine.plan(a_key())
     assert (tally.pending, told(tally)) == (1, {})
 
 
 def test_a_copy_whose_update_was_refused_comes_back_at_once_when_it_is_deleted() -> None:
-    engine = an_engine(a_source(targets="a", version=9), a_copy("a", content=secret("old")), namespaces=["a"])
+    engine = EngineHarness(a_source(targets="a", version=9), a_copy("a", content=secret("old")), namespaces=["a"])
     assert verb(tried(engine, REFUSED)) == "update"
-    change = engine.desk.cache.drop(HERE)
-    assert change is not None
-    engine.changed([change])
-    engine._plan(a_key().part("a"))
-    (write,) = sent(engine.desk)
+    engine.deliver(engine.cache.drop(HERE))
+    engine.plan(a_key().part("a"))
+    (write,) = engine.sent()
     assert verb(write) == "create"
 
 
 def test_what_is_refused_to_one_source_does_not_wait_for_another() -> None:
     engine, tally = begun()
-    engine.desk.waits.note(create("a", a_key("other"), "db"), REFUSED)
-    engine._plan(a_key())
-    assert [write.ref for write in sent(engine.desk)] == [HERE]
+    engine.retry.note(create("a", a_key("other"), "db"), REFUSED)
+    engine.plan(a_key())
+    assert [write.ref for write in engine.sent()] == [HERE]
     assert told(tally) == {}
 
 
 def test_a_removal_that_fails_again_and_again_is_told_also_after_a_new_plan() -> None:
-    engine = an_engine(a_source(targets="b"), a_copy("a"), namespaces=["a", "b"])
-    engine._plan(a_key())
+    engine = EngineHarness(a_source(targets="b"), a_copy("a"), namespaces=["a", "b"])
+    engine.plan(a_key())
     tally, gone = engine.tallies[a_key()], delete("a")
     for _ in range(3):
-        engine._sender._judge(gone, BROKEN, 0.1)
+        engine.finish(gone, BROKEN)
     for _ in range(2):
         assert {ref.namespace: each.reason for ref, each in tally.removals.items()} == {"a": "refused"}
-        engine._plan(a_key())
+        engine.plan(a_key())
 
 
 def test_of_what_lasts_the_log_warns_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -142,28 +137,26 @@ def test_labels_that_somebody_sets_again_and_again_are_put_back_five_times_and_t
     caplog.set_level("INFO", "samara")
     table = Table((tree.dialect(read({"labelKeys": ["team"]}), frozenset({APPLIER})),))
     top = a_namespace("top", labels={"team": "red"})
-    engine = an_engine(top, a_child(1, "red"), table=table)
+    engine = EngineHarness(top, a_child(1, "red"), table=table)
     counts = []
     for number in range(1, 7):
-        change = engine.desk.cache.put(a_child(2 * number, "blue", "kubectl-label"))
-        assert change is not None
-        engine.changed([change])
-        engine._turn()
-        writes = sent(engine.desk)
+        engine.observe(a_child(2 * number, "blue", "kubectl-label"))
+        engine.work()
+        writes = engine.sent()
         counts.append(len(writes))
         for write in writes:
-            engine.desk.cache.put(a_child(2 * number + 1, "red"))
-            engine._sender._judge(write, Result(Outcome.DONE), 0.1)
+            engine.cache.put(a_child(2 * number + 1, "red"))
+            engine.finish(write)
 
     assert counts == [1, 1, 1, 1, 1, 0]
     told = [each for each in caplog.records if each.getMessage() == "wrote"]
     assert [each.levelname for each in told] == ["INFO"] * 5
-    assert engine.desk.queue.next_due() == 600.0
-    topic = engine.desk.news._teller._topics[namespace_ref("a"), "Fought"]
+    assert engine.queue.next_due() == 600.0
+    topic = engine.events._teller._topics[namespace_ref("a"), "Fought"]
     assert topic.message.startswith("kubectl-label changes what is inherited here again and again")
 
 
-def obstacle(engine: Engine) -> str:
+def obstacle(engine: EngineHarness) -> str:
     return engine.obstacle or ""
 
 
@@ -173,25 +166,25 @@ def test_fault_19_a_full_store_is_told_once_refuses_nobody_and_is_over_with_the_
     tried(engine, judged(FULL), 5)
     assert (tally.pending, told(tally)) == (1, {})
     assert "database space exceeded" in obstacle(engine)
-    engine._sender._judge(delete("b"), Result(Outcome.DONE), 0.1)
+    engine.finish(delete("b"))
     assert obstacle(engine), "a delete needs no room"
-    engine._sender._judge(create("b"), Result(Outcome.DONE), 0.1)
+    engine.finish(create("b"))
     assert not obstacle(engine)
 
 
 def test_fault_19_that_the_store_was_full_is_not_told_for_ever_when_nobody_writes() -> None:
     engine, _ = begun()
-    engine._sender._judge(create("a"), judged(FULL), 0.1)
+    engine.finish(create("a"), judged(FULL))
     assert obstacle(engine)
-    engine.desk.clock.now += 61.0  # type: ignore[attr-defined]
+    engine.clock.now += 61.0
     assert not obstacle(engine)
 
 
 def test_fault_19_a_full_store_pauses_all_writes() -> None:
     engine, _ = begun()
     for namespace in ("a", "b"):
-        engine._sender._judge(create(namespace), judged(FULL), 0.1)
-    assert engine.desk.window.wait() > 0
+        engine.finish(create(namespace), judged(FULL))
+    assert engine.limiter.wait() > 0
 
 
 @pytest.mark.parametrize("message", ["etcdserver: request timed out", "a webhook failed"])
@@ -216,9 +209,9 @@ def test_what_admission_denies_is_refused_under_whichever_status(status: int, me
 def test_a_status_that_is_refused_is_told_and_counts_as_no_copy() -> None:
     """It is written on the source itself, which may be in a namespace with a copy."""
     engine, tally = begun()
-    engine._sender._judge(create("a"), Result(Outcome.DONE), 0.1)
+    engine.finish(create("a"))
     status = Report(a_key(), at("a", "the-source"), a_source(), {})
-    engine._sender._judge(status, REFUSED, 0.1)
-    engine._sender.offer(status, tally, False)
+    engine.finish(status, REFUSED)
+    engine.offer(status, tally)
     assert (tally.right, tally.blocked) == (1, 0)
-    assert (a_key().source, "Refused") in engine.desk.news._teller._topics
+    assert (a_key().source, "Refused") in engine.events._teller._topics
