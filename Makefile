@@ -45,7 +45,7 @@ test: announce static control-plane rusty-vault helm ## all of it: format, lint,
 # Fewer examples per property, nothing that is built or started, and no seeded faults, which run the pure suite once
 # each: those are for `make test`.
 check: static ## the part without a cluster, in under a minute
-	@HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n auto -m 'not cluster and not heavy' --ignore=tests/test_seeded_faults.py $(PYTEST)
+	@HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n auto -m 'not cluster and not heavy' --ignore=tests/contract/test_seeded_faults.py $(PYTEST)
 
 static: $(INSTALLED) ## format, lint, types and layers only
 	@$(BIN)/ruff format --check --quiet .
@@ -70,7 +70,7 @@ bench: $(INSTALLED) control-plane ## speed and memory against a bare client on t
 	@$(BIN)/python -m bench
 
 seeded-faults: $(INSTALLED) ## breaks the core in many small ways, and shows that the suite notices each
-	@$(BIN)/python -m tests.seeded_faults
+	@$(BIN)/python -m tests.contract.seeded_faults
 
 fmt: $(INSTALLED) ## formats the code and mends what lint can mend
 	@$(BIN)/ruff format .

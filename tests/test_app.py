@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from tests.engine.parts import a_copy, a_namespace, a_source, an_access
 from tests.kube.scripted import access, hangs, refuses, says, serving
-from tests.world import at
+from tests.support.world import at
 
 from samara import app
 from samara.admission.configuration import MUTATING, VALIDATING

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.world import at
+from tests.support.world import at
 
 from samara import log
 from samara.kube.errors import Unreachable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.world import World, at, content, path
+from tests.support.world import World, at, content, path
 
 from samara.core.allow import Rules
 from samara.core.model import Key, Ref

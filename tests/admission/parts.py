@@ -16,8 +16,8 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 from tests.kube.scripted import SCRIPT, Answer, Script, Store, access, refuses, says, serving
-from tests.ports import free_port
-from tests.toys import nobody
+from tests.support.ports import free_port
+from tests.support.toys import nobody
 
 from samara.admission.configuration import ADMIT, CONVERT, MUTATE
 from samara.admission.gate import Admission

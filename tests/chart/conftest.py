@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.chart.helm import Helm
-from tests.cluster.stage import Stage, on_stage
+from tests.cluster.support.stage import Stage, on_stage
 
 from samara.devcluster import Devcluster, DevclusterOptions
 from samara.devcluster.cluster import to_stderr

@@ -10,10 +10,10 @@ import sys
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.cluster.audit import lines_of
-from tests.cluster.operators import Operator
-from tests.cluster.stage import Stage
-from tests.ports import free_port
+from tests.cluster.support.audit import lines_of
+from tests.cluster.support.operators import Operator
+from tests.cluster.support.stage import Stage
+from tests.support.ports import free_port
 
 from samara.devcluster import Devcluster
 from samara.devcluster.process import leashed

@@ -12,11 +12,11 @@ import pytest
 import yaml
 from tests.chart.helm import CHART, ROOT, Helm, is_hook
 from tests.chart.pods import NAMESPACE, Account, Pod, by_kind, refused
-from tests.cluster.api import ApiFault
-from tests.cluster.operators import SHORT
-from tests.cluster.stage import Stage, encoded
-from tests.cluster.waiting import eventually
-from tests.ports import free_port
+from tests.cluster.support.api import ApiFault
+from tests.cluster.support.operators import SHORT
+from tests.cluster.support.stage import Stage, encoded
+from tests.cluster.support.waiting import eventually
+from tests.support.ports import free_port
 
 from samara.cli.deploy.base import Installation
 from samara.cli.deploy.installation import objects

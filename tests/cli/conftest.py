@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.program import Done, samara
-from tests.cluster.stage import Stage, on_stage, prepare
+from tests.cluster.support.stage import Stage, on_stage, prepare
 
 from samara.devcluster import Devcluster, DevclusterOptions
 

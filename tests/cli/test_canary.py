@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Shell
-from tests.cluster.stage import Stage
+from tests.cluster.support.stage import Stage
 
 pytestmark = pytest.mark.cluster
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.world import at, secret
+from tests.support.world import at, secret
 
 from samara.cli.diff import changes
 from samara.cli.outcome import Outcome

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from tests import strategies
-from tests.server import perform
-from tests.settle import settle
-from tests.test_contract import copy_of
-from tests.world import World, at, content, secret
+from tests.contract.test_contract import copy_of
+from tests.support import strategies
+from tests.support.server import perform
+from tests.support.settle import settle
+from tests.support.world import World, at, content, secret
 
 from samara.cli.diff import changes
 from samara.cli.foresee import NAMED, lay, left_by

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.cli.conftest import Shell
-from tests.cluster.stage import Stage
+from tests.cluster.support.stage import Stage
 
 pytestmark = pytest.mark.cluster
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 import pytest
 from tests.cli.program import environment, samara, samara_inside
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 from samara.cli.main import COMMANDS
 from samara.cli.main import samara as program

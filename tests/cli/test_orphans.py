@@ -11,10 +11,10 @@ import pytest
 import yaml
 from tests.cli.conftest import Shell
 from tests.cli.test_why_and_status import hold
-from tests.cluster.granting import granted
-from tests.cluster.operators import FAST
-from tests.cluster.stage import FROM, ORIGIN, USER, Stage
-from tests.cluster.waiting import eventually
+from tests.cluster.support.granting import granted
+from tests.cluster.support.operators import FAST
+from tests.cluster.support.stage import FROM, ORIGIN, USER, Stage
+from tests.cluster.support.waiting import eventually
 
 from samara.cli.marked import Orphan
 from samara.cli.orphans import orphans as find_orphans

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from tests.engine.parts import an_access
-from tests.world import content, secret
+from tests.support.world import content, secret
 
 from samara.cli.orphans import _certain, _meant, orphans
 from samara.cli.session import Picture, Session

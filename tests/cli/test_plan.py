@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.cli.conftest import Shell
-from tests.cluster.operators import FAST
-from tests.cluster.stage import Stage
+from tests.cluster.support.operators import FAST
+from tests.cluster.support.stage import Stage
 
 pytestmark = pytest.mark.cluster
 

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from tests.cli.conftest import Shell
 from tests.cli.program import samara, samara_inside
-from tests.cluster.stage import Stage
-from tests.cluster.waiting import eventually
+from tests.cluster.support.stage import Stage
+from tests.cluster.support.waiting import eventually
 
 from samara.cli.rbac import cluster_rules, objects, own_rules
 from samara.core.model import SECRET

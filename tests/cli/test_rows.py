@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.cli.accurate.test_drawing import space
 from tests.cli.accurate.test_flows import thing
-from tests.world import at, secret
+from tests.support.world import at, secret
 
 from samara.cli import orphans, plan, status, tree
 from samara.cli.accurate.flows import add_flows, landscape

@@ -10,9 +10,9 @@ from tests.cli.accurate.test_drawing import space
 from tests.cli.accurate.test_flows import thing
 from tests.cli.conftest import Shell
 from tests.cli.program import samara_inside
-from tests.cluster.stage import Stage
-from tests.json_schema import FOLDER, check, commands, faults_of, schema
-from tests.pages import ROOT, fences
+from tests.cluster.support.stage import Stage
+from tests.support.json_schema import FOLDER, check, commands, faults_of, schema
+from tests.support.pages import ROOT, fences
 
 from samara.cli.accurate.flows import add_flows, landscape
 from samara.cli.advice import ADVICE

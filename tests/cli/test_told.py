@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.engine.parts import a_key, create
-from tests.world import at
+from tests.support.world import at
 
 from samara.cli.told import _is_fresh, _read, _stopped
 from samara.core.write import Plan

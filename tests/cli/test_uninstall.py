@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from tests.cli.conftest import Shell
-from tests.cluster.stage import OWN, Stage
+from tests.cluster.support.stage import OWN, Stage
 
 from samara.cli.deploy.removal import custom_resources
 from samara.settings import Settings

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 from tests.cli.conftest import Shell
-from tests.cluster.definitions import defined
-from tests.cluster.granting import granted
-from tests.cluster.stage import OWN, USER, Stage
-from tests.cluster.waiting import eventually
+from tests.cluster.support.definitions import defined
+from tests.cluster.support.granting import granted
+from tests.cluster.support.stage import OWN, USER, Stage
+from tests.cluster.support.waiting import eventually
 
 from samara import crds
 from samara.devcluster import Devcluster

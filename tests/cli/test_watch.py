@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from tests.cli.program import environment, samara_inside
-from tests.cluster.stage import Stage
-from tests.cluster.waiting import eventually
+from tests.cluster.support.stage import Stage
+from tests.cluster.support.waiting import eventually
 
 from samara.cli.output import progress
 from samara.cli.watched import EVERY, SHARE, watched

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.cli.conftest import Shell
-from tests.cluster.stage import Stage
+from tests.cluster.support.stage import Stage
 
 pytestmark = pytest.mark.cluster
 

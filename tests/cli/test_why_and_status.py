@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import Shell
-from tests.cluster.granting import granted
-from tests.cluster.stage import Stage
-from tests.cluster.waiting import eventually
+from tests.cluster.support.granting import granted
+from tests.cluster.support.stage import Stage
+from tests.cluster.support.waiting import eventually
 
 from samara.devcluster import Devcluster
 from samara.dialects.secret_copy import TARGETS

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.toys import whole_table
-from tests.world import at
+from tests.support.toys import whole_table
+from tests.support.world import at
 
 from samara.cli.why import named
 from samara.core.model import CONFIG_MAP

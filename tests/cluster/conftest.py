@@ -10,13 +10,13 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
-from tests.cluster import fishy_judge
-from tests.cluster.fishy import Fishy
-from tests.cluster.fishy import defined as fishy_defined
-from tests.cluster.oracles import Judge
-from tests.cluster.stage import Stage, on_stage, prepare
-from tests.cluster.trees import SETTLED, Trees, defined
-from tests.cluster.trees import judge as judge_trees
+from tests.cluster.support import fishy_judge
+from tests.cluster.support.fishy import Fishy
+from tests.cluster.support.fishy import defined as fishy_defined
+from tests.cluster.support.oracles import Judge
+from tests.cluster.support.stage import Stage, on_stage, prepare
+from tests.cluster.support.trees import SETTLED, Trees, defined
+from tests.cluster.support.trees import judge as judge_trees
 
 from samara.devcluster import Devcluster, DevclusterOptions
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from tests.cli.accurate.plugin import Told, accurate
-from tests.cluster.api import ApiFault
-from tests.cluster.definitions import DEFINITIONS
-from tests.cluster.operators import SHORT, Operator
-from tests.cluster.stage import SECOND
-from tests.cluster.trees import (
+from tests.cluster.support.api import ApiFault
+from tests.cluster.support.definitions import DEFINITIONS
+from tests.cluster.support.operators import SHORT, Operator
+from tests.cluster.support.stage import SECOND
+from tests.cluster.support.trees import (
     DEFINITION,
     FINALIZER,
     GROUP,
@@ -24,8 +24,8 @@ from tests.cluster.trees import (
     Trees,
     define,
 )
-from tests.cluster.waiting import eventually, never
-from tests.ports import free_port
+from tests.cluster.support.waiting import eventually, never
+from tests.support.ports import free_port
 
 from samara.devcluster import DevclusterError
 

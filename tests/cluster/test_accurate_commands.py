@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.cluster.oracles import words
-from tests.cluster.stage import Stage, encoded
-from tests.cluster.trees import CONFIG, CREATED_BY, FINALIZER, GROUP, PARENT, TEMPLATE, Trees
-from tests.cluster.waiting import eventually
+from tests.cluster.support.oracles import words
+from tests.cluster.support.stage import Stage, encoded
+from tests.cluster.support.trees import CONFIG, CREATED_BY, FINALIZER, GROUP, PARENT, TEMPLATE, Trees
+from tests.cluster.support.waiting import eventually
 
 pytestmark = pytest.mark.oracle_off("O4", reason="it knows the rules of Secret copy only; trees have a judge of theirs")
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from tests.cluster.api import ApiFault
-from tests.cluster.oracles import words
-from tests.cluster.proxy import Exchange, Seen
-from tests.cluster.stage import Stage, encoded
-from tests.cluster.test_accurate_rules import allow, rooted
-from tests.cluster.trees import (
+from tests.cluster.support.api import ApiFault
+from tests.cluster.support.oracles import words
+from tests.cluster.support.proxy import Exchange, Seen
+from tests.cluster.support.stage import Stage, encoded
+from tests.cluster.support.trees import (
     APPLY,
     CONFIG,
     FINALIZER,
@@ -27,7 +26,8 @@ from tests.cluster.trees import (
     TYPE,
     Trees,
 )
-from tests.cluster.waiting import eventually, never
+from tests.cluster.support.waiting import eventually, never
+from tests.cluster.test_accurate_rules import allow, rooted
 
 pytestmark = pytest.mark.oracle_off("O4", reason="it knows the rules of Secret copy only; trees have a judge of theirs")
 

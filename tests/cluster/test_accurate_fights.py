@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from tests.cluster.api import ApiFault
-from tests.cluster.audit import Event
-from tests.cluster.trees import SPACES, Trees
-from tests.cluster.waiting import eventually, never
+from tests.cluster.support.api import ApiFault
+from tests.cluster.support.audit import Event
+from tests.cluster.support.trees import SPACES, Trees
+from tests.cluster.support.waiting import eventually, never
 
 pytestmark = pytest.mark.oracle_off("O4", reason="it knows the rules of Secret copy only; trees have a judge of theirs")
 

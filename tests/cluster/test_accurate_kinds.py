@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.cluster.oracles import words
-from tests.cluster.stage import Stage
+from tests.cluster.support.oracles import words
+from tests.cluster.support.stage import Stage
+from tests.cluster.support.trees import CONFIG, FROM, PROPAGATE, SETTLED, Trees
+from tests.cluster.support.waiting import eventually, never
 from tests.cluster.test_accurate_rules import allow, rooted
-from tests.cluster.trees import CONFIG, FROM, PROPAGATE, SETTLED, Trees
-from tests.cluster.waiting import eventually, never
 
 pytestmark = [
     pytest.mark.oracle_off("O4", reason="it knows the rules of Secret copy only; trees have a judge of theirs"),

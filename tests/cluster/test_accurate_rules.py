@@ -7,12 +7,12 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tests.cluster.api import ApiFault
-from tests.cluster.audit import Event, until_recorded
-from tests.cluster.definitions import DEFINITIONS
-from tests.cluster.oracles import words
-from tests.cluster.stage import OWN, Stage, encoded
-from tests.cluster.trees import (
+from tests.cluster.support.api import ApiFault
+from tests.cluster.support.audit import Event, until_recorded
+from tests.cluster.support.definitions import DEFINITIONS
+from tests.cluster.support.oracles import words
+from tests.cluster.support.stage import OWN, Stage, encoded
+from tests.cluster.support.trees import (
     CONFIG,
     CREATED_BY,
     FROM,
@@ -25,7 +25,7 @@ from tests.cluster.trees import (
     Trees,
     short,
 )
-from tests.cluster.waiting import eventually, never
+from tests.cluster.support.waiting import eventually, never
 
 pytestmark = pytest.mark.oracle_off("O4", reason="it knows the rules of Secret copy only; trees have a judge of theirs")
 

@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from tests.cluster.audit import Event, due_again, until_recorded
-from tests.cluster.definitions import DEFINITIONS, undefine
-from tests.cluster.oracles import words
-from tests.cluster.stage import OWN, Stage
-from tests.cluster.trees import (
+from tests.cluster.support.audit import Event, due_again, until_recorded
+from tests.cluster.support.definitions import DEFINITIONS, undefine
+from tests.cluster.support.oracles import words
+from tests.cluster.support.stage import OWN, Stage
+from tests.cluster.support.trees import (
     CONFIG,
     CREATED_BY,
     DEFINITION,
@@ -24,7 +24,7 @@ from tests.cluster.trees import (
     define,
     short,
 )
-from tests.cluster.waiting import eventually, never
+from tests.cluster.support.waiting import eventually, never
 
 pytestmark = pytest.mark.oracle_off("O4", reason="it knows the rules of Secret copy only; trees have a judge of theirs")
 

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from tests.cluster.oracles import words
-from tests.cluster.stage import Stage, encoded
-from tests.cluster.trees import (
+from tests.cluster.support.oracles import words
+from tests.cluster.support.stage import Stage, encoded
+from tests.cluster.support.trees import (
     APPLY,
     CREATED_BY,
     FINALIZER,
@@ -25,7 +25,7 @@ from tests.cluster.trees import (
     Trees,
     content,
 )
-from tests.cluster.waiting import eventually, never
+from tests.cluster.support.waiting import eventually, never
 
 pytestmark = pytest.mark.oracle_off("O4", reason="it knows the rules of Secret copy only; trees have a judge of theirs")
 

@@ -11,9 +11,9 @@ import sys
 from typing import Any
 
 import pytest
-from tests.cluster.oracles import words
-from tests.cluster.stage import OWN, Stage
-from tests.cluster.waiting import eventually, never
+from tests.cluster.support.oracles import words
+from tests.cluster.support.stage import OWN, Stage
+from tests.cluster.support.waiting import eventually, never
 
 Json = dict[str, Any]
 KEY = "secret-copy/Secret/admin/db"

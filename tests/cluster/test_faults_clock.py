@@ -10,15 +10,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from tests.cluster.askew import Clock
-from tests.cluster.audit import Event, until_recorded
-from tests.cluster.fishy import Fishy
-from tests.cluster.fishy_folder import CANARY
-from tests.cluster.operators import LEASE as LASTS
-from tests.cluster.operators import SHORT
-from tests.cluster.stage import OWN, SECOND, USER, Stage
-from tests.cluster.trees import Trees
-from tests.cluster.waiting import eventually, never
+from tests.cluster.support.askew import Clock
+from tests.cluster.support.audit import Event, until_recorded
+from tests.cluster.support.fishy import Fishy
+from tests.cluster.support.fishy_folder import CANARY
+from tests.cluster.support.operators import LEASE as LASTS
+from tests.cluster.support.operators import SHORT
+from tests.cluster.support.stage import OWN, SECOND, USER, Stage
+from tests.cluster.support.trees import Trees
+from tests.cluster.support.waiting import eventually, never
 
 Json = dict[str, Any]
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{OWN}/leases/samara"

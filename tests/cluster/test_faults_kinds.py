@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cluster.api import Api, ApiFault
-from tests.cluster.audit import Event, until_recorded
-from tests.cluster.definitions import DEFINITIONS, defined
-from tests.cluster.granting import granted
-from tests.cluster.hooks import CANARY, SAYS, Webhook
-from tests.cluster.operators import LEASE as LASTS
-from tests.cluster.operators import SHORT, Operator
-from tests.cluster.oracles import words
-from tests.cluster.proxy import Stream
-from tests.cluster.stage import SECOND, USER, Stage
-from tests.cluster.waiting import eventually, never
+from tests.cluster.support.api import Api, ApiFault
+from tests.cluster.support.audit import Event, until_recorded
+from tests.cluster.support.definitions import DEFINITIONS, defined
+from tests.cluster.support.granting import granted
+from tests.cluster.support.hooks import CANARY, SAYS, Webhook
+from tests.cluster.support.operators import LEASE as LASTS
+from tests.cluster.support.operators import SHORT, Operator
+from tests.cluster.support.oracles import words
+from tests.cluster.support.proxy import Stream
+from tests.cluster.support.stage import SECOND, USER, Stage
+from tests.cluster.support.waiting import eventually, never
 
 from samara import crds
 from samara.app import STANDSTILL

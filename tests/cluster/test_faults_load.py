@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.cluster.api import in_parallel
-from tests.cluster.audit import Event, until_recorded
-from tests.cluster.faults import answered, swallowed
-from tests.cluster.operators import Operator
-from tests.cluster.proxy import Seen
-from tests.cluster.stage import SYSTEM, Stage, decoded
-from tests.cluster.waiting import eventually, never
+from tests.cluster.support.api import in_parallel
+from tests.cluster.support.audit import Event, until_recorded
+from tests.cluster.support.faults import answered, swallowed
+from tests.cluster.support.operators import Operator
+from tests.cluster.support.proxy import Seen
+from tests.cluster.support.stage import SYSTEM, Stage, decoded
+from tests.cluster.support.waiting import eventually, never
 
 Json = dict[str, Any]
 Measured = Callable[[str, float], None]

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.cluster.faults import delayed, late, stalled
-from tests.cluster.operators import SHORT, Operator
-from tests.cluster.oracles import words
-from tests.cluster.proxy import Proxy, Seen
-from tests.cluster.stage import OWN, SECOND, Stage, decoded, encoded
-from tests.cluster.waiting import eventually, never
+from tests.cluster.support.faults import delayed, late, stalled
+from tests.cluster.support.operators import SHORT, Operator
+from tests.cluster.support.oracles import words
+from tests.cluster.support.proxy import Proxy, Seen
+from tests.cluster.support.stage import OWN, SECOND, Stage, decoded, encoded
+from tests.cluster.support.waiting import eventually, never
 
 Json = dict[str, Any]
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{OWN}/leases/samara"

@@ -16,14 +16,14 @@ from urllib.parse import urlsplit
 
 import yaml
 from aiohttp import web
-from tests.cluster.api import Api, ApiFault
-from tests.cluster.audit import Event, until_recorded
-from tests.cluster.faults import answer_lost, answered, body, delayed, stalled, stalled_after
-from tests.cluster.operators import LEASE as LASTS
-from tests.cluster.operators import SHORT
-from tests.cluster.proxy import Exchange, Fault, Proxy, Seen, When, client_context
-from tests.cluster.stage import OWN, USER, Stage
-from tests.cluster.waiting import eventually, never
+from tests.cluster.support.api import Api, ApiFault
+from tests.cluster.support.audit import Event, until_recorded
+from tests.cluster.support.faults import answer_lost, answered, body, delayed, stalled, stalled_after
+from tests.cluster.support.operators import LEASE as LASTS
+from tests.cluster.support.operators import SHORT
+from tests.cluster.support.proxy import Exchange, Fault, Proxy, Seen, When, client_context
+from tests.cluster.support.stage import OWN, USER, Stage
+from tests.cluster.support.waiting import eventually, never
 
 Json = dict[str, Any]
 Address = tuple[str, str]

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.cluster.api import in_parallel
-from tests.cluster.operators import LEASE as LASTS
-from tests.cluster.operators import SHORT, Operator
-from tests.cluster.stage import Stage
-from tests.cluster.waiting import eventually, never
+from tests.cluster.support.api import in_parallel
+from tests.cluster.support.operators import LEASE as LASTS
+from tests.cluster.support.operators import SHORT, Operator
+from tests.cluster.support.stage import Stage
+from tests.cluster.support.waiting import eventually, never
 
 from samara.devcluster import Devcluster, DevclusterOptions
 from samara.devcluster.errors import DevclusterError

@@ -7,11 +7,11 @@ import threading
 from typing import Any
 
 import pytest
-from tests.cluster.api import ApiFault
-from tests.cluster.audit import Event, due_again, until_recorded
-from tests.cluster.oracles import words
-from tests.cluster.stage import FROM, ORIGIN, OWN_THINGS, READ_ALL, READ_SECRETS, WRITE_SECRETS, Stage, encoded
-from tests.cluster.waiting import eventually, never
+from tests.cluster.support.api import ApiFault
+from tests.cluster.support.audit import Event, due_again, until_recorded
+from tests.cluster.support.oracles import words
+from tests.cluster.support.stage import FROM, ORIGIN, OWN_THINGS, READ_ALL, READ_SECRETS, WRITE_SECRETS, Stage, encoded
+from tests.cluster.support.waiting import eventually, never
 
 Json = dict[str, Any]
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

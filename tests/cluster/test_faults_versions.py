@@ -6,15 +6,15 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from tests.cluster.audit import OPERATOR, Event, until_recorded
-from tests.cluster.definitions import DEFINITIONS
-from tests.cluster.fishy import DEFINITION, SELDOM, Fishy
-from tests.cluster.fishy_folder import CANARY
-from tests.cluster.operators import Operator
-from tests.cluster.oracles import words
-from tests.cluster.stage import SECOND, Stage
-from tests.cluster.versions import NEXT, Edit, other_version
-from tests.cluster.waiting import eventually, never
+from tests.cluster.support.audit import OPERATOR, Event, until_recorded
+from tests.cluster.support.definitions import DEFINITIONS
+from tests.cluster.support.fishy import DEFINITION, SELDOM, Fishy
+from tests.cluster.support.fishy_folder import CANARY
+from tests.cluster.support.operators import Operator
+from tests.cluster.support.oracles import words
+from tests.cluster.support.stage import SECOND, Stage
+from tests.cluster.support.versions import NEXT, Edit, other_version
+from tests.cluster.support.waiting import eventually, never
 
 from samara import __version__
 

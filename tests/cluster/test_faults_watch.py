@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.cluster.audit import until_recorded
-from tests.cluster.faults import (
+from tests.cluster.support.audit import until_recorded
+from tests.cluster.support.faults import (
     answered,
     asking,
     body,
@@ -24,12 +24,12 @@ from tests.cluster.faults import (
     stalled,
     truncated,
 )
-from tests.cluster.link import Link
-from tests.cluster.operators import Operator
-from tests.cluster.oracles import Judge
-from tests.cluster.proxy import Exchange, Fault, Proxy, Rule, Seen, Stream, When, WhenEvent
-from tests.cluster.stage import ORIGIN, TARGETS, Stage, decoded
-from tests.cluster.waiting import eventually, never
+from tests.cluster.support.link import Link
+from tests.cluster.support.operators import Operator
+from tests.cluster.support.oracles import Judge
+from tests.cluster.support.proxy import Exchange, Fault, Proxy, Rule, Seen, Stream, When, WhenEvent
+from tests.cluster.support.stage import ORIGIN, TARGETS, Stage, decoded
+from tests.cluster.support.waiting import eventually, never
 
 from samara.devcluster import Devcluster
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from tests.cli.program import samara
-from tests.cluster.api import ApiFault
-from tests.cluster.fishy import (
+from tests.cluster.support.api import ApiFault
+from tests.cluster.support.fishy import (
     SELDOM,
     SETTLED,
     TARGET,
@@ -16,9 +16,9 @@ from tests.cluster.fishy import (
     Fishy,
     manifest,
 )
-from tests.cluster.fishy_folder import CANARY
-from tests.cluster.stage import OWN, Stage
-from tests.cluster.waiting import eventually, never
+from tests.cluster.support.fishy_folder import CANARY
+from tests.cluster.support.stage import OWN, Stage
+from tests.cluster.support.waiting import eventually, never
 
 Json = dict[str, Any]
 MIB = 1024 * 1024

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.cluster.api import ApiFault
-from tests.cluster.audit import until_recorded
-from tests.cluster.fishy import (
+from tests.cluster.support.api import ApiFault
+from tests.cluster.support.audit import until_recorded
+from tests.cluster.support.fishy import (
     CONFIG,
     FINALIZER,
     OWNER_NAME,
@@ -22,11 +22,11 @@ from tests.cluster.fishy import (
     Fishy,
     marks,
 )
-from tests.cluster.fishy_folder import CANARY
-from tests.cluster.oracles import words
-from tests.cluster.scripted_vault import TOKEN, Vault
-from tests.cluster.stage import OWN, Stage, encoded
-from tests.cluster.waiting import eventually, never
+from tests.cluster.support.fishy_folder import CANARY
+from tests.cluster.support.oracles import words
+from tests.cluster.support.scripted_vault import TOKEN, Vault
+from tests.cluster.support.stage import OWN, Stage, encoded
+from tests.cluster.support.waiting import eventually, never
 
 Json = dict[str, Any]
 THEIRS = "example.com/held"

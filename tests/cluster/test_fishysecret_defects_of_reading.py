@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.cluster.api import ApiFault, in_parallel
-from tests.cluster.fishy import CONFIG, SELDOM, TARGET, Fishy
-from tests.cluster.fishy_folder import CANARY, Folder
-from tests.cluster.scripted_vault import TOKEN, Vault
-from tests.cluster.stage import OWN, Stage
-from tests.cluster.waiting import eventually
+from tests.cluster.support.api import ApiFault, in_parallel
+from tests.cluster.support.fishy import CONFIG, SELDOM, TARGET, Fishy
+from tests.cluster.support.fishy_folder import CANARY, Folder
+from tests.cluster.support.scripted_vault import TOKEN, Vault
+from tests.cluster.support.stage import OWN, Stage
+from tests.cluster.support.waiting import eventually
 
 Json = dict[str, Any]
 THEIRS = "example.com/held"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from tests.cli.program import samara
-from tests.cluster.audit import until_recorded
-from tests.cluster.definitions import DEFINITIONS, undefine
-from tests.cluster.fishy import (
+from tests.cluster.support.audit import until_recorded
+from tests.cluster.support.definitions import DEFINITIONS, undefine
+from tests.cluster.support.fishy import (
     DEFINITION,
     FINALIZER,
     SELDOM,
@@ -21,11 +21,11 @@ from tests.cluster.fishy import (
     manifest,
     marks,
 )
-from tests.cluster.fishy_folder import CANARY
-from tests.cluster.oracles import words
-from tests.cluster.scripted_vault import TOKEN, Vault
-from tests.cluster.stage import OWN, Stage, decoded, encoded
-from tests.cluster.waiting import eventually, never
+from tests.cluster.support.fishy_folder import CANARY
+from tests.cluster.support.oracles import words
+from tests.cluster.support.scripted_vault import TOKEN, Vault
+from tests.cluster.support.stage import OWN, Stage, decoded, encoded
+from tests.cluster.support.waiting import eventually, never
 
 Json = dict[str, Any]
 ORIGINAL = "manager/v0.0.0 (linux/amd64)"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.cluster.faults import answered
-from tests.cluster.fishy import EVERY, FINALIZER, GROUP, OWNER_NAME, SELDOM, SETTLED, TARGET, TEAM, Fishy, marks
-from tests.cluster.fishy_folder import CANARY
-from tests.cluster.oracles import words
-from tests.cluster.proxy import Seen
-from tests.cluster.stage import HOME, SECOND, TARGETS, Stage, encoded
-from tests.cluster.waiting import eventually, never
+from tests.cluster.support.faults import answered
+from tests.cluster.support.fishy import EVERY, FINALIZER, GROUP, OWNER_NAME, SELDOM, SETTLED, TARGET, TEAM, Fishy, marks
+from tests.cluster.support.fishy_folder import CANARY
+from tests.cluster.support.oracles import words
+from tests.cluster.support.proxy import Seen
+from tests.cluster.support.stage import HOME, SECOND, TARGETS, Stage, encoded
+from tests.cluster.support.waiting import eventually, never
 
 Json = dict[str, Any]
 ACCEPT = "samara.dev/accept-from"

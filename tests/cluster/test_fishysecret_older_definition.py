@@ -7,13 +7,13 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from tests.cluster.api import ApiFault
-from tests.cluster.definitions import DEFINITIONS, undefine
-from tests.cluster.fishy import DEFINITION, FINALIZER, TARGET, Fishy, define, manifest
-from tests.cluster.fishy_folder import CANARY
-from tests.cluster.stage import Stage
+from tests.cluster.support.api import ApiFault
+from tests.cluster.support.definitions import DEFINITIONS, undefine
+from tests.cluster.support.fishy import DEFINITION, FINALIZER, TARGET, Fishy, define, manifest
+from tests.cluster.support.fishy_folder import CANARY
+from tests.cluster.support.stage import Stage
+from tests.cluster.support.waiting import eventually
 from tests.cluster.test_fishysecret_bad_input import ITEM, PATHS, spec
-from tests.cluster.waiting import eventually
 
 Json = dict[str, Any]
 STORED = [

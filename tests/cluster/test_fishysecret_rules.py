@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 import yaml
 from tests.cli.test_lint_fishysecret import GOOD as SAMPLE
-from tests.cluster.api import ApiFault
-from tests.cluster.audit import Event, until_recorded
-from tests.cluster.faults import answered
-from tests.cluster.fishy import FINALIZER, SELDOM, SETTLED, TARGET, TEAM, Fishy, manifest, marks, short
-from tests.cluster.fishy_folder import CANARY
-from tests.cluster.oracles import words
-from tests.cluster.proxy import Seen
-from tests.cluster.stage import OWN, Stage, encoded
-from tests.cluster.waiting import eventually, never
-from tests.ports import free_port
+from tests.cluster.support.api import ApiFault
+from tests.cluster.support.audit import Event, until_recorded
+from tests.cluster.support.faults import answered
+from tests.cluster.support.fishy import FINALIZER, SELDOM, SETTLED, TARGET, TEAM, Fishy, manifest, marks, short
+from tests.cluster.support.fishy_folder import CANARY
+from tests.cluster.support.oracles import words
+from tests.cluster.support.proxy import Seen
+from tests.cluster.support.stage import OWN, Stage, encoded
+from tests.cluster.support.waiting import eventually, never
+from tests.support.ports import free_port
 
 Json = dict[str, Any]
 

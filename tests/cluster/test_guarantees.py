@@ -8,11 +8,11 @@ from bisect import bisect_right
 from typing import Any
 
 import pytest
-from tests.cluster.audit import until_recorded
-from tests.cluster.faults import answered
-from tests.cluster.oracles import Judge, words
-from tests.cluster.stage import OWN_THINGS, READ_SECRETS, WRITE_SECRETS, Stage, encoded
-from tests.cluster.waiting import eventually, never
+from tests.cluster.support.audit import until_recorded
+from tests.cluster.support.faults import answered
+from tests.cluster.support.oracles import Judge, words
+from tests.cluster.support.stage import OWN_THINGS, READ_SECRETS, WRITE_SECRETS, Stage, encoded
+from tests.cluster.support.waiting import eventually, never
 
 Json = dict[str, Any]
 SETTLED = 0.5

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.cluster.audit import OPERATOR, Audit, Event, end_of
-from tests.cluster.faults import answer_lost
-from tests.cluster.oracles import History, Judge, listed
-from tests.cluster.stage import ORIGIN, Stage, encoded
-from tests.cluster.waiting import eventually
+from tests.cluster.support.audit import OPERATOR, Audit, Event, end_of
+from tests.cluster.support.faults import answer_lost
+from tests.cluster.support.oracles import History, Judge, listed
+from tests.cluster.support.stage import ORIGIN, Stage, encoded
+from tests.cluster.support.waiting import eventually
 
 
 def test_a_copy_appears_where_its_source_names_it(stage: Stage) -> None:

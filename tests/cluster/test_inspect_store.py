@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 from tests.cli.program import Done, samara
-from tests.cluster.fishy import FINALIZER, Fishy
-from tests.cluster.fishy import manifest as fishy_manifest
-from tests.cluster.fishy_folder import CANARY
-from tests.cluster.stage import OWN, Stage
-from tests.json_schema import check
+from tests.cluster.support.fishy import FINALIZER, Fishy
+from tests.cluster.support.fishy import manifest as fishy_manifest
+from tests.cluster.support.fishy_folder import CANARY
+from tests.cluster.support.stage import OWN, Stage
+from tests.support.json_schema import check
 
 pytestmark = pytest.mark.oracle_off(
     "O4", reason="it knows the rules of Secret copy only; here each test asserts its own"

@@ -12,11 +12,11 @@ import pytest
 import yaml
 from tests.cli.accurate.plugin import Told, accurate
 from tests.cli.program import samara
-from tests.cluster.api import ApiFault
-from tests.cluster.audit import lines_of
-from tests.cluster.definitions import define, defined, undefine
-from tests.cluster.stage import Stage
-from tests.cluster.waiting import eventually
+from tests.cluster.support.api import ApiFault
+from tests.cluster.support.audit import lines_of
+from tests.cluster.support.definitions import define, defined, undefine
+from tests.cluster.support.stage import Stage
+from tests.cluster.support.waiting import eventually
 
 from samara import crds
 from samara.devcluster import Devcluster

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.cluster.api import ApiFault
-from tests.cluster.stage import FROM, ORIGIN, USER, Stage
-from tests.cluster.waiting import eventually
-from tests.pages import EXAMPLES
+from tests.cluster.support.api import ApiFault
+from tests.cluster.support.stage import FROM, ORIGIN, USER, Stage
+from tests.cluster.support.waiting import eventually
+from tests.support.pages import EXAMPLES
 
 MARKS = {ORIGIN: "admin/db"}
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.cluster.definitions import CHANGED, undefine
-from tests.cluster.fishy import CONFIG, FISHY, TEAM, manifest
-from tests.cluster.fishy_folder import CANARY, Folder
-from tests.cluster.granting import granted
-from tests.cluster.operators import Operator
-from tests.cluster.stage import OWN, USER, Stage, encoded
+from tests.cluster.support.definitions import CHANGED, undefine
+from tests.cluster.support.fishy import CONFIG, FISHY, TEAM, manifest
+from tests.cluster.support.fishy_folder import CANARY, Folder
+from tests.cluster.support.granting import granted
+from tests.cluster.support.operators import Operator
+from tests.cluster.support.stage import OWN, USER, Stage, encoded
+from tests.cluster.support.trees import CONFIG as TREES
+from tests.cluster.support.waiting import eventually, never
 from tests.cluster.test_faults_kinds import a_map, listed
-from tests.cluster.trees import CONFIG as TREES
-from tests.cluster.waiting import eventually, never
 
 from samara import crds
 from samara.cli.rbac import cluster_rules

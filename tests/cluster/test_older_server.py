@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 from tests.cli.program import samara
-from tests.cluster.faults import answered, body
-from tests.cluster.operators import Operator
-from tests.cluster.proxy import Exchange, Proxy, Seen
-from tests.cluster.stage import Stage
+from tests.cluster.support.faults import answered, body
+from tests.cluster.support.operators import Operator
+from tests.cluster.support.proxy import Exchange, Proxy, Seen
+from tests.cluster.support.stage import Stage
 
 from samara.devcluster import Devcluster
 

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 import yaml
 from tests.cli.program import Done, samara
-from tests.cluster.audit import Event
-from tests.cluster.fishy import Fishy
-from tests.cluster.fishy import manifest as fishy_manifest
-from tests.cluster.fishy_folder import CANARY
-from tests.cluster.operators import Operator
-from tests.cluster.stage import OWN, Stage, encoded
+from tests.cluster.support.audit import Event
+from tests.cluster.support.fishy import Fishy
+from tests.cluster.support.fishy import manifest as fishy_manifest
+from tests.cluster.support.fishy_folder import CANARY
+from tests.cluster.support.operators import Operator
+from tests.cluster.support.stage import OWN, Stage, encoded
+from tests.cluster.support.trees import GROUP, Trees
+from tests.cluster.support.waiting import eventually
 from tests.cluster.test_resource_distribution_rules import Distributor, a_secret
 from tests.cluster.test_resource_distribution_rules import definition as definition
-from tests.cluster.trees import GROUP, Trees
-from tests.cluster.waiting import eventually
-from tests.json_schema import check
+from tests.support.json_schema import check
 
 pytestmark = pytest.mark.oracle_off(
     "O4", reason="it knows the rules of Secret copy only; here each test asserts its own"

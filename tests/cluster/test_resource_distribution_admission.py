@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.cluster.definitions import DEFINITIONS
-from tests.cluster.faults import delayed
-from tests.cluster.granting import granted
-from tests.cluster.operators import Operator
-from tests.cluster.proxy import Proxy, Seen
-from tests.cluster.stage import USER, Stage
+from tests.cluster.support.definitions import DEFINITIONS
+from tests.cluster.support.faults import delayed
+from tests.cluster.support.granting import granted
+from tests.cluster.support.operators import Operator
+from tests.cluster.support.proxy import Proxy, Seen
+from tests.cluster.support.stage import USER, Stage
+from tests.cluster.support.waiting import eventually
 from tests.cluster.test_resource_distribution_rules import (
     DEFINITION,
     GROUP,
@@ -25,8 +26,7 @@ from tests.cluster.test_resource_distribution_rules import (
     included,
     listed,
 )
-from tests.cluster.waiting import eventually
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 from samara.devcluster import Devcluster, DevclusterError
 

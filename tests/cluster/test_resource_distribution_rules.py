@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cluster.api import ApiFault
-from tests.cluster.audit import Event, until_recorded
-from tests.cluster.definitions import DEFINITIONS, define, defined
-from tests.cluster.faults import answered
-from tests.cluster.granting import granted
-from tests.cluster.hooks import CANARY, Webhook
-from tests.cluster.operators import Operator
-from tests.cluster.oracles import words
-from tests.cluster.proxy import Seen
-from tests.cluster.stage import SECOND, USER, Stage, encoded
-from tests.cluster.waiting import eventually, never
+from tests.cluster.support.api import ApiFault
+from tests.cluster.support.audit import Event, until_recorded
+from tests.cluster.support.definitions import DEFINITIONS, define, defined
+from tests.cluster.support.faults import answered
+from tests.cluster.support.granting import granted
+from tests.cluster.support.hooks import CANARY, Webhook
+from tests.cluster.support.operators import Operator
+from tests.cluster.support.oracles import words
+from tests.cluster.support.proxy import Seen
+from tests.cluster.support.stage import SECOND, USER, Stage, encoded
+from tests.cluster.support.waiting import eventually, never
 
 from samara import crds
 from samara.cli.rbac import cluster_rules

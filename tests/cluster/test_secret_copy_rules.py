@@ -6,11 +6,11 @@ import re
 from typing import Any
 
 import pytest
-from tests.cluster.api import ApiFault
-from tests.cluster.audit import until_recorded
-from tests.cluster.oracles import Judge, words
-from tests.cluster.stage import FROM, ORIGIN, TARGETS, Stage, decoded, encoded
-from tests.cluster.waiting import eventually, never
+from tests.cluster.support.api import ApiFault
+from tests.cluster.support.audit import until_recorded
+from tests.cluster.support.oracles import Judge, words
+from tests.cluster.support.stage import FROM, ORIGIN, TARGETS, Stage, decoded, encoded
+from tests.cluster.support.waiting import eventually, never
 
 Json = dict[str, Any]
 SETTLED = 0.5

@@ -8,13 +8,13 @@ import time
 from typing import Any
 
 import pytest
-from tests.cluster.audit import Event, until_recorded
-from tests.cluster.faults import held, stalled
-from tests.cluster.operators import LEASE as LASTS
-from tests.cluster.operators import SHORT, Operator
-from tests.cluster.proxy import Seen
-from tests.cluster.stage import OWN, SECOND, USER, Stage
-from tests.cluster.waiting import eventually
+from tests.cluster.support.audit import Event, until_recorded
+from tests.cluster.support.faults import held, stalled
+from tests.cluster.support.operators import LEASE as LASTS
+from tests.cluster.support.operators import SHORT, Operator
+from tests.cluster.support.proxy import Seen
+from tests.cluster.support.stage import OWN, SECOND, USER, Stage
+from tests.cluster.support.waiting import eventually
 
 from samara.app import DRAIN
 

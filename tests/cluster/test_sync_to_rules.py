@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from tests.cluster.api import Api, ApiFault
-from tests.cluster.audit import Event, until_recorded
-from tests.cluster.operators import Operator
-from tests.cluster.oracles import words
-from tests.cluster.stage import SECOND, SYSTEM, USER, Stage, encoded
-from tests.cluster.waiting import eventually, never
+from tests.cluster.support.api import Api, ApiFault
+from tests.cluster.support.audit import Event, until_recorded
+from tests.cluster.support.operators import Operator
+from tests.cluster.support.oracles import words
+from tests.cluster.support.stage import SECOND, SYSTEM, USER, Stage, encoded
+from tests.cluster.support.waiting import eventually, never
 
 from samara.devcluster import Devcluster
 

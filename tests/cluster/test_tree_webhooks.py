@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from tests.admission.parts import CHANGING_HOOKS, HOOKS
-from tests.cluster.api import ApiFault
-from tests.cluster.definitions import DEFINITIONS, defined
-from tests.cluster.stage import OWN, Stage
+from tests.cluster.support.api import ApiFault
+from tests.cluster.support.definitions import DEFINITIONS, defined
+from tests.cluster.support.stage import OWN, Stage
+from tests.cluster.support.waiting import eventually
 from tests.cluster.test_webhooks import AT_HOME, HOOK_RIGHTS, TLS, USER, Webhooks, refused
-from tests.cluster.waiting import eventually
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 from samara import crds
 from samara.admission.configuration import ADMIT, MUTATE, MUTATING, Endpoint, configuration

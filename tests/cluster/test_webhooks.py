@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from tests.admission.parts import CRD_NAME, CRD_PATH, HOOKS, THING, TWIN, WORD, Clock, a_converter, a_dialect, quiet
 from tests.admission.parts import a_table as toys
-from tests.cluster.api import ApiFault
-from tests.cluster.definitions import defined
-from tests.cluster.stage import OWN, Stage
-from tests.cluster.waiting import eventually
-from tests.ports import free_port
-from tests.transports import until_closed
+from tests.cluster.support.api import ApiFault
+from tests.cluster.support.definitions import defined
+from tests.cluster.support.stage import OWN, Stage
+from tests.cluster.support.waiting import eventually
+from tests.support.ports import free_port
+from tests.support.transports import until_closed
 
 from samara.admission.configuration import ADMIT, Endpoint, configuration
 from samara.admission.gate import Admission

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.cluster.definitions import DEFINITIONS, define
-from tests.cluster.stage import Stage
+from tests.cluster.support.definitions import DEFINITIONS, define
+from tests.cluster.support.stage import Stage
+from tests.cluster.support.waiting import eventually, never
 from tests.cluster.test_resource_distribution_rules import (
     DEFINITION,
     DISTRIBUTIONS,
@@ -17,7 +18,6 @@ from tests.cluster.test_resource_distribution_rules import (
     included,
     serve,
 )
-from tests.cluster.waiting import eventually, never
 
 from samara import crds
 from samara.devcluster import Devcluster, DevclusterOptions

@@ -1,7 +1,7 @@
 """May this source have a copy there?"""
 
 import pytest
-from tests.world import Words, at, secret
+from tests.support.world import Words, at, secret
 
 from samara.core.allow import Rules, accepts, allow
 from samara.core.model import CONFIG_MAP, SECRET, Kind, Object, namespace_ref

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.settle import settle
-from tests.world import World, at, secret
+from tests.support.settle import settle
+from tests.support.world import World, at, secret
 
 from samara.core.allow import Rules
 from samara.core.model import MANAGER, SECRET, Key, Kind, Object, Owner, Ref

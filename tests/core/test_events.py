@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests import toys
-from tests.world import World, at, secret
+from tests.support import toys
+from tests.support.world import World, at, secret
 
 from samara.core.match import csv_names
 from samara.core.model import NAMESPACE, Key, namespace_ref

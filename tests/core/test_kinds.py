@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.world import content, secret
+from tests.support.world import content, secret
 
 from samara.core.kinds import CLAIM, SERVICE, SERVICE_ACCOUNT, is_denied, must_recreate, row
 from samara.core.model import NAMESPACE, SECRET, Kind

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests import toys
-from tests.settle import is_silent, plan_of, settle
-from tests.world import World, at, secret
+from tests.support import toys
+from tests.support.settle import is_silent, plan_of, settle
+from tests.support.world import World, at, secret
 
 from samara.core.allow import Rules
 from samara.core.match import label_token

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests import toys
-from tests.server import perform
-from tests.settle import plan_of
-from tests.world import World, at, secret
+from tests.support import toys
+from tests.support.server import perform
+from tests.support.settle import plan_of
+from tests.support.world import World, at, secret
 
 from samara.core.allow import Rules
 from samara.core.compare import merged

@@ -7,10 +7,10 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tests import toys
-from tests.oracle import assert_lawful
-from tests.settle import is_silent, plan_of, settle
-from tests.world import World, at, content, secret
+from tests.support import toys
+from tests.support.oracle import assert_lawful
+from tests.support.settle import is_silent, plan_of, settle
+from tests.support.world import World, at, content, secret
 
 from samara.core.allow import Rules
 from samara.core.model import SECRET, Key, Owner, Ref, namespace_ref

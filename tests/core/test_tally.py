@@ -1,7 +1,7 @@
 """What is right, pending and blocked."""
 
 import pytest
-from tests.world import at, secret
+from tests.support.world import at, secret
 
 from samara.core.model import Key, Ref
 from samara.core.tally import Tally, total

@@ -1,7 +1,7 @@
 """What travels from a source to its copies, and what never does."""
 
 import pytest
-from tests import toys
+from tests.support import toys
 
 from samara.core.model import LABELS
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests import toys
-from tests.settle import plan_of, settle
-from tests.world import World, at, content, secret
+from tests.support import toys
+from tests.support.settle import plan_of, settle
+from tests.support.world import World, at, content, secret
 
 from samara.core.allow import Rules
 from samara.core.model import SECRET, Key, Ref

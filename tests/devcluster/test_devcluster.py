@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cluster.audit import lines_of
+from tests.cluster.support.audit import lines_of
 from tests.devcluster.waiting import eventually
 
 from samara.devcluster import Devcluster, DevclusterError, DevclusterOptions

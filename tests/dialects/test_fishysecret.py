@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.settle import plan_of, settle
-from tests.world import NOT_FOUND, World, at, content, path, secret
+from tests.support.settle import plan_of, settle
+from tests.support.world import NOT_FOUND, World, at, content, path, secret
 
 from samara.core.allow import Rules
 from samara.core.model import SECRET, Content, Key, Object, Ref, namespace_ref

@@ -6,8 +6,8 @@ from typing import Any, get_args
 
 import pytest
 from tests.dialects.test_fishysecret import AT, DOWN, PASSWORD, SAMPLE, SOURCE, TARGET, USER, a_world, ask, holds, spec
-from tests.settle import plan_of, settle
-from tests.world import World, a_field, at, secret
+from tests.support.settle import plan_of, settle
+from tests.support.world import World, a_field, at, secret
 
 from samara.core.allow import Reason, Rules
 from samara.core.model import Key, Object, namespace_ref

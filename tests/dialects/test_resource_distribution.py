@@ -10,8 +10,8 @@ from gc import collect
 from typing import Any
 
 import pytest
-from tests.settle import plan_of, settle
-from tests.world import World, at, content, secret
+from tests.support.settle import plan_of, settle
+from tests.support.world import World, at, content, secret
 
 from samara.core.allow import Rules
 from samara.core.model import CONFIG_MAP, SECRET, Content, Key, Kind, Object, Owner, Ref, namespace_ref

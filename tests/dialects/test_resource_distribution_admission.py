@@ -14,7 +14,7 @@ from tests.dialects.test_resource_distribution import (
     listed,
     resource,
 )
-from tests.world import World, content
+from tests.support.world import World, content
 
 from samara.core.admit import Request
 from samara.core.model import SECRET, Object, Ref

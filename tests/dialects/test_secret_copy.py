@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 import pytest
-from tests import toys
-from tests.settle import plan_of, settle
-from tests.world import World, at, secret
+from tests.support import toys
+from tests.support.settle import plan_of, settle
+from tests.support.world import World, at, secret
 
 from samara.core.allow import Rules
 from samara.core.model import MANAGER, Content, Key, Object, Owner, namespace_ref

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
-from tests.settle import plan_of, settle
-from tests.world import World, at, content, secret
+from tests.support.settle import plan_of, settle
+from tests.support.world import World, at, content, secret
 
 from samara.core.admit import Request
 from samara.core.allow import Rules

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.world import at, secret
+from tests.support.world import at, secret
 
 from samara.core.allow import Rules
 from samara.core.brake import Brake

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests import toys
 from tests.engine.parts import Clock, a_copy, a_desk, a_key, an_object, create
 from tests.kube.scripted import Answer, Seen, access, cuts, refuses, says, serving
-from tests.world import content, secret
+from tests.support import toys
+from tests.support.world import content, secret
 
 from samara.core.kinds import SERVICE_ACCOUNT
 from samara.core.model import MANAGER, SECRET, Content, Owned, Ref

@@ -6,11 +6,11 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-from tests import toys
 from tests.engine.parts import Clock, a_desk, an_object
 from tests.engine.test_stores import Manager
+from tests.support import toys
 from tests.support.engine import EngineHarness
-from tests.world import at, secret
+from tests.support.world import at, secret
 
 from samara.backends.base import Denied
 from samara.core.model import Content, Key, Object, Ref

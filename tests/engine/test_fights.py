@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tests.engine.parts import Clock, a_copy, a_key, a_namespace, a_table, an_object, create
-from tests.world import at, secret
+from tests.support.world import at, secret
 
 from samara.core.model import Key, Object, Owned, namespace_ref
 from samara.core.view import View

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from tests.engine.parts import Clock, a_source, numbered
-from tests.world import at
+from tests.support.world import at
 
 from samara.core.model import Object, Ref
 from samara.engine.flaps import PATIENCE, WINDOW, Flaps

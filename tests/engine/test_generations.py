@@ -9,7 +9,7 @@ import pytest
 from tests.engine.parts import HOME, a_key, a_source, create, numbered
 from tests.engine.test_loop import MANY
 from tests.support.engine import EngineHarness
-from tests.world import a_field, at, secret
+from tests.support.world import a_field, at, secret
 
 from samara.core.model import Object
 from samara.core.table import Table

@@ -9,7 +9,6 @@ from math import inf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests import toys
 from tests.engine.parts import (
     HOME,
     Clock,
@@ -24,7 +23,8 @@ from tests.engine.parts import (
     numbered,
     release,
 )
-from tests.world import at
+from tests.support import toys
+from tests.support.world import at
 
 from samara.core.brake import Brake
 from samara.core.model import MANAGER, Key, Owned, Owner, Ref, namespace_ref

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.engine.parts import Clock, a_copy, a_desk, a_key, a_source
 from tests.kube.scripted import Answer, Script, access, gated, refuses, says, serving
-from tests.world import at
+from tests.support.world import at
 
 from samara.core.model import SECRET, Key
 from samara.engine.desk import Desk

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tests import toys
 from tests.dialects.accurate.forest import a_table as trees
 from tests.engine.parts import (
     HOME,
@@ -23,8 +22,9 @@ from tests.engine.parts import (
     numbered,
 )
 from tests.kube.scripted import access, refuses, serving
+from tests.support import toys
 from tests.support.engine import EngineHarness
-from tests.world import at, secret
+from tests.support.world import at, secret
 
 from samara.core.brake import Brake
 from samara.core.model import MANAGER, QUOTA, SECRET, Key, Kind, Object, Owned, Ref, namespace_ref

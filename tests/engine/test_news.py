@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests import toys
 from tests.engine.parts import (
     HOME,
     Clock,
@@ -25,7 +24,8 @@ from tests.engine.parts import (
     numbered,
 )
 from tests.kube.scripted import Script, Store, access, cuts, refuses, serving
-from tests.world import at, secret
+from tests.support import toys
+from tests.support.world import at, secret
 
 from samara.core.brake import Brake
 from samara.core.model import SECRET, Key, Object, namespace_ref

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 from tests.engine.parts import Clock, a_desk, a_key
 from tests.kube.scripted import Answer, Seen, access, cuts, refuses, says, serving
-from tests.world import at
+from tests.support.world import at
 
 from samara.core.model import SECRET, Content, Key, Kind, Owner
 from samara.core.reads import UNREAD, Absence, Definition, Read, Rejected, Standing, Trial, Word

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.engine.parts import a_copy, a_key, a_namespace, a_source, create, delete
 from tests.support.engine import EngineHarness
-from tests.world import at, secret
+from tests.support.world import at, secret
 
 from samara.core.model import Object, Owned, namespace_ref
 from samara.core.table import Table

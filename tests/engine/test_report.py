@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests import toys
 from tests.engine.parts import Clock, a_desk, an_object, create
-from tests.world import a_field, at
+from tests.support import toys
+from tests.support.world import a_field, at
 
 from samara.core.model import Key, Object, Ref
 from samara.core.table import Table

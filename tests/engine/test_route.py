@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests import toys
 from tests.engine.parts import Clock, a_copy, a_desk, a_key, a_namespace, a_source, an_object
-from tests.world import at
+from tests.support import toys
+from tests.support.world import at
 
 from samara.core.model import Object
 from samara.core.reads import UNREAD, Definition

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import pytest
 from tests.engine.parts import Clock, a_key, a_namespace, create, numbered
-from tests.world import at
+from tests.support.world import at
 
 from samara.core.model import Key, Ref, namespace_ref
 from samara.core.want import Overlay

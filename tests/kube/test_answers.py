@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 
 import pytest
-from tests import toys
 from tests.engine.parts import a_namespace, an_object
-from tests.world import at
+from tests.support import toys
+from tests.support.world import at
 
 from samara.core.allow import Rules
 from samara.core.model import SECRET, Content, Field, Key, Kind, Owner

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from tests import toys
 from tests.engine.parts import a_copy, a_key, a_namespace, a_source, an_object
-from tests.world import World, at, secret
+from tests.support import toys
+from tests.support.world import World, at, secret
 
 from samara.core.compare import is_marked_by_us
 from samara.core.match import Names

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from tests.kube.scripted import Answer, Script, access, cuts, hangs, refuses, says, serving, streams
-from tests.world import at
+from tests.support.world import at
 
 from samara import __version__
 from samara.core.model import NAMESPACE, SECRET, Kind, namespace_ref

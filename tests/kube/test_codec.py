@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.world import at
+from tests.support.world import at
 
 from samara.core.model import ANNOTATIONS, LABELS, MANAGER, NAMESPACE, SECRET, Content, Kind, Object, Owned, Owner, Ref
 from samara.core.want import Copy, Overlay

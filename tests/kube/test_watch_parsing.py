@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 from tests.engine.parts import a_table
 from tests.kube.scripted import Answer, Script, access, cuts, gated, hangs, refuses, says, serving, streams
-from tests.world import at
+from tests.support.world import at
 
 from samara import __version__
 from samara.core.model import MANAGER, SECRET, Kind, Ref

@@ -13,8 +13,8 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.engine.parts import Clock, a_copy, a_desk, a_key, a_source, create, deletes, numbered
-from tests.ports import free_port
-from tests.world import at, secret
+from tests.support.ports import free_port
+from tests.support.world import at, secret
 
 from samara import log
 from samara.core.brake import Brake

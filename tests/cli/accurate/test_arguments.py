@@ -14,7 +14,7 @@ from tests.cli.accurate.plugin import accurate, accurate_inside
 from tests.cli.program import environment
 from tests.cli.test_main import kubeconfig
 from tests.kube.scripted import access, says, serving
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 from samara import __version__
 from samara.cli.accurate import lists

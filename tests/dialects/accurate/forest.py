@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from tests.settle import every_key, plan_of, settle
-from tests.world import World, at, content, secret
+from tests.support.settle import every_key, plan_of, settle
+from tests.support.world import World, at, content, secret
 
 from samara.core.allow import Rules
 from samara.core.kinds import ROLE_BINDING, SERVICE_ACCOUNT

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.world import World, content
+from tests.support.world import World, content
 
 from samara.core.admit import Edit, Forbidden, Operation, Request, Undecided
 from samara.core.model import Object, Ref, namespace_ref

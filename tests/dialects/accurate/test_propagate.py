@@ -24,9 +24,9 @@ from tests.dialects.accurate.forest import (
     template,
     values,
 )
-from tests.server import perform
-from tests.settle import follow, plan_of, settle
-from tests.world import World, at, config_map, content, secret
+from tests.support.server import perform
+from tests.support.settle import follow, plan_of, settle
+from tests.support.world import World, at, config_map, content, secret
 
 from samara.core.allow import Rules
 from samara.core.kinds import ROLE_BINDING

@@ -19,9 +19,9 @@ from tests.dialects.accurate.forest import (
     sub,
 )
 from tests.engine.parts import Clock
-from tests.server import perform
-from tests.settle import follow, plan_of, settle
-from tests.world import World, a_field, at
+from tests.support.server import perform
+from tests.support.settle import follow, plan_of, settle
+from tests.support.world import World, a_field, at
 
 from samara.core.allow import Rules
 from samara.core.brake import WINDOW, Brake

@@ -18,9 +18,9 @@ from tests.dialects.accurate.forest import (
     sub,
     template,
 )
-from tests.server import perform
-from tests.settle import follow, plan_of
-from tests.world import World, content
+from tests.support.server import perform
+from tests.support.settle import follow, plan_of
+from tests.support.world import World, content
 
 from samara.core.allow import Rules
 from samara.core.model import LABELS, Key, Owned, Ref, namespace_ref

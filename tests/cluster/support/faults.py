@@ -1,0 +1,205 @@
+"""What the fault proxy can do to a request or to one line of a watch."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from aiohttp import web
+from tests.cluster.support.proxy import EventFault, Exchange, Fault, Stream, headers_of
+
+Json = dict[str, Any]
+
+# what may become of a request
+
+
+def delayed(seconds: float) -> Fault:
+    async def fault(exchange: Exchange) -> web.StreamResponse:
+        await asyncio.sleep(seconds)
+        return await exchange.forward()
+
+    return fault
+
+
+async def dropped(exchange: Exchange) -> web.StreamResponse:
+    """The connection is reset before the server hears of the request."""
+    return exchange.abort()
+
+
+async def answer_lost(exchange: Exchange) -> web.StreamResponse:
+    """The server does it, and the connection is reset before its answer comes back."""
+    await exchange.forward()
+    return exchange.abort()
+
+
+def held(gate: str, then: Fault | None = None) -> Fault:
+    """Waits while `gate` is frozen, then goes on to the server, or to another fault: `proxy.freeze(gate)` first."""
+
+    async def fault(exchange: Exchange) -> web.StreamResponse:
+        await exchange.proxy.thawed(gate)
+        return await (exchange.forward() if then is None else then(exchange))
+
+    return fault
+
+
+def asking(**query: str) -> Fault:
+    """The server is asked with other parameters: smaller pages."""
+
+    async def fault(exchange: Exchange) -> web.StreamResponse:
+        asked = replace(exchange.seen, query={**exchange.seen.query, **query})
+        return await Exchange(exchange.proxy, exchange.request, asked).forward()
+
+    return fault
+
+
+async def recycled(exchange: Exchange) -> web.StreamResponse:
+    """The server's answer, and then the connection is closed: what GOAWAY means to a client of HTTP/1.1."""
+    response = await exchange.forward()
+    response.force_close()
+    return response
+
+
+async def stalled(exchange: Exchange) -> web.StreamResponse:
+    """Nothing comes back, and the connection stays open until the proxy ends or the operator gives up."""
+    await asyncio.Event().wait()
+    raise AssertionError("unreachable")
+
+
+async def stalled_after(exchange: Exchange) -> web.StreamResponse:
+    """The server does it; nothing comes back."""
+    await exchange.forward()
+    return await stalled(exchange)
+
+
+def cut_short(size: int) -> Fault:
+    """The answer's headers and its first bytes arrive, the rest does not."""
+
+    async def fault(exchange: Exchange) -> web.StreamResponse:
+        async with exchange.proxy.send(exchange.request, exchange.seen) as upstream:
+            whole = await upstream.read()
+            response = web.StreamResponse(status=upstream.status, headers=headers_of(upstream))
+            response.content_length = len(whole)
+            await response.prepare(exchange.request)
+            await response.write(whole[:size])
+            await asyncio.sleep(0.05)
+            exchange.abort()
+            return response
+
+    return fault
+
+
+def answered(code: int, reason: str, message: str = "by the fault proxy", retry_after: int | None = None) -> Fault:
+    """A Status in the server's place; the server hears nothing."""
+
+    async def fault(exchange: Exchange) -> web.StreamResponse:
+        headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
+        return web.json_response(status_body(code, reason, message), status=code, headers=headers)
+
+    return fault
+
+
+def answered_after(code: int, reason: str, message: str = "by the fault proxy") -> Fault:
+    """The server does it, and the operator hears an error."""
+
+    async def fault(exchange: Exchange) -> web.StreamResponse:
+        await exchange.forward()
+        return web.json_response(status_body(code, reason, message), status=code)
+
+    return fault
+
+
+def edited(change: Callable[[bytes], bytes]) -> Fault:
+    """The server's answer, changed: an old list, an empty one."""
+
+    async def fault(exchange: Exchange) -> web.StreamResponse:
+        return await exchange.forward(change)
+
+    return fault
+
+
+def body(content: bytes, code: int = 200, content_type: str = "application/json") -> Fault:
+    """Any bytes in the server's place."""
+
+    async def fault(exchange: Exchange) -> web.StreamResponse:
+        return web.Response(body=content, status=code, content_type=content_type)
+
+    return fault
+
+
+def status_body(code: int, reason: str, message: str = "by the fault proxy") -> Json:
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "code": code,
+    }
+
+
+# what may become of one line of a watch
+
+
+async def swallowed(stream: Stream, line: bytes) -> list[bytes]:
+    return []
+
+
+async def doubled(stream: Stream, line: bytes) -> list[bytes]:
+    return [line, line]
+
+
+def late(seconds: float) -> EventFault:
+    """This line and all that come after it on the same watch."""
+
+    async def fault(stream: Stream, line: bytes) -> list[bytes]:
+        await asyncio.sleep(seconds)
+        return [line]
+
+    return fault
+
+
+def held_back(gate: str) -> EventFault:
+    """This line and all that come after it on the same watch, while `gate` is frozen."""
+
+    async def fault(stream: Stream, line: bytes) -> list[bytes]:
+        await stream.proxy.thawed(gate)
+        return [line]
+
+    return fault
+
+
+def replaced(*lines: bytes | Json) -> EventFault:
+    """Other lines in its place."""
+    out = [each if isinstance(each, bytes) else json.dumps(each).encode() + b"\n" for each in lines]
+
+    async def fault(stream: Stream, line: bytes) -> list[bytes]:
+        return out
+
+    return fault
+
+
+def preceded_by(*lines: bytes | Json) -> EventFault:
+    out = [each if isinstance(each, bytes) else json.dumps(each).encode() + b"\n" for each in lines]
+
+    async def fault(stream: Stream, line: bytes) -> list[bytes]:
+        return [*out, line]
+
+    return fault
+
+
+def truncated(size: int = 60) -> EventFault:
+    """The line breaks off after some bytes, and the connection with it."""
+
+    async def fault(stream: Stream, line: bytes) -> list[bytes]:
+        await stream.cut_after(line[: min(size, len(line) - 2)])
+        return []
+
+    return fault
+
+
+def error_event(code: int, reason: str) -> Json:
+    return {"type": "ERROR", "object": status_body(code, reason)}

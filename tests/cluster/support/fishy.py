@@ -1,0 +1,242 @@
+"""FishySecrets for the cluster tests: the definition, what people do with them, and what they see of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from tests.cluster.support import definitions
+from tests.cluster.support.api import Api
+from tests.cluster.support.audit import Event
+from tests.cluster.support.fishy_folder import CANARY, Folder
+from tests.cluster.support.granting import granted
+from tests.cluster.support.operators import PROGRAM, Operator
+from tests.cluster.support.proxy import Proxy
+from tests.cluster.support.stage import OWN, SECOND, USER, Stage, encoded
+from tests.cluster.support.waiting import eventually
+
+from samara import crds
+from samara.cli.rbac import cluster_rules
+from samara.devcluster import Devcluster
+from samara.settings import FishySecret, SecretCopy, Settings
+
+Json = dict[str, Any]
+GROUP = "fishykeys.2v.pm"
+DEFINITION = f"fishysecrets.{GROUP}"
+TEXT = crds.text(DEFINITION)
+FISHY = f"/apis/{GROUP}/v1alpha1"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+FINALIZER = f"{GROUP}/finalizer"
+OWNER_NAME, OWNER_NAMESPACE = f"{GROUP}/owner-name", f"{GROUP}/owner-namespace"
+CONFIG = "fishysecret-config"
+TEAM = "team"
+"""The namespace of the FishySecrets, where a test does not say otherwise."""
+TARGET = "target"
+SETTLED = 0.5
+EVERY = "1s"
+"""How often the tests' operators read the folder."""
+SELDOM = "1h"
+"""For what must not depend on the next refresh."""
+
+
+# the definition and the rights
+
+
+@contextmanager
+def defined(cluster: Devcluster) -> Iterator[None]:
+    """The definition, and exactly the rights that `samara rbac` prints for the vocabulary."""
+    rules = cluster_rules(Settings(dialects={"fishysecret": FishySecret(), "secret-copy": SecretCopy()}))
+    with definitions.defined(cluster, TEXT), granted(cluster, "fishy", rules, USER, SECOND):
+        yield
+
+
+def define(cluster: Devcluster, api: Api) -> None:
+    definitions.define(cluster, api, TEXT)
+
+
+def is_served(api: Api) -> bool:
+    return api.serves(f"{FISHY}/fishysecrets")
+
+
+# what people do
+
+
+class Fishy:
+    """What the tests do with FishySecrets, and what they see of them."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.api = stage.api
+        self.folder = Folder(stage.folder / "manager")
+        self.put = self.folder.put
+        stage.namespace(TEAM, TARGET)
+
+    # the configuration
+
+    def configure(self, url: str | None = None, **more: str) -> None:
+        """The config Secret; what it had before is gone."""
+        data = encoded({"url": self.folder.url if url is None else url, **more})
+        self.configure_exactly(data)
+
+    def configure_exactly(self, data: Mapping[str, str]) -> None:
+        body = {"metadata": {"name": CONFIG}, "type": "Opaque", "data": dict(data)}
+        if self.stage.secret(OWN, CONFIG) is None:
+            self.api.create(f"/api/v1/namespaces/{OWN}/secrets", body)
+        else:
+            self.api.replace(self.stage.path(OWN, CONFIG), body)
+
+    # FishySecrets
+
+    def path(self, name: str = "", namespace: str = TEAM) -> str:
+        return f"{FISHY}/namespaces/{namespace}/fishysecrets" + (f"/{name}" if name else "")
+
+    def ask(
+        self,
+        name: str,
+        items: Mapping[str, str],
+        target: str = "",
+        namespace: str = TEAM,
+        finalizers: tuple[str, ...] = (),
+        **spec: Any,
+    ) -> Json:
+        """One with these keys and their paths; `target` is namespace/name, and target/name where it is not given."""
+        where, what = target.split("/") if target else (TARGET, name)
+        data = [{"secretKeyName": key, "secretPath": path} for key, path in items.items()]
+        wanted = {"target": {"name": what, "namespace": where, **spec.pop("of", {})}, "data": data, **spec}
+        return self.api.create(self.path(namespace=namespace), manifest(name, wanted, namespace, finalizers))
+
+    def change(self, name: str, namespace: str = TEAM, **spec: Any) -> Json:
+        return self.api.patch(self.path(name, namespace), {"spec": spec})
+
+    def items(self, name: str, items: Mapping[str, str], optional: tuple[str, ...] = ()) -> Json:
+        listed = [
+            {"secretKeyName": key, "secretPath": path, **({"optional": True} if key in optional else {})}
+            for key, path in items.items()
+        ]
+        return self.change(name, data=listed)
+
+    def get(self, name: str, namespace: str = TEAM) -> Json | None:
+        return self.api.find(self.path(name, namespace))
+
+    def let_go(self, name: str, namespace: str = TEAM) -> None:
+        self.api.delete(self.path(name, namespace))
+
+    def until_gone(self, name: str, namespace: str = TEAM) -> None:
+        eventually(lambda: self.get(name, namespace) is None)
+
+    def status(self, name: str, namespace: str = TEAM) -> Json:
+        found: Json = (self.get(name, namespace) or {}).get("status") or {}
+        return found
+
+    def ready(self, name: str, namespace: str = TEAM) -> Json:
+        """The one condition there is, or nothing."""
+        conditions = self.status(name, namespace).get("conditions") or []
+        assert [each["type"] for each in conditions] in ([], ["Ready"])
+        return conditions[0] if conditions else {}
+
+    def reason(self, name: str, namespace: str = TEAM) -> str:
+        return str(self.ready(name, namespace).get("reason", ""))
+
+    def until(self, name: str, reason: str = "SecretSynced", namespace: str = TEAM, deadline: float = 20.0) -> str:
+        """Waits until its condition, of its newest generation, has this reason, and returns the message."""
+
+        def told() -> bool:
+            found = self.get(name, namespace)
+            ready = self.ready(name, namespace)
+            return (
+                found is not None
+                and ready.get("reason") == reason
+                and ready.get("observedGeneration") == found["metadata"]["generation"]
+            )
+
+        eventually(told, deadline)
+        found = self.ready(name, namespace)
+        assert found["status"] == ("True" if reason == "SecretSynced" else "False")
+        return str(found["message"])
+
+    # Secrets
+
+    def data(self, name: str, namespace: str = TARGET) -> dict[str, str] | None:
+        return self.stage.data(namespace, name)
+
+    def until_data(self, name: str, data: Mapping[str, str], namespace: str = TARGET, deadline: float = 20.0) -> None:
+        eventually(lambda: self.data(name, namespace) == dict(data), deadline)
+
+    def version(self, name: str, namespace: str = TARGET) -> str:
+        found = self.stage.secret(namespace, name)
+        assert found is not None
+        return str(found["metadata"]["resourceVersion"])
+
+    # operators
+
+    def serve(
+        self,
+        *flags: str,
+        through: Proxy | None = None,
+        user: str = USER,
+        wait: str = "synced",
+        program: tuple[str, ...] = PROGRAM,
+        **settings: Any,
+    ) -> Operator:
+        """An operator; the settings of the vocabulary are those of one word, like `paths`, the rest is as it is."""
+        own = {key: settings.pop(key) for key in OWN_SETTINGS if key in settings}
+        dialects = {"fishysecret": {"refreshInterval": EVERY, **own}, **settings.pop("dialects", {})}
+        return self.stage.operator(
+            "--log-level=debug",
+            *flags,
+            config={"dialects": dialects, **settings},
+            through=through,
+            kubeconfig=None if through is not None else self.stage.kubeconfig(user),
+            wait=wait,
+            program=program,
+        )
+
+    def served(self, items: Mapping[str, str], name: str = "db", **more: Any) -> Operator:
+        """An operator, the folder as its manager, these paths with a value each, and one FishySecret in sync."""
+        for path in items.values():
+            self.put(path, f"{CANARY}-{path}")
+        self.configure()
+        operator = self.serve(**more)
+        self.ask(name, items)
+        self.until(name)
+        return operator
+
+    # what was sent
+
+    def writes(self, mark: int = 0) -> list[Event]:
+        """All writes of the operator, but for Events, Leases, questions and dry runs."""
+        apart = ("events", "leases", "selfsubjectaccessreviews")
+        ours = [each for each in self.stage.audit.since(mark) if each.ours and each.mutating and not each.dry_run]
+        return [each for each in ours if each.resource not in apart]
+
+    def sent(self, mark: int = 0) -> list[str]:
+        """The same in short and in order, without reports: `update secrets target/db`."""
+        return [short(each) for each in self.writes(mark) if each.subresource != "status"]
+
+    def reports(self, mark: int = 0) -> list[Event]:
+        return [each for each in self.writes(mark) if each.subresource == "status"]
+
+    def calls(self, operator: Operator, result: str = "ok", store: str = "file") -> int:
+        name = f'samara_provider_calls_total{{result="{result}",store="{store}"}}'
+        return int(operator.metrics().get(name, 0))
+
+    def kubectl(self, *args: str, input: str | None = None) -> str:
+        return self.stage.cluster.kubectl(*args, input=input)
+
+
+OWN_SETTINGS = ("paths", "crossNamespace", "refreshInterval", "lastSynced", "managers", "takeover", "namespace")
+
+
+def manifest(name: str, spec: Json | None, namespace: str = TEAM, finalizers: tuple[str, ...] = ()) -> Json:
+    meta = {"name": name, "namespace": namespace, "finalizers": list(finalizers)}
+    kind = {"apiVersion": f"{GROUP}/v1alpha1", "kind": "FishySecret"}
+    return {**kind, "metadata": meta, **({} if spec is None else {"spec": spec})}
+
+
+def marks(name: str, namespace: str = TEAM) -> dict[str, str]:
+    return {OWNER_NAME: name, OWNER_NAMESPACE: namespace}
+
+
+def short(event: Event) -> str:
+    return f"{event.verb} {event.resource} {'/'.join(event.address)}"

@@ -1,0 +1,30 @@
+"""Rights that a test module needs beyond those that every operator of the tests has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tests.cluster.support.api import Api
+
+from samara.devcluster import Devcluster
+
+GROUP = "rbac.authorization.k8s.io"
+RBAC = f"/apis/{GROUP}/v1"
+
+
+@contextmanager
+def granted(cluster: Devcluster, name: str, rules: Sequence[dict[str, Any]], *users: str) -> Iterator[None]:
+    """These users have these rights, by a ClusterRole of this name, and no longer than this lasts."""
+    api = Api(cluster.url, cluster._credentials.admin_context())
+    role = {"kind": "ClusterRole", "name": name, "apiGroup": GROUP}
+    subjects = [{"kind": "User", "name": user, "apiGroup": GROUP} for user in users]
+    try:
+        api.create(f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": list(rules)})
+        api.create(f"{RBAC}/clusterrolebindings", {"metadata": {"name": name}, "roleRef": role, "subjects": subjects})
+        yield
+    finally:
+        for plural in ("clusterrolebindings", "clusterroles"):
+            api.gone(f"{RBAC}/{plural}/{name}")
+        api.close()

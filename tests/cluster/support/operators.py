@@ -1,0 +1,201 @@
+"""The operator as a real process: `python -m samara.cli.main run`, with fast timers, its log in a file."""
+
+from __future__ import annotations
+
+import copy
+import http.client
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+from tests.cluster.support.waiting import eventually
+from tests.support.ports import free_port
+
+from samara.devcluster.process import leashed
+
+Json = dict[str, Any]
+
+FAST: Json = {
+    "dialects": {"secret-copy": {}},
+    "sourceGoneAfter": "300ms",
+    "massDelete": {"most": 5, "percent": 30, "hold": "10m"},
+    "timers": {"lease": "15s", "renew": "10s", "silence": "75s", "backoffMost": "4s"},
+}
+"""The settings of the tests: most timers ten times faster, and a brake that a handful of copies can reach.
+
+The lease is as long as people's: on a busy machine everything stands still for seconds, and a leader that could not
+renew a short one would end rightly.
+"""
+LEASE, RENEW = 5.0, 4.0
+SHORT: Json = {"timers": {"lease": f"{LEASE:g}s", "renew": f"{RENEW:g}s"}}
+"""For who waits for the end of a lease."""
+PROGRAM = ("-m", "samara.cli.main")
+"""What Python is told to run."""
+
+
+def settings(changes: Mapping[str, Any]) -> Json:
+    """FAST with changes laid over it, mapping by mapping; None removes a key's default."""
+    return _laid(copy.deepcopy(FAST), changes)
+
+
+def _laid(under: Json, over: Mapping[str, Any]) -> Json:
+    for key, value in over.items():
+        under[key] = _laid(under[key], value) if isinstance(value, Mapping) and key in under else value
+    return under
+
+
+class Operator:
+    """One running operator. It is started by `Stage.operator` and ended with the test, whatever happens."""
+
+    _numbers = itertools.count(1)
+
+    def __init__(
+        self,
+        folder: Path,
+        kubeconfig: Path,
+        flags: tuple[str, ...],
+        config: Json,
+        env: dict[str, str],
+        program: tuple[str, ...] = PROGRAM,
+    ) -> None:
+        number = next(self._numbers)
+        self.port = free_port()
+        self.log_file = folder / f"operator-{number}.log"
+        file = folder / f"operator-{number}.yaml"
+        file.write_text(yaml.safe_dump(config))
+        self._command = leashed(
+            sys.executable,
+            *program,
+            "run",
+            f"--kubeconfig={kubeconfig}",
+            f"--config={file}",
+            f"--http-address=127.0.0.1:{self.port}",
+            *flags,
+        )
+        self._env = {**os.environ, **env}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    # life
+
+    def start(self) -> Operator:
+        """Starts the process; `ready` and `synced` wait for more."""
+        with self.log_file.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, env=self._env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0
+            )
+        return self
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def exit_code(self) -> int | None:
+        return None if self._process is None else self._process.poll()
+
+    def ready(self, deadline: float = 20.0) -> Operator:
+        self._until("/readyz", deadline)
+        return self
+
+    def synced(self, deadline: float = 30.0) -> Operator:
+        self._until("/syncz", deadline)
+        return self
+
+    def _until(self, path: str, deadline: float) -> None:
+        def good() -> bool:
+            assert self.running, f"the operator ended with {self.exit_code}:\n{self.tail()}"
+            return self.answer(path)[0] == 200
+
+        eventually(good, deadline)
+
+    def stop(self, deadline: float = 15.0) -> float:
+        """SIGTERM; asserts that it ends by itself with 0. Returns how long that took."""
+        assert self._process is not None
+        began = time.monotonic()
+        self.signal(signal.SIGTERM)
+        code = self._process.wait(deadline)
+        assert code == 0, f"after SIGTERM the operator ended with {code}, not 0:\n{self.tail()}"
+        return time.monotonic() - began
+
+    def wait(self, deadline: float = 20.0) -> int:
+        """Waits for it to end by itself and returns the exit code."""
+        assert self._process is not None
+        return self._process.wait(deadline)
+
+    def kill(self) -> None:
+        """SIGKILL, and waits until it is gone."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+        if self._process is not None:
+            self._process.wait(10)
+
+    def pause(self) -> None:
+        self.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self.signal(signal.SIGCONT)
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    # what it tells
+
+    def answer(self, path: str, timeout: float = 5.0) -> tuple[int, bytes]:
+        """Status and body of one of its pages; status 0 where nobody answers."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        try:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, response.read()
+        except (OSError, http.client.HTTPException):
+            return 0, b""
+        finally:
+            connection.close()
+
+    def metrics(self) -> dict[str, float]:
+        """Every sample, by its name and sorted labels: `samara_copies{dialect="…",state="right"}`."""
+        found: dict[str, float] = {}
+        for family in text_string_to_metric_families(self.answer("/metrics")[1].decode()):
+            for sample in family.samples:
+                labels = ",".join(f'{key}="{value}"' for key, value in sorted(sample.labels.items()))
+                found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
+        return found
+
+    def copies(self, state: str) -> float:
+        return self.metrics().get(f'samara_copies{{dialect="secret-copy",state="{state}"}}', 0.0)
+
+    @property
+    def leads(self) -> bool:
+        return self.running and self.metrics().get("samara_leader") == 1.0
+
+    @property
+    def log(self) -> str:
+        return self.log_file.read_text(errors="replace")
+
+    def tail(self, size: int = 4000) -> str:
+        return self.log[-size:]
+
+    def memory_peak(self) -> int:
+        """The most resident memory it has had, in bytes."""
+        return self._memory("VmHWM:")
+
+    def memory(self) -> int:
+        return self._memory("VmRSS:")
+
+    def _memory(self, field: str) -> int:
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return int(status.split(field)[1].split()[0]) * 1024

@@ -1,0 +1,390 @@
+"""Namespace trees for the cluster tests: what people do with them, and a judge that knows only the specification.
+
+A test opts out of the judge with a reason: `@pytest.mark.forest_off(reason="…")`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from tests.cli.program import Done, samara
+from tests.cluster.support import definitions
+from tests.cluster.support.api import Api
+from tests.cluster.support.audit import Event
+from tests.cluster.support.granting import granted
+from tests.cluster.support.operators import PROGRAM, Operator
+from tests.cluster.support.oracles import words
+from tests.cluster.support.stage import OWN, SECOND, USER, Stage, encoded
+from tests.cluster.support.waiting import eventually, no_faults
+
+from samara import crds
+from samara.cli.rbac import cluster_rules
+from samara.devcluster import Devcluster
+from samara.settings import Accurate, SecretCopy, Settings
+
+Json = dict[str, Any]
+GROUP = "accurate.cybozu.com"
+DEFINITION = f"subnamespaces.{GROUP}"
+TEXT = crds.text(DEFINITION)
+TYPE, PARENT, TEMPLATE = f"{GROUP}/type", f"{GROUP}/parent", f"{GROUP}/template"
+PROPAGATE, FROM = f"{GROUP}/propagate", f"{GROUP}/from"
+FINALIZER = f"{GROUP}/finalizer"
+CREATED_BY = "app.kubernetes.io/created-by"
+ORIGINAL = "accurate-controller"
+"""The field manager of the original: of its server-side applies, and of its plain creates by its program's name."""
+SPACES = "/api/v1/namespaces"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+APPLY = "application/apply-patch+yaml"
+SETTLED = 0.5
+APIS = {
+    "secrets": "/api/v1",
+    "configmaps": "/api/v1",
+    "resourcequotas": "/api/v1",
+    "roles": RBAC,
+    "rolebindings": RBAC,
+    "networkpolicies": "/apis/networking.k8s.io/v1",
+    "subnamespaces": f"/apis/{GROUP}/v2",
+}
+MODES = ("create", "update")
+COPIED = tuple(plural for plural in APIS if plural != "subnamespaces")
+CONFIG: Json = {
+    "labelKeys": ["team", "*.glob/*"],
+    "annotationKeys": ["note"],
+    "subNamespaceLabelKeys": ["app", "team"],
+    "subNamespaceAnnotationKeys": ["foo"],
+    "propagateLabelKeyExcludes": ["*kubernetes.io/*"],
+    "propagateAnnotationKeyExcludes": ["*kubernetes.io/*"],
+    "watches": [
+        {"version": "v1", "kind": "Secret"},
+        {"version": "v1", "kind": "ConfigMap"},
+        {"version": "v1", "kind": "ResourceQuota"},
+        {"group": "rbac.authorization.k8s.io", "version": "v1", "kind": "Role"},
+        {"group": "rbac.authorization.k8s.io", "version": "v1", "kind": "RoleBinding"},
+        {"group": "networking.k8s.io", "version": "v1", "kind": "NetworkPolicy"},
+    ],
+}
+"""In the original's own keys."""
+REGISTERING = [
+    {
+        "apiGroups": ["admissionregistration.k8s.io"],
+        "resources": ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"],
+        "verbs": ["get", "list", "create", "update", "delete"],
+    }
+]
+"""What an operator outside a cluster needs besides: in a cluster the chart owns the configurations."""
+CERTIFICATE = [
+    {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "get", "list", "watch", "update", "delete"]}
+]
+
+
+# the definition and the rights
+
+
+@contextmanager
+def defined(cluster: Devcluster) -> Iterator[None]:
+    """The definition, and exactly the rights that `samara rbac` prints for the vocabulary."""
+    rules = cluster_rules(Settings(dialects={"accurate": Accurate(config=CONFIG), "secret-copy": SecretCopy()}))
+    with definitions.defined(cluster, TEXT), granted(cluster, "trees", [*rules, *REGISTERING], USER, SECOND):
+        yield
+
+
+def define(cluster: Devcluster, api: Api) -> None:
+    definitions.define(cluster, api, TEXT)
+
+
+# what people do
+
+
+class Trees:
+    """What the tests do with trees, and what they see of them."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.api = stage.api
+        self.not_ours: set[tuple[str, str]] = set()
+        """(namespace, name) of objects that somebody else has, where a source wants a copy."""
+
+    # namespaces
+
+    def space(self, name: str, labels: Json | None = None, annotations: Json | None = None) -> Json:
+        return self.api.create(
+            SPACES, {"metadata": {"name": name, "labels": labels or {}, "annotations": annotations or {}}}
+        )
+
+    def root(self, name: str = "root", **labels: str) -> Json:
+        return self.space(name, {TYPE: "root", **labels})
+
+    def template(self, name: str, **labels: str) -> Json:
+        return self.space(name, {TYPE: "template", **labels})
+
+    def hang(self, name: str, parent: str) -> Json:
+        """A sub-namespace by its label, without a SubNamespace."""
+        return self.space(name, {PARENT: parent})
+
+    def label(self, name: str, labels: Mapping[str, str | None]) -> Json:
+        return self.api.patch(f"{SPACES}/{name}", {"metadata": {"labels": dict(labels)}})
+
+    def note(self, name: str, annotations: Mapping[str, str | None]) -> Json:
+        return self.api.patch(f"{SPACES}/{name}", {"metadata": {"annotations": dict(annotations)}})
+
+    def there(self, name: str) -> Json | None:
+        """The namespace, unless it is on its way out."""
+        found = self.api.find(f"{SPACES}/{name}")
+        return None if found is None or "deletionTimestamp" in found["metadata"] else found
+
+    def labels(self, name: str) -> dict[str, str]:
+        """Without the one that the server gives to every namespace."""
+        found = self.there(name) or {"metadata": {}}
+        return {key: value for key, value in words(found, "labels").items() if key != "kubernetes.io/metadata.name"}
+
+    # SubNamespaces
+
+    def ask(self, name: str, holder: str, finalizers: Iterable[str] = (), **spec: Json) -> Json:
+        meta = {"name": name, "finalizers": list(finalizers)}
+        body = {"apiVersion": f"{GROUP}/v2", "kind": "SubNamespace", "metadata": meta, "spec": spec}
+        return self.api.create(self.path("subnamespaces", holder), body)
+
+    def grow(self, *names: str) -> None:
+        """A root and below it one sub-namespace under the other, made by SubNamespaces."""
+        self.root(names[0])
+        for above, name in pairwise(names):
+            self.ask(name, above)
+            eventually(lambda each=name: self.there(each))  # type: ignore[misc]
+
+    def grow_ready(self, *names: str, **served: Any) -> Operator:
+        """The same with an operator, when all is well."""
+        operator = self.serve(**served)
+        self.grow(*names)
+        for above, name in pairwise(names):
+            self.until_well(name, above)
+        return operator
+
+    def asked(self, name: str, holder: str) -> Json | None:
+        return self.get("subnamespaces", holder, name)
+
+    def status(self, name: str, holder: str) -> Json:
+        found: Json = (self.asked(name, holder) or {}).get("status") or {}
+        return found
+
+    def reason(self, name: str, holder: str) -> str:
+        """Why it is stalled, or nothing."""
+        found = [each["reason"] for each in self.status(name, holder).get("conditions", ()) if each["status"] == "True"]
+        return "".join(found)
+
+    def until_well(self, name: str, holder: str) -> None:
+        """Its namespace is there, and its status says so as kstatus reads it."""
+
+        def is_well() -> bool:
+            found = self.asked(name, holder) or {"metadata": {"generation": 0}}
+            status = found.get("status") or {}
+            seen = status.get("observedGeneration") == found["metadata"]["generation"]
+            return seen and "conditions" not in status and self.there(name) is not None
+
+        eventually(is_well)
+
+    # objects
+
+    def path(self, plural: str, namespace: str, name: str = "") -> str:
+        return f"{APIS[plural]}/namespaces/{namespace}/{plural}" + (f"/{name}" if name else "")
+
+    def get(self, plural: str, namespace: str, name: str) -> Json | None:
+        return self.api.find(self.path(plural, namespace, name))
+
+    def put(
+        self,
+        namespace: str,
+        name: str,
+        mode: str | None = "update",
+        plural: str = "secrets",
+        labels: Json | None = None,
+        **body: Any,
+    ) -> Json:
+        meta = {"name": name, "annotations": {} if mode is None else {PROPAGATE: mode}, "labels": labels or {}}
+        content = body or ({"data": encoded({"k": "1"})} if plural == "secrets" else {"data": {"k": "1"}})
+        return self.api.create(self.path(plural, namespace), {"metadata": meta, **content})
+
+    def edit(self, namespace: str, name: str, patch: Json, plural: str = "secrets") -> Json:
+        return self.api.patch(self.path(plural, namespace, name), patch)
+
+    def mode(self, namespace: str, name: str, mode: str | None, plural: str = "secrets") -> Json:
+        return self.edit(namespace, name, {"metadata": {"annotations": {PROPAGATE: mode}}}, plural)
+
+    def data(self, namespace: str, name: str) -> dict[str, str] | None:
+        return self.stage.data(namespace, name)
+
+    def is_copy(self, namespace: str, name: str, above: str, plural: str = "secrets") -> bool:
+        """True where the copy there is as the object above it is now, and says where it is from."""
+        source, copy = self.get(plural, above, name), self.get(plural, namespace, name)
+        if source is None or copy is None:
+            return False
+        return content(source) == content(copy) and words(copy).get(FROM) == above
+
+    def until_copied(self, name: str, *path: str, plural: str = "secrets") -> None:
+        """Along a path of namespaces, each below the one before."""
+        eventually(lambda: all(self.is_copy(down, name, up, plural) for up, down in pairwise(path)))
+
+    def until_gone(self, name: str, *namespaces: str, plural: str = "secrets") -> None:
+        eventually(lambda: not any(self.get(plural, each, name) for each in namespaces))
+
+    # operators
+
+    def serve(
+        self,
+        *flags: str,
+        accurate: Json | None = None,
+        wait: str = "synced",
+        user: str = USER,
+        program: tuple[str, ...] = PROGRAM,
+        **more: Any,
+    ) -> Operator:
+        config = {"dialects": {"accurate": {**CONFIG, **(accurate or {})}}, **more}
+        chosen = self.stage.kubeconfig(user)
+        return self.stage.operator(*flags, config=config, wait=wait, kubeconfig=chosen, program=program)
+
+    def settings(self, **accurate: Any) -> Path:
+        """The settings of these tests as a file, for the commands."""
+        file = self.stage.folder / "settings.yaml"
+        file.write_text(json.dumps({"dialects": {"accurate": {**CONFIG, **accurate}}}))
+        return file
+
+    def samara(self, *args: str) -> Done:
+        """A command of the program, as an administrator would type it."""
+        where = ("-n", OWN) if args[0] in ("status", "release", "plan") else ()  # the operator's own namespace
+        return samara(*args, f"--kubeconfig={self.stage.cluster.kubeconfig}", *where)
+
+    # what was sent
+
+    def writes(self, mark: int = 0) -> list[Event]:
+        """All writes of the operator, whatever their kind, but for Events, Leases, questions, notes and dry runs."""
+        apart = ("events", "leases", "selfsubjectaccessreviews")
+        return [
+            each
+            for each in self.stage.audit.since(mark)
+            if each.ours
+            and each.mutating
+            and not each.dry_run
+            and each.resource not in apart
+            and each.address[1] != "samara-holds"
+        ]
+
+    def sent(self, mark: int = 0) -> list[str]:
+        """The same in short, sorted: `update secrets a/db`."""
+        return sorted(short(each) for each in self.writes(mark))
+
+    def kubectl(self, *args: str, input: str | None = None) -> str:
+        return self.stage.cluster.kubectl(*args, input=input)
+
+
+def short(event: Event) -> str:
+    resource = f"{event.resource}/{event.subresource}" if event.subresource else event.resource
+    namespace, name = event.address
+    place = name if event.resource == "namespaces" else f"{namespace}/{name}"
+    return f"{event.verb} {resource} {place}"
+
+
+def content(obj: Json) -> Json:
+    """All that a copy takes over besides labels and annotations."""
+    return {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata", "status")}
+
+
+# the judge
+
+
+def judge(trees: Trees, whole: bool = True) -> None:
+    """When a test is done every tree is as the specification says, and no write was unsafe."""
+    if whole and any(each.running for each in trees.stage.operators):
+        no_faults(lambda: list(faults(trees)), 10.0)
+    unsafe = [f"{short(each)}: {why}" for each in trees.writes() if (why := unsafe_write(each))]
+    assert not unsafe, "unsafe writes:\n" + "\n".join(unsafe)
+
+
+def unsafe_write(event: Event) -> str:
+    """Every write but a create names what it was planned on; a source is never written."""
+    if not event.done or event.verb == "create" or event.resource.endswith("webhookconfigurations"):
+        return ""
+    if event.name in ("samara-holds", "samara-webhook-tls") or event.resource == "customresourcedefinitions":
+        return ""
+    named = event.request.get("preconditions") if event.verb == "delete" else event.request.get("metadata")
+    if not (named or {}).get("uid") or not (named or {}).get("resourceVersion"):
+        return "it does not name the uid and the version it was planned on"
+    if event.verb == "update" and FROM not in words(event.request):
+        return "it replaces an object without saying where it is from"
+    return ""
+
+
+def faults(trees: Trees) -> Iterator[str]:
+    """Where the cluster is not as the specification says."""
+    spaces = {each["metadata"]["name"]: each for each in trees.api.items(SPACES)}
+    alive = {name: each for name, each in spaces.items() if "deletionTimestamp" not in each["metadata"]}
+    below = {name: upstream(each) for name, each in alive.items() if is_sound(name, alive)}
+    for name, above in below.items():
+        yield from _inherited(trees, alive[name], alive[above])
+    for plural in COPIED:
+        objects = {
+            (each["metadata"]["namespace"], each["metadata"]["name"]): each
+            for each in trees.api.items(f"{APIS[plural]}/{plural}")
+        }
+        yield from _copies(trees, plural, objects, below)
+
+
+def upstream(namespace: Json) -> str:
+    labels = words(namespace, "labels")
+    return labels.get(PARENT) or labels.get(TEMPLATE) or ""
+
+
+def is_sound(name: str, spaces: dict[str, Json]) -> bool:
+    """True where the way up exists and ends."""
+    above, seen = upstream(spaces[name]), {name}
+    if above not in spaces:
+        return False
+    while above in spaces and above not in seen:
+        seen.add(above)
+        above = upstream(spaces[above])
+    return above not in seen
+
+
+def _inherited(trees: Trees, namespace: Json, above: Json) -> Iterator[str]:
+    name = namespace["metadata"]["name"]
+    asked = trees.asked(name, above["metadata"]["name"]) if words(namespace, "labels").get(PARENT) else None
+    spec = (asked or {}).get("spec") or {}
+    for where, keys, own in (
+        ("labels", CONFIG["labelKeys"], CONFIG["subNamespaceLabelKeys"]),
+        ("annotations", CONFIG["annotationKeys"], CONFIG["subNamespaceAnnotationKeys"]),
+    ):
+        wanted = {key: value for key, value in words(above, where).items() if _matches(keys, key)}
+        wanted |= {key: value for key, value in (spec.get(where) or {}).items() if _matches(own, key)}
+        have = words(namespace, where)
+        if not wanted.items() <= have.items():
+            yield f"namespace {name}: {where} are {have}, and {wanted} were to be inherited"
+
+
+def _matches(globs: list[str], key: str) -> bool:
+    """In a glob a star stands for no slash."""
+    return any(glob.count("/") == key.count("/") and fnmatchcase(key, glob) for glob in globs)
+
+
+def _copies(trees: Trees, plural: str, objects: dict[tuple[str, str], Json], below: dict[str, str]) -> Iterator[str]:
+    passed_on = {place: mode for place, obj in objects.items() if (mode := words(obj).get(PROPAGATE)) in MODES}
+    for name, above in below.items():
+        for (home, what), mode in passed_on.items():
+            if home == above and (name, what) not in trees.not_ours:
+                yield from _wrong(trees, plural, mode, above, (name, what))
+    for (home, what), mode in passed_on.items():
+        origin = words(objects[home, what]).get(FROM)
+        if mode != "update" or not origin or (home, what) in trees.not_ours:
+            continue
+        if below.get(home) != origin or passed_on.get((origin, what)) != "update":
+            yield f"{plural} {home}/{what}: a copy is left of {origin}"
+
+
+def _wrong(trees: Trees, plural: str, mode: str, above: str, place: tuple[str, str]) -> Iterator[str]:
+    if trees.get(plural, *place) is None:
+        yield f"{plural} {'/'.join(place)}: no copy is there of the one in {above}"
+    elif mode == "update" and not trees.is_copy(*place, above, plural):
+        yield f"{plural} {'/'.join(place)}: it is not as the one in {above}"

@@ -1,0 +1,536 @@
+"""What holds for every dialect in every world: the contract, over all real dialects and the three toys."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.engine.parts import Clock, a_desk, a_key, a_source, deletes, numbered
+from tests.support import strategies, toys
+from tests.support.oracle import assert_lawful, is_kept, is_left_over, is_ours, is_welcome, may_reach, wanted
+from tests.support.settle import Fate, every_key, follow, is_silent, plan_of, settle, writes_of
+from tests.support.strategies import CANARY
+from tests.support.world import World, at, content, secret
+
+import samara.core
+from samara.core.allow import Rules, is_paused
+from samara.core.brake import Brake
+from samara.core.model import CONFIG_MAP, NAMESPACE, SECRET, Content, Key, Kind, Object, Ref, namespace_ref
+from samara.core.plan import plan, prepare, steps
+from samara.core.tally import Tally
+from samara.core.travel import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
+from samara.core.want import KEEP, Adopt, Mode, Reach
+from samara.core.write import Create, Delete, Guard, Plan, Recreate, Release, Update, Write
+from samara.dialects import fishysecret, resource_distribution, sync_to
+from samara.dialects.accurate.words import PROPAGATE, SUB_NAMESPACE
+from samara.dialects.fishysecret import FISHY_SECRET
+from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
+from samara.dialects.secret_copy import TARGETS
+from samara.engine.flaps import Flaps
+from samara.engine.holds import Holds
+from samara.engine.removals import Removals
+
+CORE = Path(inspect.getfile(samara.core)).parent
+MADE = (SECRET, CONFIG_MAP, toys.WIDGET)
+"""The kinds of which copies are made."""
+GUARDS = {"fetch": toys.GUARD, fishysecret.NAME: fishysecret.FINALIZER}
+Order = Callable[[list[Key]], list[Key]]
+
+
+def copy_of(world: World) -> World:
+    fresh = world.seen()
+    fresh.looked, fresh.values = set(world.looked), dict(world.values)
+    return fresh
+
+
+PLACES = st.sets(st.sampled_from([at(namespace, name) for namespace in "abc" for name in "xy"]))
+
+
+@given(PLACES, PLACES, PLACES)
+def test_what_is_held_is_what_was_said_last_and_what_was_refused_stays_refused(
+    refused: set[Ref], before: set[Ref], now: set[Ref]
+) -> None:
+    tally = Tally()
+    for ref in refused:
+        tally.stays(ref, "refused", "no right to delete")
+    for held in (before - refused, now - refused):
+        tally.hold(held)
+    assert {ref: each.reason for ref, each in tally.removals.items()} == {
+        **dict.fromkeys(refused, "refused"),
+        **dict.fromkeys(now - refused, "held"),
+    }
+
+
+@pytest.mark.parametrize("name", [each.name for each in toys.whole_table().dialects])
+@pytest.mark.parametrize("there", [False, True])
+def test_many_removals_at_once_are_held_unless_deleting_the_source_says_all(name: str, there: bool) -> None:
+    clock, table = Clock(), toys.whole_table()
+    desk = a_desk(clock, Holds(Brake(5), 600.0, clock), table=table)
+    gate = Removals(desk, lambda key, delay: None, Flaps(clock))
+    key, source = a_key(dialect=name), a_source() if there else None
+    gone = deletes(numbered(0, 10), key)
+    explicit, patience = table[name].explicit and not there, table[name].gone_after
+    first = gate.allowed(key, source, gone)
+    assert first == (gone if explicit and patience == 0.0 else []), "held, or too soon after the source vanished"
+    clock.now += patience or desk.gone_after
+    assert gate.allowed(key, source, gone) == (gone if explicit else [])
+
+
+SMALL = {"data": {"key": "b25l"}}
+
+
+@pytest.mark.parametrize(
+    ("paused", "resource", "gives_way"),
+    [("", SMALL, True), ("true", SMALL, False), ("", {"data": {"key": "no base64"}}, False)],
+    ids=["ready", "paused", "unfit"],
+)
+def test_a_copy_gives_way_only_to_one_that_will_come(paused: str, resource: dict[str, object], gives_way: bool) -> None:
+    world = World(toys.whole_table())
+    for name in ("admin", "a", "b"):
+        world.namespace(name)
+    world.put(at("a", "x"), secret(), annotations={sync_to.ASK: "namespaces", sync_to.LIST: "b"})
+    settle(world)
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}, **resource}
+    spec = {"resource": body, "targets": {"includedNamespaces": {"list": [{"name": "b"}]}}}
+    world.put(Ref(RESOURCE_DISTRIBUTION, "", "d"), content(spec=spec), annotations={PAUSED: paused})
+    settle(world, check=assert_lawful)
+    assert bool(world.objects[at("b", "x")].owners) == gives_way
+
+
+def test_overwrite_does_not_take_what_somebody_else_gave_to_a_distribution() -> None:
+    world = World(toys.whole_table(adopt=Adopt.ANY))
+    for name in ("admin", "a", "b"):
+        world.namespace(name)
+    given = world.put(at("b", "x"), secret("two"), owners=strategies.owner_of(world, "d1", stale=True))
+    world.put(at("a", "x"), secret(), annotations={sync_to.ASK: "namespaces", sync_to.LIST: "b"})
+    world.look([given.ref])
+    settle(world, check=assert_lawful)
+    assert world.objects[at("b", "x")] is given
+
+
+def test_overwrite_does_not_take_what_goes_by_its_owner_reference() -> None:
+    world = World(toys.whole_table(adopt=Adopt.ANY))
+    for name in ("admin", "a", "b"):
+        world.namespace(name)
+    gone = strategies.owner_of(world, "d1", stale=True)
+    words = {resource_distribution.FROM: "d1"}
+    world.put(at("b", "x"), secret("two"), "samara", annotations=words, owners=gone)
+    world.put(at("a", "x"), secret(), annotations={sync_to.ASK: "namespaces", sync_to.LIST: "b"})
+    blocked = plan_of(Key("sync-to", at("a", "x")), world, Rules()).blocked
+    assert [each.reason for each in blocked] == ["conflict"]
+    settle(world, check=assert_lawful)
+    assert world.objects[at("b", "x")].content == secret()
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_every_world_settles_by_lawful_writes_and_is_then_silent(world: World, rules: Rules) -> None:
+    settle(world, rules, check=assert_lawful)
+    assert is_silent(world, rules)
+
+
+@given(
+    strategies.worlds(),
+    strategies.rules(),
+    st.sampled_from((NAMESPACE, SECRET, CONFIG_MAP, toys.FETCH, SUB_NAMESPACE, FISHY_SECRET)),
+)
+def test_a_kind_that_has_not_been_listed_stops_those_who_use_it_and_no_other(
+    world: World, rules: Rules, kind: Kind
+) -> None:
+    before = copy_of(world)
+    settle_reads(before, rules)
+    world.looked, world.values = before.looked, before.values
+    world.unlisted.add(kind)
+    world.objects = {ref: obj for ref, obj in world.objects.items() if ref.kind != kind}
+    for key in every_key(before):
+        planned = plan(key, world, world.table, rules)
+        if kind in _used(key, before):
+            assert planned == Plan(ready=False)
+        elif _is_known(key, before):
+            assert planned.ready
+
+
+def _used(key: Key, world: World) -> set[Kind]:
+    """The kinds that a key's plan reads, where it is known what it writes."""
+    place = world.table[key.dialect].places(key.source, world)
+    return {NAMESPACE, key.source.kind, *(() if place is None else (place.kind,))}
+
+
+def _is_known(key: Key, world: World) -> bool:
+    return world.table[key.dialect].places(key.source, world) is not None
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_what_is_not_ours_and_not_wanted_is_the_same_object_after(world: World, rules: Rules) -> None:
+    before = copy_of(world)
+    touched = {write.ref for write in settle(world, rules)}
+    asked = _asked(before) | _asked(world)
+    for ref, obj in before.objects.items():
+        if ref.kind in MADE and ref not in asked and not _is_proven(obj, before) and _has_home(ref, world):
+            assert world.objects.get(ref) is obj
+            assert ref not in touched
+
+
+def _asked(world: World, besides: Key | None = None) -> set[Ref]:
+    """Every place that any source wants, allowed or not."""
+    wants = [world.table[key.dialect].want(key.source, world) for key in world.asking() if key != besides]
+    return {copy.ref for want in wants for copy in want.copies}
+
+
+def _has_home(ref: Ref, world: World) -> bool:
+    """False where the Namespace goes, and takes all that is in it along."""
+    namespace = world.objects.get(namespace_ref(ref.namespace))
+    return namespace is not None and not namespace.deleting
+
+
+def _is_proven(obj: Object, world: World) -> bool:
+    return any(owned.key in world.table.words for owned in obj.ours)
+
+
+@given(strategies.worlds(), strategies.rules(), strategies.orders())
+def test_the_order_of_keys_does_not_matter(world: World, rules: Rules, order: Order) -> None:
+    other = copy_of(world)
+    settle(world, rules)
+    settle(other, rules, order)
+    assert other.state() == world.state()
+
+
+@given(strategies.worlds(), strategies.rules(), strategies.fates(), strategies.orders())
+def test_lost_writes_and_late_news_only_delay(world: World, rules: Rules, fates: list[Fate], order: Order) -> None:
+    other = copy_of(world)
+    settle(world, rules)
+    settle(other, rules, order, fates, check=assert_lawful)
+    assert other.state() == world.state()
+
+
+@given(strategies.worlds(), strategies.rules(), st.lists(strategies.deeds(), min_size=1, max_size=3))
+def test_events_alone_lead_to_every_key_with_work(
+    world: World, rules: Rules, deeds: list[Callable[[World], None]]
+) -> None:
+    settle(world, rules)
+    for deed in deeds:
+        follow(world, rules, deed)
+        assert [write for key in world.asking() for write in writes_of(key, world, rules)] == []
+        settle(world, rules)  # the re-check: a gone source's copy may have been kept for one that was paused or waiting
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_the_slices_of_a_plan_together_are_the_plan(world: World, rules: Rules) -> None:
+    settle_reads(world, rules)
+    namespaces = {"admin", "a", "b", "c", "zz", "kube-x"}  # all that exist, and those that are only listed
+    for key in [each for each in every_key(world) if not world.table[each.dialect].whole]:
+        whole = _outcomes(key, world, rules)
+        parts = [_outcomes(key.part(namespace), world, rules) for namespace in sorted(namespaces)]
+        assert {ref: outcome for part in parts for ref, outcome in part.items()} == whole
+        assert all(part[ref] == whole[ref] for part in parts for ref in part)
+
+
+def settle_reads(world: World, rules: Rules) -> None:
+    for key in every_key(world):
+        plan_of(key, world, rules)
+
+
+def _outcomes(key: Key, world: World, rules: Rules) -> dict[Ref, object]:
+    prepared = prepare(key, world, world.table, rules)
+    if isinstance(prepared, Plan):
+        return {}
+    taken = list(steps(*prepared))
+    assert len({step.ref for step in taken}) == len(taken), "two outcomes for one address"
+    return {step.ref: (step.outcome, step.wanted) for step in taken}
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_every_label_written_is_legal(world: World, rules: Rules) -> None:
+    legal = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+    for write in settle(world, rules):
+        if isinstance(write, Create | Update | Recreate):
+            assert all(legal.fullmatch(value) for value in write.copy.labels.values())
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_no_value_is_in_any_repr(world: World, rules: Rules) -> None:
+    shown = [repr(obj) + repr(obj.content) for obj in world.objects.values()]
+    for key in every_key(world):
+        shown.append(repr(plan_of(key, world, rules)))
+        shown.append(repr(world.table[key.dialect].want(key.source, world)))
+        shown += [repr(write) for write in writes_of(key, world, rules)]
+    assert CANARY not in "".join(shown)
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_an_address_has_at_most_one_owner_over_all_dialects(world: World, rules: Rules) -> None:
+    settle(world, rules)
+    holders: dict[Ref, Key] = {}
+    for key in world.asking():
+        planned = plan_of(key, world, rules)
+        for ref in set(planned.wanted) - {blocked.ref for blocked in planned.blocked}:
+            assert holders.setdefault(ref, key) == key
+            assert _is_left(ref, key, world) or world.table[key.dialect].origin(world.objects[ref], world) == key.source
+
+
+def _is_left(ref: Ref, key: Key, world: World) -> bool:
+    """True where a source wants a place and leaves what is there alone."""
+    copies = [copy for copy in world.table[key.dialect].want(key.source, world).copies if copy.ref == ref]
+    return any(copy.content is KEEP or copy.mode is Mode.SEED for copy in copies)
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_a_conflict_has_a_cause_that_can_be_seen(world: World, rules: Rules) -> None:
+    settle(world, rules)
+    plans = {key: plan_of(key, world, rules) for key in world.asking()}
+    for key, planned in plans.items():
+        for ref in [blocked.ref for blocked in planned.blocked if blocked.reason == "conflict"]:
+            have = world.objects.get(ref)
+            rivals = [other for other in plans if other != key and _stands(plans[other], ref, rules)]
+            assert rivals or (have is not None and (have.deleting or _is_anothers(world, key, have)))
+
+
+def _is_anothers(world: World, key: Key, have: Object) -> bool:
+    if have.ref.kind == NAMESPACE:  # it hangs where it hangs, whoever made it
+        return world.table[key.dialect].origin(have, world) != key.source
+    return not is_ours(world, key, have) or is_kept(world, key, have) or _outlives(have, world)
+
+
+def _outlives(have: Object, world: World) -> bool:
+    """True for a copy whose source is gone and which stays on purpose."""
+    owner = world.table.owner(have, world)
+    return owner is not None and owner not in world.asking() and not _prunes(owner, world)
+
+
+def _prunes(key: Key, world: World) -> bool:
+    return world.table[key.dialect].want(key.source, world).prune
+
+
+def _stands(planned: Plan, ref: Ref, rules: Rules) -> bool:
+    """True where a plan wants a place and may have it, even if a pause or an immutable field keeps it from writing."""
+    bars = ("not-accepted", "no-namespace", *(("refused",) if rules.recreate else ()))
+    barred = {each.ref for each in planned.blocked if each.reason in bars}
+    return ref in planned.wanted and ref not in barred
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_marks_and_asks_are_never_copied(world: World, rules: Rules) -> None:
+    words = world.table.words | {ADOPTED, RELEASED, PAUSED, IGNORE, ACCEPT}
+    for write in settle(world, rules):
+        if isinstance(write, Create | Update | Recreate):
+            dialect = world.table[write.key.dialect]
+            carried = {*write.copy.labels, *write.copy.annotations} - {ADOPTED}
+            assert carried & words <= dialect.marks | ({PROPAGATE} if dialect.name == "accurate" else set())
+            assert strategies.GITOPS not in carried or dialect.name == "resource-distribution", "its author wrote it"
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_protected_namespaces_are_reached_only_where_the_dialect_may(world: World, rules: Rules) -> None:
+    def check(cache: World, write: Write) -> None:
+        copy = wanted(cache, write)
+        if isinstance(write, Create | Update | Recreate) and copy is not None:
+            assert may_reach(cache, write, copy, rules.protected)
+
+    settle(world, rules, check=check)
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_what_is_the_operators_own_is_written_for_nobody_who_may_not_reach_protected_namespaces(
+    world: World, rules: Rules
+) -> None:
+    def check(cache: World, write: Write) -> None:
+        if isinstance(write, Create | Update | Recreate) and write.ref in rules.own:
+            assert cache.table[write.key.dialect].reach is not Reach.NEVER
+
+    settle(world, rules, check=check)
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_immutable_differences_recreate_only_where_the_settings_allow_it(world: World, rules: Rules) -> None:
+    def check(cache: World, write: Write) -> None:
+        taken_over = isinstance(write, Recreate) and cache.table.owner(write.have, cache) != write.key
+        assert rules.recreate or not isinstance(write, Recreate) or taken_over
+
+    settle(world, rules, check=check)
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_every_copy_that_is_wanted_and_not_blocked_is_exact(world: World, rules: Rules) -> None:
+    settle(world, rules)
+    for key in world.asking():
+        blocked = {each.ref for each in plan_of(key, world, rules).blocked}
+        planned = set(plan_of(key, world, rules).wanted)
+        for copy in world.table[key.dialect].want(key.source, world).copies:
+            if copy.ref in planned - blocked and copy.content is not KEEP and copy.mode is Mode.SYNC:
+                have = world.objects[copy.ref]
+                assert copy.owner is None or copy.owner in have.owners
+                assert have.content == copy.content or world.stands_for(copy.ref.kind, copy.content, have.content)
+                assert {**have.labels, **copy.labels} == dict(have.labels)
+                assert {**have.annotations, **copy.annotations} == dict(have.annotations)
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_no_good_copy_is_deleted_while_its_source_wants_it_there(world: World, rules: Rules) -> None:
+    settle_reads(world, rules)
+    plans = {key: plan_of(key, world, rules) for key in every_key(world)}
+    gone = {write.ref for each in plans.values() for write in each.writes if isinstance(write, Delete | Release)}
+    for key, each in plans.items():
+        seeds = {copy.ref for copy in world.table[key.dialect].want(key.source, world).copies if copy.mode is Mode.SEED}
+        undecided = {outcome.ref for outcome in (*each.writes, *each.blocked)} | seeds
+        good = {ref for ref in each.wanted if ref not in undecided and ref in world.objects}
+        assert not gone & good
+
+
+@given(strategies.worlds(), strategies.rules(), strategies.specs(), st.booleans())
+def test_what_gives_way_gives_way_to_something(world: World, rules: Rules, spec: Content, paused: bool) -> None:
+    """A late distribution comes before most others, and cannot take over what they have made."""
+    settle(world, rules)
+    given_up: set[Ref] = set()
+    world.put(Ref(RESOURCE_DISTRIBUTION, "", "late"), spec, annotations={PAUSED: "true"} if paused else {})
+
+    def check(cache: World, write: Write) -> None:
+        if isinstance(write, Recreate) and cache.table.owner(write.have, cache) != write.key:
+            given_up.add(write.ref)
+        if isinstance(write, Delete) and (copy := wanted(cache, write)) and is_welcome(cache, write, copy):
+            assert is_left_over(cache, write), "who loses a place deletes nothing"
+
+    settle(world, rules, check=check)
+    assert given_up <= world.objects.keys()
+
+
+@given(strategies.worlds(), strategies.rules(), st.sampled_from((toys.FETCH, RESOURCE_DISTRIBUTION, FISHY_SECRET)))
+def test_a_definition_that_goes_takes_nothing_with_it_and_holds_nothing(world: World, rules: Rules, kind: Kind) -> None:
+    """The server deletes all objects of the kind; what holds them lets go, and what they made stays."""
+    settle(world, rules)
+    world.withdrawn, world.values = {kind}, {}
+    going = [obj for obj in world.objects.values() if obj.ref.kind == kind]
+    made = {
+        obj.ref for obj in world.held() for key in (world.table.owner(obj, world),) if key and key.source.kind == kind
+    }
+    for obj in going:
+        if not obj.deleting:
+            world.delete(obj.ref)
+
+    def check(cache: World, write: Write) -> None:
+        assert not isinstance(write, Delete | Release) or write.key.source.kind != kind
+
+    settle(world, rules, check=check)
+    assert made <= world.objects.keys()
+    left = [obj for obj in world.objects.values() if obj.ref.kind == kind and not is_paused(obj)]
+    assert not any({*GUARDS.values()} & {*obj.finalizers} for obj in left)
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_what_we_made_is_never_in_the_way_of_who_comes_first(world: World, rules: Rules) -> None:
+    settle(world, rules)
+    plans = {key: plan_of(key, world, rules) for key in world.asking()}
+    for key, planned in plans.items():
+        for ref in [blocked.ref for blocked in planned.blocked if blocked.reason == "conflict"]:
+            have, rivals = world.objects.get(ref), [other for other in plans if other != key]
+            if have is not None and not any(_stands(plans[other], ref, rules) for other in rivals):
+                owner = world.table.owner(have, world)
+                assert owner is None or _stays(have, owner, world, rules)
+
+
+def _stays(have: Object, owner: Key, world: World, rules: Rules) -> bool:
+    """True for what we did not make, and for a copy that goes, or is kept by a person's or a setting's word."""
+    source, write = world.get(owner.source), Delete(owner, have.ref, have)
+    if have.deleting or RELEASED in have.annotations or not any(owned.key in world.table.words for owned in have.ours):
+        return True
+    prunes = world.table[owner.dialect].want(owner.source, world).prune
+    if not prunes or (source is not None and source.annotations.get(PAUSED) == "true"):
+        return True
+    copy = wanted(world, write)
+    return copy is not None and not (is_welcome(world, write, copy) and may_reach(world, write, copy, rules.protected))
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_no_copy_stays_where_it_is_not_accepted(world: World, rules: Rules) -> None:
+    settle(world, rules)
+    for key in world.asking():
+        for blocked in plan_of(key, world, rules).blocked:
+            have = world.objects.get(blocked.ref)
+            if blocked.reason == "not-accepted" and have is not None and world.table.owner(have, world) == key:
+                assert not _may_go(have, world, besides=key) or ADOPTED in have.annotations
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_what_a_source_that_is_gone_by_an_explicit_act_has_made_goes(world: World, rules: Rules) -> None:
+    world.withdrawn = set()
+    settle(world, rules)
+    for ref in [ref for ref in world.objects if ref.kind == RESOURCE_DISTRIBUTION]:
+        if not world.objects[ref].deleting:
+            world.delete(ref)
+    settle(world, rules)
+    for obj in world.held():
+        owner = world.table.owner(obj, world)
+        if owner is not None and owner.source.kind == RESOURCE_DISTRIBUTION and owner.source not in world.objects:
+            assert not _may_go(obj, world)
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_a_guard_is_the_first_write_and_the_last(world: World, rules: Rules) -> None:
+    def check(cache: World, write: Write) -> None:
+        source = cache.get(write.key.source)
+        guard = GUARDS.get(write.key.dialect)
+        if guard is None or source is None or isinstance(write, Guard):
+            return
+        assert guard in source.finalizers or write.ref == source.ref
+
+    for write in settle(world, rules, check=check):
+        stands = write.key.source.kind not in world.withdrawn  # what goes with its definition deletes nothing
+        if isinstance(write, Guard) and not write.add and stands:
+            assert not [obj for obj in world.copies_of(write.key) if _may_go(obj, world)]
+
+
+def _may_go(obj: Object, world: World, besides: Key | None = None) -> bool:
+    """True where nothing keeps a copy that is not wanted."""
+    namespace = world.objects[Ref(NAMESPACE, "", obj.ref.namespace or obj.ref.name)]
+    stays = obj.deleting or namespace.deleting or RELEASED in obj.annotations or obj.ref in _asked(world, besides)
+    return _is_proven(obj, world) and not stays and namespace.annotations.get(PAUSED) != "true"
+
+
+@pytest.mark.parametrize("gone", ["keep", "delete"])
+@pytest.mark.parametrize("adopt", list(Adopt))
+def test_each_setting_fills_an_empty_cluster(gone: str, adopt: Adopt) -> None:
+    world = World(toys.table(gone, adopt))
+    for name in ("admin", "a", "b"):
+        world.namespace(name)
+    world.put(at("admin", "db"), secret(), annotations={TARGETS: ""})
+    assert {write.ref for write in settle(world)} == {at("a", "db"), at("b", "db")}
+
+
+@pytest.mark.parametrize("toy", [toys.chain, toys.inherit, toys.fetch])
+def test_a_toy_dialect_takes_twenty_lines(toy: Callable[..., object]) -> None:
+    assert len(inspect.getsource(toy).splitlines()) <= 20
+
+
+CORE_FILES = sorted(CORE.glob("*.py"))
+
+
+@pytest.mark.parametrize("file", CORE_FILES, ids=lambda file: file.name)
+def test_the_core_knows_no_vocabulary(file: Path) -> None:
+    text = file.read_text().lower()
+    assert [
+        word for word in ("secret-copy", "secret_copy", "accurate", "kruise", "fishy", "sync-to") if word in text
+    ] == []
+
+
+PURE = frozenset(
+    {
+        *("__future__", "base64", "binascii", "collections", "csv", "dataclasses", "enum", "functools", "hashlib"),
+        *("json", "re", "types", "typing", "unicodedata"),
+    }
+)
+
+
+@pytest.mark.parametrize("file", CORE_FILES, ids=lambda file: file.name)
+def test_the_core_imports_no_clock_no_loop_and_no_third_party(file: Path) -> None:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(node.module or "")
+    outside = {name for name in found if not name.startswith("samara.core") and name.split(".")[0] not in PURE}
+    assert outside - {"samara.core"} == set()

@@ -1,0 +1,41 @@
+"""Before `make test` begins it says what it will build and how long that takes, with the figures of those who build."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from scripts import announce
+from tests.backends import rvault
+from tests.support.pages import ROOT
+
+from samara.devcluster import binaries, helm_program
+
+
+def announced(cache: Path, **more: str) -> str:
+    """By a Python that sees nothing of what is installed beside it."""
+    kept = {key: value for key, value in os.environ.items() if key not in ("KUBEBUILDER_ASSETS", "HELM", "PYTHONPATH")}
+    command = (sys.executable, "-S", str(ROOT / "scripts" / "announce.py"))
+    env = {**kept, "XDG_CACHE_HOME": str(cache), **more}
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_bare_machine_is_told_what_is_built_and_how_long_each_takes(tmp_path: Path) -> None:
+    told = announced(tmp_path)
+    for minutes in (binaries.MINUTES, helm_program.MINUTES, rvault.MINUTES):
+        assert f"about {minutes} minutes, once per version" in told
+    assert f"all tests: about {announce.SUITE_MINUTES} minutes." in told
+    assert told.count("nothing to build") == 0
+
+
+def test_what_is_there_is_not_announced_as_work(tmp_path: Path) -> None:
+    program = tmp_path / "samara" / "devcluster" / binaries.read_recipe().key / "kube-apiserver"
+    program.parent.mkdir(parents=True)
+    program.touch()
+    assert f"the control plane is there, in {program.parent}: nothing to build" in announced(tmp_path)
+
+
+def test_programs_that_are_named_are_used(tmp_path: Path) -> None:
+    told = announced(tmp_path, KUBEBUILDER_ASSETS="/opt/assets", HELM="/opt/helm")
+    assert "the control plane of KUBEBUILDER_ASSETS (/opt/assets) is used" in told
+    assert "the helm of HELM (/opt/helm) is used" in told

@@ -1,0 +1,118 @@
+"""Alerts and dashboard speak of metrics and labels that exist, and every alert is explained."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from scripts import reference
+from tests.support.pages import ROOT
+
+from samara.backends.base import StoreError
+from samara.cli.deploy import monitoring
+from samara.core.tally import total
+from samara.engine.outcome import Outcome
+
+RULES = ROOT / "deploy" / "alerts" / "samara.rules.yaml"
+DASHBOARD = ROOT / "deploy" / "grafana" / "samara.json"
+GUIDE = ROOT / "docs" / "guides" / "alerts.md"
+FOREIGN = {"job", "instance", "le"}
+"""Labels that Prometheus and histograms add."""
+
+
+def alerts() -> list[dict[str, Any]]:
+    [group] = yaml.safe_load(RULES.read_text())["groups"]
+    return list(group["rules"])
+
+
+def panels() -> list[dict[str, Any]]:
+    return list(json.loads(DASHBOARD.read_text())["panels"])
+
+
+def expressions(path: Path) -> list[str]:
+    if path == RULES:
+        return [each["expr"] for each in alerts()]
+    return [target["expr"] for panel in panels() for target in panel["targets"]]
+
+
+def served() -> dict[str, set[str]]:
+    """Every series that the program serves, with its own labels."""
+    found: dict[str, set[str]] = {}
+    for name, kind, labels, _ in reference._families():
+        ends = ("_bucket", "_sum", "_count") if kind == "histogram" else ("",)
+        found |= {f"{name}{end}": set(re.findall(r"\w+", labels)) for end in ends}
+    return found
+
+
+def labels_in(expression: str) -> set[str]:
+    grouped = {
+        word for names in re.findall(r"\b(?:by|on|without) \(([^)]*)\)", expression) for word in names.split(", ")
+    }
+    return grouped | {word for inside in re.findall(r"{([^}]*)}", expression) for word in re.findall(r"(\w+)=", inside)}
+
+
+@pytest.mark.parametrize("path", [RULES, DASHBOARD], ids=lambda path: path.name)
+def test_every_metric_and_label_exists(path: Path) -> None:
+    real = served()
+    for expression in expressions(path):
+        used = set(re.findall(r"\bsamara_\w+", expression))
+        assert used, expression
+        assert used <= set(real), expression
+        assert labels_in(expression) <= FOREIGN.union(*(real[name] for name in used)), expression
+
+
+def test_every_metric_is_on_the_dashboard() -> None:
+    shown = set(re.findall(r"\bsamara_\w+", " ".join(expressions(DASHBOARD))))
+    assert {name.removesuffix("_bucket") for name in shown} == {family[0] for family in reference._families()}
+
+
+@pytest.mark.parametrize("path", [RULES, DASHBOARD], ids=lambda path: path.name)
+def test_every_bracket_is_closed(path: Path) -> None:
+    for expression in expressions(path):
+        assert [expression.count(sign) for sign in "([{"] == [expression.count(sign) for sign in ")]}"], expression
+
+
+def test_every_alert_says_how_bad_it_is_and_the_guide_what_to_do() -> None:
+    explained = re.findall(r"^## (Samara\w+)$", GUIDE.read_text(), re.MULTILINE)
+    assert [each["alert"] for each in alerts()] == explained
+    assert {each["labels"]["severity"] for each in alerts()} <= {"critical", "warning", "info"}
+    assert all(each["annotations"]["summary"].endswith(".") for each in alerts())
+
+
+def test_every_place_has_the_same_alerts() -> None:
+    chart = ROOT / "deploy" / "chart" / "files" / "alerts.yaml"
+    assert yaml.safe_load(RULES.read_text()) == {"groups": monitoring.groups()}, "run make chart"
+    assert chart.read_text() == RULES.read_text()
+
+
+def test_every_value_of_a_label_that_an_expression_asks_for_can_occur() -> None:
+    faults = {each.__name__.lower() for each in StoreError.__subclasses__()}
+    known = {
+        "samara_copies": set(total([])),
+        "samara_writes_total": {each.value for each in Outcome},
+        "samara_provider_calls_total": {"ok", "timeout", *faults},
+        "samara_admission_requests_total": {"allowed", "refused", "failed"},
+    }
+    asked = re.findall(r'(samara_\w+){\w+=~?"([^"]+)"', " ".join(expressions(RULES)))
+    assert {metric for metric, _ in asked} == set(known)
+    assert [each for each in asked if not set(each[1].split("|")) <= known[each[0]]] == []
+
+
+def test_words_in_a_summary_are_labels_that_its_expression_keeps() -> None:
+    for each in alerts():
+        named = set(re.findall(r"\$labels\.(\w+)", each["annotations"]["summary"]))
+        assert named <= labels_in(each["expr"]), each["alert"]
+
+
+def test_panels_lie_side_by_side_and_ask_the_chosen_source() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in panels():
+        spot = panel["gridPos"]
+        here = {(spot["x"] + x, spot["y"] + y) for x in range(spot["w"]) for y in range(spot["h"])}
+        assert not here & taken, panel["title"]
+        assert spot["x"] + spot["w"] <= 24
+        taken |= here
+        assert {target["datasource"]["uid"] for target in panel["targets"]} == {"${datasource}"}
+    assert len({panel["id"] for panel in panels()}) == len(panels())

@@ -1,0 +1,136 @@
+"""The pages say what the program does: their fences parse, their links lead somewhere, their tables are complete."""
+
+import json
+import re
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import pytest
+import yaml
+from scripts import reference
+from tests.support.pages import PAGES, ROOT, Fence, fences, prose
+
+from samara.cli.main import COMMANDS, samara
+from samara.core.allow import Reason
+from samara.core.want import Fault
+from samara.engine import news
+from samara.engine.reasons import REASONS
+from samara.settings import parse
+
+DOCS = ROOT / "docs"
+LISTED = tuple(fences())
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("fence", [each for each in LISTED if each.language in ("yaml", "json")], ids=str)
+def test_data_on_a_page_parses(fence: Fence) -> None:
+    if fence.language == "json":
+        json.loads(fence.text)
+    else:
+        assert all(isinstance(document, dict) for document in yaml.safe_load_all(fence.text))
+
+
+@pytest.mark.parametrize(
+    "fence", [each for each in LISTED if each.language == "yaml" and not each.is_manifest and not each.not_run], ids=str
+)
+def test_settings_on_a_page_are_accepted(fence: Fence) -> None:
+    parse(fence.text, str(fence))
+
+
+def test_every_fence_names_its_language() -> None:
+    assert [str(fence) for fence in LISTED if not fence.language] == []
+    assert {fence.language for fence in LISTED} <= {"yaml", "json", "sh", "console", "text"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", prose(page))
+    local = [target for target in targets if "://" not in target]
+    assert [target for target in local if not (page.parent / target).exists()] == []
+
+
+def test_every_page_is_reachable_from_the_index() -> None:
+    seen, waiting = set(), [DOCS / "index.md"]
+    while waiting:
+        page = waiting.pop()
+        if page not in seen and page.suffix == ".md" and page.exists():
+            seen.add(page)
+            waiting += [(page.parent / target).resolve() for target in re.findall(r"\]\(([^)#:]+)", prose(page))]
+    assert sorted(map(named, set(DOCS.rglob("*.md")) - seen)) == []
+
+
+def test_commands_on_a_page_exist() -> None:
+    shown = [fence.text for fence in LISTED if fence.language in ("sh", "console")]
+    shown += re.findall(r"`([^`\n]+)`", "\n".join(map(prose, PAGES)))
+    used = {
+        word for text in shown for word in re.findall(r"(?:^|[|$] )(?:kubectl )?samara ([a-z]+)", text, re.MULTILINE)
+    }
+    assert used <= set(COMMANDS)
+    assert {"plan", "why", "run"} <= used
+
+
+def test_flags_of_commands_in_a_sentence_exist() -> None:
+    shown = re.findall(r"`(?:kubectl )?samara ([a-z]+)( [^`\n]+)`", "\n".join(map(prose, PAGES)))
+    unknown = {
+        f"samara {name} {flag}"
+        for name, rest in shown
+        for flag in re.findall(r"(?<=\s)--?[a-z][a-z-]*", rest)
+        if flag not in flags_of(name)
+    }
+    assert unknown == set()
+    assert len(shown) > 20
+
+
+def flags_of(name: str) -> set[str]:
+    with samara.make_context("samara", [], resilient_parsing=True) as context:
+        command = samara.get_command(context, name)
+        assert command is not None
+        return {flag for each in command.params for flag in (*each.opts, *each.secondary_opts)}
+
+
+def test_make_targets_on_a_page_exist() -> None:
+    used = {word for page in PAGES for word in re.findall(r"\bmake ([a-z]+(?:-[a-z]+)*)\b(?=[` \n])", _commands(page))}
+    defined = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert used <= defined
+    assert {"demo", "test", "check", "bench"} <= used
+
+
+def _commands(page: Path) -> str:
+    """What a page shows as typed: its shell fences and the code in its sentences."""
+    typed = [fence.text for fence in LISTED if fence.page == page and fence.language == "sh"]
+    return "\n".join([*typed, *re.findall(r"`[^`\n]+`", prose(page))])
+
+
+@pytest.mark.parametrize("page", sorted(reference.PAGES))
+def test_a_generated_page_is_what_the_program_says(page: str) -> None:
+    assert reference.renewed(page) == (reference.FOLDER / page).read_text(), "run make docs"
+
+
+def test_every_field_of_a_definition_that_is_served_is_on_the_page() -> None:
+    page = (reference.FOLDER / "custom-resources.md").read_text()
+    for path in ("spec.data[].secretPath", "spec.targets.includedNamespaces.list[].name", "spec.labels"):
+        assert f"| `{path}` |" in page
+    assert "v2alpha1" not in page, "a version that is not served"
+
+
+def test_every_reason_of_an_event_is_explained() -> None:
+    reasons = {*news._REASONS.values(), *(reason for reason, _ in news._WORDS.values())}
+    reasons |= set(get_args(get_type_hints(Fault)["reason"]))
+    assert reasons == set(REASONS)
+
+
+def test_every_reason_for_a_blocked_copy_has_words_of_its_own() -> None:
+    assert {reason for reason in get_args(Reason) if reason != "no-namespace"} == set(news._REASONS)
+
+
+def test_the_changes_name_every_command() -> None:
+    named = re.search(r"- Commands: (.*?);", (ROOT / "CHANGELOG.md").read_text(), re.DOTALL)
+    assert named is not None
+    assert set(re.findall(r"`([a-z]+)`", named[1])) == set(COMMANDS)
+
+
+def test_the_readme_has_the_marks_for_its_figures() -> None:
+    assert (ROOT / "README.md").read_text().count("<!-- figures -->") == 2

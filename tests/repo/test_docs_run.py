@@ -1,0 +1,219 @@
+"""What the pages show is done, block by block, on a real control plane; what is not done says so."""
+
+import base64
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.repo.walk import Slate, Walk, dialogue, is_as_shown
+from tests.repo.walk_before import ASKED, BEFORE
+from tests.support.pages import EXAMPLES, PAGES, ROOT, Fence, fences
+
+from samara import crds
+from samara.devcluster import Devcluster, DevclusterOptions
+from samara.devcluster.cluster import to_stderr
+from samara.devcluster.helm_program import find_helm
+
+RUN = ("yaml", "sh", "console")
+LISTED = tuple(fences())
+
+
+def walked() -> dict[str, list[Fence]]:
+    """By page: the blocks that are run."""
+    found: dict[str, list[Fence]] = {}
+    for fence in LISTED:
+        if fence.language in RUN and not fence.not_run and not fence.is_for_the_server:
+            found.setdefault(str(fence.page.relative_to(ROOT)), []).append(fence)
+    return found
+
+
+WALKED = walked()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Devcluster]:
+    with Devcluster() as running:
+        running.kubectl("apply", "--filename=-", input="---\n".join(map(crds.text, crds.shipped())))
+        running.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+        yield running
+
+
+@pytest.fixture(scope="module")
+def slate(cluster: Devcluster) -> Slate:
+    return Slate(cluster)
+
+
+@pytest.fixture
+def walk(cluster: Devcluster, slate: Slate, tmp_path: Path) -> Iterator[Walk]:
+    made = Walk(cluster, tmp_path / "here", find_helm(to_stderr))
+    try:
+        yield made
+    finally:
+        made.stop()
+        slate.restore()
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("page", WALKED)
+def test_a_page_does_what_it_shows(page: str, walk: Walk) -> None:
+    lay_out(walk, page)
+    before = BEFORE.get(page)
+    if before is not None:
+        walk.prepare(before)
+    for fence in WALKED[page]:
+        walk.take(fence)
+
+
+def lay_out(walk: Walk, page: str) -> None:
+    """The folder in which a reader of this page stands: that of the example, or the checkout."""
+    folder = (ROOT / page).parent
+    if EXAMPLES in folder.parents:
+        shutil.copytree(folder, walk.folder)
+        for file in walk.folder.glob("*.yaml"):
+            file.write_text(walk.private(file.read_text()))
+        return
+    walk.folder.mkdir()
+    for name in ("deploy", "examples"):
+        (walk.folder / name).symlink_to(ROOT / name)
+
+
+@pytest.mark.cluster
+def test_distributions_are_encrypted_as_the_page_says(tmp_path: Path) -> None:
+    [fence] = [each for each in LISTED if each.is_for_the_server]
+    file = tmp_path / "encryption.yaml"
+    file.write_text(fence.text)
+    options = DevclusterOptions(apiserver_args=(f"--encryption-provider-config={file}",), controllers=False)
+    with Devcluster(options) as cluster:
+        cluster.kubectl("apply", "--filename=-", input=crds.text("resourcedistributions.apps.kruise.io"))
+        cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+        source = EXAMPLES / "resource-distribution" / "company-registry.yaml"
+        cluster.kubectl("apply", f"--filename={source}")
+        stored = raw(cluster, "/registry/apps.kruise.io/resourcedistributions/company-registry")
+    assert stored.startswith(b"k8s:enc:secretbox:v1:key1:")
+    assert b"an-example-not-a-password" not in stored
+
+
+def raw(cluster: Devcluster, key: str) -> bytes:
+    """What is in etcd."""
+    asked = {"key": base64.b64encode(key.encode()).decode()}
+    return base64.b64decode(cluster.etcd_call("/v3/kv/range", asked)["kvs"][0]["value"])
+
+
+# answers in JSON
+
+SHOWN_BY = {
+    "plan": "samara plan -o json",
+    "status": "samara status -o json",
+    "why": "samara why secret/orders-database -n shop -o json",
+    "orphans": "samara orphans -o json",
+    "lint": "samara lint wrong.yaml -o json || true",
+    "rbac": "samara rbac --explain -o json",
+    "tree": "samara tree payments --config settings.yaml -o json",
+}
+
+
+def shapes() -> dict[str, Any]:
+    """By command: the JSON that the pages show for it."""
+    found = {}
+    for fence in LISTED:
+        if fence.language == "json" and fence.page.name in ("commands.md", "kubectl-accurate.md"):
+            above = "".join(fence.page.read_text().splitlines(keepends=True)[: fence.line])
+            found[re.findall(r"`samara ([a-z]+)[^`]*`", above)[-1]] = json.loads(fence.text)
+    return found
+
+
+def differences(shown: Any, said: Any, at: str = "") -> list[str]:
+    """Where the two have other keys; a list is its first item, and null may stand for anything."""
+    if isinstance(shown, list) and isinstance(said, list):
+        return differences(shown[0], said[0], f"{at}[]") if shown and said else []
+    if isinstance(shown, dict) and isinstance(said, dict):
+        other = [f"{at}.{key}" for key in shown.keys() ^ said.keys()]
+        return other + [
+            each for key in shown.keys() & said.keys() for each in differences(shown[key], said[key], f"{at}.{key}")
+        ]
+    return [] if None in (shown, said) or type(shown) is type(said) else [f"{at} is {type(said).__name__}"]
+
+
+@pytest.mark.cluster
+def test_answers_in_json_have_the_shape_that_the_pages_show(walk: Walk) -> None:
+    walk.folder.mkdir()
+    walk.prepare(BEFORE["docs/reference/kubectl-accurate.md"])
+    walk.apply(ASKED)
+    (walk.folder / "wrong.yaml").write_text(ASKED.replace("nowhere", "No_Where"))
+    assert shapes().keys() == SHOWN_BY.keys()
+    for name, shown in shapes().items():
+        done = walk.shell(SHOWN_BY[name])
+        assert done.returncode == 0, done.stderr
+        said = json.loads(done.stdout)
+        assert [key for key, value in said.items() if value == []] == (["held"] if name == "status" else []), name
+        assert differences(shown, said) == [], name
+
+
+def test_another_key_or_another_type_is_a_difference() -> None:
+    shown = {"a": [{"b": 1, "c": None}]}
+    assert differences(shown, {"a": [{"b": 2, "c": "x"}, {}]}) == []
+    assert differences(shown, {"a": [{"b": "2", "c": "x"}]}) == [".a[].b is str"]
+    assert sorted(differences(shown, {"a": [{"b": 2, "d": 1}]})) == [".a[].c", ".a[].d"]
+
+
+# what is not run
+
+
+def test_what_is_not_run_needs_a_container_engine_or_an_outside_address() -> None:
+    reasons = {str(fence): fence.not_run for fence in LISTED if fence.not_run}
+    assert [at for at, why in reasons.items() if not re.search("container engine|outside address", why)] == []
+    assert len(reasons) > 3
+
+
+def test_every_mark_stands_before_a_block_that_would_be_run() -> None:
+    marks = "".join(page.read_text() for page in PAGES).count("*Not run by the tests")
+    assert marks == sum(1 for fence in LISTED if fence.not_run and fence.language in RUN)
+
+
+def test_no_block_of_plain_text_hides_a_command_or_a_manifest() -> None:
+    hidden = re.compile(
+        r"^(?:\$ |(?:samara|kubectl|make|helm) |(?:apiVersion|kind|spec|dialects|metadata):)", re.MULTILINE
+    )
+    assert [str(fence) for fence in LISTED if fence.language == "text" and hidden.search(fence.text)] == []
+
+
+def test_every_page_that_is_prepared_is_walked() -> None:
+    assert set(BEFORE) <= set(WALKED)
+
+
+# the walk itself can fail
+
+
+def test_a_console_block_is_its_commands_with_what_they_show() -> None:
+    assert dialogue("$ one\n$ two\na\nb\n") == [("one", ""), ("two", "a\nb\n")]
+
+
+@pytest.mark.parametrize(
+    ("said", "right"),
+    [
+        ("NAME  AGE\nx     3d\n", True),
+        ("NAME AGE\nx 1m30s\n", True),
+        ("NAME AGE\ny 3d\n", False),
+        ("NAME AGE\n", False),
+    ],
+)
+def test_what_is_said_is_compared_with_what_is_shown(said: str, right: bool) -> None:
+    assert is_as_shown(said, "NAME   AGE\nx      5s\n") is right
+
+
+@pytest.mark.cluster
+def test_a_wrong_block_fails(walk: Walk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.repo.walk.PATIENCE", 0.0)
+    walk.folder.mkdir()
+    wrong = {
+        "sh": "samara plan --no-such-flag\n",
+        "console": "$ kubectl get namespace default -o name\nnamespace/other\n",
+        "yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: x, namespace: default}\ndata: {a: not base64}\n",
+    }
+    for language, text in wrong.items():
+        with pytest.raises(AssertionError):
+            walk.take(Fence(ROOT / "README.md", 1, language, text, ""))

@@ -1,0 +1,162 @@
+"""What leaves the house: the wheel works elsewhere, the lock is complete, and no file names where it was written."""
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import venv
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.heavy
+
+ROOT = Path(__file__).resolve().parents[2]
+LOCKS = ("all.txt", "dev.txt", "run.txt")
+MOST_LINES = 300
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--no-isolation", f"--outdir={out}", str(ROOT))
+    return out
+
+
+@pytest.fixture(scope="module")
+def wheel(dist: Path) -> Path:
+    [found] = dist.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bin folder of a fresh environment outside the checkout; only the dependencies come from this one."""
+    home = tmp_path_factory.mktemp("installed") / "venv"
+    venv.create(home)
+    python = home / "bin" / "python"
+    run(sys.executable, "-m", "pip", f"--python={python}", "install", "--no-deps", "--no-index", str(wheel))
+    [site] = home.glob("lib/python*/site-packages")
+    # A path in a .pth file is searched, but the .pth files in it are not read: this checkout stays out of sight.
+    (site / "dependencies.pth").write_text("\n".join(path for path in sys.path if path.endswith("site-packages")))
+    return home / "bin"
+
+
+def run(*command: str, cwd: Path | None = None) -> str:
+    env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def tracked() -> Iterator[Path]:
+    """Every text file that is, or is about to be, part of the repository."""
+    listed = run("git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard", "-z")
+    for name in sorted(filter(None, listed.split("\0"))):
+        path = ROOT / name
+        if path.is_file() and b"\0" not in path.read_bytes():
+            yield path
+
+
+def test_the_wheel_holds_the_examples_and_the_go_modules(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    modules = ("tools", "helm")
+    expected = {f"samara/devcluster/{each}/{name}" for each in modules for name in ("go.mod", "go.sum", "tools.go")}
+    expected |= {f"samara/{path.relative_to(ROOT)}" for path in (ROOT / "examples").rglob("*.yaml")}
+    assert expected <= names
+    assert len(expected) > 5
+
+
+def test_the_wheel_holds_every_module_and_nothing_beside_the_package(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*.py")} <= names
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"samara"}
+    assert not [name for name in names if name.endswith((".pth", ".pyc"))]
+
+
+def test_the_sdist_holds_what_a_build_needs(dist: Path) -> None:
+    [sdist] = dist.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"pyproject.toml", "README.md", "LICENSE", "src/samara/__init__.py", "docs/index.md"} <= names
+
+
+def test_the_version_is_the_same_in_the_project_and_the_package() -> None:
+    from samara import __version__
+
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == __version__
+
+
+def test_the_installed_wheel_works_outside_the_checkout(installed: Path, tmp_path: Path) -> None:
+    where = run(str(installed / "python"), "-c", "import samara; print(samara.__file__)", cwd=tmp_path)
+    assert where.startswith(str(installed.parent))
+    assert "demo" in run(str(installed / "samara"), "--help", cwd=tmp_path)
+    assert "--observe" in run(str(installed / "kubectl-samara"), "run", "--help", cwd=tmp_path)
+
+
+def test_the_installed_wheel_tells_its_version_without_a_cluster(
+    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    from samara import __version__
+
+    assert __version__ in run(str(installed / "samara"), "version", cwd=tmp_path)
+
+
+@pytest.mark.cluster
+def test_the_demo_of_the_installed_wheel_works_outside_the_checkout(installed: Path, tmp_path: Path) -> None:
+    told = run(str(installed / "samara"), "demo", cwd=tmp_path)
+    assert "the copy in billing is gone" in told
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_every_pinned_requirement_has_hashes_and_none_has_an_address(name: str) -> None:
+    text = (ROOT / "requirements" / name).read_text()
+    entries = [line for line in re.sub(r"\\\n\s*", " ", text).splitlines() if line and not line.startswith("#")]
+    assert len(entries) > 10
+    for entry in entries:
+        assert re.match(r"[A-Za-z0-9._-]+==[^ ]+( ; .+?)?(\s+--hash=sha256:[0-9a-f]{64})+$", entry), entry[:80]
+    assert "://" not in text
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_every_direct_dependency_is_pinned(name: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *(project["optional-dependencies"]["dev"] if name == "dev.txt" else ())]
+    pinned = {
+        entry.lower() for entry in re.findall(r"^([A-Za-z0-9._-]+)==", (ROOT / "requirements" / name).read_text(), re.M)
+    }
+    for requirement in wanted:
+        assert re.split(r"[<>=;\[ ]", requirement)[0].lower() in pinned
+
+
+def test_no_file_names_a_machine_or_a_package_index() -> None:
+    folders = "|".join(("home/[a-z]", "ro" + "ot", "Users/", "wo" + "rk/"))
+    words = (
+        rf"(?<![\w.~$}}-])/(?:{folders})",
+        "(?<!--no-emit-)index-" + "url",
+        r"\bfind-" + "links",
+        r"\bGO" + r"PROXY\s*=\s*\S",
+        r"(?:pypi|npm|pip|goproxy|registry|artifact\w*|nexus|mirror)[\w-]*\.(?!example\.)(?:[\w-]+\.)*(?:internal|local|corp|lan|org|io|com)/",
+    )
+    pattern = re.compile("|".join(words), re.IGNORECASE)
+    found = [f"{path.relative_to(ROOT)}: {match}" for path in tracked() for match in pattern.findall(path.read_text())]
+    assert found == []
+
+
+def test_no_file_names_where_the_work_is_planned() -> None:
+    pattern = re.compile(
+        r"\b(?:is" + r"sue|se" + r"ssion) (?:#|no\.? ?)?\d+\b|\bshared/(?:specs|seeds|design)", re.IGNORECASE
+    )
+    found = [f"{path.relative_to(ROOT)}: {match}" for path in tracked() for match in pattern.findall(path.read_text())]
+    assert found == []
+
+
+def test_no_source_file_is_long() -> None:
+    lengths = {path: len(path.read_text().splitlines()) for path in (ROOT / "src").rglob("*.py")}
+    assert {str(path): lines for path, lines in lengths.items() if lines > MOST_LINES} == {}

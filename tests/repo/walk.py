@@ -1,0 +1,211 @@
+"""A reader with a terminal: does what a page shows, in the page's order, on a control plane.
+
+Manifests are applied and saved under their name, settings are saved as settings.yaml, commands are run where those
+files are. A command that fails, or shows something else than the page, is tried again for a while: a reader types more
+slowly than the operator works.
+"""
+
+import base64
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+from tests.support.pages import ROOT, Fence
+from tests.support.ports import free_port
+
+from samara.devcluster import Devcluster
+from samara.devcluster.process import leashed
+from samara.devcluster.wire import answers
+
+PATIENCE = 60.0
+POLL = 0.2
+_AGE = re.compile(r"\d+[smhd](?:\d+[smh])?")
+
+
+def commands(text: str) -> list[str]:
+    """The commands of a shell block, each on one line."""
+    joined = re.sub(r"\\\n\s*", "", text)
+    return [line for line in joined.splitlines() if line and not line.startswith("#")]
+
+
+def dialogue(text: str) -> list[tuple[str, str]]:
+    """The commands of a console block, each with what is shown below it."""
+    parts = re.split(r"^\$ ", text, flags=re.MULTILINE)
+    assert not parts[0], "a console block begins with a command"
+    return [(command, shown) for command, _, shown in (part.partition("\n") for part in parts[1:])]
+
+
+def is_as_shown(said: str, shown: str) -> bool:
+    """Word for word, but for the width of columns and for how old things are; where nothing is shown all is right."""
+    return not shown or _words(said) == _words(shown)
+
+
+def _words(text: str) -> list[list[str]]:
+    return [["AGE" if _AGE.fullmatch(word) else word for word in line.split()] for line in text.splitlines()]
+
+
+class Before(NamedTuple):
+    """What is there before the first block of a page."""
+
+    namespaces: tuple[str, ...] = ()
+    manifests: str = ""
+    commands: str = ""
+
+
+class Walk:
+    """One page, with a folder and operators of its own."""
+
+    def __init__(self, cluster: Devcluster, folder: Path, helm: Path) -> None:
+        self.cluster = cluster
+        self.folder = folder
+        self._log = folder.parent / "operator.log"
+        self._operator: subprocess.Popen[bytes] | None = None
+        self._port = free_port()
+        programs = (self._make(), Path(sys.executable).parent, cluster.binaries.kubectl.parent, helm.parent)
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(("SAMARA_", "HELM", "KUBE"))}
+        self._env = {
+            **kept,
+            "PATH": os.pathsep.join((*map(str, programs), kept.get("PATH", os.defpath))),
+            "HOME": str(folder.parent),
+            "KUBECONFIG": str(cluster.kubeconfig),
+            "KUBERC": "off",
+            "NO_COLOR": "1",
+            "SAMARA_HTTP_ADDRESS": f"127.0.0.1:{self._port}",
+        }
+
+    def _make(self) -> Path:
+        """A `make` that only says what it would do: it would set up this environment anew, and test within a test."""
+        folder = self.folder.parent / "bin"
+        folder.mkdir()
+        (folder / "make").write_text(
+            f'#!/bin/sh\nexec {shutil.which("make")} -n -C {ROOT} PYTHON={sys.executable} "$@"\n'
+        )
+        (folder / "make").chmod(0o755)
+        return folder
+
+    def prepare(self, before: Before) -> None:
+        """What the page takes for granted."""
+        self.namespaces(*before.namespaces)
+        if before.manifests:
+            self.apply(before.manifests)
+        for command in commands(before.commands):
+            self.run(command)
+
+    def take(self, fence: Fence) -> None:
+        """One block of the page."""
+        text = self.private(fence.text)
+        if fence.is_manifest:
+            self.apply(text)
+        elif fence.language == "yaml":
+            (self.folder / "settings.yaml").write_text(text)
+        elif fence.language == "sh":
+            for command in commands(text):
+                self.run(command)
+        elif fence.language == "console":
+            for command, shown in dialogue(text):
+                self.run(command, shown)
+
+    def private(self, text: str) -> str:
+        """What a page keeps in /tmp is kept in the walk's own folder."""
+        return text.replace("/tmp/", f"{self.folder.parent}/tmp/")
+
+    def apply(self, text: str) -> None:
+        """Namespaces that are only named come first, as somebody has made them before."""
+        documents = [each for each in yaml.safe_load_all(text) if each]
+        named = {each["metadata"].get("namespace") for each in documents} - {None}
+        own = {each["metadata"]["name"] for each in documents if each["kind"] == "Namespace"}
+        self.namespaces(*sorted(named - own))
+        file = self.folder / f"{documents[-1]['metadata']['name']}.yaml"
+        file.write_text(text)
+        self.run(f"kubectl apply -f {file.name}")
+
+    def namespaces(self, *names: str) -> None:
+        there = self.cluster.kubectl("get", "namespaces", "--output=name").split()
+        for name in names:
+            if f"namespace/{name}" not in there:
+                self.cluster.kubectl("create", "namespace", name)
+
+    def run(self, command: str, shown: str = "") -> None:
+        if command.startswith("samara run"):
+            self._start(command)
+            return
+        end, told = time.monotonic() + PATIENCE, []
+        while True:
+            done = self.shell(command)
+            if done.returncode == 0 and is_as_shown(done.stdout, shown):
+                return
+            told.append(f"$ {command}\n{done.stdout}{done.stderr}[{done.returncode}]")
+            assert time.monotonic() < end, "\n".join((told[0], told[-1], f"expected:\n{shown}", self.log()))
+            time.sleep(POLL)
+
+    def shell(self, command: str) -> subprocess.CompletedProcess[str]:
+        line = ("bash", "-euo", "pipefail", "-c", command)
+        # Who is asked says yes.
+        return subprocess.run(
+            line, cwd=self.folder, env=self._env, input="y\n", capture_output=True, text=True, timeout=120, check=False
+        )
+
+    # the operator
+
+    def _start(self, command: str) -> None:
+        """In the place of the one before, if there is one; returns when it has seen all that there is."""
+        self.stop()
+        with self._log.open("ab") as log:
+            self._operator = subprocess.Popen(
+                leashed("/bin/bash", "-c", f"exec {command}"),
+                cwd=self.folder,
+                env=self._env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        end = time.monotonic() + PATIENCE
+        while not answers(f"http://127.0.0.1:{self._port}", "/syncz"):
+            assert self._operator.poll() is None, f"{command} has ended:\n{self.log()}"
+            assert time.monotonic() < end, f"{command} is not in sync:\n{self.log()}"
+            time.sleep(POLL)
+
+    def stop(self) -> None:
+        if self._operator is not None:
+            self._operator.terminate()
+            self._operator.wait(30)
+            self._operator = None
+
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")[-4000:] if self._log.exists() else ""
+
+
+class Slate:
+    """The cluster as it was: what has come since is forgotten, and what has changed or gone is put back.
+
+    Straight in etcd: deletions by the server take seconds, and wait for operators that have ended.
+    """
+
+    def __init__(self, cluster: Devcluster) -> None:
+        self._cluster = cluster
+        self._kept = self._read()
+
+    def restore(self) -> None:
+        now = self._read()
+        gone = [{"requestDeleteRange": {"key": key}} for key in now if key not in self._kept]
+        changed = [(key, value) for key, value in self._kept.items() if now.get(key) != value]
+        operations = [*gone, *({"requestPut": {"key": key, "value": value}} for key, value in changed)]
+        for first in range(0, len(operations), 100):
+            self._cluster.etcd_call("/v3/kv/txn", {"success": operations[first : first + 100]})
+
+    def _read(self) -> dict[str, str]:
+        """Every key and its value, as etcd's gateway writes them; the server's own leases are left to it."""
+        everything = {"key": _encoded(b"/registry/"), "range_end": _encoded(b"/registry0")}
+        found = self._cluster.etcd_call("/v3/kv/range", everything)["kvs"]
+        servers = (b"/registry/leases/kube-system/", b"/registry/masterleases/")
+        return {each["key"]: each["value"] for each in found if not base64.b64decode(each["key"]).startswith(servers)}
+
+
+def _encoded(key: bytes) -> str:
+    return base64.b64encode(key).decode()

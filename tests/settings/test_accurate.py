@@ -1,0 +1,196 @@
+"""The configuration of Accurate in the settings: in line, or in the original's own file."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.settings.test_properties import WORDS
+
+from samara.dialects.accurate.config import BadConfigError, Config, Watch
+from samara.dialects.accurate.globs import Keys
+from samara.settings import Accurate, KindName, SettingsError, load, parse, watched_kinds
+from samara.settings.accurate_file import read_document
+
+UNREADABLE = "unable to load the configuration file: "
+FILE = """
+labelKeys: [team]
+watches:
+- group: rbac.authorization.k8s.io
+  version: v1
+  kind: Role
+- version: v1
+  kind: Secret
+"""
+READ = Config(
+    label_keys=Keys(("team",)),
+    watches=(Watch("rbac.authorization.k8s.io", "v1", "Role"), Watch("", "v1", "Secret")),
+)
+
+
+def accurate(own: str) -> Accurate:
+    found = parse(f"dialects: {{accurate: {own}}}", "f").dialects["accurate"]
+    assert isinstance(found, Accurate)
+    return found
+
+
+def fault(own: str) -> str:
+    with pytest.raises(SettingsError) as error:
+        accurate(own)
+    return str(error.value)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "config.yaml"
+
+
+def test_without_keys_or_file_the_configuration_is_empty() -> None:
+    assert accurate("{}").read_config() == Accurate().read_config() == Config()
+
+
+def test_the_originals_keys_are_read_in_line() -> None:
+    assert accurate("{labelKeys: [team], watches: [{version: v1, kind: Secret}]}").read_config() == Config(
+        label_keys=Keys(("team",)), watches=(Watch("", "v1", "Secret"),)
+    )
+
+
+def test_the_originals_file_is_read_in_the_place_of_its_keys(file: Path) -> None:
+    file.write_text(FILE)
+    own = accurate(f"{{configFile: {file}, allowCascadingDeletion: true}}")
+    assert own.read_config() == READ
+    assert (own.config_file, own.allow_cascading_deletion) == (str(file), True)
+
+
+def test_the_file_is_read_once(file: Path) -> None:
+    file.write_text(FILE)
+    own = accurate(f"{{configFile: {file}}}")
+    file.unlink()
+    assert own.read_config() == READ
+
+
+def test_the_other_vocabularies_and_their_order_stay_as_they_are(file: Path) -> None:
+    file.write_text(FILE)
+    settings = parse(f"dialects: {{sync-to: , accurate: {{configFile: {file}}}, secret-copy: }}", "f")
+    assert list(settings.dialects) == ["secret-copy", "accurate", "sync-to"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"labelKeys": ["team"]}',
+        '{\n\t"labelKeys": [\n\t\t"team"\n\t]\n}\n',
+        "\ufefflabelKeys:\n- team\n",
+        '\ufeff{"labelKeys":\t["team"],\n\t"watches": null}',
+    ],
+)
+def test_the_file_is_yaml_or_json(file: Path, text: str) -> None:
+    file.write_text(text)
+    assert accurate(f"{{configFile: {file}}}").read_config() == Config(label_keys=Keys(("team",)))
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "{}", "null"])
+def test_an_empty_file_is_valid(file: Path, text: str) -> None:
+    file.write_text(text)
+    assert accurate(f"{{configFile: {file}}}").read_config() == Config()
+
+
+def test_the_watched_kinds_are_those_of_the_configuration() -> None:
+    own = accurate("{watches: [{version: v1, kind: Secret}, {group: apps, version: v1, kind: Deployment}]}")
+    assert watched_kinds(own) == (KindName("", "v1", "Secret"), KindName("apps", "v1", "Deployment"))
+    assert watched_kinds(Accurate()) == ()
+
+
+def test_a_file_that_is_not_there_is_told_in_the_words_of_the_original(file: Path) -> None:
+    assert fault(f"{{configFile: {file}}}") == (
+        f"f: dialects.accurate.configFile: failed to read {file}: no such file or directory"
+    )
+
+
+def test_a_file_that_cannot_be_read_is_told_the_same(tmp_path: Path) -> None:
+    assert fault(f"{{configFile: {tmp_path}}}") == (
+        f"f: dialects.accurate.configFile: failed to read {tmp_path}: is a directory"
+    )
+    assert fault('{configFile: "\\ud800"}') == (
+        "f: dialects.accurate.configFile: failed to read \\ud800: invalid argument"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"labelKeys: [a:", "line 1: not legal YAML: "),
+        (b"labelKeys: []\nlabelKeys: []\n", "line 2: duplicate key 'labelKeys', first on line 1"),
+        (b'{"labelKeys": [], "labelKeys": []}', "line 1: duplicate key 'labelKeys', first on line 1"),
+        (b"a: \xff", "not UTF-8 text: invalid start byte at byte 3"),
+        (b"- a", "found a list, expected a mapping with labelKeys, annotationKeys, "),
+    ],
+)
+def test_a_file_that_says_nothing_legal_is_told_why(file: Path, content: bytes, told: str) -> None:
+    file.write_bytes(content)
+    assert fault(f"{{configFile: {file}}}").startswith(f"{file}: {UNREADABLE}{told}")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("extra: 1", f'{UNREADABLE}error unmarshaling JSON: while decoding JSON: json: unknown field "extra"'),
+        ("labelKeys: team", f"{UNREADABLE}labelKeys: expected a list, found text"),
+        (
+            "labelKeys: ['[']",
+            "invalid configurations: malformed pattern for labelKeys [: syntax error in pattern",
+        ),
+    ],
+)
+def test_a_fault_in_the_file_is_told_with_the_files_name(file: Path, text: str, told: str) -> None:
+    file.write_text(text)
+    assert fault(f"{{configFile: {file}}}") == f"{file}: {told}"
+
+
+def test_a_fault_in_line_is_told_with_the_settings_name() -> None:
+    assert fault("{annotationKeys: [accurate.cybozu.com/from]}") == (
+        "f: dialects.accurate.annotationKeys: invalid configurations: "
+        "misconfigured annotationKey: accurate.cybozu.com/from is not allowed"
+    )
+
+
+def test_the_file_and_the_keys_exclude_each_other_before_the_file_is_read() -> None:
+    assert fault("{configFile: /none, labelKeys: []}") == (
+        "f: dialects.accurate: found configFile and labelKeys, expected the file or the keys, not both"
+    )
+
+
+def test_a_settings_file_reads_the_originals_file_too(tmp_path: Path, file: Path) -> None:
+    file.write_text(FILE)
+    settings = tmp_path / "samara.yaml"
+    settings.write_text(f"dialects: {{accurate: {{configFile: {file}}}}}")
+    found = load(str(settings)).dialects["accurate"]
+    assert isinstance(found, Accurate)
+    assert found.read_config() == READ
+
+
+def message(text: str) -> str:
+    """What the document is told, nothing where it is legal; any other exception fails the test."""
+    try:
+        read_document(text.encode())
+    except BadConfigError as error:
+        return str(error)
+    return ""
+
+
+@given(st.text() | WORDS | st.text('{}[]":,\t\n1ea', max_size=20))
+def test_whatever_its_text_a_file_is_read_or_told_on_one_line(text: str) -> None:
+    assert "\n" not in message(text)
+    assert message(text).startswith(UNREADABLE) or not message(text)
+
+
+@pytest.mark.parametrize(
+    ("own", "path"),
+    [
+        ("{labelKeys: [team], watches: [{kind: Secret}]}", "dialects.accurate.watches"),
+        ("{annotationKeys: [team], labelKeys: [1]}", "dialects.accurate.labelKeys"),
+        ("{watches: [{version: v1, kind: Secret, x: y}]}", "dialects.accurate.watches"),
+    ],
+)
+def test_a_wrong_value_in_line_is_told_with_the_path_of_its_key(own: str, path: str) -> None:
+    assert fault(own).startswith(f"f: {path}: ")

@@ -1,0 +1,128 @@
+"""What a real API server does with a write of ours: conditional, with finalizers and a record of field managers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from tests.support.world import World, a_field
+
+from samara.core.compare import merged, owners_with, released
+from samara.core.model import (
+    ANNOTATIONS,
+    CONFIG_MAP,
+    LABELS,
+    MANAGER,
+    SECRET,
+    Content,
+    Kind,
+    Object,
+    Owned,
+    namespace_ref,
+)
+from samara.core.travel import ADOPTED, RELEASED
+from samara.core.want import KEEP, Copy, Overlay
+from samara.core.write import Apply, Create, Delete, Guard, Recreate, Release, Removal, Report, Spare, Update, Write
+
+
+def perform(world: World, write: Write) -> bool:
+    """Performs a write; False where the server refuses it: the place is taken, or what was planned on has changed."""
+    if isinstance(write, Create):
+        return _create(world, write.copy)
+    have = world.objects.get(write.ref)
+    if have is None or (have.uid, have.version) != (write.have.uid, write.have.version):
+        return False
+    if isinstance(write, Update):
+        return _replace(world, write, have)
+    if isinstance(write, Recreate):
+        world.delete(have.ref)
+        return _create(world, write.copy) and _hand_on(world, have)
+    _change(world, write, have)
+    return True
+
+
+def _create(world: World, copy: Copy) -> bool:
+    namespace = world.objects.get(namespace_ref(copy.ref.namespace))
+    lost = copy.ref.kind.namespaced and (namespace is None or namespace.deleting)
+    if copy.ref in world.objects or lost or copy.content is KEEP:
+        return False
+    owners = () if copy.owner is None else (copy.owner,)
+    has = _admitted(world, copy.ref.kind, copy.content)
+    world.put(copy.ref, has, MANAGER, labels=copy.labels, annotations=copy.annotations, owners=owners)
+    return True
+
+
+def _hand_on(world: World, had: Object) -> bool:
+    """What others wrote on a copy is on the new one, too, and still not ours."""
+    now = world.objects[had.ref]
+    theirs = []
+    for where, old, new in ((LABELS, had.labels, now.labels), (ANNOTATIONS, had.annotations, now.annotations)):
+        foreign = {key: old[key] for key in old if key not in {each.key for each in had.ours if each.where == where}}
+        theirs.append({**foreign, **new})
+    if ADOPTED in had.annotations:
+        world.edit(had.ref, by=MANAGER, annotations={**now.annotations, ADOPTED: "true"})
+    world.edit(had.ref, labels=theirs[0], annotations={**theirs[1], **world.objects[had.ref].annotations})
+    return True
+
+
+def _admitted(world: World, kind: Kind, sent: Content) -> Content:
+    """What admission makes of a copy; the answer tells, and is remembered as right."""
+    data = sent.get("data")
+    if not world.meddled or data is None or data.raw is None or world.meddled.encode() not in data.raw:
+        return sent
+    meddled = a_field("data", {**json.loads(data.raw), "injected": "by admission"})
+    found = Content(tuple(meddled if each == data else each for each in sent.fields))
+    world.stored[kind, sent] = found
+    return found
+
+
+def _replace(world: World, write: Update, have: Object) -> bool:
+    """An object has at most one controller."""
+    copy, dialect = write.copy, world.table[write.key.dialect]
+    owners = owners_with(copy, have)
+    if copy.content is KEEP or _is_refused(have, copy.content) or sum(bool(each.controller) for each in owners) > 1:
+        return False
+    labels, annotations = (merged(where, copy, have, dialect) for where in (LABELS, ANNOTATIONS))
+    changes = {"content": _admitted(world, have.ref.kind, copy.content), "made": True, "owners": owners}
+    world.edit(have.ref, by=MANAGER, labels=labels, annotations=annotations, **changes)
+    return True
+
+
+def _is_refused(have: Object, sent: Content) -> bool:
+    """A Secret's type and a binding's role never change, and nothing does once it is immutable."""
+    if have.ref.kind not in (SECRET, CONFIG_MAP):
+        return have.content.get("roleRef") != sent.get("roleRef")
+    frozen = have.content.get("immutable") == a_field("immutable", True) and have.content != sent
+    return frozen or have.content.get("type") != sent.get("type")
+
+
+def _change(world: World, write: Removal | Apply | Guard | Report, have: Object) -> None:
+    match write:
+        case Delete():
+            world.delete(have.ref)
+        case Release():
+            labels, annotations = released(have, world.table[write.key.dialect])
+            world.edit(have.ref, by=MANAGER, labels=labels, annotations=annotations)
+        case Spare():
+            world.edit(have.ref, by=MANAGER, annotations={**have.annotations, RELEASED: "true"})
+        case Apply(overlay=overlay):
+            _apply(world, have, overlay)
+        case Guard(finalizer=ours, add=add):
+            rest = tuple(each for each in have.finalizers if each != ours)
+            world.edit(have.ref, finalizers=(*rest, ours) if add else rest)
+        case Report(status=status):
+            world.edit(have.ref, status=a_field("status", status))
+
+
+def _apply(world: World, have: Object, overlay: Overlay) -> None:
+    """Server-side apply with force: what this manager applied before and does not now, goes."""
+    before = {owned for owned in have.applied if owned.manager == overlay.manager}
+    labels, annotations = dict(have.labels), dict(have.annotations)
+    for owned in before:
+        (labels if owned.where == LABELS else annotations).pop(owned.key, None)
+    now = world.edit(
+        have.ref, labels=labels | dict(overlay.labels), annotations=annotations | dict(overlay.annotations)
+    )
+    keys = [(LABELS, key) for key in overlay.labels] + [(ANNOTATIONS, key) for key in overlay.annotations]
+    applied = {Owned(overlay.manager, where, key) for where, key in keys}
+    world.store(replace(now, ours=(now.ours - before) | applied, applied=(now.applied - before) | applied))

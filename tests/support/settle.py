@@ -1,0 +1,117 @@
+"""The shell of the tests: plans keys and performs the writes until nothing is left to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Literal
+
+from tests.support.server import perform
+from tests.support.world import World, a_field
+
+from samara.core.allow import Rules
+from samara.core.model import Key, Ref
+from samara.core.plan import plan, prepare, steps
+from samara.core.tally import Tally
+from samara.core.write import Plan, Report, Write
+
+Order = Callable[[list[Key]], list[Key]]
+Fate = Literal["done", "dropped", "unseen"]
+Check = Callable[[World, Write], None]
+ROUNDS = 40
+RULES = Rules()
+
+
+def as_they_come(keys: list[Key]) -> list[Key]:
+    return keys
+
+
+def every_key(world: World) -> list[Key]:
+    """Every source, and every source that a mark names, present or not."""
+    owners = [owner for obj in world.held() if (owner := world.table.owner(obj, world)) is not None]
+    return list(dict.fromkeys((*world.asking(), *owners)))
+
+
+def plan_of(key: Key, world: World, rules: Rules) -> Plan:
+    """A plan with all that it asks for: places looked at, paths read, and the status that follows from it."""
+    planned = plan(key, world, world.table, rules)
+    while planned.looks or planned.reads:
+        world.look(look.ref for look in planned.looks)
+        world.read(planned.reads)
+        planned = plan(key, world, world.table, rules)
+    return planned
+
+
+def report(key: Key, world: World, rules: Rules) -> Iterator[Write]:
+    """The status write of a source whose plan has been counted."""
+    dialect, source = world.table[key.dialect], world.get(key.source)
+    prepared = prepare(key.whole, world, world.table, rules)
+    if dialect.report is None or source is None or isinstance(prepared, Plan) or prepared[0].standstill:
+        return
+    tally = Tally()
+    for step in steps(*prepared):
+        tally.count(step)
+    status = dialect.report(source, world, tally)
+    if status and source.status != a_field("status", status):
+        yield Report(key, source.ref, source, status)
+
+
+def writes_of(key: Key, world: World, rules: Rules) -> list[Write]:
+    return [*plan_of(key, world, rules).writes, *report(key, world, rules)]
+
+
+def is_silent(world: World, rules: Rules) -> bool:
+    return not any(writes_of(key, world, rules) for key in every_key(world))
+
+
+def settle(
+    world: World,
+    rules: Rules = RULES,
+    order: Order = as_they_come,
+    fates: Iterable[Fate] = (),
+    check: Check = lambda world, write: None,
+) -> list[Write]:
+    """Plans every key until none has a write. Each write is done, dropped on the way, or done but not seen yet."""
+    fate, sent = iter(fates), list[Write]()
+    for _ in range(ROUNDS):
+        cache, before = world.seen(), len(sent)
+        for key in order(every_key(cache)):
+            for write in writes_of(key, cache, rules):
+                sent.append(write)
+                check(cache, write)
+                outcome = next(fate, "done")
+                if outcome != "dropped":
+                    perform(world, write)
+                if outcome == "done":
+                    cache.catch_up(world)
+        if len(sent) == before:
+            return sent
+    raise AssertionError(f"not settled after {ROUNDS} rounds: {sent[-3:]}")
+
+
+def follow(world: World, rules: Rules, deed: Callable[[World], object]) -> None:
+    """Plans only the keys that events lead to, from this deed on."""
+    queue = dict.fromkeys(_woken(world, deed))
+    for _ in range(ROUNDS * 10):
+        if not queue:
+            return
+        key = next(iter(queue))
+        del queue[key]
+        for write in writes_of(key, world, rules):
+            queue.update(dict.fromkeys(_woken(world, partial(perform, write=write))))
+    raise AssertionError("the events never end")
+
+
+def _woken(world: World, deed: Callable[[World], object]) -> list[Key]:
+    """The keys that a deed's events lead to: those of the object before and after, and the rivals of a source."""
+    before = world.seen()
+    deed(world)
+    refs = [ref for ref in {**before.objects, **world.objects} if before.objects.get(ref) is not world.objects.get(ref)]
+    rivals = [key for ref in refs for each in (before, world) for key in _rivals(each, ref)]
+    seen = [each.objects[ref] for ref in refs for each in (before, world) if ref in each.objects]
+    return [*rivals, *(key for obj in seen for key in world.table.keys(obj, world))]
+
+
+def _rivals(world: World, ref: Ref) -> list[Key]:
+    spots = [world.table[key.dialect].places(ref, world) for key in world.asking() if key.source == ref]
+    return [key for spot in spots if spot is not None for key in world.meeting(spot) if key.source != ref]

@@ -1,0 +1,562 @@
+"""Random worlds in which collisions are the rule: four namespaces, two names, every address claimed several times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from itertools import product
+from typing import Any
+
+from hypothesis import strategies as st
+from tests.support import toys
+from tests.support.settle import Fate
+from tests.support.world import NOT_FOUND, World, a_field, at, config_map, content, path, secret
+
+from samara.core.allow import Rules
+from samara.core.model import (
+    CONFIG_MAP,
+    MANAGER,
+    NAMESPACE,
+    SECRET,
+    Content,
+    Key,
+    Kind,
+    Object,
+    Owner,
+    Ref,
+    namespace_ref,
+)
+from samara.core.reads import Reading
+from samara.core.table import Table
+from samara.core.travel import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
+from samara.core.want import Adopt
+from samara.dialects import fishysecret, resource_distribution, sync_to
+from samara.dialects.accurate import words as trees
+from samara.dialects.fishysecret import FISHY_SECRET
+from samara.dialects.fishysecret.words import annotations_of, labels_of
+from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
+from samara.dialects.secret_copy import FROM, ORIGIN, TARGETS
+
+HOME, OTHERS = "admin", ("a", "b", "c")
+NAMES = ("x", "y")
+LISTS = ("", " ", "a,b", "b, c ,Bad_Name", "c", "admin,b,b", ",", "zz,b", '"a","c"', "kube-x,c")
+CANARY = "canary-7f3a9"
+VALUES = ("one", CANARY)
+TYPES = ("Opaque", "Opaque", "Opaque", "kubernetes.io/tls", "kubernetes.io/service-account-token")
+SOMEBODY = Owner("apps/v1", "Deployment", "somebody", "u-somebody", controller=True)
+FINALIZERS: tuple[tuple[str, ...], ...] = ((), (toys.GUARD,), (toys.GUARD, "somebody/else"), ("somebody/else",))
+ZONE = "zone"
+"""By which distributions select. Nothing lays it over a namespace, so the selection is the same in any order."""
+GITOPS = "argocd.argoproj.io/instance"
+Json = dict[str, Any]
+SYNC_ASKS: tuple[dict[str, str], ...] = (
+    {sync_to.ASK: "cluster"},
+    {sync_to.ASK: " cluster "},
+    {sync_to.ASK: "namespaces", sync_to.LIST: "a;b"},
+    {sync_to.ASK: "namespace", sync_to.LIST: "b, c zz;b"},
+    {sync_to.ASK: "namespaces", sync_to.LIST: "kube-x;c;admin"},
+    {sync_to.ASK: "namespaces", sync_to.LIST: "b;Bad_Name"},
+    {sync_to.ASK: "namespaces"},
+    {sync_to.ASK: "everywhere", sync_to.LIST: "a"},
+    {sync_to.LIST: "a"},
+)
+DISTRIBUTIONS = ("d1", "d2")
+MODES = (trees.CREATE, trees.UPDATE, trees.UPDATE, "sometimes")
+RELATIONS: tuple[dict[str, str], ...] = (
+    {},
+    {trees.TYPE: trees.ROOT},
+    {trees.TYPE: trees.IS_TEMPLATE},
+    *({trees.PARENT: name} for name in (HOME, "a", "a", "b", "c", "", "zz")),
+    *({trees.TEMPLATE: name} for name in (HOME, "a", "b", "")),
+    {trees.TYPE: trees.ROOT, trees.TEMPLATE: "a"},
+    {trees.TYPE: trees.IS_TEMPLATE, trees.TEMPLATE: "b"},
+    {trees.PARENT: "a", trees.TEMPLATE: "b"},
+)
+"""What the labels of a namespace may say: also of itself, of nobody, of one that hangs on it."""
+GROWN: dict[str, tuple[dict[str, str], ...]] = {
+    HOME: ({trees.TYPE: trees.ROOT}, {trees.TYPE: trees.IS_TEMPLATE}),
+    "a": ({trees.PARENT: HOME}, {trees.TYPE: trees.ROOT}),
+    "b": ({trees.PARENT: "a"}, {trees.TEMPLATE: "a"}, {trees.PARENT: HOME}),
+    "c": ({trees.PARENT: "b"}, {trees.PARENT: "a"}, {trees.TEMPLATE: "b"}),
+}
+SPECS: tuple[Json, ...] = (
+    {},
+    {"labels": {"color": "blue", "team": "none", "tree.dev/size": "L"}},
+    {"labels": {trees.PARENT: "c", "samara.dev/paused": "true"}, "annotations": {"story": CANARY}},
+)
+FISHY = ("f", "a-fishysecret-whose-name-no-label-can-hold-" + "x" * 40)
+FISHY_GUARDS: tuple[tuple[str, ...], ...] = (
+    *((fishysecret.FINALIZER,),) * 3,
+    (),
+    (fishysecret.FINALIZER, "somebody/else"),
+    ("somebody/else",),
+)
+FISHY_EXTRAS: tuple[Json, ...] = (
+    *({},) * 6,
+    {"suspend": True},
+    {"data": []},
+    {"data": [{"secretPath": toys.FORBIDDEN, "secretKeyName": "key"}]},
+    {"data": [{"secretPath": "/q", "secretKeyName": "key", "optional": True}]},
+)
+READINGS = (
+    *(Reading(value.encode(), "2026-11-15T10:00:00Z") for value in VALUES * 3),
+    Reading(b"one", "2026-11-15T10:00:00Z", NOT_FOUND.fault),
+    Reading(b"one", "2026-11-15T10:00:00Z", NOT_FOUND.fault, not_found=True, missing=300.0),
+    Reading(fault=NOT_FOUND.fault, not_found=True, missing=300.0),
+    NOT_FOUND,
+)
+SUB_GUARDS: tuple[tuple[str, ...], ...] = ((), (trees.FINALIZER,), (trees.FINALIZER,), ("somebody/else",))
+
+
+@cache
+def tables() -> dict[tuple[str, Adopt, bool], Table]:
+    return {each: toys.whole_table(*each) for each in product(("keep", "delete"), Adopt, (False, True))}
+
+
+def contents(kind: Kind = SECRET) -> st.SearchStrategy[Content]:
+    if kind == CONFIG_MAP:
+        return st.builds(config_map, st.sampled_from(VALUES))
+    return st.builds(secret, st.sampled_from(VALUES), st.sampled_from(TYPES))
+
+
+def rarely(value: str = "true") -> st.SearchStrategy[str]:
+    return st.sampled_from(("",) * 7 + (value,))
+
+
+def mostly() -> st.SearchStrategy[bool]:
+    return st.sampled_from((True, True, True, True, False))
+
+
+def worlds() -> st.SearchStrategy[World]:
+    return st.one_of(mixed(), forests())
+
+
+@st.composite
+def forests(draw: st.DrawFn) -> World:
+    """Namespace trees in any state, with loops and loose ends, and little beside: so that much happens in them."""
+    world = World(draw(st.sampled_from(list(tables().values()))))
+    for name in (HOME, *OTHERS):
+        related = draw(st.sampled_from((*GROWN[name] * 12, *RELATIONS)))
+        words = _set(
+            {
+                "color": draw(st.sampled_from(("", "red", "blue"))),
+                toys.PARENT: draw(rarely("a")) if name in "bc" else "",
+            }
+        )
+        told = _set({"story": CANARY, PAUSED: draw(rarely()), ACCEPT: "*"})
+        by = draw(st.sampled_from(("", MANAGER, trees.APPLIER)))
+        world.put(namespace_ref(name), by=by, labels=words | related, annotations=told)
+    _tree(draw, world, at(draw(st.sampled_from((HOME, "a"))), NAMES[0]))
+    for ref in [each for each in (at(name, NAMES[0]) for name in (HOME, *OTHERS)) if each not in world.objects]:
+        _leaf(draw, world, ref)
+    for _ in range(draw(st.sampled_from((0, 1, 2)))):
+        _sub_namespace(draw, world)
+    return world
+
+
+def _leaf(draw: st.DrawFn, world: World, ref: Ref) -> None:
+    what = draw(st.sampled_from(("", "copy", "", "copy", "tree", "occupant", "sync")))
+    if what == "tree":
+        _tree(draw, world, ref)
+    elif what == "copy":
+        _branch(draw, world, ref)
+    elif what == "occupant":
+        _occupant(draw, world, ref)
+    elif what == "sync":
+        _sync(draw, world, ref)
+
+
+def _branch(draw: st.DrawFn, world: World, ref: Ref) -> None:
+    """A copy of the namespace's own upstream, mostly: as we or the original made it, or forged, or drifted since."""
+    labels = world.objects[namespace_ref(ref.namespace)].labels
+    above = labels.get(trees.PARENT) or labels.get(trees.TEMPLATE) or draw(st.sampled_from(OTHERS))
+    words = {trees.FROM: above, trees.PROPAGATE: draw(st.sampled_from(MODES[:3]))}
+    by = draw(st.sampled_from((MANAGER, MANAGER, trees.APPLIER, "")))
+    world.put(ref, draw(contents()), by, labels={trees.CREATED_BY: trees.NAME}, annotations=words)
+    if draw(rarely()):
+        world.edit(ref, annotations=words | {trees.PROPAGATE: draw(st.sampled_from(MODES))})
+    _mishaps(draw, world, ref)
+
+
+@st.composite
+def mixed(draw: st.DrawFn) -> World:
+    """A cluster in the middle of its life: sources, copies right and wrong, other people's objects."""
+    world = World(draw(st.sampled_from(list(tables().values()))), meddled=draw(st.sampled_from(("", CANARY))))
+    for each in ("p", "q"):
+        world.outside[each] = draw(st.one_of(st.none(), contents()))
+        world.outside[path(f"/{each}")] = draw(st.sampled_from(READINGS))
+    _namespaces(draw, world)
+    for namespace in draw(st.sampled_from(((), ("a",), ("a", "b"), ("b", "c")))):
+        _fishy(draw, world, namespace)
+    for name in DISTRIBUTIONS[: draw(st.integers(0, 2))]:
+        _distribution(draw, world, name)
+    for name in NAMES[: draw(st.sampled_from((1, 1, 2)))]:
+        _home(draw, world, name)
+        for namespace in OTHERS:
+            _fetch(draw, world, namespace, name)
+            _place(draw, world, at(namespace, name))
+    for namespace in (HOME, *OTHERS):
+        _place(draw, world, at(namespace, NAMES[0], CONFIG_MAP))
+    _bystanders(draw, world)
+    withdrawn = (toys.FETCH,), (RESOURCE_DISTRIBUTION,), (FISHY_SECRET,)
+    world.withdrawn = set(draw(st.sampled_from(((), (), (), *withdrawn))))
+    return world
+
+
+def fishy_specs() -> st.SearchStrategy[Content]:
+    """A target that several want, with or without what can be said besides, and what cannot be served."""
+    places = [{"namespace": space, "name": name} for space in (*OTHERS, HOME, "kube-x", "zz") for name in NAMES]
+    types: tuple[Json, ...] = (*({},) * 5, {"type": "example.com/db"}, {"type": "kubernetes.io/service-account-token"})
+    items = [{"secretPath": "/p", "secretKeyName": "key"}]
+    return st.builds(
+        lambda place, kind, extra: content(spec={"target": place | kind, "data": items, **extra}),
+        *map(st.sampled_from, (places, types, FISHY_EXTRAS)),
+    )
+
+
+def _fishy(draw: st.DrawFn, world: World, namespace: str) -> None:
+    ref = Ref(FISHY_SECRET, namespace, draw(st.sampled_from(FISHY)))
+    if namespace_ref(namespace) not in world.objects:
+        return
+    guards, created = draw(st.sampled_from(FISHY_GUARDS)), draw(st.sampled_from(("2025", "2026")))
+    words = _set({PAUSED: draw(rarely()), "note": CANARY})
+    world.put(ref, draw(fishy_specs()), annotations=words, finalizers=guards, created=created, generation=1)
+    goes = bool(draw(rarely()))
+    if guards and goes:
+        world.delete(ref)
+
+
+def _sub_namespace(draw: st.DrawFn, world: World) -> None:
+    holder = draw(st.sampled_from((HOME, *OTHERS)))
+    ref = Ref(trees.SUB_NAMESPACE, holder, draw(st.sampled_from((*OTHERS, "zz", "kube-x"))))
+    if namespace_ref(holder) not in world.objects or ref in world.objects:
+        return
+    guards, spec = draw(st.sampled_from(SUB_GUARDS)), content(spec=draw(st.sampled_from(SPECS)))
+    words = _set({PAUSED: draw(rarely()), "note": CANARY})
+    created = draw(st.sampled_from(("2025", "2026")))
+    world.put(ref, spec, annotations=words, finalizers=guards, created=created, generation=1)
+    if draw(st.booleans()):
+        world.edit(ref, status=a_field("status", {"observedGeneration": 1}))
+    goes = draw(st.booleans())
+    if goes and guards:
+        world.delete(ref)
+
+
+def _place(draw: st.DrawFn, world: World, ref: Ref) -> None:
+    """A source of one dialect or another, or whatever else may be at a place."""
+    if namespace_ref(ref.namespace) not in world.objects:
+        return
+    what = draw(st.sampled_from(("chain", "sync", "tree", "occupant", "occupant", "")))
+    if what == "chain" and ref.namespace == "a" and ref.kind == SECRET:
+        _chain(draw, world, ref)
+    elif what == "sync":
+        _sync(draw, world, ref)
+    elif what == "tree":
+        _tree(draw, world, ref)
+    elif what:
+        _occupant(draw, world, ref)
+
+
+def _tree(draw: st.DrawFn, world: World, ref: Ref) -> None:
+    """A source of a tree, which may say of itself that it came from somewhere."""
+    forged = {trees.FROM: draw(st.sampled_from(OTHERS))} if draw(rarely()) else {}
+    words = {trees.PROPAGATE: draw(st.sampled_from(MODES)), "note": CANARY, **_set({PAUSED: draw(rarely())}), **forged}
+    created = draw(st.sampled_from(("2025", "2026")))
+    labels = {"tier": "1", "color": "red", GITOPS: "x"}
+    world.put(ref, draw(contents(ref.kind)), annotations=words, labels=labels, created=created)
+
+
+def _sync(draw: st.DrawFn, world: World, ref: Ref) -> None:
+    has = draw(contents(ref.kind))
+    frozen = content(immutable=True) if draw(rarely()) else Content()
+    words = {"note": CANARY, **_set({PAUSED: draw(rarely())}), **draw(st.sampled_from(SYNC_ASKS))}
+    created = draw(st.sampled_from(("2025", "2026")))
+    labels = {"tier": "1", GITOPS: "x"}
+    world.put(ref, _joined(has, frozen), annotations=words, labels=labels, created=created)
+    if draw(rarely()):
+        world.edit(ref, finalizers=("somebody/else",), deleting=True)
+
+
+def _joined(*parts: Content) -> Content:
+    fields = [each for part in parts for each in part.fields]
+    return Content(tuple(sorted(fields, key=lambda each: each.name)))
+
+
+def _distribution(draw: st.DrawFn, world: World, name: str) -> None:
+    ref = Ref(RESOURCE_DISTRIBUTION, "", name)
+    spec = draw(specs())
+    created = draw(st.sampled_from(("2025", "2026")))
+    world.put(ref, spec, annotations=_set({PAUSED: draw(rarely())}), created=created, generation=1)
+    if draw(rarely()):
+        world.edit(ref, finalizers=("foregroundDeletion",), deleting=True)
+
+
+def specs() -> st.SearchStrategy[Content]:
+    return st.builds(lambda what, where: content(spec={"resource": what, "targets": where}), resources(), targets())
+
+
+@st.composite
+def resources(draw: st.DrawFn) -> Json:
+    """An embedded object, good or bad; it carries words that must not travel, and one that here may."""
+    value = draw(st.sampled_from(VALUES))
+    kind = draw(st.sampled_from(("Secret", "Secret", "ConfigMap", "ConfigMap", "Widget", "Deployment")))
+    fields: dict[str, Json] = {
+        "Secret": {"stringData": {"key": value}, **draw(st.sampled_from(({}, {"type": "kubernetes.io/tls"})))},
+        "ConfigMap": {"data": {"key": value}, **draw(st.sampled_from(({}, {}, {"immutable": True}, {"data": 1})))},
+        "Widget": {"spec": {"size": draw(st.sampled_from((1, 2, -1)))}},
+        "Deployment": {"spec": {}},
+    }
+    annotations = {"note": CANARY, sync_to.ASK: "cluster", TARGETS: "", ORIGIN: f"{HOME}/x"}
+    meta = {"name": NAMES[0], "labels": {"tier": "1", GITOPS: "x", FROM: "x"}, "annotations": annotations}
+    version = "toys.dev/v1" if kind == "Widget" else "v1"
+    return {"apiVersion": version, "kind": kind, "metadata": meta, **fields[kind]}
+
+
+def _listed(*names: str) -> Json:
+    return {"list": [{"name": name} for name in names]}
+
+
+def targets() -> st.SearchStrategy[Json]:
+    """By all, by name, by label, minus some; and what cannot be read."""
+    who: list[Json] = [
+        {"allNamespaces": True},
+        {"includedNamespaces": _listed("a", "zz")},
+        {"includedNamespaces": _listed("b", "kube-x", "Bad_Name")},
+        {"namespaceLabelSelector": {"matchLabels": {ZONE: "red"}}},
+        {"namespaceLabelSelector": {"matchExpressions": [{"key": ZONE, "operator": "NotIn", "values": ["red"]}]}},
+        {"namespaceLabelSelector": {"matchExpressions": [{"key": ZONE, "operator": "Perhaps"}]}},
+        {},
+    ]
+    minus: list[Json] = [{}, {}, {"excludedNamespaces": _listed("b")}, {"excludedNamespaces": _listed("a", "c")}]
+    return st.builds(lambda one, two, less: {**one, **two, **less}, *map(st.sampled_from, (who, who, minus)))
+
+
+def _namespaces(draw: st.DrawFn, world: World) -> None:
+    parents = {"a": ("",), "b": ("", "a"), "c": ("", "a", "b"), HOME: ("",)}  # a forest: people cannot make rings here
+    for name in (*OTHERS, HOME):
+        if name != HOME and draw(rarely()):
+            continue
+        team = draw(st.sampled_from(("", "red", "blue")))
+        labels = {toys.PARENT: draw(st.sampled_from(parents[name])), toys.TEAM: team, ZONE: team}
+        told = {ACCEPT: draw(st.sampled_from(("", "*", "*", "a", "b, a:Fetch/x"))), IGNORE: draw(rarely())}
+        annotations = {**told, PAUSED: draw(rarely()), "story": CANARY}
+        related = draw(st.sampled_from(({}, {}, *RELATIONS)))
+        world.namespace(name, _set(labels) | {"color": name} | related, _set(annotations))
+        if name != HOME and draw(rarely()):
+            world.terminate(name)
+
+
+def _set(words: dict[str, str]) -> dict[str, str]:
+    return {key: value for key, value in words.items() if value}
+
+
+def _home(draw: st.DrawFn, world: World, name: str) -> None:
+    if draw(mostly()):
+        ask = {TARGETS: draw(st.sampled_from(LISTS))} if draw(mostly()) else {}
+        paused = _set({PAUSED: draw(rarely()), "note": CANARY})
+        world.put(at(HOME, name), draw(contents()), annotations=ask | paused, labels={GITOPS: "x"})
+        if draw(rarely()):
+            world.edit(at(HOME, name), finalizers=("somebody/else",), deleting=True)
+
+
+def _fetch(draw: st.DrawFn, world: World, namespace: str, name: str) -> None:
+    if namespace_ref(namespace) not in world.objects or draw(st.sampled_from((True, True, False))):
+        return
+    ref = at(namespace, name, toys.FETCH)
+    ask = {toys.PATH: draw(st.sampled_from(("p", "q"))), toys.INTO: draw(st.sampled_from(LISTS))}
+    created = draw(st.sampled_from(("2025", "2026")))
+    finalizers = draw(st.sampled_from(FINALIZERS))
+    paused = _set({PAUSED: draw(rarely())})
+    world.put(ref, annotations=ask | paused, created=created, finalizers=finalizers)
+    goes = draw(st.booleans())
+    if finalizers and goes:
+        world.delete(ref)
+
+
+def _chain(draw: st.DrawFn, world: World, ref: Ref) -> None:
+    if namespace_ref(ref.namespace) in world.objects:
+        created = draw(st.sampled_from(("2025", "2026")))
+        world.put(ref, draw(contents()), annotations={toys.CHAIN: "yes"}, labels={"tier": "1"}, created=created)
+
+
+def marks_of(ref: Ref) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
+    """Labels and annotations by which an object at this place says whose copy it is."""
+    found = {"": ({}, {}), "secret-copy": ({FROM: f"{HOME}-{ref.name}"}, {ORIGIN: f"{HOME}/{ref.name}"})}
+    for namespace in OTHERS[:2]:
+        found[f"chain {namespace}"] = ({toys.LINK: f"{namespace}-{ref.name}"}, {toys.CHAINED: namespace})
+        found[f"fetch {namespace}"] = ({}, {toys.FETCHED: namespace})
+        told = f"{namespace}-{ref.name}", f"{namespace}/{ref.name}"
+        for name in FISHY:
+            owner = Ref(FISHY_SECRET, namespace, name)
+            found[f"fishy {owner.path}"] = dict(labels_of(owner)), dict(annotations_of(owner))
+        found[f"sync {namespace}"] = ({sync_to.FROM: told[0]}, {sync_to.FROM: told[1]})
+        for mode in (trees.CREATE, trees.UPDATE):
+            words = {trees.FROM: namespace, trees.PROPAGATE: mode}
+            found[f"tree {namespace} {mode}"] = ({trees.CREATED_BY: trees.NAME}, words)
+    for name in DISTRIBUTIONS:
+        found[name] = ({}, {resource_distribution.FROM: name, resource_distribution.HASHCODE: "0"})
+    return found | {"impossible": ({}, {ORIGIN: f"{HOME}/someone"})}
+
+
+def owner_of(world: World, name: str, stale: bool) -> tuple[Owner, ...]:
+    """The controller reference to a distribution, by the uid that it has or had: anybody can write it."""
+    kind = RESOURCE_DISTRIBUTION
+    source = world.objects.get(Ref(kind, "", name))
+    if name not in DISTRIBUTIONS:
+        return ()
+    uid = "u-old" if stale or source is None else source.uid
+    return (Owner(kind.api_version, kind.name, name, uid, controller=True, block_owner_deletion=True),)
+
+
+def _occupant(draw: st.DrawFn, world: World, ref: Ref) -> None:
+    """Whatever is at a place: nothing, a copy in any state, a forgery, somebody's own object."""
+    marks = marks_of(ref)
+    first = draw(st.sampled_from(sorted(marks)))
+    others = [] if first.startswith("tree") else [each for each in sorted(marks) if not each.startswith("tree")]
+    second = draw(st.sampled_from(("", "", "", *others)))
+    labels, annotations = (marks[first][each] | marks[second][each] for each in (0, 1))
+    extra = _set({ADOPTED: draw(rarely()), RELEASED: draw(rarely())})
+    foreign = _set({"team": draw(rarely("red")), GITOPS: draw(rarely("app"))})
+    frozen = {"immutable": True} if draw(rarely()) else {}
+    value, kind = draw(st.sampled_from(VALUES)), draw(st.sampled_from(TYPES[:4]))
+    has = config_map(value, **frozen) if ref.kind == CONFIG_MAP else secret(value, kind, **frozen)
+    by = draw(st.sampled_from((MANAGER, MANAGER, "", *((trees.APPLIER,) if first.startswith("tree") else ()))))
+    theirs = {"note": CANARY, **({toys.CHAIN: "yes"} if not by and draw(st.booleans()) else {})}
+    owners = owner_of(world, first, stale=bool(draw(rarely())))
+    world.put(ref, has, by, labels=labels, annotations=annotations | extra, owners=owners)
+    world.edit(ref, labels=labels | foreign, annotations=annotations | extra | theirs)
+    _mishaps(draw, world, ref)
+
+
+def _mishaps(draw: st.DrawFn, world: World, ref: Ref) -> None:
+    mishap = draw(st.sampled_from(("", "", "", "owner", "stripped", "deleting", "pasted", "looked")))
+    if mishap == "owner":
+        world.edit(ref, owners=world.objects[ref].owners or (SOMEBODY,))
+    elif mishap == "stripped":
+        world.strip(ref)
+    elif mishap == "deleting":
+        world.edit(ref, finalizers=("somebody/else",), deleting=True)
+    elif mishap == "pasted":
+        world.paste(ref, ref.namespace)
+    elif mishap == "looked":
+        world.look([ref])
+
+
+def _bystanders(draw: st.DrawFn, world: World) -> None:
+    for namespace in [ref.name for ref in list(world.objects) if ref.kind == NAMESPACE and draw(st.booleans())]:
+        world.put(at(namespace, "theirs"), secret(CANARY), labels={"app": "theirs"}, annotations={"note": CANARY})
+
+
+def rules() -> st.SearchStrategy[Rules]:
+    own = st.sampled_from((frozenset(), frozenset({at("c", "y"), at("a", "x")})))
+    return st.builds(Rules, st.sampled_from(((), ("kube-*",), ("c",), ("kube-*", "b"))), mostly(), own=own)
+
+
+def orders() -> st.SearchStrategy[Callable[[list[Key]], list[Key]]]:
+    """A new order of the keys for every round."""
+    return st.randoms(use_true_random=False).map(lambda random: lambda keys: random.sample(keys, len(keys)))
+
+
+def fates() -> st.SearchStrategy[list[Fate]]:
+    every: tuple[Fate, ...] = ("done", "dropped", "unseen")
+    return st.lists(st.sampled_from(every), max_size=12)
+
+
+class Deed:
+    """Something that a person does to a world, whatever it holds."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self.what = draw(st.sampled_from(sorted(_DEEDS)))
+        self.pick = draw(st.integers(0, 99))
+        self.value = {kind: draw(contents(kind)) for kind in (SECRET, CONFIG_MAP)}
+        self.words = draw(st.sampled_from(LISTS))
+        self.ask = draw(st.sampled_from(SYNC_ASKS))
+        self.spec = draw(specs())
+        self.fishy = draw(fishy_specs())
+        self.mode = draw(st.sampled_from(MODES))
+        self.related = draw(st.sampled_from(RELATIONS))
+
+    def __call__(self, world: World) -> None:
+        there: list[Object] = sorted(world.objects.values(), key=lambda obj: (obj.ref.kind.name, obj.ref.path))
+        _DEEDS[self.what](self, world, there[self.pick % len(there)])
+
+    def __repr__(self) -> str:
+        words = f"{self.words!r} {self.ask} {self.mode} {self.related}"
+        return f"<{self.what} {self.pick} {words} {self.spec.fields[0].raw!r} {self.fishy.fields[0].raw!r}>"
+
+    def delete(self, world: World, obj: Object) -> None:
+        if not obj.deleting:
+            world.delete(obj.ref)
+
+    def strip(self, world: World, obj: Object) -> None:
+        if obj.ref.kind in (SECRET, CONFIG_MAP) and obj.ref.namespace != HOME:
+            world.strip(obj.ref)
+
+    def edit(self, world: World, obj: Object) -> None:
+        value = self.value.get(obj.ref.kind)
+        free = obj.content.get("immutable") is None
+        if value is not None and free and obj.content.get("type") == value.get("type"):
+            world.edit(obj.ref, content=value)
+        elif obj.ref.kind == RESOURCE_DISTRIBUTION:
+            world.edit(obj.ref, content=self.spec, generation=obj.generation + 1)
+        elif obj.ref.kind == FISHY_SECRET:
+            world.edit(obj.ref, content=self.fishy, generation=obj.generation + 1)
+
+    def note(self, world: World, obj: Object) -> None:
+        labels = {**obj.labels, "team": "green", "color": "green", ZONE: "green"}
+        world.edit(obj.ref, labels=labels, annotations={**obj.annotations, "note": "new"})
+
+    def hang(self, world: World, obj: Object) -> None:
+        """Moves, grafts, cuts, and even into a loop."""
+        if obj.ref.kind == NAMESPACE:
+            kept = {key: value for key, value in obj.labels.items() if key not in trees.ROLES}
+            world.edit(obj.ref, labels=kept | self.related)
+
+    def propagate(self, world: World, obj: Object) -> None:
+        if obj.ref.kind in (SECRET, CONFIG_MAP):
+            world.edit(obj.ref, annotations={**obj.annotations, trees.PROPAGATE: self.mode})
+
+    def sub(self, world: World, obj: Object) -> None:
+        ref = Ref(trees.SUB_NAMESPACE, obj.ref.name, "zz")
+        if obj.ref.kind == NAMESPACE and ref not in world.objects:
+            world.put(ref, content(spec=SPECS[self.pick % 3]), finalizers=(trees.FINALIZER,), generation=1)
+
+    def terminate(self, world: World, obj: Object) -> None:
+        if obj.ref.kind == NAMESPACE and obj.ref.name != HOME and not obj.deleting:
+            world.terminate(obj.ref.name)
+
+    def consent(self, world: World, obj: Object) -> None:
+        if obj.ref.kind == NAMESPACE:
+            world.edit(obj.ref, annotations={**obj.annotations, ACCEPT: self.words})
+
+    def namespace(self, world: World, obj: Object) -> None:
+        if namespace_ref("zz") not in world.objects:
+            world.namespace("zz", {toys.PARENT: "a"})
+
+    def paste(self, world: World, obj: Object) -> None:
+        free = obj.ref._replace(namespace="b") not in world.objects
+        if obj.ref.kind in (SECRET, CONFIG_MAP) and free and namespace_ref("b") in world.objects:
+            world.paste(obj.ref, "b")
+
+    def asked(self, world: World, obj: Object) -> None:
+        if obj.ref.kind == toys.FETCH:
+            ask = {toys.INTO: self.words}
+        elif obj.ref.kind in (SECRET, CONFIG_MAP):
+            ask = {TARGETS: self.words} if obj.ref.namespace == HOME else self.ask
+        else:
+            return
+        world.edit(obj.ref, annotations={**obj.annotations, **ask})
+
+
+_DEEDS = {
+    each.__name__: each
+    for each in (
+        *(Deed.delete, Deed.strip, Deed.edit, Deed.note, Deed.terminate),
+        *(Deed.consent, Deed.namespace, Deed.paste, Deed.asked, Deed.hang, Deed.propagate, Deed.sub),
+    )
+}
+
+
+@st.composite
+def deeds(draw: st.DrawFn) -> Callable[[World], None]:
+    return Deed(draw)
