@@ -57,7 +57,12 @@ async def _collected() -> list[Any]:
     """The families of an operator that has nothing to count."""
     clock = asyncio.get_running_loop().time
     parts: dict[str, Any] = {each.name: lambda *about: 0 for each in fields(Sources)}
-    parts |= {"table": vocabularies.table_of(Settings()), "tallies": {}, "watches": (), "sources": lambda dialect: ()}
+    parts |= {
+        "table": vocabularies.table_of(Settings()),
+        "tallies": {},
+        "reflectors": (),
+        "sources": lambda dialect: (),
+    }
     parts |= {"queue": Queue(clock), "meter": Meter(), "holds": Holds(None, 0.0, clock), "unserved": ()}
     parts |= {"health": Health((), SimpleNamespace(synced=False))}
     return list(Metrics(Sources(**parts)).collect())

@@ -29,7 +29,7 @@ from samara.engine.watchdog import Watchdog
 from samara.kube.auth import Access
 from samara.kube.client import Client
 from samara.kube.errors import SamaraError
-from samara.kube.watch import Pace, Watch
+from samara.kube.reflector import Reflector, ReflectorTimings
 from samara.settings import Settings
 from samara.surroundings import Surroundings, first_look, look_around, looked_until
 from samara.vocabularies import CERTIFICATE, CONVERTERS, reserved, served, store_config, table_of
@@ -120,9 +120,9 @@ class Operator:
         self._book = HoldBook(own, access.namespace, self._desk.holds)
         client.may_write = self._may_write()
         self._engine = Engine(self._desk, client.may_write, options.observe)
-        pace = Pace(silence=settings.timers.silence, longest=options.watch_seconds)
-        self._watches = tuple(
-            Watch(kind, client, self._desk.cache, self._desk.codec, self._engine, pace)
+        timings = ReflectorTimings(silence=settings.timers.silence, longest=options.watch_seconds)
+        self._reflectors = tuple(
+            Reflector(kind, client, self._desk.cache, self._desk.codec, self._engine, timings)
             for kind in self._desk.cache.stores
         )
         self._watchdog = Watchdog(STANDSTILL * settings.timers.lease)
@@ -175,8 +175,8 @@ class Operator:
 
     def _tasks(self) -> Iterator[Coroutine[None, None, None]]:
         yield self._watchdog.beat()
-        for watch in self._watches:
-            yield watch.run()
+        for reflector in self._reflectors:
+            yield reflector.run()
         if self._admission is not None:
             yield self._admission.run()
         if self.around.waiting:
@@ -206,7 +206,7 @@ class Operator:
         asking = (kind for each in self._desk.table.dialects for kind in each.asking)
         converted = {kind for kind in asking if f"{kind.group}/{kind.name}" in CONVERTERS} if admission else set()
         obstacle = lambda: self._engine.obstacle  # noqa: E731 - asked when somebody asks
-        return Health(self._watches, self._engine, leases, self._waiting, unanswered, obstacle, frozenset(converted))
+        return Health(self._reflectors, self._engine, leases, self._waiting, unanswered, obstacle, frozenset(converted))
 
     def _metrics(self) -> Metrics:
         engine, desk = self._engine, self._desk
@@ -218,7 +218,7 @@ class Operator:
                 lambda: max(desk.queue.oldest(), desk.outbox.oldest()),
                 desk.meter,
                 desk.holds,
-                self._watches,
+                self._reflectors,
                 lambda: engine.leading,
                 self._health(),
                 lambda dialect: orphans(dialect, desk),

@@ -11,10 +11,9 @@ from samara import crds, log
 from samara.core.match import sample
 from samara.core.model import Ref
 from samara.kube.client import Client, address
-from samara.kube.codec import decode
+from samara.kube.codec import MALFORMED, decode
 from samara.kube.definition import CRD
 from samara.kube.errors import SamaraError
-from samara.kube.intake import ODD
 from samara.settings import Settings
 from samara.vocabularies import served
 
@@ -27,7 +26,7 @@ async def tell_of_older(client: Client, settings: Settings) -> None:
     for name in crds.needed(kind for dialect in served(settings) for kind in dialect.asking):
         try:
             there = decode(await client.get(address(Ref(CRD, "", name))))
-        except (SamaraError, *ODD):
+        except (SamaraError, *MALFORMED):
             continue  # not there, or not to be read: its watch says so
         missing = fields_missing(there, yaml.load(crds.text(name), _Loader))  # noqa: S506 - the safe one
         if missing:

@@ -19,7 +19,7 @@ from tests.kube.scripted import Answer, cuts, refuses, says
 from samara.admission.certificates import Material, names_of
 from samara.admission.server import Server
 from samara.admission.tls_secret import CERT_MANAGER, TlsSecret, data_of, material_of
-from samara.kube.follow import secret_data
+from samara.kube.object_watch import secret_data
 from samara.vocabularies import CERTIFICATE
 
 NAMES = ("samara-webhook.samara.svc",)

@@ -1117,10 +1117,10 @@ FAULTS = (
     ),
     Fault(
         "a list leaves the trace of what went meanwhile",
-        "kube/watch",
-        "self._present.discard(trace(place.ref))",
+        "kube/reflector",
+        "self._present.discard(trace(envelope.ref))",
         "pass",
-        by="kube/test_watch_parsing.py::test_what_came_and_went_while_the_list_was_on_its_way_leaves_no_trace",
+        by="kube/test_reflector.py::test_what_came_and_went_while_the_list_was_on_its_way_leaves_no_trace",
     ),
     Fault(
         "who deletes a namespace takes those below it along where a watch is behind",

@@ -27,7 +27,7 @@ from samara.engine.desk import Desk
 from samara.engine.holds import Holds
 from samara.engine.loop import Engine
 from samara.kube.errors import ConfigError
-from samara.kube.watch import Pace, Watch
+from samara.kube.reflector import Reflector, ReflectorTimings
 from samara.web.health import Health, Progress
 from samara.web.metrics import Metrics, Sources
 from samara.web.server import answering, split_address
@@ -79,7 +79,7 @@ class Stage:
     parts: tuple[Progress, ...] = ()
     engine: Synced = field(default_factory=Synced)
     desk: Desk = field(init=False)
-    watches: tuple[Watch, ...] = field(init=False)
+    reflectors: tuple[Reflector, ...] = field(init=False)
     tallies: dict[Key, Tally] = field(default_factory=dict)
     table: Table | None = None
     unserved: tuple[str, ...] = ()
@@ -87,14 +87,15 @@ class Stage:
     def __post_init__(self) -> None:
         self.desk = desk = a_desk(self.clock, Holds(Brake(5, 30.0), 600.0, self.clock))
         sink = Engine(desk, lambda: False)
-        self.watches = tuple(
-            Watch(kind, desk.client, desk.cache, desk.codec, sink, Pace(silence=10.0)) for kind in (NAMESPACE, SECRET)
+        self.reflectors = tuple(
+            Reflector(kind, desk.client, desk.cache, desk.codec, sink, ReflectorTimings(silence=10.0))
+            for kind in (NAMESPACE, SECRET)
         )
-        for watch in self.watches:
-            watch.waiting, watch.progress = None, asyncio.get_running_loop().time()
+        for reflector in self.reflectors:
+            reflector.not_ready_reason, reflector.last_heard = None, asyncio.get_running_loop().time()
 
     def health(self) -> Health:
-        return Health(self.watches, self.engine, self.parts)
+        return Health(self.reflectors, self.engine, self.parts)
 
     def metrics(self) -> Metrics:
         desk = self.desk
@@ -107,7 +108,7 @@ class Stage:
                 lambda: max(desk.queue.oldest(), desk.outbox.oldest()),
                 desk.meter,
                 desk.holds,
-                self.watches,
+                self.reflectors,
                 lambda: True,
                 self.health(),
                 lambda dialect: 2,
@@ -172,7 +173,7 @@ def test_all_is_well() -> None:
 
 def test_a_watch_without_progress_is_named() -> None:
     async def deed(stage: Stage) -> None:
-        stage.watches[1].progress -= 21.0
+        stage.reflectors[1].last_heard -= 21.0
         ((status, _, text), (ready, _, _)) = await asked(stage, "/healthz", "/readyz")
         assert (status, ready) == (503, 200)
         assert json.loads(text) == {"ok": False, "faults": ["the watch of v1/Secret has been quiet for 21 s"]}
@@ -182,8 +183,8 @@ def test_a_watch_without_progress_is_named() -> None:
 
 def test_a_watch_that_was_never_listed_must_make_progress_too() -> None:
     async def deed(stage: Stage) -> None:
-        stage.watches[1].waiting = "not listed yet"
-        stage.watches[1].progress -= 21.0
+        stage.reflectors[1].not_ready_reason = "not listed yet"
+        stage.reflectors[1].last_heard -= 21.0
         assert stage.health().live()[1]["faults"] == ["the watch of v1/Secret has been quiet for 21 s"]
 
     on_stage(deed)
@@ -191,7 +192,7 @@ def test_a_watch_that_was_never_listed_must_make_progress_too() -> None:
 
 def test_a_watch_may_be_quiet_for_twice_its_silence() -> None:
     async def deed(stage: Stage) -> None:
-        stage.watches[1].progress -= 19.0
+        stage.reflectors[1].last_heard -= 19.0
         assert stage.health().live() == (True, {"ok": True, "faults": []})
 
     on_stage(deed)
@@ -216,7 +217,7 @@ def test_why_a_lease_cannot_be_had_is_named_and_does_not_make_a_standby_unready(
 
 def test_nothing_is_ready_before_every_kind_is_listed() -> None:
     async def deed(stage: Stage) -> None:
-        stage.watches[1].waiting = "not listed yet"
+        stage.reflectors[1].not_ready_reason = "not listed yet"
         answers = await asked(stage, "/healthz", "/readyz", "/syncz")
         assert [status for status, _, _ in answers] == [200, 503, 503]
         assert json.loads(answers[1][2]) == {"ok": False, "waiting": {"v1/Secret": "not listed yet"}}
@@ -226,9 +227,9 @@ def test_nothing_is_ready_before_every_kind_is_listed() -> None:
 
 def test_a_kind_that_cannot_be_served_is_named_and_does_not_matter() -> None:
     async def deed(stage: Stage) -> None:
-        stage.watches[1].waiting = "the API server answered 403"
+        stage.reflectors[1].not_ready_reason = "the API server answered 403"
         stage.desk.cache.stores[SECRET].unservable = True
-        stage.watches[1].progress -= 1000.0
+        stage.reflectors[1].last_heard -= 1000.0
         answers = await asked(stage, "/healthz", "/readyz", "/syncz")
         assert [status for status, _, _ in answers] == [200, 200, 200]
         assert json.loads(answers[1][2]) == {"ok": True, "waiting": {"v1/Secret": "the API server answered 403"}}
@@ -249,7 +250,7 @@ def test_readiness_does_not_depend_on_the_queue_and_sync_does() -> None:
 def test_the_metric_of_sync_says_what_syncz_says() -> None:
     async def deed(stage: Stage) -> None:
         assert stage.samples()[("samara_synced",)] == 1
-        stage.watches[1].waiting = "not listed yet"
+        stage.reflectors[1].not_ready_reason = "not listed yet"
         assert not stage.health().synced()[0]
         assert stage.samples()[("samara_synced",)] == 0
 
@@ -288,8 +289,8 @@ def full(stage: Stage) -> None:
     desk.queue.add(a_key())
     stage.clock.now += 4.0
     desk.holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
-    stage.watches[1].restarts["gone"] = 3
-    stage.watches[0].waiting = "not listed yet"
+    stage.reflectors[1].restarts["gone"] = 3
+    stage.reflectors[0].not_ready_reason = "not listed yet"
 
 
 def test_every_figure_is_shown() -> None:
@@ -477,7 +478,7 @@ def test_nothing_is_ready_while_the_webhook_server_does_not_answer() -> None:
 
 def test_readiness_does_not_wait_for_a_kind_behind_our_own_conversion() -> None:
     async def deed(stage: Stage) -> None:
-        stage.watches[1].waiting = "not listed yet"
+        stage.reflectors[1].not_ready_reason = "not listed yet"
         health = replace(stage.health(), converted=frozenset({SECRET}))
         assert health.ready() == (True, {"ok": True, "waiting": {"v1/Secret": "not listed yet"}})
 

@@ -9,7 +9,7 @@ import msgspec
 
 from samara.admission.review import MalformedError
 from samara.core.admit import UnconvertibleError
-from samara.kube.intake import ODD
+from samara.kube.codec import MALFORMED
 
 API_VERSION, KIND = "apiextensions.k8s.io/v1", "ConversionReview"
 Json = dict[str, Any]
@@ -42,7 +42,7 @@ def converted(body: bytes, converters: Converters) -> Json:
     """The answer: all objects in the wanted version, in their order, or none and why."""
     try:
         review = _review(body)
-    except ODD:  # their messages may quote what they found
+    except MALFORMED:  # their messages may quote what they found
         raise MalformedError(f"expected a {KIND} of {API_VERSION}, found something that cannot be read") from None
     if (review.apiVersion, review.kind) != (API_VERSION, KIND):
         raise MalformedError(f"expected a {KIND} of {API_VERSION}")

@@ -28,10 +28,9 @@ from samara.admission.configuration import (
 from samara.admission.parts import Parts, Times
 from samara.core.model import Kind, Ref
 from samara.kube.client import AS_US, JSON, MERGE_PATCH, address, collection
-from samara.kube.codec import decode, encode
+from samara.kube.codec import MALFORMED, decode, encode
 from samara.kube.definition import CRD
 from samara.kube.errors import AlreadyExists, ConfigError, Conflict, NotFound, SamaraError, Unreachable
-from samara.kube.intake import ODD
 
 _UNDOING = 3.0
 """Seconds that the undoing at the end may take."""
@@ -100,7 +99,7 @@ class Registrar:
             await part
         except (Conflict, AlreadyExists):  # the next turn sees what somebody else has written
             return False
-        except (SamaraError, *ODD, LookupError, TypeError, AttributeError) as fault:
+        except (SamaraError, *MALFORMED, LookupError, TypeError, AttributeError) as fault:
             told = str(fault) if isinstance(fault, SamaraError) else type(fault).__name__
             if told not in self._told:  # said once, not every turn
                 log.warning("webhooks.failed", fault=told)

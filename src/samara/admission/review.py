@@ -13,8 +13,7 @@ from samara.core.admit import Edit, Forbidden, Operation, Request, Undecided
 from samara.core.model import Kind, Object
 from samara.core.table import Table
 from samara.core.want import Dialect
-from samara.kube.codec import Codec, encode
-from samara.kube.intake import ODD
+from samara.kube.codec import MALFORMED, Codec, encode
 
 API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
 _OPERATIONS: dict[str, Operation] = {each: each for each in get_args(Operation)}
@@ -99,7 +98,7 @@ def read_review(body: bytes, guards: Guards, codec: Codec) -> Review:
         return Review(asked.uid, _request(asked, operation, guard.kind, codec), guard)
     except MalformedError:
         raise
-    except (*ODD, LookupError, TypeError):  # their messages may quote what they found
+    except (*MALFORMED, LookupError, TypeError):  # their messages may quote what they found
         raise MalformedError(f"expected an {KIND} of {API_VERSION}, found something that cannot be read") from None
 
 

@@ -15,10 +15,9 @@ from samara.admission.parts import Parts, Times
 from samara.core.model import SECRET, Ref
 from samara.core.travel import APP
 from samara.kube.client import AS_US, address, collection
-from samara.kube.codec import encode
+from samara.kube.codec import MALFORMED, encode
 from samara.kube.errors import AlreadyExists, Conflict, Invalid, NotFound, SamaraError
-from samara.kube.follow import Bytes, Follower, secret_data
-from samara.kube.intake import ODD
+from samara.kube.object_watch import Bytes, ObjectWatcher, secret_data
 from samara.vocabularies import CERTIFICATE
 
 TYPE = "kubernetes.io/tls"
@@ -78,7 +77,7 @@ class TlsSecret:
         self._is_leading = parts.is_leading
         self._taken = taken
         self._times = times
-        self._follower = Follower(
+        self._watcher = ObjectWatcher(
             parts.client, self._ref, self._take, lambda fault: self._failed("read", fault), times.turn
         )
         self._seen = False
@@ -95,7 +94,7 @@ class TlsSecret:
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._follower.run())
+            group.create_task(self._watcher.run())
             group.create_task(self._keep())
 
     # every replica
@@ -120,7 +119,7 @@ class TlsSecret:
             if self._seen and self._is_leading():
                 try:
                     await self._put_right()
-                except (SamaraError, *ODD) as fault:
+                except (SamaraError, *MALFORMED) as fault:
                     self._failed("write", fault)
                     await asyncio.sleep(_AFTER_FAILURE * self._times.turn)
 
@@ -134,7 +133,7 @@ class TlsSecret:
         try:
             await self._write(found, wanted)
         except (Conflict, AlreadyExists, NotFound):
-            await self._follower.look()  # somebody else was first
+            await self._watcher.read()  # somebody else was first
         except Invalid:
             if found is not None:
                 await self._remove(found)  # immutable, or of a type that takes no certificates: made anew in a moment
@@ -155,12 +154,12 @@ class TlsSecret:
             meta["resourceVersion"], sent["type"] = str(found.version), found.type
             raw = await self._client.request("PUT", address(self._ref), encode(sent), params=AS_US)
         log.info("webhook-certificate.written", secret=self._ref.path)
-        self._follower.take(raw)
+        self._watcher.take(raw)
 
     async def _remove(self, found: Found) -> None:
         options = {"preconditions": {"uid": found.uid, "resourceVersion": str(found.version)}}
         await self._client.request("DELETE", address(self._ref), encode(options))
-        self._follower.take(None)
+        self._watcher.take(None)
 
     def _failed(self, what: str, fault: Exception) -> None:
         told = str(fault) if isinstance(fault, SamaraError) else type(fault).__name__

@@ -18,9 +18,8 @@ from samara.engine.crash import CrashPoints
 from samara.engine.outcome import Outcome, Result, judged
 from samara.kube.cache import Cache, Change
 from samara.kube.client import APPLY_PATCH, AS_US, FOR_OTHERS, MERGE_PATCH, Client, Params, address, collection
-from samara.kube.codec import Codec, body, decode, encode, owner_references, version_of, with_kept
+from samara.kube.codec import MALFORMED, Codec, body, decode, encode, owner_references, version_of, with_kept
 from samara.kube.errors import AlreadyExists, NotFound, SamaraError
-from samara.kube.intake import ODD
 from samara.kube.trial import DRY_RUN
 
 VERBS: dict[type[Write], str] = {
@@ -64,7 +63,7 @@ class Applier:
             version = await self._send(write)
         except SamaraError as fault:
             return judged(fault)
-        except ODD:  # nested deeper than we read, or no object at all: nobody knows what is there now
+        except MALFORMED:  # nested deeper than we read, or no object at all: nobody knows what is there now
             return Result(Outcome.FAILED, "the server's answer to the write cannot be read", sure=False)
         finally:
             self.crash.passed("after-write")

@@ -10,9 +10,8 @@ from samara import log
 from samara.core.model import Key, Ref
 from samara.kube.cache import Cache, Change
 from samara.kube.client import Client, address
-from samara.kube.codec import Codec
+from samara.kube.codec import MALFORMED, Codec
 from samara.kube.errors import NotFound, SamaraError
-from samara.kube.intake import ODD
 
 _AT_ONCE = 8
 _AFTER_FAILURE = 5.0
@@ -62,7 +61,7 @@ class Looker:
         async with self._room:
             try:
                 delay = await self._read(ref)
-            except (SamaraError, *ODD) as fault:
+            except (SamaraError, *MALFORMED) as fault:
                 log.debug("look.failed", at=ref, fault=type(fault).__name__)
                 delay = _AFTER_FAILURE
         for key in self._asked.pop(ref):

@@ -24,9 +24,9 @@ from samara.core.reads import Reading, SecretPath, Unreadable
 from samara.engine.meter import Meter
 from samara.engine.stores import DEADLINE, Stores, Times
 from samara.kube.client import Client, address
+from samara.kube.codec import MALFORMED
 from samara.kube.errors import Forbidden, NotFound, SamaraError, Unauthorized
-from samara.kube.follow import Bytes, Follower, secret_data
-from samara.kube.intake import ODD
+from samara.kube.object_watch import Bytes, ObjectWatcher, secret_data
 
 _OPEN_AGAIN = 60.0
 """What made a store impossible may be elsewhere than in its configuration, in seconds."""
@@ -45,7 +45,7 @@ class Provider:
         self._ref = config
         self._stores = stores
         self._opener = _Opener(client, config, opening)
-        self._follower = Follower(client, config, self._taken, self._failed)
+        self._watcher = ObjectWatcher(client, config, self._taken, self._failed)
         self._config: Mapping[str, bytes] | None = None
         self._seen = False
         """True once the server has told whether the Secret is there."""
@@ -61,7 +61,7 @@ class Provider:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._stores.run())
-                group.create_task(self._follower.run())
+                group.create_task(self._watcher.run())
                 group.create_task(self._open())
         finally:
             await self._stores.let_go()
@@ -155,7 +155,7 @@ def secrets_of(client: Client) -> ReadSecret:
             raise Unauthenticated("the API server does not know us any more") from None
         except SamaraError as fault:
             raise Unavailable(f"{what} could not be read: {fault}", getattr(fault, "retry_after", None)) from None
-        except ODD:
+        except MALFORMED:
             raise Unfit(f"{what} is odd") from None
 
     return read
@@ -184,5 +184,5 @@ async def _glanced(client: Client, config: Ref) -> Store | Unreadable:
         return await opener.open(secret_data(await client.get(address(config)))[1])
     except NotFound:
         return await opener.open(None)
-    except (SamaraError, *ODD) as fault:
+    except (SamaraError, *MALFORMED) as fault:
         return unread(config, fault)

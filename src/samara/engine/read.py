@@ -13,9 +13,9 @@ from samara.core.reads import Absence, Definition, Read, Rejected, SecretPath, S
 from samara.core.want import Want
 from samara.core.write import Plan
 from samara.engine.desk import Desk
+from samara.kube.codec import MALFORMED
 from samara.kube.definition import is_absent, is_standing, stands
 from samara.kube.errors import SamaraError
-from samara.kube.intake import ODD
 from samara.kube.owner_word import word_of
 from samara.kube.trial import tried
 
@@ -76,7 +76,7 @@ class Reader:
                 asyncio.get_running_loop().call_later(later, self._doubt, read, tuple(self._asked[read]))
             if _is_of_the_moment(read):
                 asyncio.get_running_loop().call_later(_STANDS_FOR, self._desk.cache.answers.forget, read)
-        except (SamaraError, *ODD) as fault:
+        except (SamaraError, *MALFORMED) as fault:
             log.warning("read.failed", what=_what(read), fault=fault, again_in=f"{_AFTER_FAILURE:g}s")
             failed = _AFTER_FAILURE
         for key in self._asked.pop(read):

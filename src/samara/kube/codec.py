@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 import sys
 from collections.abc import Iterable, Mapping
@@ -22,6 +23,15 @@ _OUTSIDE_CONTENT = frozenset({"apiVersion", "kind", "metadata", "status"})
 _DIGEST_SIZE = 16
 ADMISSION = timedelta(seconds=30)
 """The longest that the server waits for an admission webhook."""
+MALFORMED = (msgspec.DecodeError, ValueError, RecursionError)
+"""Raised for bytes that are no JSON or no UTF-8, that are nested too deep, or that lack a field we need."""
+MAX_DEPTH = 64
+"""Levels that `truncate_deep_json` keeps. Metadata lies much higher."""
+_CUT = b'"cut-%s"' % secrets.token_hex(16).encode()
+"""Replaces what was cut out. Nothing outside this process can write it."""
+_has_cut = re.compile(re.escape(_CUT)).search
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
+_OPENING, _CLOSING = frozenset(b"[{"), frozenset(b"]}")
 
 
 class _Address(msgspec.Struct):
@@ -261,3 +271,27 @@ def owner_references(owners: Iterable[Owner]) -> list[dict[str, Any]]:
         }
         for each in owners
     ]
+
+
+def truncate_deep_json(raw: bytes) -> bytes:
+    """The same JSON without anything nested deeper than `MAX_DEPTH`.
+
+    How deep a decoder goes depends on the interpreter. Without this, one such object would end the watch of its kind.
+    """
+    kept, depth, start = list[bytes](), 0, 0
+    for token in _TOKEN.finditer(raw):
+        char = raw[token.start()]
+        if char in _OPENING:
+            depth += 1
+            if depth == MAX_DEPTH + 1:
+                kept += (raw[start : token.start()], _CUT)
+        elif char in _CLOSING:
+            if depth == MAX_DEPTH + 1:
+                start = token.end()
+            depth -= 1
+    return b"".join((*kept, raw[start:])) if depth <= MAX_DEPTH else b""
+
+
+def is_truncated(raw: bytes | msgspec.Raw) -> bool:
+    """True if `truncate_deep_json` cut something out of these bytes."""
+    return _has_cut(raw) is not None

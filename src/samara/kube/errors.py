@@ -13,8 +13,8 @@ SamaraError              the command line prints one line and exits 1
 │   ├── TooMany          429
 │   └── ServerFault      5xx
 ├── Unreachable          no answer: refused, reset, timeout, TLS, a failing exec plugin
-│   └── Silent           a watch that says nothing for too long (`kube/lines.py`)
-├── _NotStreamedError    a server that does not stream its lists: pages are asked for instead (`kube/watch.py`)
+│   └── WatchTimeout     a watch that says nothing for too long (`kube/reflector.py`)
+├── _NotStreamedError    a server that does not stream its lists: pages are asked for instead (`kube/reflector.py`)
 ├── LeaseLostError       somebody else leads: the process ends (`app.py`)
 └── DemoError            the demo cannot go on (`demo/stage.py`)
 

@@ -20,7 +20,7 @@ from samara.kube.client import METADATA_LIST, Client, address
 from samara.kube.codec import Codec
 from samara.kube.definition import is_absent, is_standing, stands
 from samara.kube.errors import Forbidden, Gone, NotFound, SamaraError, Unreachable
-from samara.kube.intake import Intake, pages
+from samara.kube.ingest import Changed, Ingest, pages
 from samara.kube.owner_word import word_of
 from samara.kube.store import Store, trace
 from samara.kube.trial import tried
@@ -168,7 +168,7 @@ class _Lister:
         self._shot = shot
         self._kind = kind
         self._accept = accept
-        self._intake = Intake(kind, shot.cache, shot.codec)
+        self._ingest = Ingest(kind, shot.cache, shot.codec)
         self._marks = frozenset().union(*(dialect.marks for dialect in shot.cache.table.dialects))
 
     async def run(self) -> None:
@@ -186,8 +186,8 @@ class _Lister:
         return set(map(trace, found))
 
     def _take(self, raw: msgspec.Raw) -> Ref:
-        place = self._intake.place(raw)
-        seen = self._intake.take(raw, place)
-        if seen is not None and not self._marks.isdisjoint((*seen.obj.labels, *seen.obj.annotations)):
-            self._shot.marked[place.ref] = seen.obj
-        return place.ref
+        envelope = self._ingest.envelope(raw)
+        result = self._ingest.take(raw, envelope)
+        if isinstance(result, Changed) and not self._marks.isdisjoint((*result.obj.labels, *result.obj.annotations)):
+            self._shot.marked[envelope.ref] = result.obj
+        return envelope.ref

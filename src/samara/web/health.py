@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from samara.core.model import Kind
-from samara.kube.watch import Watch
+from samara.kube.reflector import Reflector
 
 
 class Progress(Protocol):
@@ -30,7 +30,7 @@ class Synced(Protocol):
 class Health:
     """Judged when asked."""
 
-    watches: tuple[Watch, ...]
+    reflectors: tuple[Reflector, ...]
     engine: Synced
     parts: tuple[Progress, ...] = ()
     waiting: Mapping[str, str] = field(default_factory=dict)
@@ -46,18 +46,20 @@ class Health:
         """False where a watch or the lease has made no progress for its allowed time."""
         now = asyncio.get_running_loop().time()
         faults = [fault for part in self.parts if (fault := part.stalled()) is not None]
-        for watch in self.watches:
-            quiet = now - watch.progress
-            if not watch.unservable and quiet > 2 * watch.pace.silence:
-                faults.append(f"the watch of {watch.kind} has been quiet for {quiet:.0f} s")
+        for reflector in self.reflectors:
+            quiet = now - reflector.last_heard
+            if not reflector.not_served and quiet > 2 * reflector.timings.silence:
+                faults.append(f"the watch of {reflector.kind} has been quiet for {quiet:.0f} s")
         return not faults, {"ok": not faults, "faults": faults}
 
     def ready(self) -> tuple[bool, dict[str, Any]]:
         """True where every kind that can be listed has been listed, and the webhook server answers."""
-        waiting = {str(watch.kind): watch.waiting for watch in self.watches if watch.waiting is not None}
+        reasons = {str(reflector.kind): reflector.not_ready_reason for reflector in self.reflectors}
+        waiting = {kind: reason for kind, reason in reasons.items() if reason is not None}
         waiting.update(self.waiting)
-        counted = [watch for watch in self.watches if not watch.unservable and watch.kind not in self.converted]
-        unlisted = [watch for watch in counted if watch.waiting is not None]
+        served = [reflector for reflector in self.reflectors if not reflector.not_served]
+        counted = [reflector for reflector in served if reflector.kind not in self.converted]
+        unlisted = [reflector for reflector in counted if reflector.not_ready_reason is not None]
         webhook, obstacle = self.unanswered(), self.obstacle()
         if webhook is not None:
             waiting["webhook"] = webhook

@@ -15,7 +15,7 @@ from samara.core.tally import Tally, total
 from samara.engine.holds import Holds
 from samara.engine.meter import BUCKETS, Histogram, Meter
 from samara.engine.queue import Queue
-from samara.kube.watch import Watch
+from samara.kube.reflector import Reflector
 from samara.web.health import Health
 
 
@@ -29,7 +29,7 @@ class Sources:
     oldest: Callable[[], float]
     meter: Meter
     holds: Holds
-    watches: tuple[Watch, ...]
+    reflectors: tuple[Reflector, ...]
     leading: Callable[[], bool]
     health: Health
     orphans: Callable[[str], int]
@@ -124,12 +124,12 @@ class Metrics:
         told = "1 where a kind, or the vocabulary of that name, cannot be served yet"
         waiting = GaugeMetricFamily("samara_kind_waiting", told, labels=["kind"])
         now = asyncio.get_running_loop().time()
-        for watch in self._from.watches:
-            if not watch.unservable:  # nobody expects to hear of a kind that is not there
-                quiet.add_metric([str(watch.kind)], now - watch.progress)
-            waiting.add_metric([str(watch.kind)], float(watch.waiting is not None))
-            for reason, number in watch.restarts.items():
-                restarts.add_metric([str(watch.kind), reason], number)
+        for reflector in self._from.reflectors:
+            if not reflector.not_served:  # nobody expects to hear of a kind that is not there
+                quiet.add_metric([str(reflector.kind)], now - reflector.last_heard)
+            waiting.add_metric([str(reflector.kind)], float(reflector.not_ready_reason is not None))
+            for reason, number in reflector.restarts.items():
+                restarts.add_metric([str(reflector.kind), reason], number)
         for name in self._from.unserved:
             waiting.add_metric([name], 1.0)
         return quiet, restarts, waiting

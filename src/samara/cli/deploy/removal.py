@@ -24,7 +24,7 @@ from samara.kube.client import AS_US, MERGE_PATCH, Client, address, collection
 from samara.kube.codec import decode, encode
 from samara.kube.definition import CRD
 from samara.kube.errors import ConfigError, Conflict, NotFound, ServerFault
-from samara.kube.intake import pages
+from samara.kube.ingest import pages
 from samara.settings import Settings
 from samara.surroundings import is_live
 from samara.vocabularies import served

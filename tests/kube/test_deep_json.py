@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samara.kube.shallow import MOST, is_cut, shallow
+from samara.kube.codec import MAX_DEPTH, is_truncated, truncate_deep_json
 
 TEXTS = st.text() | st.sampled_from(["[", '{"', '"]', "\\", '\\"{', "}]}"])
 JSON = st.recursive(
@@ -34,28 +34,28 @@ def depth(found: Any) -> int:
 @given(JSON)
 def test_what_is_not_deep_stays_as_it_is(found: Any) -> None:
     raw = json.dumps(found, ensure_ascii=False).encode()
-    assert shallow(raw) == raw
-    assert not is_cut(shallow(raw))
+    assert truncate_deep_json(raw) == raw
+    assert not is_truncated(truncate_deep_json(raw))
 
 
-@given(JSON, st.integers(MOST - 1, MOST + 40), JSON)
+@given(JSON, st.integers(MAX_DEPTH - 1, MAX_DEPTH + 40), JSON)
 def test_what_is_deep_is_cut_and_the_rest_stays(core: Any, levels: int, beside: Any) -> None:
-    made = shallow(json.dumps({"deep": nested(levels, core), "beside": beside}).encode())
+    made = truncate_deep_json(json.dumps({"deep": nested(levels, core), "beside": beside}).encode())
     found = json.loads(made)
     assert found["beside"] == beside
-    assert depth(found) <= MOST
-    assert is_cut(made) == (1 + levels + depth(core) > MOST)
+    assert depth(found) <= MAX_DEPTH
+    assert is_truncated(made) == (1 + levels + depth(core) > MAX_DEPTH)
 
 
 def test_every_deep_part_is_cut() -> None:
-    made = shallow(json.dumps([nested(MOST + 1), 1, nested(MOST + 1), {"x": nested(3)}]).encode())
+    made = truncate_deep_json(json.dumps([nested(MAX_DEPTH + 1), 1, nested(MAX_DEPTH + 1), {"x": nested(3)}]).encode())
     found = json.loads(made)
     assert (len(found), found[1], found[3]) == (4, 1, {"x": nested(3)})
-    assert depth(found) == MOST
+    assert depth(found) == MAX_DEPTH
 
 
 @pytest.mark.parametrize("end", [0, 1, 5000, 9999])
 def test_what_does_not_end_cannot_be_read(end: int) -> None:
     raw = b"[" * 10_000 + b"]" * end
     with pytest.raises(ValueError, match="Expecting"):
-        json.loads(shallow(raw))
+        json.loads(truncate_deep_json(raw))

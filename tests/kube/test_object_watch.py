@@ -15,7 +15,7 @@ from tests.kube.scripted import Answer, Script, access, cuts, gated, hangs, refu
 
 from samara.core.model import SECRET, Ref
 from samara.kube.client import Client
-from samara.kube.follow import Bytes, Follower, secret_data
+from samara.kube.object_watch import Bytes, ObjectWatcher, secret_data
 
 REF = Ref(SECRET, "samara", "config")
 ABSENT = refuses(404, "NotFound", "there is none")
@@ -52,7 +52,7 @@ def followed(*answers: Answer, until: Callable[[Followed], Any]) -> Followed:
     async def run() -> Followed:
         async with serving(*answers) as script, Client(access(script)) as client:
             told = Followed(script)
-            task = asyncio.create_task(Follower(client, REF, told.taken, told.failed, turn=0.0).run())
+            task = asyncio.create_task(ObjectWatcher(client, REF, told.taken, told.failed, pause=0.0).run())
             await script.until(lambda: bool(until(told)))
             await _ended(task)
             return told
@@ -129,12 +129,12 @@ def test_an_error_in_the_watch_opens_it_again() -> None:
 
 
 def test_the_answer_to_an_own_write_counts_as_a_sight() -> None:
-    async def run(deed: Callable[[Follower, Followed], Awaitable[None]]) -> None:
+    async def run(deed: Callable[[ObjectWatcher, Followed], Awaitable[None]]) -> None:
         async with serving(ABSENT) as script, Client(access(script)) as client:
             told = Followed(script)
-            await deed(Follower(client, REF, told.taken, told.failed), told)
+            await deed(ObjectWatcher(client, REF, told.taken, told.failed), told)
 
-    async def deed(follower: Follower, told: Followed) -> None:
+    async def deed(follower: ObjectWatcher, told: Followed) -> None:
         follower.take(json.dumps(sight(9)).encode())
         follower.take(json.dumps(sight(8)).encode())
         assert told.seen == [9]

@@ -1,4 +1,4 @@
-"""Follows one object: looks at it, watches it, and believes nothing that is older than what it has seen."""
+"""Watches one object."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ import msgspec
 
 from samara.core.model import Ref
 from samara.kube.client import Client, address, collection
-from samara.kube.codec import raw_event
+from samara.kube.codec import MALFORMED, raw_event
 from samara.kube.errors import NotFound, SamaraError, Unreachable
-from samara.kube.intake import ODD
-from samara.kube.lines import answered_in_time, whole_lines
+from samara.kube.reflector import complete_lines, opened_in_time
 
 _LONGEST = 60
-"""The server is asked to end a watch after so many seconds; a connection that died unseen costs no more than that."""
+"""Seconds after which the API server is asked to end a watch. A connection that broke unnoticed costs no more time."""
 _SILENCE = 75.0
 
 Bytes = bytes | msgspec.Raw
-"""An object in JSON, as the server sent it."""
+"""An object in JSON, as the API server sent it."""
 
 
 class _Meta(msgspec.Struct):
@@ -43,54 +42,58 @@ _head = msgspec.json.Decoder(_Head).decode
 _data = msgspec.json.Decoder(_Data).decode
 
 
-class Follower:
-    """`taken` is told of every sight of the object, None where it is not there; what it cannot read it may raise."""
+class ObjectWatcher:
+    """Reads and watches one object until cancelled.
+
+    `on_object` gets every version of the object, and None if it does not exist; it may raise `MALFORMED` for what it
+    cannot read. `on_error` gets the reason why the object cannot be read.
+    """
 
     def __init__(
         self,
         client: Client,
         ref: Ref,
-        taken: Callable[[Bytes | None], None],
-        failed: Callable[[Exception], None],
-        turn: float = 1.0,
+        on_object: Callable[[Bytes | None], None],
+        on_error: Callable[[Exception], None],
+        pause: float = 1.0,
     ) -> None:
         self._client = client
         self._ref = ref
-        self._taken = taken
-        self._failed = failed
-        self._turn = turn
+        self._on_object = on_object
+        self._on_error = on_error
+        self._pause = pause
         self._uid = ""
         self._version = 0
 
     async def run(self) -> None:
-        """For ever; `failed` is told why the object cannot be read."""
         while True:
             try:
-                await self.look()
+                await self.read()
                 await self._watch()
-            except (SamaraError, *ODD) as fault:
-                self._failed(fault)
-            await asyncio.sleep(self._turn)  # a server that ends every watch at once is not asked without a pause
+            except (SamaraError, *MALFORMED) as fault:
+                self._on_error(fault)
+            await asyncio.sleep(self._pause)  # also after success: a server may end every watch at once
 
-    async def look(self) -> None:
+    async def read(self) -> None:
         try:
             self.take(await self._client.get(address(self._ref)))
         except NotFound:
             self.take(None)
 
     async def _watch(self) -> None:
-        """Without a version: the server first tells what is there now, so nothing is missed and nothing too old."""
-        kind, one = self._ref.kind, f"metadata.name={self._ref.name}"
-        params = {"watch": "1", "fieldSelector": one, "timeoutSeconds": str(_LONGEST)}
+        """Watches without a resource version. The API server then starts with the current state, so that nothing
+        between the read and the watch is missed."""
+        kind, selector = self._ref.kind, f"metadata.name={self._ref.name}"
+        params = {"watch": "1", "fieldSelector": selector, "timeoutSeconds": str(_LONGEST)}
         opening = asyncio.timeout(_SILENCE)
         path = collection(kind, self._ref.namespace)
-        async with answered_in_time(opening, kind), self._client.stream(path, params) as content:
+        async with opened_in_time(opening, kind), self._client.stream(path, params) as content:
             opening.reschedule(None)
-            async for lines in whole_lines(content, _SILENCE, kind):
+            async for lines in complete_lines(content, _SILENCE, kind):
                 for line in filter(None, lines):
-                    self._told(line)
+                    self._event(line)
 
-    def _told(self, line: bytes) -> None:
+    def _event(self, line: bytes) -> None:
         event = raw_event(line)
         if event.type == "ERROR":
             raise Unreachable("the watch ended with an error")
@@ -102,17 +105,18 @@ class Follower:
             self.take(None)
 
     def take(self, raw: Bytes | None) -> None:
-        """Takes a sight of the object, or the answer to a write of ours; an older one is not believed."""
+        """Takes a version of the object from the API server, also the answer to one of our writes. A version older
+        than the last one is dropped."""
         meta = _head(raw).metadata if raw is not None else _Meta("", "0")
         version = int(meta.resourceVersion)
         if raw is not None and meta.uid == self._uid and version < self._version:
             return
-        self._taken(raw)
+        self._on_object(raw)
         self._uid, self._version = meta.uid, version
 
 
 def secret_data(raw: Bytes) -> tuple[str, dict[str, bytes]]:
-    """A Secret's type and what its keys hold; one that holds no base64 is empty."""
+    """A Secret's type and values. A value that is not base64 becomes empty."""
     found = _data(raw)
     return found.type, {key: _decoded(value) for key, value in (found.data or {}).items()}
 

@@ -22,10 +22,10 @@ from samara.kube.cache import Cache, Change
 from samara.kube.client import Client
 from samara.kube.codec import Codec
 from samara.kube.errors import TooMany
-from samara.kube.intake import words_pattern
-from samara.kube.watch import Pace, Watch
+from samara.kube.ingest import relevance_pattern
+from samara.kube.reflector import Reflector, ReflectorTimings
 
-PACE = Pace(silence=30.0, doubt=0.05, longest=30.0, backoff_most=0.2)
+TIMINGS = ReflectorTimings(silence=30.0, doubt=0.05, longest=30.0, max_backoff=0.2)
 STAYS = streams()
 
 
@@ -94,11 +94,11 @@ class Heard:
 
 
 class Stage:
-    def __init__(self, script: Script, client: Client, pace: Pace) -> None:
+    def __init__(self, script: Script, client: Client, timings: ReflectorTimings) -> None:
         self.script, self.heard = script, Heard(script.news)
         table = a_table()
         self.cache = Cache(table)
-        self.watch = Watch(SECRET, client, self.cache, Codec(table.managers), self.heard, pace)
+        self.reflector = Reflector(SECRET, client, self.cache, Codec(table.managers), self.heard, timings)
 
     async def until(self, true: Callable[[], bool]) -> None:
         await self.script.until(true)
@@ -114,13 +114,13 @@ class Stage:
         return sorted(each.ref.name for each in self.cache.all(SECRET))
 
 
-def watching(deed: Callable[[Stage], Awaitable[None]], *answers: Answer, pace: Pace = PACE) -> None:
+def watching(deed: Callable[[Stage], Awaitable[None]], *answers: Answer, timings: ReflectorTimings = TIMINGS) -> None:
     """Runs a watch against these answers, and checks what every one of its requests must be like."""
 
     async def run() -> None:
         async with serving(*answers) as script, Client(access(script)) as client:
-            stage = Stage(script, client, pace)
-            task = asyncio.create_task(stage.watch.run())
+            stage = Stage(script, client, timings)
+            task = asyncio.create_task(stage.reflector.run())
             try:
                 await deed(stage)
                 assert not task.done(), "a watch never ends"
@@ -148,7 +148,7 @@ def test_a_list_is_streamed_and_followed() -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.names() == ["+x", "+y", "+y", "-x"])
         assert stage.heard.lists == 1
-        assert stage.watch.waiting is None
+        assert stage.reflector.not_ready_reason is None
         assert stage.cache.known(SECRET)
         (seen,) = stage.script.seen
         assert seen.query["sendInitialEvents"] == "true"
@@ -163,7 +163,7 @@ def test_nothing_is_known_before_the_list_has_ended() -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.names() == ["+x"])
         assert not stage.cache.known(SECRET)
-        assert stage.watch.waiting == "not listed yet"
+        assert stage.reflector.not_ready_reason == "not listed yet"
         assert stage.heard.lists == 0
 
     watching(deed, streams(added("x", 5), bookmark(7)))
@@ -236,7 +236,7 @@ def test_a_watch_that_the_server_ends_goes_on_where_it_was() -> None:
     async def deed(stage: Stage) -> None:
         await stage.requests(3)
         assert stage.queries("resourceVersion") == [None, "12", "12"]
-        assert stage.watch.restarts == {"ended": 2}
+        assert stage.reflector.restarts == {"ended": 2}
         assert stage.heard.lists == 1
 
     watching(deed, streams(*listing(source("x", 5)), bookmark(12), end="ends"), streams(end="ends"), STAYS)
@@ -276,7 +276,7 @@ def test_an_error_in_the_stream_reopens_it_after_a_pause(code: int) -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: "+y" in stage.heard.names())
         assert stage.queries("resourceVersion") == [None, "10"]
-        assert stage.watch.restarts == {"error": 1}
+        assert stage.reflector.restarts == {"error": 1}
 
     watching(deed, streams(*listing(source("x", 5)), error(code, "because")), streams(added("y", 11)))
 
@@ -318,7 +318,7 @@ def test_410_lists_anew_and_makes_up_for_what_was_missed(how: str) -> None:
         assert stage.held() == ["y"]
         assert not stage.cache.taken(at("b", "theirs"))
         assert stage.queries("sendInitialEvents")[-1] == "true"
-        assert stage.watch.restarts["gone"] == 1
+        assert stage.reflector.restarts["gone"] == 1
 
     watching(deed, *gone, streams(*listing(source("y", 16), version=20)))
 
@@ -352,9 +352,14 @@ def test_silence_reopens_from_the_last_version_without_a_list() -> None:
         await stage.until(lambda: "+y" in stage.heard.names())
         assert stage.queries("resourceVersion") == [None, "10"]
         assert stage.heard.lists == 1
-        assert stage.watch.restarts == {"silent": 1}
+        assert stage.reflector.restarts == {"silent": 1}
 
-    watching(deed, streams(*listing(source("x", 5))), streams(added("y", 11)), pace=Pace(silence=0.4, backoff_most=0.1))
+    watching(
+        deed,
+        streams(*listing(source("x", 5))),
+        streams(added("y", 11)),
+        timings=ReflectorTimings(silence=0.4, max_backoff=0.1),
+    )
 
 
 def test_a_watch_that_is_never_answered_is_asked_for_again() -> None:
@@ -362,14 +367,14 @@ def test_a_watch_that_is_never_answered_is_asked_for_again() -> None:
         await stage.until(lambda: stage.heard.lists == 1)
         assert len(stage.script.seen) == 2
 
-    watching(deed, hangs, streams(*listing()), pace=Pace(silence=0.4, backoff_most=0.1))
+    watching(deed, hangs, streams(*listing()), timings=ReflectorTimings(silence=0.4, max_backoff=0.1))
 
 
 def test_every_byte_is_progress() -> None:
     async def deed(stage: Stage) -> None:
-        assert stage.watch.progress == 0.0
+        assert stage.reflector.last_heard == 0.0
         await stage.until(lambda: stage.heard.lists == 1)
-        assert asyncio.get_running_loop().time() - stage.watch.progress < 5.0
+        assert asyncio.get_running_loop().time() - stage.reflector.last_heard < 5.0
 
     watching(deed, streams(*listing()))
 
@@ -408,16 +413,16 @@ def test_a_doubt_lasts_as_long_as_it_is_set_to() -> None:
         await stage.requests(3)
         assert asyncio.get_running_loop().time() - began > 0.5
 
-    pace = Pace(silence=30.0, doubt=0.6, backoff_most=0.1)
+    timings = ReflectorTimings(silence=30.0, doubt=0.6, max_backoff=0.1)
     empty = streams(*listing(version=20))
-    watching(deed, streams(*listing(source("x", 5)), error(410)), empty, empty, pace=pace)
+    watching(deed, streams(*listing(source("x", 5)), error(410)), empty, empty, timings=timings)
 
 
 def test_what_a_kind_lacks_that_is_listed_anew_proves_nothing_yet() -> None:
     async def deed(stage: Stage) -> None:
         began = asyncio.get_running_loop().time()
         await stage.until(lambda: stage.heard.lists == 2)
-        assert stage.cache.stores[SECRET].doubted_until >= began + PACE.doubt
+        assert stage.cache.stores[SECRET].doubted_until >= began + TIMINGS.doubt
         assert stage.held() == ["y"]  # its definition may have gone and come back in between
 
     watching(deed, streams(*listing(source("x", 5)), error(410)), streams(*listing(source("y", 21), version=22)))
@@ -478,16 +483,18 @@ async def ends_late(request: web.Request) -> web.StreamResponse:
 
 
 @pytest.mark.parametrize(
-    ("pace", "answer"),
-    [(replace(PACE, silence=0.1), STAYS), (replace(PACE, longest=1.0), ends_late)],
+    ("timings", "answer"),
+    [(replace(TIMINGS, silence=0.1), STAYS), (replace(TIMINGS, longest=1.0), ends_late)],
     ids=["silent", "ended"],
 )
-def test_a_list_that_does_not_end_while_its_watch_lives_is_asked_for_in_pages(pace: Pace, answer: Answer) -> None:
+def test_a_list_that_does_not_end_while_its_watch_lives_is_asked_for_in_pages(
+    timings: ReflectorTimings, answer: Answer
+) -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
         assert stage.queries("limit")[:2] == [None, "500"]
 
-    watching(deed, answer, page(source("x", 5)), STAYS, pace=pace)
+    watching(deed, answer, page(source("x", 5)), STAYS, timings=timings)
 
 
 def test_pages_make_up_for_missed_deletions_too() -> None:
@@ -532,14 +539,14 @@ def test_a_list_without_items_is_an_empty_one() -> None:
 def test_a_kind_that_cannot_be_listed_waits_and_is_served_when_it_can(status: int, reason: str) -> None:
     async def deed(stage: Stage) -> None:
         await stage.requests(2)
-        assert stage.watch.unservable
-        assert stage.watch.waiting is not None
-        assert reason in stage.watch.waiting
+        assert stage.reflector.not_served
+        assert stage.reflector.not_ready_reason is not None
+        assert reason in stage.reflector.not_ready_reason
         back = asyncio.get_running_loop().time()
         stage.script.gate.set()
         await stage.until(lambda: stage.heard.lists == 1)
-        assert [stage.watch.waiting, stage.watch.unservable] == [None, False]
-        assert stage.cache.stores[SECRET].doubted_until >= back + PACE.doubt  # its objects may be on their way back
+        assert [stage.reflector.not_ready_reason, stage.reflector.not_served] == [None, False]
+        assert stage.cache.stores[SECRET].doubted_until >= back + TIMINGS.doubt  # its objects may be on their way back
 
     watching(deed, refuses(status, reason), gated(streams(*listing())))
 
@@ -547,7 +554,7 @@ def test_a_kind_that_cannot_be_listed_waits_and_is_served_when_it_can(status: in
 def test_a_kind_that_is_taken_away_keeps_what_is_known() -> None:
     async def deed(stage: Stage) -> None:
         await stage.requests(3)
-        assert stage.watch.unservable
+        assert stage.reflector.not_served
         assert stage.held() == ["x"]
         assert stage.heard.names() == ["+x"]
 
@@ -558,7 +565,7 @@ def test_a_kind_that_is_taken_away_keeps_what_is_known() -> None:
 def test_a_kind_that_comes_back_is_listed_anew_for_what_was_planned_meanwhile(status: int, reason: str) -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 2)
-        assert not stage.watch.unservable
+        assert not stage.reflector.not_served
         assert stage.held() == ["x", "y"]
 
     before, now = listing(source("x", 5)), listing(source("x", 5), source("y", 11), version=12)
@@ -568,7 +575,7 @@ def test_a_kind_that_comes_back_is_listed_anew_for_what_was_planned_meanwhile(st
 def test_a_kind_that_may_be_listed_and_not_watched_is_listed_more_and_more_seldom() -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 3)
-        assert stage.watch._failures == 2  # of which each doubles the wait
+        assert stage.reflector._failures == 2  # of which each doubles the wait
 
     once, refused = page(source("x", 5)), refuses(403, "Forbidden")
     watching(deed, refuses(400), once, refused, once, refused, once, STAYS)
@@ -613,7 +620,7 @@ def test_a_server_that_is_away_is_asked_again_with_pauses() -> None:
         began = asyncio.get_running_loop().time()
         await stage.until(lambda: stage.heard.lists == 1)
         assert asyncio.get_running_loop().time() - began > 0.4
-        assert stage.watch.restarts == {"error": 3}
+        assert stage.reflector.restarts == {"error": 3}
 
     watching(deed, cuts, refuses(503), cuts, streams(*listing()))
 
@@ -631,7 +638,7 @@ def test_the_wait_that_the_server_asks_for_is_kept() -> None:
 def test_the_wait_that_the_server_asks_for_is_no_longer_than_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     async def deed(stage: Stage) -> None:
         await stage.requests(1)
-        pause = asyncio.create_task(stage.watch._pause(TooMany(429, "TooManyRequests", "", 86_400.0), 1))
+        pause = asyncio.create_task(stage.reflector._pause(TooMany(429, "TooManyRequests", "", 86_400.0), 1))
         await asyncio.sleep(0)  # its line comes before it waits
         pause.cancel()
 
@@ -640,7 +647,7 @@ def test_the_wait_that_the_server_asks_for_is_no_longer_than_a_minute(caplog: py
 
 
 def test_an_object_is_worth_parsing_for_a_word_or_for_our_field_manager() -> None:
-    pattern = words_pattern(a_table().words)
+    pattern = relevance_pattern(a_table().words)
 
     assert pattern.search(f'{{"annotations":{{"{ORIGIN}":"x"}}}}'.encode())
     assert pattern.search(f'{{"manager":"{MANAGER}"}}'.encode())
@@ -681,7 +688,7 @@ def test_an_object_that_is_nested_too_deep_is_passed_by_and_the_watch_goes_on(le
         await stage.until(lambda: "+y" in stage.heard.names())
         assert stage.held() == ["y"]
         assert stage.cache.taken(at("b", "deep"))
-        assert stage.watch.restarts == {}
+        assert stage.reflector.restarts == {}
         assert len(stage.script.seen) == 1
 
     theirs = deep(obj("deep", 11, "b"), levels, where)
@@ -692,7 +699,7 @@ def test_a_source_that_becomes_too_deep_stays_as_it_was_and_is_told(caplog: pyte
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: "+y" in stage.heard.names())
         assert stage.held() == ["x", "y"]
-        assert stage.watch.restarts == {}
+        assert stage.reflector.restarts == {}
 
     odd = deep(source("x", 11), 60_000)
     with caplog.at_level(logging.WARNING):

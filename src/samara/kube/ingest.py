@@ -1,0 +1,158 @@
+"""Takes raw objects from lists and watches into the cache. Relevant objects are parsed; of others only the address
+is kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+
+from samara import log
+from samara.core.model import MANAGER, Kind, Object, Ref
+from samara.core.travel import PAUSED
+from samara.kube.cache import Cache, Change
+from samara.kube.client import Client, collection
+from samara.kube.codec import (
+    MALFORMED,
+    Codec,
+    RawEvent,
+    is_truncated,
+    raw_event,
+    slim,
+    truncate_deep_json,
+)
+from samara.kube.errors import Unreachable
+
+PAGE_SIZE = 500
+
+
+def relevance_pattern(metadata_keys: Iterable[str]) -> re.Pattern[bytes]:
+    """Matches the bytes of every object that must be parsed: it has one of these keys, or our field manager."""
+    spelled = [re.escape(key.encode()) for key in sorted(metadata_keys)]
+    return re.compile(b"|".join((*spelled, re.escape(f'"manager":"{MANAGER}"'.encode()))))
+
+
+class Envelope(NamedTuple):
+    """What is decoded of every object. A bookmark has no name."""
+
+    ref: Ref
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """The cache holds this version of the object or a newer one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """The object is irrelevant or malformed. The cache keeps its address only."""
+
+
+class Changed(NamedTuple):
+    """The object was parsed, and the cache holds it if it is relevant."""
+
+    change: Change | None
+    """None if nothing changed that a plan depends on."""
+    obj: Object
+
+
+STALE, IGNORED = Stale(), Ignored()
+
+
+class Ingest:
+    """The way into the cache for the objects of one kind."""
+
+    def __init__(self, kind: Kind, cache: Cache, codec: Codec) -> None:
+        self.kind = kind
+        self._cache = cache
+        self._codec = codec
+        self._warned = False
+        self._relevant = relevance_pattern(cache.table.words | {PAUSED})  # a former source may be paused, too
+
+    def event(self, line: bytes) -> tuple[RawEvent, Envelope]:
+        """Decodes one event of a watch. An object that is nested too deep is truncated first."""
+        try:
+            event = raw_event(line)
+        except RecursionError:
+            event = raw_event(self._truncated(line))
+        return event, self.envelope(event.object)
+
+    def envelope(self, raw: msgspec.Raw) -> Envelope:
+        try:
+            meta = slim(raw).metadata
+        except RecursionError:
+            meta = slim(self._truncated(bytes(raw))).metadata
+        return Envelope(Ref(self.kind, meta.namespace, meta.name), meta.resourceVersion)
+
+    def take(self, raw: msgspec.Raw, envelope: Envelope) -> Stale | Ignored | Changed:
+        """Updates the cache with one object."""
+        ref, version = envelope
+        if not self._cache.is_news(ref, int(version)):
+            return STALE
+        if self._cache.matters(ref) or self._relevant.search(raw):
+            try:
+                obj = self._parse(raw)
+                return Changed(self._cache.put(obj), obj)
+            except MALFORMED as fault:  # one malformed object must not stop the watch
+                log.warning("watch.odd-object", ref=ref, fault=type(fault).__name__)
+        self._cache.pass_by(ref)
+        return IGNORED
+
+    def _truncated(self, raw: bytes) -> bytes:
+        if not self._warned:
+            self._warned = True
+            log.warning("watch.deep-object", kind=self.kind, then="such objects are passed by; this is told once")
+        return truncate_deep_json(raw)
+
+    def _parse(self, raw: msgspec.Raw) -> Object:
+        if is_truncated(raw):
+            raise RecursionError("a part of this object lies too deep to be read")
+        return self._codec.object(self.kind, raw)
+
+
+class _ListMeta(msgspec.Struct):
+    resourceVersion: str
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class Page(msgspec.Struct):
+    """A part of a list."""
+
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None
+
+    @property
+    def version(self) -> str:
+        return self.metadata.resourceVersion
+
+
+_page = msgspec.json.Decoder(Page).decode
+
+
+def _decode_page(raw: bytes, kind: Kind) -> Page:
+    try:
+        return _page(raw)
+    except RecursionError:  # one object that is nested too deep must not hide the others
+        log.warning("list.deep-object", kind=kind, then="such objects are passed by")
+        return _page(truncate_deep_json(raw))
+
+
+async def pages(client: Client, kind: Kind, accept: str = "") -> AsyncIterator[Page]:
+    """Reads a consistent list in pages. It never sends `resourceVersion=0`, since a server that lags behind may answer
+    that from its own cache."""
+    token = ""
+    while True:
+        params = {"limit": str(PAGE_SIZE), **({"continue": token} if token else {})}
+        try:
+            page = _decode_page(await client.get(collection(kind), params, accept), kind)
+            int(page.version)
+        except MALFORMED:
+            raise Unreachable(f"the list of {kind} was answered with something that is no list") from None
+        yield page
+        token = page.metadata.continue_
+        if not token:
+            return

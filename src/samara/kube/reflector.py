@@ -1,0 +1,346 @@
+"""Keeps one kind of the cache up to date: it lists, watches, and recovers when a watch or a list fails."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+from aiohttp import StreamReader
+
+from samara import log
+from samara.core.model import Kind, Ref
+from samara.kube.cache import Cache, Change
+from samara.kube.client import Client, collection
+from samara.kube.codec import MALFORMED, Codec, RawEvent, raw_event
+from samara.kube.discovery import explained
+from samara.kube.errors import MOST_WAIT, ApiError, Forbidden, Gone, NotFound, SamaraError, Unreachable, from_status
+from samara.kube.ingest import Changed, Envelope, Ignored, Ingest, Stale, pages
+from samara.kube.store import trace
+
+SHORT = 0.2
+"""Seconds. If a watch ends sooner than this, the next one waits this long."""
+_LIST_END = b'"k8s.io/initial-events-end":"true"'
+_READ_SIZE = 2**16
+"""Bytes read at a time. Without a limit, aiohttp hands over a long list in pieces of a third of a megabyte each."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectorTimings:
+    """All in seconds."""
+
+    silence: float = 75.0
+    """A watch that receives no byte for this long is reopened."""
+    doubt: float = 30.0
+    """How long to wait before a suddenly empty list is fetched again. Also: how long after a relist a missing object
+    proves nothing, since its CRD may just have been deleted and restored."""
+    longest: float = 300.0
+    """The API server is asked to end a watch after this long."""
+    max_backoff: float = 30.0
+    not_served: float = 5.0
+    """Longest wait for a kind that the API server does not serve: its CRD may be installed at any time."""
+
+
+class WatchTimeout(Unreachable):
+    """A watch was open and received nothing for too long."""
+
+
+class _NotStreamedError(SamaraError):
+    """The API server ignored `sendInitialEvents`, so the stream does not say where the list ends."""
+
+
+class Sink(Protocol):
+    """Takes what a reflector observes."""
+
+    def changed(self, changes: list[Change]) -> None: ...
+
+    def passed(self, ref: Ref) -> None:
+        """An object that the cache does not keep was added or changed."""
+
+    def listed(self, kind: Kind) -> None:
+        """A kind was listed, for the first time or again."""
+
+
+class Reflector:
+    """Lists and watches one kind until cancelled. It alone writes the kind's `resourceVersion` and list state."""
+
+    def __init__(
+        self, kind: Kind, client: Client, cache: Cache, codec: Codec, sink: Sink, timings: ReflectorTimings
+    ) -> None:
+        self.kind = kind
+        self.timings = timings
+        self.not_ready_reason: str | None = "not listed yet"
+        """Why this kind is not being served; None if it is."""
+        self.last_heard = 0.0
+        """When the API server last sent anything, by the loop's clock."""
+        self.restarts: dict[str, int] = {}
+        """How often the watch was reopened, by reason."""
+        self._client = client
+        self._cache = cache
+        self._store = cache.stores[kind]
+        self._ingest = Ingest(kind, cache, codec)
+        self._sink = sink
+        self._version = ""
+        """The resource version to watch from; empty if the kind must be listed first."""
+        self._present: set[int] | None = None
+        """While a list is being read: the address hashes of all objects it has named."""
+        self._confirming_empty = False
+        """True if the last list was suddenly empty and is being fetched again."""
+        self._streams_lists = True
+        self._failures = 0
+        self._expired = 0
+        """How often in a row the API server answered 410."""
+
+    @property
+    def not_served(self) -> bool:
+        """True if the API server does not know the kind, or does not let us list it."""
+        return self._store.unservable
+
+    async def run(self) -> None:
+        self._heard()
+        while True:
+            try:
+                if self._store.suspect:
+                    self._version, self._store.suspect = "", False
+                if not self._version and not self._streams_lists:
+                    await self._list_pages()
+                began = self._now()
+                await self._watch()
+                await self._ended(self._now() - began)
+            except WatchTimeout:  # no further pause: a kind without events is silent all the time
+                self._reset_backoff()
+                self._count_restart("silent")
+                if self._present is not None:
+                    self._use_pages()
+            except Gone as fault:
+                await self._relist(fault)
+            except SamaraError as fault:
+                await self._back_off(fault)
+
+    async def _ended(self, lasted: float) -> None:
+        """The API server ended the watch, which is normal."""
+        self._count_restart("ended")
+        if self._present is not None and lasted > self.timings.longest / 2:  # the streamed list has no end
+            self._use_pages()
+        if lasted < SHORT:  # a server or proxy that ends every watch at once
+            await asyncio.sleep(SHORT)
+        else:
+            self._reset_backoff()
+
+    async def _watch(self) -> None:
+        """Reads one watch to its end; if there is no version to watch from, it starts with a streamed list."""
+        if not self._version:
+            self._present = set()
+        opening = asyncio.timeout(self.timings.silence)
+        path, params = collection(self.kind), self._params()
+        async with opened_in_time(opening, self.kind), self._client.stream(path, params) as content:
+            opening.reschedule(None)
+            self._heard()
+            async for lines in complete_lines(content, self.timings.silence, self.kind):
+                self._heard()
+                self._take(lines)
+
+    def _params(self) -> dict[str, str]:
+        params = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(int(self.timings.longest))}
+        if self._version:
+            return {**params, "resourceVersion": self._version}
+        return {**params, "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+
+    def _take(self, lines: list[bytes]) -> None:
+        listing = self._present is not None
+        changes: list[Change] = []
+        try:
+            for line in filter(None, lines):
+                changes.extend(self._event(line))
+        finally:  # events before an error are in the cache already, and the watch will not repeat them
+            if changes:
+                self._sink.changed(changes)
+        if not listing:
+            self._reset_backoff()
+
+    def _event(self, line: bytes) -> Iterable[Change]:
+        try:
+            event, envelope = self._ingest.event(line)
+        except MALFORMED:
+            raise self._stream_error(line) from None
+        if event.type == "ERROR" or not envelope.version.isdecimal():
+            raise self._stream_error(line)
+        if event.type == "BOOKMARK":
+            return self._bookmark(line, envelope.version)
+        change = self._object_event(event, envelope)
+        self._advance(envelope.version)
+        return () if change is None else (change,)
+
+    def _object_event(self, event: RawEvent, envelope: Envelope) -> Change | None:
+        if event.type == "DELETED":
+            if self._present is not None:
+                self._present.discard(trace(envelope.ref))  # created and deleted while the list was being streamed
+            return self._cache.drop(envelope.ref, int(envelope.version))
+        if event.type in ("ADDED", "MODIFIED"):
+            return self._observe(event.object, envelope)
+        log.warning("watch.unknown-event", kind=self.kind, type=event.type)
+        return None
+
+    def _observe(self, raw: msgspec.Raw, envelope: Envelope) -> Change | None:
+        if self._present is not None:
+            self._present.add(trace(envelope.ref))
+        match self._ingest.take(raw, envelope):
+            case Changed(change):
+                return change
+            case Ignored():
+                self._sink.passed(envelope.ref)
+            case Stale():
+                pass
+        return None
+
+    def _advance(self, version: str) -> None:
+        self._store.version = max(self._store.version, int(version))
+        if self._present is None:
+            self._version = version
+
+    def _bookmark(self, line: bytes, version: str) -> Iterable[Change]:
+        if self._present is not None:
+            if _LIST_END not in line:  # a server that streams lists sends no other bookmark before their end
+                raise _NotStreamedError(f"the list of {self.kind} is not streamed: asking for it in pages")
+            return self._finish_list(version)
+        self._advance(version)
+        return ()
+
+    def _finish_list(self, version: str) -> list[Change]:
+        """Finishes a list. A list that is suddenly empty is fetched again first: otherwise one wrong answer of a
+        broken server would delete every copy."""
+        present, self._present = self._present or set(), None
+        if not present and self._store.objects and not self._confirming_empty:
+            self._confirming_empty = True
+            raise Unreachable(f"the list of {self.kind} is empty and was not before: asking again")
+        self._confirming_empty = False
+        if self._store.listed or self.not_served:  # perhaps the CRD was gone, and its objects are being restored
+            self._store.doubted_until = self._now() + self.timings.doubt
+        changes = self._cache.relisted(self.kind, present, int(version))
+        self._advance(version)
+        if not self.not_served:  # else the kind may be listed but not watched, and the list must back off too
+            self._failures = 0
+        self.not_ready_reason, self._store.unservable = None, False
+        self._sink.listed(self.kind)
+        log.info("watch.listed", kind=self.kind, held=len(self._store.objects), passed=len(self._store.traces))
+        return changes
+
+    async def _list_pages(self) -> None:
+        """Lists in pages, for an API server that does not stream lists."""
+        self._present = set()
+        async for page in pages(self._client, self.kind):
+            self._heard()
+            changes = [self._observe(raw, self._ingest.envelope(raw)) for raw in page.items or ()]
+            self._sink.changed([change for change in changes if change is not None])
+        self._sink.changed(self._finish_list(page.version))
+
+    def _use_pages(self) -> None:
+        self._streams_lists = False
+        log.info("watch.in-pages", kind=self.kind, why="this server does not stream lists")
+
+    def _stream_error(self, line: bytes) -> SamaraError:
+        """The Status that the API server sent in place of an event, or the error for a line that was cut off."""
+        try:
+            status = bytes(raw_event(line).object)
+            return from_status(_code(status).code, status)
+        except MALFORMED:
+            return Unreachable(f"the watch of {self.kind} was cut in the middle of an event")
+
+    async def _relist(self, fault: Gone) -> None:
+        """Lists again, at once if this is the first 410 since the last successful watch."""
+        self._version = ""
+        self._count_restart("gone")
+        self._expired += 1
+        if self._expired > 1:
+            await self._pause(fault, self._expired)
+
+    async def _back_off(self, fault: SamaraError) -> None:
+        """Waits as long as the fault requires. The cache stays as it was."""
+        self._present = None
+        if not self._version and self._streams_lists and _is_of_older_server(fault):
+            self._use_pages()
+            return
+        previous_reason, message = self.not_ready_reason, str(fault)
+        if isinstance(fault, Forbidden | NotFound):
+            # Before the await: nothing may be deleted for a kind that is not served. Plans made from now on come to
+            # nothing, so the kind is listed again when it is back, and that list queues everything.
+            self.not_ready_reason, self._store.unservable, self._version = message, True, ""
+            self.not_ready_reason = message = await explained(self._client, self.kind, fault)
+            self._sink.changed([])  # wakes the controller, which may have waited for this kind only
+        self._failures += 1
+        self._count_restart("error")
+        quietly = self.not_served and previous_reason == self.not_ready_reason
+        await self._pause(fault, self._failures, message, quietly=quietly)
+
+    async def _pause(self, fault: SamaraError, times: int, message: str = "", *, quietly: bool = False) -> None:
+        """Sleeps longer after each failure: at least as long as Retry-After says, up to a minute, and after a suddenly
+        empty list at least `doubt`."""
+        least = self.timings.doubt if self._confirming_empty else 0.0
+        if isinstance(fault, ApiError) and fault.retry_after is not None:
+            least = min(fault.retry_after, MOST_WAIT)
+        most = self.timings.max_backoff
+        if self.not_served:
+            most = min(most, self.timings.not_served)
+        wait = min(0.1 * 2.0 ** min(times, 20), most)
+        wait = max(least, wait * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
+        report = log.debug if quietly else log.warning  # warn once about a kind that is not served
+        report("watch.failed", kind=self.kind, fault=message or fault, again_in=f"{wait:.1f}s")
+        await asyncio.sleep(wait)
+
+    def _reset_backoff(self) -> None:
+        self._failures = self._expired = 0
+
+    def _count_restart(self, reason: str) -> None:
+        self.restarts[reason] = self.restarts.get(reason, 0) + 1
+
+    def _heard(self) -> None:
+        self.last_heard = self._now()
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
+
+
+def _is_of_older_server(fault: SamaraError) -> bool:
+    """True if the API server refuses to stream a list, or does not know how."""
+    return isinstance(fault, _NotStreamedError) or (isinstance(fault, ApiError) and fault.status in (400, 422))
+
+
+async def complete_lines(content: StreamReader, silence: float, kind: Kind) -> AsyncIterator[list[bytes]]:
+    """Yields lists of complete lines, and drops a last line without an end. A list is emptied when the next one is
+    asked for, so the caller must not keep it."""
+    tail = b""
+    while True:
+        try:
+            async with asyncio.timeout(silence):
+                piece = await content.read(_READ_SIZE)
+        except TimeoutError:
+            raise WatchTimeout(f"the watch of {kind} was silent for {silence:g} s") from None
+        if not piece:
+            return
+        *lines, tail = (tail + piece).split(b"\n")
+        del piece  # free the buffer before waiting: the next event may be an hour away
+        if lines:
+            yield lines
+            lines.clear()
+
+
+@asynccontextmanager
+async def opened_in_time(limit: asyncio.Timeout, kind: Kind) -> AsyncIterator[None]:
+    """Raises Unreachable if the time limit is exceeded. Reschedule it to None once the watch is open."""
+    try:
+        async with limit:
+            yield
+    except TimeoutError:
+        raise Unreachable(f"the watch of {kind} was not answered in time") from None
+
+
+class _Code(msgspec.Struct):
+    code: int = 500
+
+
+_code = msgspec.json.Decoder(_Code).decode
