@@ -74,7 +74,7 @@ async def fish(lab: Lab) -> Fishy:
 
 def _settings(lab: Lab, interval: int, last_synced: str) -> None:
     own = {"refreshInterval": f"{interval}s", "lastSynced": last_synced}
-    (lab.cluster.data / SETTINGS).write_text(json.dumps({"dialects": {"fishysecret": own}}))
+    (lab.cluster.data / SETTINGS).write_text(json.dumps({"vocabularies": {"fishysecret": own}}))
 
 
 def document_of(number: int, paths: int) -> str:

@@ -182,7 +182,7 @@ async def lab(options: Options, namespaces: int) -> AsyncIterator[Lab]:
         async with bare(users[0], ADMIN) as admin, bare(users[1], BARE) as loop:
             made = Lab(options, cluster, log, admin, loop, users[2])
             await made.make_namespace(options.home)
-            (cluster.data / SETTINGS).write_text("dialects: {accurate: {watches: [{version: v1, kind: Secret}]}}")
+            (cluster.data / SETTINGS).write_text("vocabularies: {accurate: {watches: [{version: v1, kind: Secret}]}}")
             if options.vocabulary in ("resource-distribution", *CONFIGURED):
                 cluster.kubectl("apply", "--filename=-", input="---\n".join(map(crds.text, crds.shipped())))
                 cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")

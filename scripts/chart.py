@@ -85,7 +85,7 @@ def _settings(name: str, takeover: bool = True, kinds: tuple[KindName, ...] = ()
         given["kinds"] = kinds
     if KINDS.get(name) == "watches":
         given["config"] = {"watches": [each._asdict() for each in kinds]}
-    return Settings(dialects={name: VOCABULARIES[name](**given)})
+    return Settings(vocabularies={name: VOCABULARIES[name](**given)})
 
 
 def _hooks(settings: Settings, kind: Kind) -> list[Json]:

@@ -42,7 +42,7 @@ def planned(settings: Settings, *objects: Object, key: Key = KEY) -> Plan:
 
 
 def with_dialect(dialect: SecretCopy) -> Settings:
-    return Settings(dialects={"secret-copy": dialect})
+    return Settings(vocabularies={"secret-copy": dialect})
 
 
 def test_by_default_every_vocabulary_is_served() -> None:
@@ -50,14 +50,14 @@ def test_by_default_every_vocabulary_is_served() -> None:
 
 
 def test_a_vocabulary_that_is_switched_off_wants_nothing_and_takes_nothing_away() -> None:
-    off = Settings(dialects={})
+    off = Settings(vocabularies={})
     found = planned(off, a_namespace("a"), a_namespace("b"), a_source(targets="b"), a_copy("a"))
 
     assert found == Plan()
 
 
 def test_a_vocabulary_that_is_switched_off_still_knows_its_copies_and_words() -> None:
-    table = table_of(Settings(dialects={}))
+    table = table_of(Settings(vocabularies={}))
 
     assert table.owner(a_copy("a"), Cache(table)) == KEY
     assert TARGETS in table.words
@@ -105,7 +105,7 @@ def test_the_managers_of_an_original_are_known() -> None:
 
 def test_marks_of_accurates_own_manager_count_as_ours_unless_the_settings_say_otherwise() -> None:
     for managers, trusted in ((Accurate(), True), (Accurate(managers=()), False)):
-        table = table_of(Settings(dialects={"accurate": managers}))
+        table = table_of(Settings(vocabularies={"accurate": managers}))
         assert ("accurate-controller" in table["accurate"].all_managers) is trusted
         assert "accurate-controller" in table["accurate:tree"].all_managers  # we apply under it ourselves
 
@@ -128,7 +128,9 @@ def test_rules_come_from_the_settings() -> None:
     )
 
 
-@pytest.mark.parametrize(("told", "home"), [("{}", "samara"), ("dialects: {fishysecret: {namespace: keys}}", "keys")])
+@pytest.mark.parametrize(
+    ("told", "home"), [("{}", "samara"), ("vocabularies: {fishysecret: {namespace: keys}}", "keys")]
+)
 def test_what_the_operator_keeps_for_itself_is_its_own(told: str, home: str) -> None:
     assert rules_of(parse(told, "test"), an_access()).own == {
         Ref(SECRET, home, "fishysecret-config"),
@@ -175,7 +177,9 @@ def test_where_the_chart_has_registered_us_we_answer_also_for_what_waits_for_its
     place, reached = Place(in_cluster=in_cluster), an_access()
     around = Surroundings(originals={"accurate": "accurate"})
     clients = Client(reached), Client(reached), Client(reached)
-    operator = Operator(Settings(dialects={"accurate": Accurate()}), Options(webhook=place), reached, clients, around)
+    operator = Operator(
+        Settings(vocabularies={"accurate": Accurate()}), Options(webhook=place), reached, clients, around
+    )
 
     admission = operator._admission
     assert (admission is not None) is in_cluster
@@ -209,7 +213,7 @@ def test_the_operator_begins_anew_when_what_it_waits_for_has_come_and_not_when_t
 ) -> None:
     monkeypatch.setattr(app, "LOOK_FIRST", 0.0)
     kinds = {"resources": [{"name": "widgets", "kind": "Widget", "namespaced": True}]}
-    settings = parse("dialects: {sync-to: {kinds: [toys.dev/v1/Widget]}}", "test")
+    settings = parse("vocabularies: {sync-to: {kinds: [toys.dev/v1/Widget]}}", "test")
 
     async def run() -> None:
         answers = (refuses(404, "NotFound"), refuses(500, "InternalError", "etcd is away"), says(kinds))
@@ -259,7 +263,7 @@ def test_a_secret_manager_is_looked_for_only_where_a_vocabulary_reads_one() -> N
 
 @pytest.mark.parametrize(("said", "namespace"), [(None, "samara"), ("keys", "keys")])
 def test_its_configuration_is_where_the_settings_say_or_at_home(said: str | None, namespace: str) -> None:
-    operator = an_operator(Settings(dialects={"fishysecret": FishySecret(namespace=said)}))
+    operator = an_operator(Settings(vocabularies={"fishysecret": FishySecret(namespace=said)}))
 
     assert operator._provider is not None
     assert operator._provider._ref == at(namespace, "fishysecret-config")

@@ -68,7 +68,7 @@ def test_one_without_a_schema_has_nothing_that_could_be_compared(version: Json) 
 def told(caplog: pytest.LogCaptureFixture, answer: Answer) -> list[str]:
     async def run() -> None:
         async with serving(answer) as script, Client(access(script)) as client:
-            await tell_of_older(client, parse("dialects: {fishysecret: {}, secret-copy: {}}", "test"))
+            await tell_of_older(client, parse("vocabularies: {fishysecret: {}, secret-copy: {}}", "test"))
             assert [seen.path.rpartition("/")[2] for seen in script.seen] == [FISHY]
 
     asyncio.run(run())

@@ -15,8 +15,8 @@ from samara.kube.errors import ConfigError
 from samara.settings import parse
 from samara.surroundings import Sightings, Surroundings, leases_of_originals, look_around
 
-DISTRIBUTE = "dialects: {resource-distribution: {}}"
-POLICIES = "dialects: {sync-to: {kinds: [v1/Secret, networking.k8s.io/v1/NetworkPolicy]}}"
+DISTRIBUTE = "vocabularies: {resource-distribution: {}}"
+POLICIES = "vocabularies: {sync-to: {kinds: [v1/Secret, networking.k8s.io/v1/NetworkPolicy]}}"
 
 
 HOUR = 3600.0
@@ -86,7 +86,7 @@ def test_a_server_that_cannot_be_asked_makes_the_vocabulary_wait() -> None:
 
 
 def test_takeover_asks_nobody() -> None:
-    told, asked = around("dialects: {resource-distribution: {takeover: true}}", says(lease(age=3)))
+    told, asked = around("vocabularies: {resource-distribution: {takeover: true}}", says(lease(age=3)))
     assert (told.waiting, asked) == ({}, [])
 
 
@@ -99,9 +99,9 @@ def test_a_kind_that_the_server_does_not_have_waits_and_the_others_are_served() 
 def test_a_kind_without_a_namespace_is_refused_by_the_path_of_its_key() -> None:
     nodes = {"name": "nodes", "kind": "Node", "namespaced": False}
     with pytest.raises(
-        ConfigError, match=r"dialects\.sync-to\.kinds: found v1/Node, expected kinds that may be copied"
+        ConfigError, match=r"vocabularies\.sync-to\.kinds: found v1/Node, expected kinds that may be copied"
     ):
-        around("dialects: {secret-copy: {}, sync-to: {kinds: [v1/Node]}}", says({"resources": [nodes]}))
+        around("vocabularies: {secret-copy: {}, sync-to: {kinds: [v1/Node]}}", says({"resources": [nodes]}))
 
 
 @pytest.mark.parametrize(

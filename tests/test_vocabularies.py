@@ -50,7 +50,7 @@ def told(settings: str, *asked: str) -> list[str]:
     ],
 )
 def test_rules_say_which_namespaces_may_read_which_paths(namespace: str, where: str, allowed: bool) -> None:
-    settings = f"dialects: {{fishysecret: {{{PATHS}}}}}"
+    settings = f"vocabularies: {{fishysecret: {{{PATHS}}}}}"
     assert told(settings, where, f"{namespace}/db", namespace) == ([] if allowed else ["PathNotAllowed"])
 
 
@@ -59,7 +59,7 @@ def test_rules_say_which_namespaces_may_read_which_paths(namespace: str, where: 
     [
         ("tenancy: open", []),
         ("tenancy: strict", ["PathNotAllowed"]),
-        ("{tenancy: open, dialects: {fishysecret: {paths: []}}}", ["PathNotAllowed"]),
+        ("{tenancy: open, vocabularies: {fishysecret: {paths: []}}}", ["PathNotAllowed"]),
     ],
 )
 def test_without_rules_tenancy_says_whether_paths_may_be_read(settings: str, expected: list[str]) -> None:
@@ -70,9 +70,9 @@ def test_without_rules_tenancy_says_whether_paths_may_be_read(settings: str, exp
     ("settings", "expected"),
     [
         ("tenancy: open", []),
-        (f"{{tenancy: strict, dialects: {{fishysecret: {{{PATHS}}}}}}}", ["not-accepted"]),
-        (f"{{tenancy: strict, dialects: {{fishysecret: {{crossNamespace: allow, {PATHS}}}}}}}", []),
-        ("dialects: {fishysecret: {crossNamespace: consent}}", ["not-accepted"]),
+        (f"{{tenancy: strict, vocabularies: {{fishysecret: {{{PATHS}}}}}}}", ["not-accepted"]),
+        (f"{{tenancy: strict, vocabularies: {{fishysecret: {{crossNamespace: allow, {PATHS}}}}}}}", []),
+        ("vocabularies: {fishysecret: {crossNamespace: consent}}", ["not-accepted"]),
     ],
 )
 def test_another_namespace_is_reached_as_the_settings_say(settings: str, expected: list[str]) -> None:
@@ -81,12 +81,12 @@ def test_another_namespace_is_reached_as_the_settings_say(settings: str, expecte
 
 def test_the_configuration_of_the_store_is_in_the_operators_namespace_unless_said_otherwise() -> None:
     assert store_config(parse("{}", "test"), "samara") == at("samara", "fishysecret-config")
-    said = parse("dialects: {fishysecret: {namespace: keys}}", "test")
+    said = parse("vocabularies: {fishysecret: {namespace: keys}}", "test")
     assert store_config(said, "samara") == at("keys", "fishysecret-config")
 
 
 def test_one_that_is_switched_off_is_recognised_and_asks_for_nothing() -> None:
-    table = table_of(parse("dialects: {sync-to: {}}", "test"))
+    table = table_of(parse("vocabularies: {sync-to: {}}", "test"))
     world = World(table)
     world.namespace("team-a")
     obj = world.put(SOURCE, content(spec={}))

@@ -88,7 +88,7 @@ def _own_objects(settings: Settings, home: str) -> frozenset[Ref]:
 
 def _stores(settings: Settings, desk: Desk) -> Stores | None:
     """Where no vocabulary that is served reads a secret manager, none is looked for."""
-    served = frozenset({fishysecret.NAME} & settings.dialects.keys())
+    served = frozenset({fishysecret.NAME} & settings.vocabularies.keys())
     return Stores(served, desk.meter, Times(desk.clock)) if served else None
 
 
@@ -254,7 +254,7 @@ async def run(settings: Settings, options: Options, access: Access) -> None:
     gc.set_threshold(20_000, 10, 1000)
     stop = asyncio.Event()
     _on_signals(stop)
-    log.info("starting", version=__version__, server=access.server, vocabularies=",".join(settings.dialects))
+    log.info("starting", version=__version__, server=access.server, vocabularies=",".join(settings.vocabularies))
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(access, options.request_seconds))
         own = await stack.enter_async_context(Client(access, options.request_seconds, connections=2))

@@ -125,7 +125,9 @@ def _refuse_denied(kinds: Iterable[Kind], settings: Settings) -> None:
     for kind in filter(is_denied, kinds):
         named = KindName(kind.group, kind.version, kind.name)
         keys = [
-            f"dialects.{name}.kinds" for name, own in settings.dialects.items() if named in getattr(own, "kinds", ())
+            f"vocabularies.{name}.kinds"
+            for name, own in settings.vocabularies.items()
+            if named in getattr(own, "kinds", ())
         ]
         expected = "expected kinds that may be copied; kinds that have no namespace are never copied"
         raise ConfigError(f"{', '.join(keys)}: found {kind}, {expected}")
@@ -141,7 +143,7 @@ def leases_of_originals(settings: Settings) -> dict[str, str]:
     return {
         name: lease
         for name, lease in ORIGINALS.items()
-        if name in settings.dialects and not settings.dialects[name].takeover
+        if name in settings.vocabularies and not settings.vocabularies[name].takeover
     }
 
 

@@ -67,7 +67,7 @@ def table_of(
     def owner(obj: Object, view: View) -> Key | None:
         return table.owner(obj, view)
 
-    on = settings.dialects.keys() - waiting
+    on = settings.vocabularies.keys() - waiting
     made = [
         _secret_copy(settings),
         _resource_distribution(settings, kinds, as_written),  # whoever wrote a key into one means it
@@ -85,7 +85,7 @@ def table_of(
 
 def served(settings: Settings, kinds: Kinds = WELL_KNOWN) -> tuple[Dialect, ...]:
     """The dialects of the vocabularies that the settings name."""
-    return tuple(each for each in table_of(settings, kinds).dialects if each.title in settings.dialects)
+    return tuple(each for each in table_of(settings, kinds).dialects if each.title in settings.vocabularies)
 
 
 def switched_off(dialect: Dialect, watched: Collection[Kind]) -> Dialect:
@@ -116,12 +116,12 @@ def kinds_in(settings: Settings) -> tuple[KindName, ...]:
 
 def kinds_for_all(settings: Settings) -> tuple[KindName, ...]:
     """Those whose objects people may have copied who need no rights elsewhere."""
-    own = [each for each in settings.dialects.values() if isinstance(each, SyncTo | ResourceDistribution)]
+    own = [each for each in settings.vocabularies.values() if isinstance(each, SyncTo | ResourceDistribution)]
     return tuple(dict.fromkeys(kind for each in own for kind in each.kinds))
 
 
 def kinds_of_trees(settings: Settings) -> tuple[KindName, ...]:
-    own = settings.dialects.get(accurate.NAME)
+    own = settings.vocabularies.get(accurate.NAME)
     return watched_kinds(own) if isinstance(own, Accurate) else ()
 
 
@@ -137,7 +137,7 @@ def _resource_distribution(settings: Settings, kinds: Kinds, bare: Bare) -> Dial
 
 def reserved(settings: Settings, home: str) -> tuple[str, ...]:
     """The names, as globs, that no namespace of ours may have; where Secret copy is off it has no home."""
-    copying = settings.dialects.get(secret_copy.NAME)
+    copying = settings.vocabularies.get(secret_copy.NAME)
     homes = (home, copying.home if isinstance(copying, SecretCopy) else "")
     return tuple(filter(None, (*settings.protected_namespaces, "default", "kube-*", *homes)))
 
@@ -195,7 +195,7 @@ def _sync_to(settings: Settings, kinds: Kinds, bare: Bare) -> Dialect:
 
 
 def _own(settings: Settings, name: str, kind: type[V]) -> V:
-    chosen = settings.dialects.get(name)
+    chosen = settings.vocabularies.get(name)
     return chosen if isinstance(chosen, kind) else kind()
 
 

@@ -41,13 +41,13 @@ TIMES = {
 }
 CASES: dict[str, tuple[Json, Json]] = {
     "the defaults": ({}, {}),
-    "one vocabulary without admission": ({"settings": {"dialects": {"secret-copy": {}}}}, {}),
-    "kinds of the settings": ({"settings": {"dialects": {"sync-to": {"kinds": ODD}}}}, {}),
-    "kinds that are distributed": ({"settings": {"dialects": {"resource-distribution": {"kinds": ODD}}}}, {}),
-    "watches of trees": ({"settings": {"dialects": {"accurate": {"watches": WATCHES}}}}, {}),
-    "a take-over": ({"settings": {"dialects": {"accurate": {"takeover": True}}}}, {}),
+    "one vocabulary without admission": ({"settings": {"vocabularies": {"secret-copy": {}}}}, {}),
+    "kinds of the settings": ({"settings": {"vocabularies": {"sync-to": {"kinds": ODD}}}}, {}),
+    "kinds that are distributed": ({"settings": {"vocabularies": {"resource-distribution": {"kinds": ODD}}}}, {}),
+    "watches of trees": ({"settings": {"vocabularies": {"accurate": {"watches": WATCHES}}}}, {}),
+    "a take-over": ({"settings": {"vocabularies": {"accurate": {"takeover": True}}}}, {}),
     "one take-over of two": (
-        {"settings": {"dialects": {"accurate": {"takeover": True}, "resource-distribution": {}}}},
+        {"settings": {"vocabularies": {"accurate": {"takeover": True}, "resource-distribution": {}}}},
         {},
     ),
     "an open tenancy": ({"settings": {"tenancy": "open", "massDelete": {"most": 7}}}, {}),
@@ -87,8 +87,8 @@ def test_the_chart_and_the_manifests_are_the_same_objects(helm: Helm, case: str)
 def test_any_choice_of_vocabularies_has_the_rights_of_samara_rbac_and_no_others(helm: Helm, size: int) -> None:
     for names in combinations(sorted(VOCABULARIES), size):
         dialects: Json = {name: {} for name in names}
-        made = comparable(helm.template({"settings": {"dialects": dialects}}))
-        settings = parse(json.dumps({"dialects": dialects}), "test")
+        made = comparable(helm.template({"settings": {"vocabularies": dialects}}))
+        settings = parse(json.dumps({"vocabularies": dialects}), "test")
         assert made["ClusterRole", "samara"]["rules"] == grants(cluster_rules(settings)), names
         assert made["Role", "samara"]["rules"] == grants(own_rules(settings)), names
 
@@ -126,17 +126,17 @@ def test_the_checksum_is_that_of_the_settings_and_changes_with_them(helm: Helm) 
 
 def test_the_settings_of_the_chart_are_read_by_the_operator(helm: Helm, tmp_path: Path) -> None:
     values: Json = {
-        "settings": {"massDelete": None, "dialects": {"secret-copy": None, "sync-to": {"kinds": ["v1/Secret"]}}}
+        "settings": {"massDelete": None, "vocabularies": {"secret-copy": None, "sync-to": {"kinds": ["v1/Secret"]}}}
     }
     made = {each["kind"]: each for each in helm.template(values) if not is_hook(each)}
     settings = parse(made["ConfigMap"]["data"][FILE], "the chart")
     assert settings.tenancy == "strict"
     assert settings.mass_delete is None
-    assert set(settings.dialects) == {"secret-copy", "sync-to"}
+    assert set(settings.vocabularies) == {"secret-copy", "sync-to"}
 
 
 def test_nothing_is_guarded_where_nobody_would_answer(helm: Helm) -> None:
-    alone: Json = {"settings": {"dialects": {"secret-copy": {}}}}
+    alone: Json = {"settings": {"vocabularies": {"secret-copy": {}}}}
     for values in ({"observe": True}, alone):
         kinds = [each["kind"] for each in helm.template(values) if not is_hook(each)]
         assert not [kind for kind in kinds if "Webhook" in kind or kind == "Service"]
@@ -160,39 +160,39 @@ def test_before_the_end_a_job_runs_samara_uninstall(helm: Helm) -> None:
 REFUSED: dict[str, tuple[Json, str]] = {
     "an unknown value": ({"replica": 3}, "replica"),
     "an unknown setting": ({"settings": {"tenacy": "open"}}, "tenacy"),
-    "an unknown vocabulary": ({"settings": {"dialects": {"secretcopy": {}}}}, "secretcopy"),
-    "no vocabulary": ({"settings": {"dialects": {}}}, "dialects"),
+    "an unknown vocabulary": ({"settings": {"vocabularies": {"secretcopy": {}}}}, "secretcopy"),
+    "no vocabulary": ({"settings": {"vocabularies": {}}}, "vocabularies"),
     "a word that is none of the choices": ({"settings": {"tenancy": "closed"}}, "tenancy"),
     "a number that is too small": ({"replicas": 0}, "replicas"),
     "an address without https": ({"webhook": {"url": "http://127.0.0.1"}}, "url"),
     "an address and cert-manager": ({"webhook": {"url": "https://127.0.0.1", "certManager": True}}, "leave one out"),
     "cert-manager without a webhook": ({"observe": True, "webhook": {"certManager": True}}, "leave one out"),
     "a tag and a digest": ({"image": {"tag": "1", "digest": "sha256:" + "0" * 64}}, "found both"),
-    "a file that no pod has": ({"settings": {"dialects": {"accurate": {"configFile": "/x"}}}}, "configFile"),
+    "a file that no pod has": ({"settings": {"vocabularies": {"accurate": {"configFile": "/x"}}}}, "configFile"),
     "overwriting tenants": ({"settings": {"conflicts": "overwrite"}}, "tenancy is strict"),
     "a kind that is never copied": (
-        {"settings": {"dialects": {"sync-to": {"kinds": ["rbac.authorization.k8s.io/v1/Role"]}}}},
+        {"settings": {"vocabularies": {"sync-to": {"kinds": ["rbac.authorization.k8s.io/v1/Role"]}}}},
         "found rbac.authorization.k8s.io/v1/Role",
     ),
     "a core kind that is never copied": (
-        {"settings": {"dialects": {"sync-to": {"kinds": ["v1/Secret", "v1/ServiceAccount"]}}}},
+        {"settings": {"vocabularies": {"sync-to": {"kinds": ["v1/Secret", "v1/ServiceAccount"]}}}},
         "found v1/ServiceAccount",
     ),
     "a kind that asks for copies": (
-        {"settings": {"dialects": {"resource-distribution": {"kinds": ["fishykeys.2v.pm/v1alpha1/FishySecret"]}}}},
+        {"settings": {"vocabularies": {"resource-distribution": {"kinds": ["fishykeys.2v.pm/v1alpha1/FishySecret"]}}}},
         "never copied",
     ),
-    "a kind without its version": ({"settings": {"dialects": {"sync-to": {"kinds": ["Secret"]}}}}, "/kinds/0"),
+    "a kind without its version": ({"settings": {"vocabularies": {"sync-to": {"kinds": ["Secret"]}}}}, "/kinds/0"),
     "a watch without its version": (
-        {"settings": {"dialects": {"accurate": {"watches": [{"kind": "Secret"}]}}}},
+        {"settings": {"vocabularies": {"accurate": {"watches": [{"kind": "Secret"}]}}}},
         "/watches/0",
     ),
-    "a watch that is no mapping": ({"settings": {"dialects": {"accurate": {"watches": ["Secret"]}}}}, "/watches/0"),
+    "a watch that is no mapping": ({"settings": {"vocabularies": {"accurate": {"watches": ["Secret"]}}}}, "/watches/0"),
     "a number that needs its unit": ({"settings": {"resync": 10}}, "resync"),
     "a duration that is none": ({"settings": {"sourceGoneAfter": "soon"}}, "sourceGoneAfter"),
     "no time at all": ({"settings": {"timers": {"lease": "0s"}}}, "lease"),
     "a kind in two versions": (
-        {"settings": {"dialects": {"sync-to": {"kinds": ["example.com/v1/Thing", "example.com/v2/Thing"]}}}},
+        {"settings": {"vocabularies": {"sync-to": {"kinds": ["example.com/v1/Thing", "example.com/v2/Thing"]}}}},
         "two versions",
     ),
 }

@@ -236,9 +236,9 @@ def settings_for(vocabulary: str) -> Json:
     """Those of the examples, else the vocabulary alone. A Role is passed on only by whoever has what it gives."""
     file = EXAMPLES / vocabulary / "settings.yaml"
     given: Json = (
-        yaml.safe_load(file.read_text()) if file.exists() else {"dialects": {vocabulary: NEEDED.get(vocabulary)}}
+        yaml.safe_load(file.read_text()) if file.exists() else {"vocabularies": {vocabulary: NEEDED.get(vocabulary)}}
     )
-    return {"dialects": {name: own or {} for name, own in given["dialects"].items()}}
+    return {"vocabularies": {name: own or {} for name, own in given["vocabularies"].items()}}
 
 
 @pytest.mark.parametrize("vocabulary", sorted(VOCABULARIES))

@@ -30,10 +30,10 @@ FLAGS: dict[str, tuple[str, ...]] = {
 }
 SETTINGS: dict[str, str | None] = {
     "no settings": None,
-    "no admission": "# Written by hand.\ntenancy: open\ndialects:\n  secret-copy: {home: vault}\n",
+    "no admission": "# Written by hand.\ntenancy: open\nvocabularies:\n  secret-copy: {home: vault}\n",
     "kinds and watches": """\
 tenancy: strict
-dialects:
+vocabularies:
   sync-to:
     kinds: [v1/Secret, example.com/v1/Gateway, example.com/v1beta1/Proxy]
   accurate:
@@ -42,7 +42,7 @@ dialects:
       - {version: v1, kind: LimitRange}
       - {group: networking.k8s.io, version: v1, kind: NetworkPolicy}
 """,
-    "custom resources": "dialects: {resource-distribution: {takeover: true}, fishysecret: {}}\n",
+    "custom resources": "vocabularies: {resource-distribution: {takeover: true}, fishysecret: {}}\n",
 }
 
 

@@ -41,7 +41,7 @@ def full(stage: Stage) -> Stage:
 
 def commands(folder: Path) -> list[tuple[str, ...]]:
     overwrite = folder / "overwrite.yaml"
-    overwrite.write_text("conflicts: overwrite\ndialects: {secret-copy: {onSourceGone: delete}}\n")
+    overwrite.write_text("conflicts: overwrite\nvocabularies: {secret-copy: {onSourceGone: delete}}\n")
     listed = [
         ("plan",),
         ("plan", "--all"),

@@ -28,20 +28,20 @@ def schemas() -> dict[str, Json]:
 
 
 def test_what_the_settings_need_is_printed_and_nothing_else() -> None:
-    assert definitions(Settings(dialects={"resource-distribution": ResourceDistribution()})) == [crds.text(NAME)]
-    assert definitions(Settings(dialects={"secret-copy": SecretCopy()})) == []
+    assert definitions(Settings(vocabularies={"resource-distribution": ResourceDistribution()})) == [crds.text(NAME)]
+    assert definitions(Settings(vocabularies={"secret-copy": SecretCopy()})) == []
 
 
 def test_yaml_and_json_print_the_same_definitions(tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
-    file.write_text("dialects: {resource-distribution: {}}")
+    file.write_text("vocabularies: {resource-distribution: {}}")
     printed = list(yaml.safe_load_all(samara_inside("crds", "--config", file).out))
     assert printed == samara_inside("crds", "--config", file, "-o", "json").json["items"] == [definition()]
 
 
 def test_settings_without_a_custom_resource_get_a_note_and_no_output(tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
-    file.write_text("dialects: {secret-copy: {}}")
+    file.write_text("vocabularies: {secret-copy: {}}")
     done = samara_inside("crds", "--config", file)
     assert (done.code, done.out) == (0, "")
     assert "need no custom resource" in done.err

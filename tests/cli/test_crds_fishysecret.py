@@ -48,7 +48,7 @@ def item() -> Json:
 
 
 def test_it_is_printed_where_the_settings_need_it() -> None:
-    assert definitions(Settings(dialects={"fishysecret": FishySecret()})) == [crds.text(NAME)]
+    assert definitions(Settings(vocabularies={"fishysecret": FishySecret()})) == [crds.text(NAME)]
 
 
 def test_it_is_named_by_its_kind_and_has_a_short_name() -> None:

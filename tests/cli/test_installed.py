@@ -14,7 +14,7 @@ pytestmark = pytest.mark.cluster
 
 LABELS = {"app.kubernetes.io/name": "samara"}
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
-FORGED = "dialects: {secret-copy: {home: aaa}}\nmassDelete: null\n"
+FORGED = "vocabularies: {secret-copy: {home: aaa}}\nmassDelete: null\n"
 
 
 def settings(stage: Stage, namespace: str, text: str) -> None:
@@ -47,7 +47,7 @@ def test_what_a_tenant_has_labelled_gives_way_to_what_an_administrator_installed
     stage: Stage, shell: Shell, bound: str
 ) -> None:
     settings(stage, "aaa", FORGED)
-    settings(stage, bound, "dialects: {secret-copy: {}}")
+    settings(stage, bound, "vocabularies: {secret-copy: {}}")
     done = shell("status")
     assert "settings: from ConfigMap ops/samara" in done.err
     assert "found more than one ConfigMap with settings (aaa/samara, ops/samara)" in done.err
@@ -76,7 +76,7 @@ def test_rights_are_never_printed_for_the_namespace_of_anybody(stage: Stage, she
 
 
 def test_an_installation_is_found_where_it_is(stage: Stage, shell: Shell, bound: str) -> None:
-    settings(stage, bound, "dialects: {secret-copy: {}}")
+    settings(stage, bound, "vocabularies: {secret-copy: {}}")
     printed: list[dict[str, Any]] = list(yaml.safe_load_all(shell("rbac").out))
     homes = {subject["namespace"] for each in printed for subject in each.get("subjects") or ()}
     assert homes == {"ops"}

@@ -75,7 +75,7 @@ def test_a_source_outside_the_home_namespace_is_found(tmp_path: Path) -> None:
 
 
 def test_the_home_namespace_is_that_of_the_settings(tmp_path: Path) -> None:
-    settings = parse("dialects: {secret-copy: {home: shop}}", "settings")
+    settings = parse("vocabularies: {secret-copy: {home: shop}}", "settings")
     assert found_in(tmp_path, source('secret-copy/namespaces: "a"', namespace="shop"), settings) == []
 
 
@@ -397,7 +397,7 @@ def test_a_tab_is_called_one(tmp_path: Path) -> None:
 
 def test_settings_come_from_the_flag_or_are_the_defaults_and_it_says_which(tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
-    file.write_text("dialects: {secret-copy: {home: shop}}")
+    file.write_text("vocabularies: {secret-copy: {home: shop}}")
     good = source('secret-copy/namespaces: ""')
     assert "settings: the defaults" in lint("-", stdin=good).err
     told = lint("-", "--config", file, stdin=good)

@@ -15,7 +15,7 @@ PROPAGATE, FROM = f"{KEY}/propagate", f"{KEY}/from"
 TYPE, PARENT, TEMPLATE = f"{KEY}/type", f"{KEY}/parent", f"{KEY}/template"
 SETTINGS = parse(
     """
-dialects:
+vocabularies:
   accurate:
     labelKeys: [team]
     subNamespaceLabelKeys: [stage, "*.example.com/*", pod-security.kubernetes.io/enforce]
@@ -145,7 +145,7 @@ def test_a_secret_type_that_is_never_copied_is_found(tmp_path: Path) -> None:
 def test_generated_objects_are_passed_on_only_where_the_settings_say_so(tmp_path: Path) -> None:
     text = source(f"{KEY}/propagate-generated: update", kind="Certificate", version="example.com/v1")
     assert "propagateGenerated: true" in one(tmp_path, text).expected
-    opened = parse("dialects: {accurate: {propagateGenerated: true}}", "settings")
+    opened = parse("vocabularies: {accurate: {propagateGenerated: true}}", "settings")
     assert found_in(tmp_path, text, opened) == []
     assert '"create" or "update"' in one(tmp_path, text.replace(": update", ": yes-please"), opened).expected
 
@@ -242,7 +242,7 @@ def test_a_key_that_no_pattern_lets_through_is_found(field: str, setting: str, t
 
 
 def test_a_key_that_guards_a_namespace_must_be_spelled_out(tmp_path: Path) -> None:
-    open_to_all = parse('dialects: {accurate: {subNamespaceLabelKeys: ["*/*"]}}', "settings")
+    open_to_all = parse('vocabularies: {accurate: {subNamespaceLabelKeys: ["*/*"]}}', "settings")
     assert found_in(tmp_path, sub("team.example.com/a: b"), open_to_all) == []
     assert one(tmp_path, sub("pod-security.kubernetes.io/enforce: privileged"), open_to_all).line == SPEC
 
@@ -255,7 +255,7 @@ def test_keys_of_the_tree_are_never_let_through(key: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", ["default", "kube-own", "kube-system", "admin"])
 def test_a_reserved_name_is_found(name: str, tmp_path: Path) -> None:
     finding = one(
-        tmp_path, sub("stage: dev", name=name), parse("{dialects: {accurate: {}, secret-copy: {}}}", "settings")
+        tmp_path, sub("stage: dev", name=name), parse("{vocabularies: {accurate: {}, secret-copy: {}}}", "settings")
     )
     assert (finding.key, finding.line, finding.found) == ("metadata.name", 4, f"'{name}'")
     assert "reserved" in finding.expected
@@ -275,7 +275,7 @@ def test_nothing_found_shows_a_value_of_a_secret(tmp_path: Path) -> None:
 def test_excluding_the_keys_of_the_tree_takes_nothing_from_a_copy(tmp_path: Path) -> None:
     watches = "watches: [{version: v1, kind: Secret}]"
     excludes = f'propagateAnnotationKeyExcludes: ["{KEY}/*"]'
-    own = parse(f"dialects: {{accurate: {{{watches}, {excludes}}}}}", "settings")
+    own = parse(f"vocabularies: {{accurate: {{{watches}, {excludes}}}}}", "settings")
     assert found_in(tmp_path, source(f"{PROPAGATE}: update"), own) == []
 
 
@@ -297,7 +297,9 @@ namingPolicies: [{root: "^app-", match: "("}]
 """
 
 
-@pytest.mark.parametrize("text", [CONFIG, "kind: Secret\nlabelKeys: ['[']\n", "dialects: {}\n", "image: x\n", "- a\n"])
+@pytest.mark.parametrize(
+    "text", [CONFIG, "kind: Secret\nlabelKeys: ['[']\n", "vocabularies: {}\n", "image: x\n", "- a\n"]
+)
 def test_3_a_right_configuration_and_what_is_none_have_no_findings(text: str, tmp_path: Path) -> None:
     assert found_in(tmp_path, text, Settings()) == []
 

@@ -12,7 +12,7 @@ from tests.cli.test_lint_resource_distribution import line_of, one
 from samara.cli.lint_fishysecret import FIELDS
 from samara.settings import Settings, parse
 
-SETTINGS = parse("dialects: {fishysecret: {}}", "test")
+SETTINGS = parse("vocabularies: {fishysecret: {}}", "test")
 GOOD = """apiVersion: fishykeys.2v.pm/v1alpha1
 kind: FishySecret
 metadata:
@@ -81,10 +81,10 @@ def test_a_missing_spec_is_found(tmp_path: Path) -> None:
 
 def test_a_path_that_the_settings_do_not_allow_is_found(tmp_path: Path) -> None:
     rule = "{namespaces: [default], allow: [/app/db/username]}"
-    settings: Settings = parse(f"dialects: {{fishysecret: {{paths: [{rule}]}}}}", "test")
+    settings: Settings = parse(f"vocabularies: {{fishysecret: {{paths: [{rule}]}}}}", "test")
     line, key, found, expected = one(tmp_path, GOOD, settings)
     assert (line, key, found) == (line_of(GOOD, "password"), "spec.data[1].secretPath", "'/app/db/password'")
-    assert "dialects.fishysecret.paths" in expected
+    assert "vocabularies.fishysecret.paths" in expected
 
 
 def test_a_key_of_the_prefix_means_nothing(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tests.cli.test_lint import CANARY, found_in
 from samara.cli.lint_nodes import Finding
 from samara.settings import KindName, ResourceDistribution, SecretCopy, Settings, parse
 
-SETTINGS = Settings(dialects={"secret-copy": SecretCopy(), "resource-distribution": ResourceDistribution()})
+SETTINGS = Settings(vocabularies={"secret-copy": SecretCopy(), "resource-distribution": ResourceDistribution()})
 ALL = "    allNamespaces: true"
 RESOURCE = f"""    apiVersion: v1
     kind: Secret
@@ -75,7 +75,7 @@ def test_a_kind_that_is_not_served_is_answered_with_those_that_are(kind: str, tm
     line, key, found, expected = one(tmp_path, text)
     assert (line, key, found) == (line_of(text, f"kind: {kind}"), "spec.resource.kind", f"'v1/{kind}'")
     assert expected.startswith("one of v1/ConfigMap, v1/Secret")
-    assert "dialects.resource-distribution.kinds" in expected
+    assert "vocabularies.resource-distribution.kinds" in expected
 
 
 def test_an_api_version_that_the_kind_does_not_have_is_found(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_an_api_version_that_the_kind_does_not_have_is_found(tmp_path: Path) -> 
 
 
 def test_the_kinds_are_those_of_the_settings(tmp_path: Path) -> None:
-    settings = parse("dialects: {resource-distribution: {kinds: [v1/ConfigMap]}}", "settings")
+    settings = parse("vocabularies: {resource-distribution: {kinds: [v1/ConfigMap]}}", "settings")
     assert one(tmp_path, a_distribution(), settings)[2] == "'v1/Secret'"
 
 
@@ -161,7 +161,7 @@ def test_an_illegal_label_of_the_resource_is_found_without_its_value(word: str, 
 
 def test_a_kind_that_is_denied_is_found_whatever_the_settings_say(tmp_path: Path) -> None:
     kinds = (KindName("rbac.authorization.k8s.io", "v1", "Role"), KindName("", "v1", "Secret"))
-    settings = Settings(dialects={"resource-distribution": ResourceDistribution(kinds=kinds)})
+    settings = Settings(vocabularies={"resource-distribution": ResourceDistribution(kinds=kinds)})
     role = RESOURCE.replace("apiVersion: v1", "apiVersion: rbac.authorization.k8s.io/v1").replace("Secret", "Role")
     _, key, found, expected = one(tmp_path, a_distribution(resource=role), settings)
     assert (key, found) == ("spec.resource.kind", "'rbac.authorization.k8s.io/v1/Role'")
@@ -319,7 +319,9 @@ def test_everything_is_found_at_once(tmp_path: Path) -> None:
 
 def test_a_vocabulary_that_is_switched_off_finds_nothing(tmp_path: Path) -> None:
     assert (
-        found_in(tmp_path, a_distribution("    allNamespaces: false"), Settings(dialects={"secret-copy": SecretCopy()}))
+        found_in(
+            tmp_path, a_distribution("    allNamespaces: false"), Settings(vocabularies={"secret-copy": SecretCopy()})
+        )
         == []
     )
 

@@ -10,7 +10,7 @@ from tests.cli.test_lint import CANARY, found_in, one
 from samara.dialects.sync_to import MOST
 from samara.settings import SecretCopy, Settings, SyncTo, parse
 
-SETTINGS = Settings(dialects={"secret-copy": SecretCopy(), "sync-to": SyncTo()})
+SETTINGS = Settings(vocabularies={"secret-copy": SecretCopy(), "sync-to": SyncTo()})
 FIRST = 7
 """The line of the first annotation of `source`."""
 ASK = "openkruise.io/sync-to"
@@ -72,7 +72,7 @@ def test_a_star_in_a_list_is_told_how_every_namespace_is_written(tmp_path: Path)
 def test_a_protected_name_in_a_list_is_found(tmp_path: Path) -> None:
     text = source(f"{ASK}: namespaces", f"{LIST}: a;kube-system")
     assert one(tmp_path, text).found == "'kube-system'"
-    free = Settings(dialects=SETTINGS.dialects, protected_namespaces=())
+    free = Settings(vocabularies=SETTINGS.vocabularies, protected_namespaces=())
     assert found_in(tmp_path, text, free) == []
 
 
@@ -111,7 +111,7 @@ def test_an_ask_on_a_kind_that_is_not_served_is_found_once(annotations: tuple[st
 
 
 def test_the_kinds_are_those_of_the_settings(tmp_path: Path) -> None:
-    settings = parse("dialects: {sync-to: {kinds: [v1/Service, v1/ConfigMap]}}", "settings")
+    settings = parse("vocabularies: {sync-to: {kinds: [v1/Service, v1/ConfigMap]}}", "settings")
     assert found_in(tmp_path, source(f"{ASK}: cluster", kind="Service"), settings) == []
     (finding,) = found_in(tmp_path, source(f"{ASK}: cluster"), settings)
     assert finding.found == "on a Secret"
@@ -170,7 +170,7 @@ def test_no_value_of_another_key_is_shown(tmp_path: Path) -> None:
 
 
 def test_a_vocabulary_that_is_switched_off_finds_nothing_in_its_values(tmp_path: Path) -> None:
-    only = Settings(dialects={"secret-copy": SecretCopy()})
+    only = Settings(vocabularies={"secret-copy": SecretCopy()})
     assert found_in(tmp_path, source(f"{ASK}: everywhere"), only) == []
 
 
@@ -192,7 +192,7 @@ def test_a_list_of_too_many_names_is_found_once(tmp_path: Path) -> None:
 
 def test_under_strict_tenancy_every_label_of_a_source_stays_behind(tmp_path: Path) -> None:
     text = source(f"{ASK}: cluster", labels="{team: red, helm.sh/chart: db, samara.dev/paused: 'true'}")
-    strict = Settings(dialects=SETTINGS.dialects, tenancy="strict")
+    strict = Settings(vocabularies=SETTINGS.vocabularies, tenancy="strict")
     found = found_in(tmp_path, text, strict)
     assert [(each.key, each.found) for each in found] == [
         (key, "a label that does not travel") for key in ("helm.sh/chart", "team")
@@ -202,7 +202,7 @@ def test_under_strict_tenancy_every_label_of_a_source_stays_behind(tmp_path: Pat
 
 
 def test_under_strict_tenancy_labels_of_an_administrators_source_travel(tmp_path: Path) -> None:
-    strict = Settings(dialects=SETTINGS.dialects, tenancy="strict")
+    strict = Settings(vocabularies=SETTINGS.vocabularies, tenancy="strict")
     text = source('secret-copy/namespaces: ""', labels="{team: red}").replace(
         "  name: db", "  name: db\n  namespace: admin"
     )

@@ -127,7 +127,8 @@ def test_wrong_settings_are_told_line_by_line(tmp_path: Path) -> None:
         ("lint",),
         ("completion", "tcsh"),
         ("plan", "--request-timeout", "soon"),
-        ("run", "--dialect", "nothing"),
+        ("run", "--vocabulary", "nothing"),
+        ("run", "--dialect", "sync-to"),
     ],
 )
 def test_wrong_usage_is_exit_2(args: tuple[str, ...]) -> None:
@@ -136,11 +137,16 @@ def test_wrong_usage_is_exit_2(args: tuple[str, ...]) -> None:
     assert "Traceback" not in done.err
 
 
+def test_the_former_name_of_a_flag_and_its_variable_is_refused_and_the_new_one_named() -> None:
+    for done in (samara_inside("run", "--dialect=sync-to"), samara_inside("run", env={"SAMARA_DIALECT": "sync-to"})):
+        assert "--dialect: unknown option, it is called '--vocabulary' now" in done.err
+
+
 def test_a_vocabulary_that_the_settings_leave_out_cannot_be_asked_for(tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
-    file.write_text("dialects: {secret-copy: {}, accurate: {}}\n")
-    fault = samara_inside("run", "--config", file, "--dialect", "sync-to").fault
-    assert "--dialect sync-to: expected a vocabulary that the settings name" in fault
+    file.write_text("vocabularies: {secret-copy: {}, accurate: {}}\n")
+    fault = samara_inside("run", "--config", file, "--vocabulary", "sync-to").fault
+    assert "--vocabulary sync-to: expected a vocabulary that the settings name" in fault
     assert "secret-copy, accurate" in fault
 
 
@@ -148,16 +154,16 @@ def test_settings_that_contradict_each_other_only_for_what_is_not_served_are_no_
     file, nowhere = tmp_path / "settings.yaml", ("--kubeconfig", tmp_path / "none")
     file.write_text("{tenancy: strict, conflicts: overwrite}\n")
     assert "because tenancy is strict" in samara_inside("run", "--config", file, *nowhere).fault
-    assert "because tenancy is strict" in samara_inside("run", "--config", file, *nowhere, "--dialect=sync-to").fault
-    assert "No such file" in samara_inside("run", "--config", file, *nowhere, "--dialect=secret-copy").fault
+    assert "because tenancy is strict" in samara_inside("run", "--config", file, *nowhere, "--vocabulary=sync-to").fault
+    assert "No such file" in samara_inside("run", "--config", file, *nowhere, "--vocabulary=secret-copy").fault
 
 
 @pytest.mark.parametrize("text", ["secret-copy sync-to", "secret-copy,sync-to", "secret-copy, sync-to"])
 def test_the_variable_of_a_repeatable_flag_takes_several(text: str, tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
-    file.write_text("dialects: {secret-copy: {}}\n")
-    fault = samara_inside("run", "--config", file, env={"SAMARA_DIALECT": text}).fault
-    assert "--dialect sync-to: " in fault
+    file.write_text("vocabularies: {secret-copy: {}}\n")
+    fault = samara_inside("run", "--config", file, env={"SAMARA_VOCABULARY": text}).fault
+    assert "--vocabulary sync-to: " in fault
 
 
 def test_an_unexpected_fault_is_one_line_that_says_where_and_debug_shows_the_rest(tmp_path: Path) -> None:
@@ -262,7 +268,7 @@ def test_a_variable_is_as_good_as_its_flag(tmp_path: Path) -> None:
 def test_run_accepts_every_flag_of_the_specification(tmp_path: Path) -> None:
     flags = [
         "--observe", "--leader-elect", "--http-address=:0", "--webhook-address=:0", "--no-webhook",
-        "--webhook-url=https://127.0.0.1:9443", "--log-format=json", "--log-level=debug", "--dialect=secret-copy",
+        "--webhook-url=https://127.0.0.1:9443", "--log-format=json", "--log-level=debug", "--vocabulary=secret-copy",
     ]  # fmt: skip
     done = samara("run", *flags, "--kubeconfig", tmp_path / "none")
     assert done.code == 1

@@ -49,7 +49,7 @@ def test_without_settings_tenancy_is_strict_and_that_is_said() -> None:
 
 
 def test_settings_are_installed_as_they_were_written(tmp_path: Path) -> None:
-    text = "# mine\ndialects:\n  secret-copy:\n    home: vault\n"
+    text = "# mine\nvocabularies:\n  secret-copy:\n    home: vault\n"
     (tmp_path / "mine.yaml").write_text(text)
     done = samara("manifests", f"--config={tmp_path / 'mine.yaml'}")
     by_kind = {each["kind"]: each for each in yaml.safe_load_all(done.out)}
@@ -84,7 +84,7 @@ def role(name: str, verbs: list[str], *into: str) -> Json:
     return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": meta, "rules": rules}
 
 
-@pytest.mark.parametrize("config", ["tenancy: strict", "dialects: {accurate: {}, sync-to: {}}"])
+@pytest.mark.parametrize("config", ["tenancy: strict", "vocabularies: {accurate: {}, sync-to: {}}"])
 def test_who_edits_or_views_a_namespace_edits_or_views_its_sub_namespaces_and_no_other_resource_of_ours(
     config: str,
 ) -> None:
@@ -96,7 +96,7 @@ def test_who_edits_or_views_a_namespace_edits_or_views_its_sub_namespaces_and_no
 
 
 def test_where_accurate_is_off_nobody_gets_rights_on_sub_namespaces() -> None:
-    config = "dialects: {secret-copy: {}, sync-to: {}, resource-distribution: {}, fishysecret: {}}"
+    config = "vocabularies: {secret-copy: {}, sync-to: {}, resource-distribution: {}, fishysecret: {}}"
     found = objects(Installation(parse(config, "test"), config, "ops"))
     assert [each["metadata"]["name"] for each in found if each["kind"] == "ClusterRole"] == ["samara"]
 
@@ -197,6 +197,6 @@ def test_flags_that_contradict_each_other_are_one_line(flags: tuple[str, ...], w
 
 def test_a_file_that_no_pod_has_is_refused(tmp_path: Path) -> None:
     (tmp_path / "original.yaml").write_text("labelKeys: [team]\n")
-    settings = {"dialects": {"accurate": {"configFile": str(tmp_path / "original.yaml")}}}
+    settings = {"vocabularies": {"accurate": {"configFile": str(tmp_path / "original.yaml")}}}
     (tmp_path / "mine.yaml").write_text(json.dumps(settings))
     assert "configFile" in samara("manifests", f"--config={tmp_path / 'mine.yaml'}").fault

@@ -50,7 +50,7 @@ def test_json_has_the_promised_shape(stage: Stage, shell: Shell) -> None:
         ("kind", "v1/Secret"),
         ("namespace", "a"),
         ("name", "db"),
-        ("dialect", "secret-copy"),
+        ("vocabulary", "secret-copy"),
         ("origin", "admin/db"),
         ("ours", True),
     ]
@@ -70,7 +70,7 @@ def test_what_a_source_with_an_invalid_value_keeps_is_none(stage: Stage, shell: 
     stage.namespace("team", "a", "b")
     stage.foreign("team", "db", metadata={"annotations": {ask: "namespaces", listed: "a"}})
     stage.foreign("b", "db", metadata={"annotations": {"openkruise.io/synced-from": "team/db"}})
-    operator = stage.operator(config={"dialects": {"sync-to": {"kinds": ["v1/Secret"]}}})
+    operator = stage.operator(config={"vocabularies": {"sync-to": {"kinds": ["v1/Secret"]}}})
     eventually(lambda: stage.secret("a", "db"))
     stage.annotate(stage.path("team", "db"), {ask: "everywhere"})
     operator.stop()
@@ -95,7 +95,7 @@ def test_copies_of_another_home_are_listed(stage: Stage, shell: Shell) -> None:
     stage.operator()
     stage.until_copied("db", "a")
     file = stage.folder / "other.yaml"
-    file.write_text("dialects: {secret-copy: {home: elsewhere}}")
+    file.write_text("vocabularies: {secret-copy: {home: elsewhere}}")
     found = orphans(shell, f"--config={file}")
     assert (found["a", "db"]["origin"], found["a", "db"]["ours"]) == ("admin/db", True)
 
@@ -111,7 +111,7 @@ def test_copies_of_a_vocabulary_that_is_switched_off_are_listed(stage: Stage) ->
 
 async def _with_nothing_on(stage: Stage) -> list[Orphan]:
     """No settings file can name no vocabulary; the settings as a value can."""
-    settings = Settings(dialects={})
+    settings = Settings(vocabularies={})
     access = load(str(stage.cluster.kubeconfig), None, None, None, {}, stage.folder)
     async with Client(access) as client:
         at = Session(client, access, settings, None, WELL_KNOWN)
@@ -122,12 +122,12 @@ def test_copies_in_a_namespace_that_was_protected_later_are_listed(stage: Stage,
     stage.namespace("team", "a", "b")
     marks = {"openkruise.io/sync-to": "namespaces", "openkruise.io/sync-to-namespaces": "a;b"}
     stage.foreign("team", "db", metadata={"annotations": marks})
-    operator = stage.operator(config={"dialects": {"sync-to": {}}})
+    operator = stage.operator(config={"vocabularies": {"sync-to": {}}})
     eventually(lambda: stage.secret("a", "db"))
     eventually(lambda: stage.secret("b", "db"))
     operator.stop()
     settings = tmp_path / "settings.yaml"
-    settings.write_text(yaml.safe_dump({"dialects": {"sync-to": {}}, "protectedNamespaces": ["a"]}))
+    settings.write_text(yaml.safe_dump({"vocabularies": {"sync-to": {}}, "protectedNamespaces": ["a"]}))
     assert list(orphans(shell, "--config", str(settings))) == [("a", "db")]
 
 
@@ -251,7 +251,7 @@ def test_a_pause_holds_for_copies_of_another_home_too(stage: Stage, shell: Shell
     stage.until_copied("db", "a")
     operator.stop()
     file = tmp_path / "other.yaml"
-    file.write_text("dialects: {secret-copy: {home: elsewhere}}")
+    file.write_text("vocabularies: {secret-copy: {home: elsewhere}}")
     stage.annotate(stage.path("admin", "db"), {"samara.dev/paused": "true"})
     assert "0 orphans to remove" in shell("orphans", "--delete", "--yes", f"--config={file}").err
     assert stage.secret("a", "db") is not None
@@ -300,12 +300,12 @@ def test_operator_2_copies_of_a_kind_that_is_no_longer_configured_stay_are_liste
             stage.also_remove(f"{path.format(namespace)}/db")
         stage.api.create(path.format("team"), {"metadata": {"name": "db", "annotations": asked}, **more})
     copies = [f"{path.format('a')}/db" for path in (CONFIG_MAPS, POLICIES)]
-    operator = stage.operator(config={"dialects": {"sync-to": {"kinds": ["v1/ConfigMap", POLICY]}}})
+    operator = stage.operator(config={"vocabularies": {"sync-to": {"kinds": ["v1/ConfigMap", POLICY]}}})
     eventually(lambda: all(stage.api.find(each) is not None for each in copies))
     assert orphans(shell, f"--config={settings(tmp_path, 'v1/ConfigMap', POLICY)}") == {}
     operator.stop()
 
-    stage.operator(config={"dialects": {"sync-to": {"kinds": ["v1/Secret"]}}})
+    stage.operator(config={"vocabularies": {"sync-to": {"kinds": ["v1/Secret"]}}})
     fewer = f"--config={settings(tmp_path, 'v1/Secret')}"
     found = shell("orphans", "-o", "json", fewer).json["orphans"]
     assert [(each["kind"], each["namespace"], each["origin"], each["ours"]) for each in found] == [
@@ -332,5 +332,5 @@ def test_who_may_not_list_all_kinds_is_told_so_in_one_line(stage: Stage, shell: 
 
 def settings(folder: Path, *kinds: str) -> Path:
     file = folder / "settings.yaml"
-    file.write_text(yaml.safe_dump({"dialects": {"sync-to": {"kinds": list(kinds)}}}))
+    file.write_text(yaml.safe_dump({"vocabularies": {"sync-to": {"kinds": list(kinds)}}}))
     return file

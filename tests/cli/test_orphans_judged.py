@@ -61,7 +61,7 @@ def listed(at: Session, seen: Picture) -> tuple[list[str], list[str]]:
 
 
 def serving_only(own: Vocabulary, name: str) -> Settings:
-    return Settings(dialects={name: own})
+    return Settings(vocabularies={name: own})
 
 
 FISHY = serving_only(FishySecret(), "fishysecret")
@@ -136,7 +136,7 @@ def test_what_was_made_and_asks_for_copies_is_an_orphan_once_nobody_makes_it() -
 
 
 def test_it_is_none_while_its_own_source_is_served() -> None:
-    at = a_session(replace(FISHY, dialects={**FISHY.dialects, **SYNC_TO.dialects}))
+    at = a_session(replace(FISHY, vocabularies={**FISHY.vocabularies, **SYNC_TO.vocabularies}))
     assert listed(at, a_picture(at, ASKING, HANDED_ON))[0] == []
 
 

@@ -12,8 +12,8 @@ from tests.cluster.support.stage import Stage
 
 pytestmark = pytest.mark.cluster
 
-WRITE = ["verb", "kind", "namespace", "name", "dialect", "source", "why"]
-BLOCKED = ["kind", "namespace", "name", "dialect", "source", "reason", "message"]
+WRITE = ["verb", "kind", "namespace", "name", "vocabulary", "source", "why"]
+BLOCKED = ["kind", "namespace", "name", "vocabulary", "source", "reason", "message"]
 VERBS = ["create", "update", "recreate", "delete", "overlay", "guard", "report"]
 
 
@@ -208,7 +208,7 @@ def test_the_settings_of_the_installed_operator_are_read_and_named(stage: Stage,
     stage.namespace("samara-system", "shop", "a")
     body = {
         "metadata": {"name": "samara", "labels": {"app.kubernetes.io/name": "samara"}},
-        "data": {"config.yaml": "dialects: {secret-copy: {home: shop}}"},
+        "data": {"config.yaml": "vocabularies: {secret-copy: {home: shop}}"},
     }
     stage.api.create("/api/v1/namespaces/samara-system/configmaps", body)
     stage.source("db", "a", home="shop")

@@ -50,12 +50,12 @@ def grants(rules: list[dict[str, list[str]]]) -> set[Grant]:
 
 
 def rules(dialects: str) -> set[Grant]:
-    return grants(cluster_rules(parse(f"dialects: {dialects}", "test")))
+    return grants(cluster_rules(parse(f"vocabularies: {dialects}", "test")))
 
 
 def test_secret_copy_needs_the_rights_of_its_specification_and_no_others() -> None:
     assert rules("{secret-copy: {}}") == RULE_12
-    assert grants(own_rules(parse("dialects: {secret-copy: {}}", "test"))) == OWN
+    assert grants(own_rules(parse("vocabularies: {secret-copy: {}}", "test"))) == OWN
 
 
 def test_sync_to_needs_the_kinds_of_its_settings() -> None:
@@ -97,11 +97,11 @@ def test_fishysecrets_are_read_and_reported_on_and_get_a_finalizer() -> None:
     original = {("coordination.k8s.io", "leases", "list", "")}
     assert rules("{fishysecret: {}}") == RULE_12 | reads | told | crd | original
     assert rules("{fishysecret: {takeover: true}}") == RULE_12 | reads | told | crd
-    assert grants(own_rules(parse("dialects: {fishysecret: {}}", "test"))) == OWN
+    assert grants(own_rules(parse("vocabularies: {fishysecret: {}}", "test"))) == OWN
 
 
 def test_a_vocabulary_that_is_off_needs_nothing() -> None:
-    assert cluster_rules(Settings(dialects={})) == []
+    assert cluster_rules(Settings(vocabularies={})) == []
 
 
 def test_there_is_no_star_anywhere() -> None:
@@ -125,7 +125,7 @@ def token(stage: Stage, shell: Shell) -> Iterator[Path]:
     """A kubeconfig with a token of the account that the printed manifests make."""
     stage.namespace("samara-system")
     only = stage.folder / "secret-copy.yaml"
-    only.write_text("dialects: {secret-copy: {}}")
+    only.write_text("vocabularies: {secret-copy: {}}")
     manifests = samara("rbac", "-n", "samara-system", f"--config={only}").out
     # The fixture's own roles go by the same names; they are for another user.
     stage.cluster.kubectl("delete", "clusterrole,clusterrolebinding", "samara", "--ignore-not-found")

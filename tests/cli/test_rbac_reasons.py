@@ -24,13 +24,13 @@ CHOICES = (
 
 def explained(choice: str, folder: Path) -> list[dict[str, object]]:
     file = folder / "settings.yaml"
-    file.write_text(f"dialects: {{{choice}}}")
+    file.write_text(f"vocabularies: {{{choice}}}")
     return list(samara_inside("rbac", "--explain", "-o", "json", f"--config={file}").json["rules"])
 
 
 @pytest.mark.parametrize("choice", [*CHOICES, ", ".join(CHOICES)], ids=lambda text: text[:12])
 def test_every_rule_that_is_printed_has_a_reason(choice: str, tmp_path: Path) -> None:
-    settings = parse(f"dialects: {{{choice}}}", "test")
+    settings = parse(f"vocabularies: {{{choice}}}", "test")
     told = explained(choice, tmp_path)
     bare = [{key: value for key, value in rule.items() if key not in ("role", "why")} for rule in told]
     assert bare == [*cluster_rules(settings), *own_rules(settings)]

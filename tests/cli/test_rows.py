@@ -102,7 +102,7 @@ def sources(count: int) -> dict[str, Any]:
     for number, name in enumerate(names(count)):
         why = [] if number % 100 else [{"reason": "conflict", "count": 2, "sample": [name, "x"]}]
         right = {"wanted": 5, "right": 3 if why else 5, "pending": 0, "blocked": 2 if why else 0}
-        place = {"dialect": "sync-to", "kind": "v1/Secret", "namespace": name, "name": "db"}
+        place = {"vocabulary": "sync-to", "kind": "v1/Secret", "namespace": name, "name": "db"}
         found.append({**place, **right, "reasons": why})
     return {"sources": found, "held": []}
 

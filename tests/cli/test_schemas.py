@@ -26,22 +26,22 @@ WHERE = ["kind", "namespace", "name"]
 PROMISED: dict[str, dict[tuple[str, ...], list[str]]] = {
     "plan": {
         (): ["writes", "blocked", "summary"],
-        ("writes",): ["verb", *WHERE, "dialect", "source", "why"],
-        ("blocked",): [*WHERE, "dialect", "source", "reason", "message"],
+        ("writes",): ["verb", *WHERE, "vocabulary", "source", "why"],
+        ("blocked",): [*WHERE, "vocabulary", "source", "reason", "message"],
         ("summary",): ["create", "update", "recreate", "delete", "overlay", "guard", "report", "blocked"],
     },
     "status": {
         (): ["sources", "held"],
-        ("sources",): ["dialect", *WHERE, "wanted", "right", "pending", "blocked", "reasons"],
+        ("sources",): ["vocabulary", *WHERE, "wanted", "right", "pending", "blocked", "reasons"],
         ("sources", "reasons"): ["reason", "count", "sample"],
         ("held",): ["key", "count", "since", "until"],
     },
     "why": {
         (): ["object", "present", "wanted", "answers"],
         ("object",): WHERE,
-        ("answers",): ["dialect", "source", "wanted", "rule", "blocked"],
+        ("answers",): ["vocabulary", "source", "wanted", "rule", "blocked"],
     },
-    "orphans": {(): ["orphans"], ("orphans",): [*WHERE, "dialect", "origin", "ours"]},
+    "orphans": {(): ["orphans"], ("orphans",): [*WHERE, "vocabulary", "origin", "ours"]},
     "lint": {(): ["findings"], ("findings",): ["file", "line", "key", "found", "expected"]},
     "rbac": {(): ["rules"], ("rules",): ["role", "apiGroups", "resources", "verbs", "why"]},
 }

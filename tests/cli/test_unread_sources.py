@@ -66,7 +66,7 @@ def config(stage: Stage, tmp_path: Path) -> str:
     stage.also_remove(f"{DISTRIBUTIONS}/ca")
     body = {"metadata": {"name": "ca"}, "spec": {"resource": resource, "targets": targets}}
     stage.api.create(DISTRIBUTIONS, {"apiVersion": "apps.kruise.io/v1beta1", "kind": "ResourceDistribution", **body})
-    operator = stage.operator(config={"dialects": {"resource-distribution": {}}})
+    operator = stage.operator(config={"vocabularies": {"resource-distribution": {}}})
     eventually(lambda: config_map(stage, "a") and config_map(stage, "b"))
     operator.stop()
     return settings(tmp_path, "resource-distribution")
@@ -74,7 +74,7 @@ def config(stage: Stage, tmp_path: Path) -> str:
 
 def settings(folder: Path, vocabulary: str) -> str:
     file = folder / f"{vocabulary}.yaml"
-    file.write_text(yaml.safe_dump({"dialects": {vocabulary: {}}}))
+    file.write_text(yaml.safe_dump({"vocabularies": {vocabulary: {}}}))
     return f"--config={file}"
 
 
@@ -137,7 +137,7 @@ def test_operator_1_why_answers_from_the_marks_where_the_source_could_not_be_rea
     found = why(shell, "cm/ca", "a", config)
     assert (found["present"], found["wanted"]) == (True, None)
     (answer,) = found["answers"]
-    assert (answer["dialect"], answer["source"], answer["wanted"]) == ("resource-distribution", "ca", None)
+    assert (answer["vocabulary"], answer["source"], answer["wanted"]) == ("resource-distribution", "ca", None)
     assert "its marks name ResourceDistribution ca as its source; we set them" in answer["rule"]
     assert "events" in found
     assert "resourcedistributions" in found["unread"][0]
@@ -157,7 +157,7 @@ def test_why_does_not_say_that_nobody_wants_a_place_while_a_kind_of_source_could
 
 def test_why_tells_what_it_knows_besides_what_it_could_not_read(stage: Stage, shell: Shell, tmp_path: Path) -> None:
     file = tmp_path / "both.yaml"
-    file.write_text(yaml.safe_dump({"dialects": {"secret-copy": {}, "resource-distribution": {}}}))
+    file.write_text(yaml.safe_dump({"vocabularies": {"secret-copy": {}, "resource-distribution": {}}}))
     stage.namespace("a", "b")
     stage.source("db", "a")
     wanted = why(shell, "secret/db", "a", f"--config={file}")

@@ -113,7 +113,7 @@ def test_distributions_of_any_version_and_config_maps_are_laid_over_too(stage: S
     stage.cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
     try:
         found = shell("plan", "-f", "-", "--diff", "-o", "json", stdin=DISTRIBUTED).json
-        told = [(each["kind"], each["namespace"], each["name"], each["dialect"]) for each in found["writes"]]
+        told = [(each["kind"], each["namespace"], each["name"], each["vocabulary"]) for each in found["writes"]]
         assert told == [
             ("v1/Secret", "a", "held", "resource-distribution"),
             ("apps.kruise.io/v1beta1/ResourceDistribution", "", "held", "resource-distribution"),

@@ -44,8 +44,8 @@ def test_why_has_the_promised_shape(stage: Stage, shell: Shell) -> None:
     assert found["object"] == {"kind": "v1/Secret", "namespace": "a", "name": "db"}
     assert (found["present"], found["wanted"]) == (True, True)
     answer = the_answer(found)
-    assert list(answer) == ["dialect", "source", "wanted", "rule", "blocked"]
-    assert (answer["dialect"], answer["source"], answer["wanted"]) == ("secret-copy", "admin/db", True)
+    assert list(answer) == ["vocabulary", "source", "wanted", "rule", "blocked"]
+    assert (answer["vocabulary"], answer["source"], answer["wanted"]) == ("secret-copy", "admin/db", True)
     assert answer["rule"].startswith("secret-copy/namespaces on Secret admin/db names namespace a; nothing needs")
     assert answer["blocked"] is None
 
@@ -202,7 +202,7 @@ def test_status_has_the_promised_shape(stage: Stage, shell: Shell) -> None:
     found = shell("status", "-o", "json").json
     assert list(found) == ["sources", "held"]
     (source,) = found["sources"]
-    named = ["dialect", "kind", "namespace", "name", "wanted", "right", "pending", "blocked", "reasons"]
+    named = ["vocabulary", "kind", "namespace", "name", "wanted", "right", "pending", "blocked", "reasons"]
     assert list(source) == named
     assert list(source.values())[:8] == ["secret-copy", "v1/Secret", "admin", "db", 3, 1, 0, 2]
     assert source["reasons"] == [

@@ -54,7 +54,7 @@ def test_the_originals_own_file_is_taken_unchanged(trees: Trees, stage: Stage) -
     trees.put("root", "db", labels={"app.kubernetes.io/name": "x", "l": "1"})
     trees.put("root", "settings", plural="configmaps")
     trees.not_ours.add(("web", "settings"))  # the file does not watch ConfigMaps
-    stage.operator(config={"dialects": {"accurate": {"configFile": str(written(stage, CHART))}}})
+    stage.operator(config={"vocabularies": {"accurate": {"configFile": str(written(stage, CHART))}}})
     trees.until_copied("db", "root", "web")
     assert words(trees.get("secrets", "web", "db") or {}, "labels") == {"l": "1", CREATED_BY: "accurate"}
     eventually(lambda: trees.labels("web").get("team") == "a")
@@ -81,7 +81,7 @@ def test_the_originals_own_file_is_taken_unchanged(trees: Trees, stage: Stage) -
 def test_a_configuration_that_cannot_be_served_stops_the_start_with_the_originals_words(
     trees: Trees, stage: Stage, text: str, told: str
 ) -> None:
-    config = {"dialects": {"accurate": {"configFile": str(written(stage, text))}}}
+    config = {"vocabularies": {"accurate": {"configFile": str(written(stage, text))}}}
     operator = stage.operator(config=config, wait="started")
     assert operator.wait() == 1
     (line,) = [line for line in operator.log.splitlines() if told in line]
@@ -116,7 +116,8 @@ def test_plan_tells_what_would_be_written_and_writes_nothing(trees: Trees, stage
     trees.ask("new", "root", finalizers=[FINALIZER])
     told = trees.samara("plan", f"--config={trees.settings()}", "-o", "json")
     found = {
-        (each["verb"], each["kind"], each["namespace"], each["name"], each["dialect"]) for each in told.json["writes"]
+        (each["verb"], each["kind"], each["namespace"], each["name"], each["vocabulary"])
+        for each in told.json["writes"]
     }
     assert found >= {
         ("create", "v1/Secret", "web", "db", "accurate"),
@@ -150,7 +151,7 @@ def test_why_names_the_source_and_the_rule(trees: Trees) -> None:
     trees.until_copied("db", "root", "web")
     told = trees.samara("why", "secret/db", "-n", "web", f"--config={trees.settings()}", "-o", "json").json
     assert (told["present"], told["wanted"]) == (True, True)
-    answers = {(each["dialect"], each["source"], each["wanted"]) for each in told["answers"]}
+    answers = {(each["vocabulary"], each["source"], each["wanted"]) for each in told["answers"]}
     assert ("accurate", "root/db", True) in answers
     shown = trees.samara("why", "secret/db", "-n", "web", f"--config={trees.settings()}").out
     assert f"{GROUP}/propagate on Secret root/db" in shown
@@ -165,7 +166,7 @@ def test_why_answers_for_a_namespace(trees: Trees) -> None:
     trees.until_well("sub", "root")
     told = trees.samara("why", "namespace/sub", f"--config={trees.settings()}", "-o", "json").json
     assert (told["present"], told["wanted"]) == (True, True)
-    assert ("accurate", "root/sub") in {(each["dialect"], each["source"]) for each in told["answers"]}
+    assert ("accurate", "root/sub") in {(each["vocabulary"], each["source"]) for each in told["answers"]}
 
 
 def test_status_counts_each_source_and_says_what_stands_against_it(trees: Trees, stage: Stage) -> None:
@@ -183,7 +184,7 @@ def test_status_counts_each_source_and_says_what_stands_against_it(trees: Trees,
     sources = trees.samara("status", f"--config={trees.settings()}", "-o", "json").json["sources"]
     by_name = {(each["kind"], each["namespace"], each["name"]): each for each in sources}
     db = by_name["v1/Secret", "root", "db"]
-    assert (db["dialect"], db["wanted"], db["right"], db["blocked"]) == ("accurate", 2, 1, 1)
+    assert (db["vocabulary"], db["wanted"], db["right"], db["blocked"]) == ("accurate", 2, 1, 1)
     assert db["reasons"] == [{"reason": "conflict", "count": 1, "sample": ["full"]}]
     taken = by_name[f"{GROUP}/v2/SubNamespace", "root", "taken"]
     assert taken["reasons"] == [{"reason": "conflict", "count": 1, "sample": ["taken"]}]
@@ -221,7 +222,7 @@ def test_what_was_only_created_is_its_namespaces_own_whatever_is_configured(tree
         {"accurate": {"watches": [{"version": "v1", "kind": "Secret"}]}} if without == "the kind" else {"sync-to": {}}
     )
     file = trees.stage.folder / "fewer.yaml"
-    file.write_text(yaml.safe_dump({"dialects": fewer}))
+    file.write_text(yaml.safe_dump({"vocabularies": fewer}))
     found = trees.samara("orphans", f"--config={file}", "-o", "json").json["orphans"]
     assert [each["name"] for each in found if each["kind"] == "v1/ResourceQuota"] == ["kept"]
     assert trees.samara("orphans", f"--config={file}", "--delete", "--yes").code == 0
@@ -297,7 +298,7 @@ def test_metrics_count_the_three_parts_of_the_vocabulary_together(trees: Trees) 
         return operator.metrics().get(name)
 
     # the copies of db in web and sub, and the namespace sub
-    eventually(lambda: told('samara_copies{dialect="accurate",state="right"}') == 3)
-    assert told('samara_copies{dialect="accurate",state="blocked"}') == 0
-    assert told('samara_copies{dialect="accurate",state="pending"}') == 0
-    assert told('samara_orphans{dialect="accurate"}') == 0
+    eventually(lambda: told('samara_copies{state="right",vocabulary="accurate"}') == 3)
+    assert told('samara_copies{state="blocked",vocabulary="accurate"}') == 0
+    assert told('samara_copies{state="pending",vocabulary="accurate"}') == 0
+    assert told('samara_orphans{vocabulary="accurate"}') == 0

@@ -331,7 +331,7 @@ def test_2_6_a_namespace_that_is_gone_when_it_is_to_be_deleted_lets_its_sub_name
 ) -> None:
     """Somebody was faster, between our decision and our request."""
     proxy = stage.proxy()
-    stage.operator(config={"dialects": {"accurate": CONFIG}}, through=proxy)
+    stage.operator(config={"vocabularies": {"accurate": CONFIG}}, through=proxy)
     trees.root()
     trees.ask("fleeting", "root")
     trees.until_well("fleeting", "root")

@@ -646,7 +646,7 @@ def test_an_escalation_that_the_server_refuses_is_told_and_all_others_are_served
     told = stage.until_event("Refused", "root", "mighty")["message"]
     assert "attempting to grant RBAC permissions not currently held" in told
     assert trees.get("roles", "web", "mighty") is None
-    assert operator.metrics()['samara_copies{dialect="accurate",state="blocked"}'] == 1
+    assert operator.metrics()['samara_copies{state="blocked",vocabulary="accurate"}'] == 1
     trees.edit("root", "mighty", {"rules": [RIGHT]}, "roles")
     trees.until_copied("mighty", "root", "web", "deep", plural="roles")
 

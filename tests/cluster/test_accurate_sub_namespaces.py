@@ -215,7 +215,7 @@ def test_a_sub_namespace_deleted_by_hand_is_made_again_and_a_conflict_ends_when_
 @pytest.mark.parametrize("name", ["default", "kube-web", "kube-system", "admin"])
 def test_reserved_names_are_refused_with_a_reason_and_nothing_is_made_or_touched(trees: Trees, name: str) -> None:
     trees.root(team="a")
-    trees.serve(dialects={"accurate": CONFIG, "secret-copy": {}})
+    trees.serve(vocabularies={"accurate": CONFIG, "secret-copy": {}})
     mark = trees.stage.audit.mark()
     trees.ask(name, "root", labels={"app": "web"})
     eventually(lambda: trees.reason(name, "root") == "Reserved")

@@ -120,7 +120,7 @@ def test_restoring_the_selector_ends_the_hold_with_nothing_lost(stage: Stage) ->
 
 def test_restoring_a_deleted_source_ends_the_hold_with_nothing_lost(stage: Stage) -> None:
     stage.expect.on_source_gone = "delete"
-    filled(stage, {"dialects": {"secret-copy": {"onSourceGone": "delete"}}})
+    filled(stage, {"vocabularies": {"secret-copy": {"onSourceGone": "delete"}}})
     stage.api.delete(stage.path("admin", "db"))
     eventually(lambda: held(stage).get(KEY, {}).get("count") == 8)
     event = stage.until_event("Held", namespace="default", about="admin")

@@ -43,7 +43,7 @@ RESOURCES = {
 CONFIG_MAPS, SERVICES, POLICIES = "configmaps", "services", "networkpolicies"
 APIS = {CONFIG_MAPS: "/api/v1", SERVICES: "/api/v1", POLICIES: "/apis/networking.k8s.io/v1"}
 MIB = 2**20
-BLOCKED = 'samara_copies{dialect="sync-to",state="blocked"}'
+BLOCKED = 'samara_copies{state="blocked",vocabulary="sync-to"}'
 HOT = 10
 """More tries than this in a few seconds would be a hot loop."""
 
@@ -109,7 +109,7 @@ class Scene:
 
     def operator(self, *kinds: str, **config: Any) -> Operator:
         own = {"kinds": ["v1/ConfigMap", *kinds]}
-        return self.stage.operator(config={"dialects": {"sync-to": own}, **config})
+        return self.stage.operator(config={"vocabularies": {"sync-to": own}, **config})
 
     def writes(self, mark: int = 0, dry: bool = False) -> list[Event]:
         """The operator's writes to sources and copies of any kind."""
@@ -340,12 +340,12 @@ def test_fault_30_a_copy_that_would_be_too_large_is_reported_and_delays_no_other
     scene.until(CONFIG_MAPS, "bare", "data", None)
     scene.until(CONFIG_MAPS, "raw", "binaryData", {"raw": base64.b64encode(bytes(range(256))).decode()})
     assert scene.find(CONFIG_MAPS, "a", brim) is None
-    assert operator.metrics()['samara_copies{dialect="sync-to",state="blocked"}'] == 2
+    assert operator.metrics()['samara_copies{state="blocked",vocabulary="sync-to"}'] == 2
 
 
 @pytest.mark.usefixtures("distribution")
 def test_fault_30_an_embedded_object_that_no_server_takes_is_a_condition(scene: Scene) -> None:
-    scene.stage.operator(config={"dialects": {"resource-distribution": {}}})
+    scene.stage.operator(config={"vocabularies": {"resource-distribution": {}}})
     distribute(scene, "huge", a_map("huge", {"key": "x" * (MIB + 1)}), {"includedNamespaces": listed("a", "b")})
     eventually(lambda: (problem(scene, "huge", "CreateResourceFailed") or {}).get("failedNamespaces") == ["a", "b"])
     condition = problem(scene, "huge", "CreateResourceFailed")
@@ -357,7 +357,7 @@ def test_fault_30_an_embedded_object_that_no_server_takes_is_a_condition(scene: 
 
 @pytest.mark.usefixtures("distribution")
 def test_fault_44_a_distribution_that_the_first_list_lacks_is_read_before_anything_of_it_goes(scene: Scene) -> None:
-    config: Json = {"dialects": {"resource-distribution": {}}}
+    config: Json = {"vocabularies": {"resource-distribution": {}}}
     operator = scene.stage.operator(config=config)
     distribute(scene, "there", a_map("there", {"key": "one"}), {"includedNamespaces": listed("a", "b")})
     scene.until_there("there")
@@ -408,7 +408,7 @@ def problem(scene: Scene, name: str, kind: str) -> Json | None:
 
 @pytest.mark.usefixtures("distribution")
 def test_fault_42_a_label_that_flaps_does_not_make_copies_come_and_go(scene: Scene) -> None:
-    scene.stage.operator(config={"dialects": {"resource-distribution": {}}})
+    scene.stage.operator(config={"vocabularies": {"resource-distribution": {}}})
     label(scene, "a", "red")
     targets = {"namespaceLabelSelector": {"matchLabels": {"team": "red"}}}
     distribute(scene, "flap", a_map("flap", {"key": "one"}), targets)

@@ -20,7 +20,7 @@ from tests.cluster.support.waiting import eventually, never
 Json = dict[str, Any]
 Measured = Callable[[str, float], None]
 EMPTY: Json = {"metadata": {"generateName": "bare-"}, "data": {}}
-DELETE_ORPHANS: Json = {"dialects": {"secret-copy": {"onSourceGone": "delete"}}}
+DELETE_ORPHANS: Json = {"vocabularies": {"secret-copy": {"onSourceGone": "delete"}}}
 
 
 def p99(seconds: list[float]) -> float:
@@ -117,7 +117,7 @@ def has_drained(operator: Operator) -> bool:
     return not (
         told["samara_queue_depth"]
         or told["samara_oldest_pending_seconds"]
-        or told['samara_copies{dialect="secret-copy",state="pending"}']
+        or told['samara_copies{state="pending",vocabulary="secret-copy"}']
     )
 
 

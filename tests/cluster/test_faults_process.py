@@ -19,7 +19,11 @@ from tests.cluster.support.waiting import eventually, never
 
 Json = dict[str, Any]
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{OWN}/leases/samara"
-DELETES: Json = {"dialects": {"secret-copy": {"onSourceGone": "delete"}}, "massDelete": None, "sourceGoneAfter": "0"}
+DELETES: Json = {
+    "vocabularies": {"secret-copy": {"onSourceGone": "delete"}},
+    "massDelete": None,
+    "sourceGoneAfter": "0",
+}
 ONE_BY_ONE: Json = {**DELETES, "writes": {"inFlight": 1}}
 CRASHED = 137
 

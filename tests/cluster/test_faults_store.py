@@ -96,7 +96,7 @@ def test_fault_19_while_the_store_is_full_writes_pause_it_is_told_and_all_is_mad
         never(lambda: len(stage.audit.writes(later)) > RESTING, 4.0)
         assert operator.answer("/healthz")[0] == 200, "a restart would not help"
         assert operator.copies("pending") == 40, "what waits is not called right, and not refused either"
-        assert operator.metrics()['samara_writes_total{dialect="secret-copy",result="failed",verb="create"}'] > 0
+        assert operator.metrics()['samara_writes_total{result="failed",verb="create",vocabulary="secret-copy"}'] > 0
         assert operator.log.count("database space exceeded") == 1, "told once, however many writes meet it"
     stage.until_copied("db", *names, deadline=30)
     eventually(lambda: "writes" not in waiting(operator))

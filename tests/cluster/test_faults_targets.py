@@ -430,13 +430,13 @@ def test_fault_28_forged_ownership_never_deletes_and_never_gives_content_to_anyo
         stage.foreign("c", "other", metadata=marks),
         stage.foreign("c", "private", metadata={"annotations": {ORIGIN: "admin/private"}}),
     ]
-    operator = stage.operator(config={"dialects": {"secret-copy": {"onSourceGone": "delete"}}})
+    operator = stage.operator(config={"vocabularies": {"secret-copy": {"onSourceGone": "delete"}}})
     stage.until_copied("db", "a")
     stage.api.delete(stage.path("admin", "db"))
     stage.until_gone("a", "db")
     stage.api.delete(stage.path("admin", "private"))
     never(lambda: any(stage.secret(*place(each)) != each for each in forged), SETTLED)
-    assert operator.metrics()['samara_writes_total{dialect="secret-copy",result="done",verb="delete"}'] == 1
+    assert operator.metrics()['samara_writes_total{result="done",verb="delete",vocabulary="secret-copy"}'] == 1
 
 
 def place(secret: Json) -> tuple[str, str]:

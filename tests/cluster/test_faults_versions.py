@@ -166,7 +166,7 @@ def test_fault_38_versions_that_tell_in_different_words_do_not_take_turns_and_ke
     fishy.served({"A": "a"}, refreshInterval=SELDOM)
     mark = stage.audit.mark()
     env = other_version(stage.folder, *SAYS)
-    config = {"dialects": {"fishysecret": {"refreshInterval": SELDOM}}}
+    config = {"vocabularies": {"fishysecret": {"refreshInterval": SELDOM}}}
     new = later(stage, env, config=config)
     eventually(lambda: fishy.status("db").get("reads") == 1)
     never(lambda: len(fishy.reports(mark)) > 2 * 5 + 2, 4.0)

@@ -35,7 +35,7 @@ from samara.devcluster import Devcluster
 
 Json = dict[str, Any]
 BLIND = "the watch"
-DELETING = {"dialects": {"secret-copy": {"onSourceGone": "delete"}}}
+DELETING = {"vocabularies": {"secret-copy": {"onSourceGone": "delete"}}}
 EXPIRED = json.dumps(error_event(410, "Expired")).encode() + b"\n"
 
 

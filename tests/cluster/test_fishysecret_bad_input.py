@@ -215,7 +215,7 @@ def test_the_commands_name_the_path_that_failed_and_show_no_value(fishy: Fishy, 
     fishy.folder.lose("b")
     fishy.until("db", "FetchError")
     settings = stage.folder / "settings.yaml"
-    settings.write_text("dialects: {fishysecret: {}}")
+    settings.write_text("vocabularies: {fishysecret: {}}")
     flags = (f"--kubeconfig={stage.cluster.kubeconfig}", f"--config={settings}")
     status = samara("status", *flags, "-n", OWN, "-o", "json")
     why = samara("why", "secret/db", *flags, "-n", TARGET)
@@ -226,5 +226,5 @@ def test_the_commands_name_the_path_that_failed_and_show_no_value(fishy: Fishy, 
         assert "Traceback" not in done.err
         assert "store." not in done.err  # what an operator logs is nothing for a person at a terminal
     (source,) = status.json["sources"]
-    assert (source["dialect"], source["namespace"], source["name"]) == ("fishysecret", TEAM, "db")
+    assert (source["vocabulary"], source["namespace"], source["name"]) == ("fishysecret", TEAM, "db")
     assert f"{TEAM}/db" in why.out

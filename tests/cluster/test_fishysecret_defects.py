@@ -115,7 +115,7 @@ def test_defect_04_nobody_is_lent_the_right_to_write_where_it_gives_power(
 @pytest.mark.parametrize("target", OURS)
 def test_defect_04_nor_by_way_of_sync_to(fishy: Fishy, stage: Stage, target: str) -> None:
     namespace, name = target.split("/")
-    fishy.serve(dialects={"sync-to": {}})
+    fishy.serve(vocabularies={"sync-to": {}})
     asked = {SYNC_TO: "namespaces", f"{SYNC_TO}-namespaces": f"{namespace};{TARGET}"}
     stage.foreign(TEAM, name, {"url": "file:///elsewhere"}, metadata={"annotations": asked})
     assert "the operator's own" in stage.until_event("Refused", TEAM, name)["message"]

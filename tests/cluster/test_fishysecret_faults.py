@@ -202,7 +202,7 @@ def test_taking_over_from_the_original_writes_no_secret_and_from_then_on_all_wor
     fishy.configure()
     before = fishy.version("db")
     settings = stage.folder / "settings.yaml"
-    settings.write_text(f"dialects: {{fishysecret: {{managers: [{MANAGER}]}}}}")
+    settings.write_text(f"vocabularies: {{fishysecret: {{managers: [{MANAGER}]}}}}")
     plan = samara("plan", f"--kubeconfig={stage.cluster.kubeconfig}", f"--config={settings}", "-n", OWN, "-o", "json")
     assert {verb for verb, count in plan.json["summary"].items() if count} <= {"report"}
     fishy.serve(managers=[MANAGER])
@@ -276,7 +276,7 @@ def test_a_secret_whose_owner_vanished_without_its_finalizer_stays_and_is_listed
     fishy.let_go("db")
     fishy.until_gone("db")
     operator.resume()
-    eventually(lambda: operator.metrics().get('samara_orphans{dialect="fishysecret"}') == 1.0)
+    eventually(lambda: operator.metrics().get('samara_orphans{vocabulary="fishysecret"}') == 1.0)
     found = stage.secret(TARGET, "db")
     assert found is not None
     assert words(found, "labels") == marks("db")

@@ -230,7 +230,7 @@ def test_a_rule_of_paths_lets_some_namespaces_read_some_paths_and_nothing_of_the
 
 def test_a_secret_made_by_one_may_be_a_source_of_sync_to(fishy: Fishy, stage: Stage) -> None:
     stage.namespace("far")
-    fishy.served({"A": "a"}, dialects={"sync-to": {}})
+    fishy.served({"A": "a"}, vocabularies={"sync-to": {}})
     wanted = {SYNC_TO: "namespaces", f"{SYNC_TO}-namespaces": "far"}
     stage.annotate(stage.path(TARGET, "db"), wanted)
     fishy.until_data("db", {"A": f"{CANARY}-a"}, "far")

@@ -19,7 +19,7 @@ SETTLED = 0.5
 
 
 def config(**own: Any) -> Json:
-    return {"dialects": {"secret-copy": own}}
+    return {"vocabularies": {"secret-copy": own}}
 
 
 # §4.1
@@ -150,8 +150,8 @@ def test_guarantee_6_a_list_that_fails_at_start_deletes_nothing(stage: Stage) ->
 @pytest.mark.parametrize(
     "changed",
     [
-        {"dialects": {"secret-copy": {"home": "vault", "onSourceGone": "delete"}}},
-        {"dialects": {"secret-copy": {"onSourceGone": "delete"}}, "protectedNamespaces": ["a", "kube-*"]},
+        {"vocabularies": {"secret-copy": {"home": "vault", "onSourceGone": "delete"}}},
+        {"vocabularies": {"secret-copy": {"onSourceGone": "delete"}}, "protectedNamespaces": ["a", "kube-*"]},
     ],
 )
 def test_guarantee_6_a_change_of_settings_deletes_nothing(stage: Stage, changed: Json) -> None:
@@ -310,7 +310,7 @@ def test_every_promised_metric_is_there_and_no_label_grows_with_the_cluster(stag
         "samara_synced",
         "samara_mass_delete_held",
     } <= families
-    assert told['samara_writes_total{dialect="secret-copy",result="done",verb="create"}'] == 1
+    assert told['samara_writes_total{result="done",verb="create",vocabulary="secret-copy"}'] == 1
     assert not [name for name in told if "in-no-label" in name]
 
 

@@ -26,7 +26,7 @@ NOTE = "the secret manager could not be read from here"
 
 def ask(stage: Stage, command: str, *args: str | Path) -> Done:
     file = stage.folder / "inspect.yaml"
-    file.write_text(yaml.safe_dump({"dialects": {"fishysecret": {}}}))
+    file.write_text(yaml.safe_dump({"vocabularies": {"fishysecret": {}}}))
     done = samara(command, *args, f"--config={file}", f"--kubeconfig={stage.cluster.kubeconfig}")
     assert done.code == 0, done.err
     assert all(line.startswith("samara: ") for line in done.err.splitlines()), "a line of the operator's log"

@@ -198,7 +198,7 @@ def test_describe_reads_the_watched_kinds_from_our_settings_where_there_is_no_or
     labels = {"app.kubernetes.io/name": "samara"}
     body = {
         "metadata": {"name": "settings", "labels": labels},
-        "data": {"config.yaml": f"dialects: {{accurate: {{{inner()}}}}}"},
+        "data": {"config.yaml": f"vocabularies: {{accurate: {{{inner()}}}}}"},
     }
     forest.api.create(f"{SPACES}/ours/configmaps", body)
     forest.stage.also_remove(f"{SPACES}/ours/configmaps/settings")
@@ -212,7 +212,7 @@ def test_describe_reads_the_watched_kinds_from_our_settings_where_there_is_no_or
 def test_describe_reads_the_watched_kinds_from_the_file_that_is_given(forest: Trees, tmp_path: Path) -> None:
     originals_config(forest.stage, "accurate", "watches: [{version: v1, kind: ConfigMap}]")
     file = tmp_path / "settings.yaml"
-    file.write_text(f"dialects: {{accurate: {{{inner()}}}}}")
+    file.write_text(f"vocabularies: {{accurate: {{{inner()}}}}}")
     objects(forest)
     assert forest("ns", "describe", "a", f"--config={file}").good.endswith(TABLE)
 
@@ -535,7 +535,7 @@ def test_an_operator_at_work_neither_deletes_nor_makes_a_namespace_while_they_ch
 ) -> None:
     stage = forest.stage
     rules = {"subNamespaceLabelKeys": ["team"], "watches": [{"version": "v1", "kind": "Secret"}]}
-    stage.operator(config={"dialects": {"accurate": rules}}, kubeconfig=stage.cluster.kubeconfig)
+    stage.operator(config={"vocabularies": {"accurate": rules}}, kubeconfig=stage.cluster.kubeconfig)
     before = {name: forest.api.get(f"{SPACES}/{name}")["metadata"]["uid"] for name in ("a", "b", "plain")}
     eventually(lambda: forest.api.get(f"{SPACES}/a")["metadata"]["labels"].get("team") == "x")
     for args in (
@@ -626,7 +626,7 @@ def tree(trees: Trees, *args: str, config: Path) -> Json:
 
 def test_tree_shows_what_is_inherited_and_where_copies_are_missing(forest: Trees, tmp_path: Path) -> None:
     config = tmp_path / "settings.yaml"
-    config.write_text(f"dialects: {{accurate: {{{inner()}}}}}\n")
+    config.write_text(f"vocabularies: {{accurate: {{{inner()}}}}}\n")
     applied = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a", "labels": {"team": "x"}}}
     forest.api.request(
         "PATCH",
@@ -664,7 +664,7 @@ def is_list_of_secrets(line: str) -> bool:
 
 def test_tree_is_drawn_with_faults_where_they_are(forest: Trees, tmp_path: Path) -> None:
     config = tmp_path / "settings.yaml"
-    config.write_text(f"dialects: {{accurate: {{{inner()}}}}}\n")
+    config.write_text(f"vocabularies: {{accurate: {{{inner()}}}}}\n")
     forest.space("lost", parent="gone")
     forest.stage.foreign("r", "db", metadata={"annotations": {PROPAGATE: "update"}})
     done = samara("tree", f"--kubeconfig={forest.stage.cluster.kubeconfig}", f"--config={config}")

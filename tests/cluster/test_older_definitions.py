@@ -103,7 +103,7 @@ def without(name: str, *paths: str) -> Json:
 
 
 def serve(stage: Stage, *names: str) -> Operator:
-    return stage.operator(config={"dialects": {name: ALL[name] for name in ("secret-copy", *names)}})
+    return stage.operator(config={"vocabularies": {name: ALL[name] for name in ("secret-copy", *names)}})
 
 
 def waiting(operator: Operator) -> dict[str, str]:

@@ -83,7 +83,7 @@ def unstreamed(cluster: Devcluster) -> Iterator[str]:
 def begun(stage: Stage, proxy: Proxy, *flags: str) -> Operator:
     stage.namespace("a", "b")
     stage.source("db", "a,b")
-    return stage.operator(*flags, config={"dialects": {"secret-copy": {"onSourceGone": "delete"}}}, through=proxy)
+    return stage.operator(*flags, config={"vocabularies": {"secret-copy": {"onSourceGone": "delete"}}}, through=proxy)
 
 
 def test_a_server_that_refuses_to_stream_lists_is_listed_in_pages(stage: Stage, unstreamed: str) -> None:
@@ -122,7 +122,7 @@ def test_the_commands_work_on_it_and_say_which_version_it_is(stage: Stage, unstr
     proxy = as_old(stage)
     proxy.upstream = unstreamed
     chosen, settings = f"--kubeconfig={proxy.kubeconfig()}", stage.folder / "settings.yaml"
-    settings.write_text("dialects: {secret-copy: {}}")
+    settings.write_text("vocabularies: {secret-copy: {}}")
     assert "v1.30.14" in samara("version", chosen).out
     assert samara("plan", chosen, f"--config={settings}", "-o", "json").json["summary"]["create"] == 1
     stage.operator(through=proxy)

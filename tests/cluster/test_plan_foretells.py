@@ -122,7 +122,7 @@ def test_all_that_a_fishy_secret_causes_is_planned_and_then_written(fishy: Fishy
     fishy.put("app/password", f"{CANARY}-1")
     fishy.configure()
     body = fishy_manifest("db", wanting("app/password"))
-    found = plan(stage, {"dialects": {"fishysecret": {}}}, body)
+    found = plan(stage, {"vocabularies": {"fishysecret": {}}}, body)
     assert verbs(found) == ["guard", "create", "report"]
     assert found["blocked"] == []
     mark = stage.audit.mark()
@@ -147,7 +147,7 @@ def test_what_stands_against_a_new_fishy_secret_is_told_with_its_finalizer(fishy
     fishy.put("app/password", f"{CANARY}-1")
     fishy.configure()
     stage.foreign("target", "db")
-    found = plan(stage, {"dialects": {"fishysecret": {}}}, fishy_manifest("db", wanting("app/password")))
+    found = plan(stage, {"vocabularies": {"fishysecret": {}}}, fishy_manifest("db", wanting("app/password")))
     assert verbs(found) == ["guard", "report"]
     told = [(each["namespace"], each["name"], each["reason"]) for each in found["blocked"]]
     assert told == [("target", "db", "conflict")]
@@ -162,7 +162,7 @@ def test_all_that_a_distribution_causes_is_planned_and_then_written(stage: Stage
         "metadata": {"name": "db"},
         "spec": {"resource": a_secret("db"), "targets": targets},
     }
-    config: Json = {"dialects": {"resource-distribution": {"kinds": ["v1/Secret"]}}}
+    config: Json = {"vocabularies": {"resource-distribution": {"kinds": ["v1/Secret"]}}}
     found = plan(stage, config, body)
     assert verbs(found) == ["create", "create", "report"]
     assert [(each["namespace"], each["reason"]) for each in found["blocked"]] == [("later", "no-namespace")]

@@ -69,7 +69,7 @@ def guard(stage: Stage, through: Proxy | None = None) -> Operator:
     """An operator that judges, when the server has begun to ask it."""
     port = free_port()
     flags = (f"--webhook-address=127.0.0.1:{port}", f"--webhook-url=https://127.0.0.1:{port}")
-    config: Json = {"dialects": {"resource-distribution": {}, "sync-to": {}}}
+    config: Json = {"vocabularies": {"resource-distribution": {}, "sync-to": {}}}
     operator = stage.operator(*flags, config=config, through=through)
     eventually(lambda: "spec.targets" in said(stage, a_distribution(targets=included("Not_Good"))))
     eventually(lambda: "accepted are" in said(stage, asking("probe", {ASK: "everywhere"})))

@@ -60,7 +60,7 @@ COLLECTED = 60.0
 @pytest.fixture(scope="module", autouse=True)
 def definition(cluster: Devcluster) -> Iterator[None]:
     """The definition, and exactly the rights that `samara rbac` prints for the vocabulary."""
-    rules = cluster_rules(Settings(dialects={"resource-distribution": ResourceDistribution(kinds=KINDS)}))
+    rules = cluster_rules(Settings(vocabularies={"resource-distribution": ResourceDistribution(kinds=KINDS)}))
     with defined(cluster, crds.text(DEFINITION)), granted(cluster, "distribution", rules, USER, SECOND):
         yield
 
@@ -190,7 +190,7 @@ def hashcode(resource: Json) -> str:
 
 
 def serve(stage: Stage, **more: Any) -> Operator:
-    return stage.operator(config={"dialects": {"resource-distribution": {}}, **more})
+    return stage.operator(config={"vocabularies": {"resource-distribution": {}}, **more})
 
 
 def labelled(stage: Stage, name: str, **labels: str | None) -> None:
@@ -573,7 +573,7 @@ def synced(stage: Stage, name: str = "db") -> Operator:
     stage.namespace("team", "a")
     words = {"openkruise.io/sync-to": "namespaces", "openkruise.io/sync-to-namespaces": "a"}
     stage.foreign("team", name, {"key": "synced"}, metadata={"annotations": words})
-    operator = stage.operator(config={"dialects": {"resource-distribution": {}, "sync-to": {}}})
+    operator = stage.operator(config={"vocabularies": {"resource-distribution": {}, "sync-to": {}}})
     eventually(lambda: stage.data("a", name) == {"key": "synced"})
     return operator
 
@@ -667,7 +667,7 @@ def test_a_removal_that_the_server_refuses_is_told_until_somebody_else_has_remov
     proxy = stage.proxy()
     proxy.on_request(goes_from_b, answered(403, "Forbidden"))
     distributor.create("db", included("a", "b"))
-    stage.operator(config={"dialects": {"resource-distribution": {}}}, through=proxy)
+    stage.operator(config={"vocabularies": {"resource-distribution": {}}}, through=proxy)
     distributor.until("db", "a", "b")
     distributor.change("db", included("a"))
     distributor.until_condition("db", "DeleteResourceFailed", "Refused", ["b"])
@@ -804,7 +804,7 @@ def test_another_kind_is_compared_with_what_the_server_makes_of_it_and_causes_no
 ) -> None:
     stage.namespace("a", "b")
     distributor.create("dns", included("a", "b"), a_policy("dns"))
-    config = {"dialects": {"resource-distribution": MORE}, "resync": "1s"}
+    config = {"vocabularies": {"resource-distribution": MORE}, "resync": "1s"}
     first = stage.operator(config=config)
     distributor.until_counted("dns", 2, 2)
     have = stage.api.get(f"{POLICIES.format('a')}/dns")
@@ -823,7 +823,7 @@ def test_another_kind_is_compared_with_what_the_server_makes_of_it_and_causes_no
 def test_what_the_server_would_not_take_is_told_and_changes_nothing(stage: Stage, distributor: Distributor) -> None:
     stage.namespace("a")
     distributor.create("odd", included("a"), a_policy("odd"))
-    stage.operator(config={"dialects": {"resource-distribution": MORE}})
+    stage.operator(config={"vocabularies": {"resource-distribution": MORE}})
     distributor.until_counted("odd", 1, 1)
     mark = stage.audit.mark()
     distributor.change("odd", included("default"), a_policy("odd", policyTypes=["Sideways"]))

@@ -18,7 +18,7 @@ SETTLED = 0.5
 
 
 def config(**own: Any) -> Json:
-    return {"dialects": {"secret-copy": own}}
+    return {"vocabularies": {"secret-copy": own}}
 
 
 # 1. Sources are Secrets in the home namespace that carry `secret-copy/namespaces`
@@ -375,7 +375,7 @@ def test_rule_08_by_default_the_copies_stay_and_are_counted_as_orphans(stage: St
     operator = stage.operator()
     stage.until_copied("db", "a", "b")
     stage.api.delete(stage.path("admin", "db")) if how == "deleted" else stage.retarget("db", None)
-    eventually(lambda: operator.metrics()['samara_orphans{dialect="secret-copy"}'] == 2)
+    eventually(lambda: operator.metrics()['samara_orphans{vocabulary="secret-copy"}'] == 2)
     never(lambda: stage.secret("a", "db") is None or stage.secret("b", "db") is None, 1.0)
 
 

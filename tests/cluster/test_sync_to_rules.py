@@ -104,7 +104,7 @@ class Scene:
         self.stage.api.delete(self.path(namespace, name))
 
     def operator(self, config: Mapping[str, Any] | None = None, **own: Any) -> Operator:
-        return self.stage.operator(config={"dialects": {"sync-to": own}, **(config or {})})
+        return self.stage.operator(config={"vocabularies": {"sync-to": own}, **(config or {})})
 
     def is_copy(self, namespace: str, name: str = "db", source: str = "team") -> bool:
         """True where what is there equals its source in all but metadata and carries the marks."""
@@ -131,7 +131,7 @@ class Scene:
         return str(event["message"])
 
     def copies(self, operator: Operator, state: str) -> float:
-        return operator.metrics()[f'samara_copies{{dialect="sync-to",state="{state}"}}']
+        return operator.metrics()[f'samara_copies{{state="{state}",vocabulary="sync-to"}}']
 
     def writes(self, mark: int = 0) -> list[Event]:
         """The operator's writes to sources, copies and Namespaces; what it keeps for itself is counted apart."""

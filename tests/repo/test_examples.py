@@ -59,7 +59,7 @@ def test_a_shown_manifest_passes_lint(name: str, tmp_path: Path) -> None:
 
 
 def test_the_settings_among_the_examples_are_accepted() -> None:
-    assert [load(str(path)).dialects.keys() for path in SETTINGS] == [VOCABULARIES.keys()]
+    assert [load(str(path)).vocabularies.keys() for path in SETTINGS] == [VOCABULARIES.keys()]
 
 
 @pytest.mark.parametrize("path", SETTINGS, ids=lambda path: str(path.parent.name))

@@ -139,7 +139,7 @@ echo '{{apiVersion: v1, kind: Namespace, metadata: {{name: payments-prod, \
 labels: {{accurate.cybozu.com/parent: payments, team: pay}}}}}}' | {APPLY}
 echo '{{apiVersion: v1, kind: Secret, metadata: {{name: registry, namespace: payments-dev, \
 annotations: {{accurate.cybozu.com/propagate: update, accurate.cybozu.com/from: payments}}}}}}' | {APPLY}
-echo '{{dialects: {{accurate: {{watches: [{{version: v1, kind: Secret}}]}}}}}}' > settings.yaml
+echo '{{vocabularies: {{accurate: {{watches: [{{version: v1, kind: Secret}}]}}}}}}' > settings.yaml
 """
 
 _BLOCKED = """

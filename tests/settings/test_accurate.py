@@ -29,7 +29,7 @@ READ = Config(
 
 
 def accurate(own: str) -> Accurate:
-    found = parse(f"dialects: {{accurate: {own}}}", "f").dialects["accurate"]
+    found = parse(f"vocabularies: {{accurate: {own}}}", "f").vocabularies["accurate"]
     assert isinstance(found, Accurate)
     return found
 
@@ -71,8 +71,8 @@ def test_the_file_is_read_once(file: Path) -> None:
 
 def test_the_other_vocabularies_and_their_order_stay_as_they_are(file: Path) -> None:
     file.write_text(FILE)
-    settings = parse(f"dialects: {{sync-to: , accurate: {{configFile: {file}}}, secret-copy: }}", "f")
-    assert list(settings.dialects) == ["secret-copy", "accurate", "sync-to"]
+    settings = parse(f"vocabularies: {{sync-to: , accurate: {{configFile: {file}}}, secret-copy: }}", "f")
+    assert list(settings.vocabularies) == ["secret-copy", "accurate", "sync-to"]
 
 
 @pytest.mark.parametrize(
@@ -103,16 +103,16 @@ def test_the_watched_kinds_are_those_of_the_configuration() -> None:
 
 def test_a_file_that_is_not_there_is_told_in_the_words_of_the_original(file: Path) -> None:
     assert fault(f"{{configFile: {file}}}") == (
-        f"f: dialects.accurate.configFile: failed to read {file}: no such file or directory"
+        f"f: vocabularies.accurate.configFile: failed to read {file}: no such file or directory"
     )
 
 
 def test_a_file_that_cannot_be_read_is_told_the_same(tmp_path: Path) -> None:
     assert fault(f"{{configFile: {tmp_path}}}") == (
-        f"f: dialects.accurate.configFile: failed to read {tmp_path}: is a directory"
+        f"f: vocabularies.accurate.configFile: failed to read {tmp_path}: is a directory"
     )
     assert fault('{configFile: "\\ud800"}') == (
-        "f: dialects.accurate.configFile: failed to read \\ud800: invalid argument"
+        "f: vocabularies.accurate.configFile: failed to read \\ud800: invalid argument"
     )
 
 
@@ -149,22 +149,22 @@ def test_a_fault_in_the_file_is_told_with_the_files_name(file: Path, text: str, 
 
 def test_a_fault_in_line_is_told_with_the_settings_name() -> None:
     assert fault("{annotationKeys: [accurate.cybozu.com/from]}") == (
-        "f: dialects.accurate.annotationKeys: invalid configurations: "
+        "f: vocabularies.accurate.annotationKeys: invalid configurations: "
         "misconfigured annotationKey: accurate.cybozu.com/from is not allowed"
     )
 
 
 def test_the_file_and_the_keys_exclude_each_other_before_the_file_is_read() -> None:
     assert fault("{configFile: /none, labelKeys: []}") == (
-        "f: dialects.accurate: found configFile and labelKeys, expected the file or the keys, not both"
+        "f: vocabularies.accurate: found configFile and labelKeys, expected the file or the keys, not both"
     )
 
 
 def test_a_settings_file_reads_the_originals_file_too(tmp_path: Path, file: Path) -> None:
     file.write_text(FILE)
     settings = tmp_path / "samara.yaml"
-    settings.write_text(f"dialects: {{accurate: {{configFile: {file}}}}}")
-    found = load(str(settings)).dialects["accurate"]
+    settings.write_text(f"vocabularies: {{accurate: {{configFile: {file}}}}}")
+    found = load(str(settings)).vocabularies["accurate"]
     assert isinstance(found, Accurate)
     assert found.read_config() == READ
 
@@ -187,9 +187,9 @@ def test_whatever_its_text_a_file_is_read_or_told_on_one_line(text: str) -> None
 @pytest.mark.parametrize(
     ("own", "path"),
     [
-        ("{labelKeys: [team], watches: [{kind: Secret}]}", "dialects.accurate.watches"),
-        ("{annotationKeys: [team], labelKeys: [1]}", "dialects.accurate.labelKeys"),
-        ("{watches: [{version: v1, kind: Secret, x: y}]}", "dialects.accurate.watches"),
+        ("{labelKeys: [team], watches: [{kind: Secret}]}", "vocabularies.accurate.watches"),
+        ("{annotationKeys: [team], labelKeys: [1]}", "vocabularies.accurate.labelKeys"),
+        ("{watches: [{version: v1, kind: Secret, x: y}]}", "vocabularies.accurate.watches"),
     ],
 )
 def test_a_wrong_value_in_line_is_told_with_the_path_of_its_key(own: str, path: str) -> None:

@@ -121,22 +121,22 @@ OF_A_VOCABULARY = [
 
 @pytest.mark.parametrize(("name", "text", "expected"), OF_A_VOCABULARY)
 def test_a_wrong_value_of_a_vocabulary_is_told_the_same(name: str, text: str, expected: str) -> None:
-    assert faults(f"dialects: {{{name}: {{{text}}}}}") == [f"dialects.{name}.{expected}"]
+    assert faults(f"vocabularies: {{{name}: {{{text}}}}}") == [f"vocabularies.{name}.{expected}"]
 
 
 def test_a_rule_without_its_paths_is_incomplete() -> None:
-    text = "dialects: {fishysecret: {paths: [{namespaces: [a]}]}}"
-    path = "dialects.fishysecret.paths[0]"
+    text = "vocabularies: {fishysecret: {paths: [{namespaces: [a]}]}}"
+    path = "vocabularies.fishysecret.paths[0]"
     assert faults(text) == [f"{path}: key 'allow' is missing, expected a list, each item a path or glob without spaces"]
 
 
 def test_every_fault_is_listed_on_a_line_of_its_own() -> None:
-    text = "tenancy: shut\nwrites: {inFlight: x, perSecond: y}\ndialects: {secret-copy: {hom: a}}\nfoo: 1\n"
+    text = "tenancy: shut\nwrites: {inFlight: x, perSecond: y}\nvocabularies: {secret-copy: {hom: a}}\nfoo: 1\n"
     with pytest.raises(SettingsError) as error:
         parse(text, "samara.yaml")
     paths = [line.split(": ")[1] for line in str(error.value).splitlines()]
     assert sorted(paths) == sorted(
-        ["foo", "dialects.secret-copy.hom", "tenancy", "writes.inFlight", "writes.perSecond"]
+        ["foo", "vocabularies.secret-copy.hom", "tenancy", "writes.inFlight", "writes.perSecond"]
     )
 
 
@@ -144,8 +144,8 @@ def test_every_fault_is_listed_on_a_line_of_its_own() -> None:
     ("text", "expected"),
     [
         (
-            "dialects: {secret-copy: {hom: x}}",
-            "dialects.secret-copy.hom: unknown key, did you mean 'home'? "
+            "vocabularies: {secret-copy: {hom: x}}",
+            "vocabularies.secret-copy.hom: unknown key, did you mean 'home'? "
             "accepted: home, onSourceGone, conflicts, takeover, managers",
         ),
         ("timers: {zzz: 1s}", "timers.zzz: unknown key; accepted: lease, renew, silence, backoffMost"),
@@ -156,8 +156,8 @@ def test_every_fault_is_listed_on_a_line_of_its_own() -> None:
         ("writes: {on: 1}", "writes.true: unknown key; accepted: inFlight, perSecond"),
         ('writes: {"a\\nb": 1}', "writes.'a\\nb': unknown key; accepted: inFlight, perSecond"),
         (
-            "dialects: {secretcopy: {}}",
-            "dialects.secretcopy: unknown key, did you mean 'secret-copy'? "
+            "vocabularies: {secretcopy: {}}",
+            "vocabularies.secretcopy: unknown key, did you mean 'secret-copy'? "
             "accepted: secret-copy, resource-distribution, accurate, fishysecret, sync-to",
         ),
     ],
@@ -168,19 +168,25 @@ def test_an_unknown_key_is_told_its_likely_meaning_and_what_is_accepted(text: st
 
 def test_an_unknown_key_at_the_top_is_its_own_path() -> None:
     (fault,) = faults("tenency: open")
-    assert fault.startswith("tenency: unknown key, did you mean 'tenancy'? accepted: dialects, tenancy, ")
+    assert fault.startswith("tenency: unknown key, did you mean 'tenancy'? accepted: vocabularies, tenancy, ")
 
 
-@pytest.mark.parametrize(("text", "found"), [("dialects:", "null"), ("dialects: {}", "an empty mapping")])
+@pytest.mark.parametrize("text", ["dialects: {sync-to: {}}", "dialects:", "{dialects: {}, tenancy: open}"])
+def test_the_former_name_of_vocabularies_is_refused_and_the_new_one_named(text: str) -> None:
+    (fault,) = faults(text)
+    assert fault.startswith("dialects: unknown key, it is called 'vocabularies' now; accepted: vocabularies, tenancy, ")
+
+
+@pytest.mark.parametrize(("text", "found"), [("vocabularies:", "null"), ("vocabularies: {}", "an empty mapping")])
 def test_serving_no_vocabulary_at_all_is_refused(text: str, found: str) -> None:
     expected = "a mapping that names at least one vocabulary (leave it out for all)"
-    assert faults(text) == [f"dialects: found {found}, expected {expected}"]
+    assert faults(text) == [f"vocabularies: found {found}, expected {expected}"]
 
 
 @pytest.mark.parametrize(("text", "found"), [("- a", "a list"), ("tenancy", "'tenancy'"), ("5", "5")])
 def test_a_document_that_is_not_a_mapping_is_refused(text: str, found: str) -> None:
     (fault,) = faults(text)
-    assert fault.startswith(f"found {found}, expected a mapping with dialects, tenancy, ")
+    assert fault.startswith(f"found {found}, expected a mapping with vocabularies, tenancy, ")
 
 
 @pytest.mark.parametrize(
@@ -189,17 +195,17 @@ def test_a_document_that_is_not_a_mapping_is_refused(text: str, found: str) -> N
         ("timers: {renew: 15s}", "timers.renew: found 15s, expected less than timers.lease (15s)"),
         ("timers: {lease: 5s}", "timers.renew: found 10s, expected less than timers.lease (5s)"),
         (
-            "dialects: {accurate: {configFile: /a, labelKeys: [], watches: []}}",
-            "dialects.accurate: found configFile and labelKeys, watches, expected the file or the keys, not both",
+            "vocabularies: {accurate: {configFile: /a, labelKeys: [], watches: []}}",
+            "vocabularies.accurate: found configFile and labelKeys, watches, expected the file or the keys, not both",
         ),
         (
-            "{tenancy: strict, dialects: {sync-to: {conflicts: overwrite}}}",
-            "dialects.sync-to.conflicts: found 'overwrite', expected refuse, because tenancy is strict",
+            "{tenancy: strict, vocabularies: {sync-to: {conflicts: overwrite}}}",
+            "vocabularies.sync-to.conflicts: found 'overwrite', expected refuse, because tenancy is strict",
         ),
         (
             "{tenancy: strict, conflicts: overwrite}",
             "conflicts: found 'overwrite', expected refuse, because tenancy is strict and sync-to is served "
-            "(or set dialects.sync-to.conflicts: refuse)",
+            "(or set vocabularies.sync-to.conflicts: refuse)",
         ),
     ],
 )
@@ -210,8 +216,8 @@ def test_settings_that_contradict_each_other_are_refused(text: str, expected: st
 @pytest.mark.parametrize(
     "text",
     [
-        "{tenancy: strict, conflicts: overwrite, dialects: {secret-copy: {}}}",
-        "{tenancy: open, dialects: {sync-to: {conflicts: overwrite}}}",
+        "{tenancy: strict, conflicts: overwrite, vocabularies: {secret-copy: {}}}",
+        "{tenancy: open, vocabularies: {sync-to: {conflicts: overwrite}}}",
     ],
 )
 def test_overwriting_is_accepted_where_no_strict_tenant_could_use_it(text: str) -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from samara.settings import SettingsError, parse
 
-NESTING = ["dialects", "secret-copy", "accurate", "fishysecret", "paths", "namespaces", "timers", "writes"]
+NESTING = ["vocabularies", "secret-copy", "accurate", "fishysecret", "paths", "namespaces", "timers", "writes"]
 KEYS = [
     *NESTING,
     "tenancy",
@@ -42,7 +42,7 @@ def message(text: str) -> str:
 @given(st.text() | WORDS)
 @example("&a !!str {=: *a}")
 @example("a: &a [*a]")
-@example("dialects: &a {secret-copy: *a}")
+@example("vocabularies: &a {secret-copy: *a}")
 def test_no_text_raises_anything_but_a_settings_error(text: str) -> None:
     assert all(not line or line.startswith("f: ") for line in message(text).split("\n"))
 

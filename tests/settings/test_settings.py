@@ -29,7 +29,7 @@ from samara.settings import (
 SECRET, CONFIG_MAP = KindName("", "v1", "Secret"), KindName("", "v1", "ConfigMap")
 
 WHOLE = """
-dialects:
+vocabularies:
   secret-copy: {home: vault, onSourceGone: delete, conflicts: overwrite, takeover: true, managers: [old, older]}
   sync-to: {kinds: [v1/Secret, apps/v1/Deployment], crossNamespace: allow, conflicts: refuse}
   resource-distribution: {kinds: [networking.k8s.io/v1/NetworkPolicy]}
@@ -62,7 +62,7 @@ def test_every_key_is_read_into_its_field() -> None:
     secret, deployment = KindName("", "v1", "Secret"), KindName("apps", "v1", "Deployment")
     config = {"labelKeys": ["team", "*.example.com/*"], "watches": [{"version": "v1", "kind": "Secret"}]}
     assert parse(WHOLE, "whole.yaml") == Settings(
-        dialects={
+        vocabularies={
             "secret-copy": SecretCopy("vault", "delete", "overwrite", True, ("old", "older")),
             "sync-to": SyncTo((secret, deployment), "allow", "refuse"),
             "resource-distribution": ResourceDistribution((policy,)),
@@ -84,7 +84,7 @@ def test_every_key_is_read_into_its_field() -> None:
 
 def test_without_a_file_the_defaults_are_those_of_the_specification() -> None:
     defaults = load(None)
-    assert dict(defaults.dialects) == {
+    assert dict(defaults.vocabularies) == {
         "secret-copy": SecretCopy("admin", "keep", None, False, ()),
         "resource-distribution": ResourceDistribution((SECRET, CONFIG_MAP), False, ()),
         "accurate": Accurate(None, {}, False, False, None, False, ("accurate-controller",)),
@@ -105,21 +105,21 @@ def test_an_empty_file_means_the_defaults(text: str) -> None:
     assert parse(text, "empty.yaml") == Settings() == load(None)
 
 
-@pytest.mark.parametrize("text", ["dialects: {secret-copy: {}}", "dialects:\n  secret-copy:\n"])
+@pytest.mark.parametrize("text", ["vocabularies: {secret-copy: {}}", "vocabularies:\n  secret-copy:\n"])
 def test_a_vocabulary_that_is_only_named_has_its_defaults(text: str) -> None:
-    assert parse(text, "f").dialects == {"secret-copy": SecretCopy()}
+    assert parse(text, "f").vocabularies == {"secret-copy": SecretCopy()}
 
 
 def test_without_dialects_every_vocabulary_is_served() -> None:
-    assert list(parse("tenancy: strict", "f").dialects) == list(VOCABULARIES)
+    assert list(parse("tenancy: strict", "f").vocabularies) == list(VOCABULARIES)
 
 
 def test_with_dialects_only_those_named_are_served_in_the_order_of_rank() -> None:
-    assert list(parse("dialects: {sync-to: , secret-copy: }", "f").dialects) == ["secret-copy", "sync-to"]
+    assert list(parse("vocabularies: {sync-to: , secret-copy: }", "f").vocabularies) == ["secret-copy", "sync-to"]
 
 
 def test_accurate_counts_the_marks_of_the_original_controller_as_ours() -> None:
-    accurate = load(None).dialects["accurate"]
+    accurate = load(None).vocabularies["accurate"]
     assert accurate == Accurate(config={}, managers=("accurate-controller",))
 
 
@@ -138,8 +138,8 @@ def test_no_namespace_need_be_protected() -> None:
 def test_anchors_and_merges_are_understood() -> None:
     text = "neverCopied: {labels: &keys [team], annotations: *keys}"
     assert parse(text, "f").never_copied == NeverCopied(("team",), ("team",))
-    merged = "dialects:\n  resource-distribution: &own {takeover: true}\n  sync-to: {<<: *own, takeover: false}\n"
-    assert parse(merged, "f").dialects["sync-to"] == SyncTo(takeover=False)
+    merged = "vocabularies:\n  resource-distribution: &own {takeover: true}\n  sync-to: {<<: *own, takeover: false}\n"
+    assert parse(merged, "f").vocabularies["sync-to"] == SyncTo(takeover=False)
 
 
 @pytest.mark.parametrize(
@@ -147,9 +147,9 @@ def test_anchors_and_merges_are_understood() -> None:
     [
         ("", "refuse"),
         ("conflicts: overwrite", "overwrite"),
-        ("dialects: {secret-copy: {conflicts: overwrite}}", "overwrite"),
-        ("{conflicts: overwrite, dialects: {secret-copy: {conflicts: refuse}}}", "refuse"),
-        ("{conflicts: overwrite, dialects: {secret-copy: {conflicts: null}}}", "overwrite"),
+        ("vocabularies: {secret-copy: {conflicts: overwrite}}", "overwrite"),
+        ("{conflicts: overwrite, vocabularies: {secret-copy: {conflicts: refuse}}}", "refuse"),
+        ("{conflicts: overwrite, vocabularies: {secret-copy: {conflicts: null}}}", "overwrite"),
     ],
 )
 def test_a_vocabularys_own_word_on_conflicts_outranks_the_general_one(text: str, expected: str) -> None:
@@ -174,12 +174,12 @@ def test_vocabularies_without_the_choice_always_refuse_conflicts(name: str) -> N
 def test_consent_is_asked_for_by_tenancy_unless_said_otherwise(
     name: str, tenancy: str, own: str, expected: str
 ) -> None:
-    settings = parse(f"{{tenancy: {tenancy}, dialects: {{{name}: {{{own}}}}}}}", "f")
+    settings = parse(f"{{tenancy: {tenancy}, vocabularies: {{{name}: {{{own}}}}}}}", "f")
     assert settings.cross_namespace_of(name) == expected
 
 
 def test_strict_tenants_are_served_when_sync_to_itself_refuses_conflicts() -> None:
-    text = "{tenancy: strict, conflicts: overwrite, dialects: {sync-to: {conflicts: refuse}}}"
+    text = "{tenancy: strict, conflicts: overwrite, vocabularies: {sync-to: {conflicts: refuse}}}"
     assert parse(text, "f").conflicts_of("sync-to") == "refuse"
 
 

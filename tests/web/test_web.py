@@ -33,9 +33,9 @@ from samara.web.metrics import Metrics, Sources
 from samara.web.server import answering, split_address
 
 SPECIFIED = {
-    "samara_copies": {"dialect", "state"},
-    "samara_sources": {"dialect"},
-    "samara_writes": {"dialect", "verb", "result"},
+    "samara_copies": {"vocabulary", "state"},
+    "samara_sources": {"vocabulary"},
+    "samara_writes": {"vocabulary", "verb", "result"},
     "samara_write_seconds": {"le"},
     "samara_plan_seconds": {"le"},
     "samara_queue_depth": set(),
@@ -43,7 +43,7 @@ SPECIFIED = {
     "samara_watch_last_event_seconds": {"kind"},
     "samara_watch_restarts": {"kind", "reason"},
     "samara_kind_waiting": {"kind"},
-    "samara_orphans": {"dialect"},
+    "samara_orphans": {"vocabulary"},
     "samara_leader": set(),
     "samara_synced": set(),
     "samara_provider_calls": {"store", "result"},
@@ -298,12 +298,12 @@ def test_every_figure_is_shown() -> None:
         full(stage)
         found = stage.samples()
         expected: dict[tuple[str, ...], float] = {
-            ("samara_copies", "secret-copy", "right"): 1,
-            ("samara_copies", "secret-copy", "pending"): 1,
-            ("samara_copies", "secret-copy", "blocked"): 2,
+            ("samara_copies", "right", "secret-copy"): 1,
+            ("samara_copies", "pending", "secret-copy"): 1,
+            ("samara_copies", "blocked", "secret-copy"): 2,
             ("samara_sources", "secret-copy"): 1,
             ("samara_orphans", "secret-copy"): 2,
-            ("samara_writes_total", "secret-copy", "done", "create"): 1,
+            ("samara_writes_total", "done", "create", "secret-copy"): 1,
             ("samara_write_seconds_bucket", "0.01"): 0,
             ("samara_write_seconds_bucket", "0.025"): 1,
             ("samara_write_seconds_bucket", "+Inf"): 1,
@@ -395,7 +395,7 @@ def test_the_dialects_of_one_vocabulary_are_one_series() -> None:
         stage.table = Table(two)
         stage.tallies = {a_key(dialect="both:tree"): blocked("a"), a_key(dialect="both:sub"): blocked("a", "b")}
         found = stage.samples()
-        assert found["samara_copies", "both", "blocked"] == 3
+        assert found["samara_copies", "blocked", "both"] == 3
         assert found["samara_sources", "both"] == 2
         assert found["samara_orphans", "both"] == 4
 

@@ -46,14 +46,14 @@ readOnlyRootFilesystem: true
 {{- if and .Values.webhook.certManager .Values.observe -}}
 {{- fail "webhook.certManager needs a webhook server, found observe: true, which has none; leave one out" -}}
 {{- end -}}
-{{- $dialects := .Values.settings.dialects | default dict -}}
-{{- $accurate := get $dialects "accurate" | default dict -}}
+{{- $vocabularies := .Values.settings.vocabularies | default dict -}}
+{{- $accurate := get $vocabularies "accurate" | default dict -}}
 {{- if $accurate.configFile -}}
-{{- fail (printf "settings.dialects.accurate.configFile: expected the keys of that file in its place, found %s: there is no such file in the operator's pods" $accurate.configFile) -}}
+{{- fail (printf "settings.vocabularies.accurate.configFile: expected the keys of that file in its place, found %s: there is no such file in the operator's pods" $accurate.configFile) -}}
 {{- end -}}
-{{- $tenants := get $dialects "sync-to" | default dict -}}
-{{- $syncs := or (not (hasKey .Values.settings "dialects")) (hasKey $dialects "sync-to") -}}
+{{- $tenants := get $vocabularies "sync-to" | default dict -}}
+{{- $syncs := or (not (hasKey .Values.settings "vocabularies")) (hasKey $vocabularies "sync-to") -}}
 {{- if and $syncs (eq (toString .Values.settings.tenancy) "strict") (eq ($tenants.conflicts | default .Values.settings.conflicts | default "refuse") "overwrite") -}}
-{{- fail "settings: conflicts: overwrite is refused for sync-to while tenancy is strict; set settings.dialects.sync-to.conflicts: refuse" -}}
+{{- fail "settings: conflicts: overwrite is refused for sync-to while tenancy is strict; set settings.vocabularies.sync-to.conflicts: refuse" -}}
 {{- end -}}
 {{- end -}}

@@ -1,9 +1,9 @@
 {{/* The vocabularies that the settings name (all of them where they name none), each with its own settings. JSON. */}}
 {{- define "samara.vocabularies" -}}
-{{- $given := .Values.settings.dialects | default dict -}}
+{{- $given := .Values.settings.vocabularies | default dict -}}
 {{- $chosen := list -}}
 {{- range (.Files.Get "files/vocabularies.yaml" | fromYaml).vocabularies -}}
-{{- if or (not (hasKey $.Values.settings "dialects")) (hasKey $given .name) -}}
+{{- if or (not (hasKey $.Values.settings "vocabularies")) (hasKey $given .name) -}}
 {{- $own := get $given .name | default dict -}}
 {{- $chosen = append $chosen (set . "own" $own) -}}
 {{- end -}}
@@ -26,7 +26,7 @@
 {{- end -}}
 {{- with $.kinds.denied -}}
 {{- if or (has $kind.group .groups) (has (printf "%s/%s" $kind.group $kind.kind | trimPrefix "/") .kinds) -}}
-{{- fail (printf "settings.dialects.%s.%s: expected kinds that may be copied, found %s: kinds that give rights, that keep the cluster's books or that ask for copies are never copied" $.name $.kinds.key $named) -}}
+{{- fail (printf "settings.vocabularies.%s.%s: expected kinds that may be copied, found %s: kinds that give rights, that keep the cluster's books or that ask for copies are never copied" $.name $.kinds.key $named) -}}
 {{- end -}}
 {{- end -}}
 {{- $low := lower $kind.kind -}}
@@ -79,7 +79,7 @@
 {{- range get $vocabulary.kinds $configured | default list -}}
 {{- $name := printf "%s.%s.samara.dev" $kind.plural $kind.group | replace ".." "." -}}
 {{- if hasKey $found $name -}}
-{{- fail (printf "settings.dialects.%s.%s: expected each kind once, found %s in two versions" $vocabulary.name $vocabulary.kinds.key $kind.kind) -}}
+{{- fail (printf "settings.vocabularies.%s.%s: expected each kind once, found %s in two versions" $vocabulary.name $vocabulary.kinds.key $kind.kind) -}}
 {{- end -}}
 {{- $rule := merge (dict "apiGroups" (list $kind.group) "apiVersions" (list $kind.version) "resources" (list $kind.plural)) (first .rules) -}}
 {{- $_ := set $found $name (merge (dict "name" $name "rules" (list $rule)) .) -}}

@@ -17,7 +17,7 @@ ADVICE = {
     "invalid": "correct the name or the value on the source; `samara lint FILE` shows the line",
     "held": f"remove {PAUSED} where something is paused; what the brake holds goes on by `samara release KEY`",
     "fought": "find out who else changes the object, and stop one of the two",
-    "path-not-allowed": "an administrator can allow the path in the settings (dialects.fishysecret.paths)",
+    "path-not-allowed": "an administrator can allow the path in the settings (vocabularies.fishysecret.paths)",
     "token-error": "complete the Secret that configures the secret manager",
     "connection-error": "correct the url in the Secret that configures the secret manager",
     "fetch-error": "correct the path, or put the value into the secret manager; the Secret stays as it is",

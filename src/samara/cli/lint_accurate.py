@@ -91,7 +91,7 @@ def _unpassed(manifest: Manifest, config: Config | None) -> str | None:
         return None
     known = ", ".join(sorted(kind for _, kind in watched))
     among = f"one of {known}: no other kind" if known else "a watched kind: none"
-    return f"{among} is passed on (setting dialects.accurate.watches)"
+    return f"{among} is passed on (setting vocabularies.accurate.watches)"
 
 
 def _mode(manifest: Manifest, word: Word) -> Iterator[Finding]:
@@ -105,7 +105,9 @@ def _generated(manifest: Manifest, is_on: bool) -> Iterator[Finding]:
         return
     yield from _mode(manifest, word)
     if not is_on:
-        expected = f"{PROPAGATE} on the objects themselves, or the setting dialects.accurate.propagateGenerated: true"
+        expected = (
+            f"{PROPAGATE} on the objects themselves, or the setting vocabularies.accurate.propagateGenerated: true"
+        )
         yield manifest.finding(word.line, word.key, "a key that does nothing while that is off", expected)
 
 
@@ -218,7 +220,7 @@ def _not_let_through(manifest: Manifest, word: Word, config: Config | None) -> I
     if word.key.startswith(OWN):
         expected = f"another key: those under {' and '.join(OWN)} never reach a namespace this way"
     elif config is not None and not _keys(config, word).admits(word.key):
-        expected = f"a key that the setting dialects.accurate.{setting} lets through; any other is ignored"
+        expected = f"a key that the setting vocabularies.accurate.{setting} lets through; any other is ignored"
     else:
         return
     yield manifest.finding(word.line, f"{_field(word)}.{word.key}", "a key that is not let through", expected)

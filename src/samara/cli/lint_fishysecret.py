@@ -73,5 +73,5 @@ class _FishySecret(NamedTuple):
         home = self.manifest.namespace
         for number, item in enumerate(spec.items if home and not spec.faults else ()):
             if not self.may_read(home, item.path):
-                expected = f"a path that FishySecrets of namespace {home} may read (setting dialects.{NAME}.paths)"
+                expected = f"a path that FishySecrets of namespace {home} may read (setting vocabularies.{NAME}.paths)"
                 yield self._at(f"spec.data[{number}].secretPath", shown(item.path), expected)

@@ -31,7 +31,7 @@ from samara.dialects.resource_distribution.spec import (
 from samara.settings import KindName
 
 VERSIONS = tuple(f"{RESOURCE_DISTRIBUTION.group}/{version}" for version in sorted(LISTED, reverse=True))
-SETTING = "no other kind is distributed (setting dialects.resource-distribution.kinds)"
+SETTING = "no other kind is distributed (setting vocabularies.resource-distribution.kinds)"
 NOTHING = "allNamespaces: true, names in includedNamespaces, or a namespaceLabelSelector that is not empty"
 FIELDS = {
     "spec": ("resource", "targets"),

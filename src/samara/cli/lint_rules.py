@@ -49,7 +49,7 @@ class Lint:
 
     def __init__(self, settings: Settings) -> None:
         table = table_of(settings)
-        self._parts = [part_of(own, settings) for own in settings.dialects.values()]
+        self._parts = [part_of(own, settings) for own in settings.vocabularies.values()]
         asks = frozenset().union(*(dialect.asks for dialect in table.dialects))
         # What one dialect writes as its mark another may let people write: a namespace can name its parent itself.
         self._marks = frozenset().union(*(dialect.marks for dialect in table.dialects)) - asks | NEVER_BY_HAND

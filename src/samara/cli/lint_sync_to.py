@@ -34,7 +34,7 @@ def part(kinds: tuple[KindName, ...], protected: tuple[str, ...], carries_labels
         if not is_served(manifest):
             known = ", ".join(sorted(kind for _, kind in served))
             yield wrong_kind(
-                manifest, word, f"one of {known}: no other kind is served (setting dialects.sync-to.kinds)"
+                manifest, word, f"one of {known}: no other kind is served (setting vocabularies.sync-to.kinds)"
             )
             return
         told = list(_asked(manifest, asked, listed))

@@ -28,7 +28,7 @@ class Orphan:
     def shape(self) -> dict[str, Any]:
         return {
             **place(self.have.ref),
-            "dialect": self.dialect.title,
+            "vocabulary": self.dialect.title,
             "origin": self.origin,
             "ours": self.ours,
         }

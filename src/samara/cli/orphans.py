@@ -108,7 +108,7 @@ def _missing(at: Session, seen: Picture, orphan: Orphan) -> list[Kind]:
     """
     cache, owner = seen.shot.cache, seen.table.owner(orphan.have, seen.shot.cache)
     dialect = orphan.dialect if owner is None else seen.table[owner.dialect]
-    if dialect.title not in at.settings.dialects:
+    if dialect.title not in at.settings.vocabularies:
         return []
     ready = owner is None or seen.plans.get(owner, Plan()).ready
     return [kind for kind in (dialect.asking if ready else dialect.kinds) if not cache.known(kind)]

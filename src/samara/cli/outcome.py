@@ -140,7 +140,7 @@ def _write(seen: Picture, write: Write) -> dict[str, str]:
 
 
 def _whose(seen: Picture, key: Key) -> dict[str, str]:
-    return {"dialect": seen.title(key), "source": key.source.path}
+    return {"vocabulary": seen.title(key), "source": key.source.path}
 
 
 def summary(writes: Sequence[Write], blocked: Sequence[Blocked]) -> dict[str, int]:

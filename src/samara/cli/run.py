@@ -23,9 +23,17 @@ def _print_settings(context: click.Context, parameter: click.Parameter, wanted: 
         context.exit()
 
 
+def _refuse_old_name(context: click.Context, parameter: click.Parameter, name: str | None) -> None:
+    if name is not None:
+        raise click.UsageError("--dialect: unknown option, it is called '--vocabulary' now")
+
+
 @click.command("run", cls=Command)
 @click.option("--config", metavar="FILE", help="The settings.")
-@click.option("--dialect", "dialects", multiple=True, metavar="NAME", help="Serve only this vocabulary; repeatable.")
+@click.option(
+    "--vocabulary", "vocabularies", multiple=True, metavar="NAME", help="Serve only this vocabulary; repeatable."
+)
+@click.option("--dialect", metavar="NAME", hidden=True, expose_value=False, callback=_refuse_old_name)
 @click.option("--observe", is_flag=True, help="Plan, report and count; write nothing but the Lease.")
 @click.option("--leader-elect/--no-leader-elect", default=None, help="Default: on in a cluster, off outside.")
 @click.option("--http-address", default=":8080", show_default=True, help="/healthz, /readyz, /syncz, /metrics.")
@@ -53,7 +61,7 @@ def _print_settings(context: click.Context, parameter: click.Parameter, wanted: 
 def command(
     cluster: Cluster,
     config: str | None,
-    dialects: tuple[str, ...],
+    vocabularies: tuple[str, ...],
     observe: bool,
     leader_elect: bool | None,
     http_address: str,
@@ -71,7 +79,7 @@ def command(
     log.configure(log_format, log_level)
     if no_webhook and webhook_url is not None:
         log.warning("webhook.off", why="--no-webhook was given, so --webhook-url has no effect")
-    settings = load_settings(config, narrow=partial(only, names=_spelled(dialects)))
+    settings = load_settings(config, narrow=partial(only, names=_spelled(vocabularies)))
     access = cluster.access()
     elect = access.in_cluster if leader_elect is None else leader_elect
     webhook = None
@@ -106,13 +114,13 @@ def only(settings: Settings, names: tuple[str, ...]) -> Settings:
     """The settings with only these vocabularies, where any are named."""
     for name in names:
         if name not in VOCABULARIES:
-            raise click.UsageError(f"--dialect {name!r}: expected one of {', '.join(sorted(VOCABULARIES))}")
-        if name not in settings.dialects:
-            named = ", ".join(settings.dialects)
-            raise ConfigError(f"--dialect {name}: expected a vocabulary that the settings name, found {named}")
+            raise click.UsageError(f"--vocabulary {name!r}: expected one of {', '.join(sorted(VOCABULARIES))}")
+        if name not in settings.vocabularies:
+            named = ", ".join(settings.vocabularies)
+            raise ConfigError(f"--vocabulary {name}: expected a vocabulary that the settings name, found {named}")
     if not names:
         return settings
-    return replace(settings, dialects={name: own for name, own in settings.dialects.items() if name in names})
+    return replace(settings, vocabularies={name: own for name, own in settings.vocabularies.items() if name in names})
 
 
 def _spelled(names: tuple[str, ...]) -> tuple[str, ...]:

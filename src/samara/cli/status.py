@@ -79,7 +79,7 @@ def _served(seen: Picture, key: Key) -> Any:
 def _source(at: Session, seen: Picture, key: Key, plan: Plan) -> Shape:
     tally = counted(seen, key, plan, at.rules)
     return {
-        "dialect": seen.title(key),
+        "vocabulary": seen.title(key),
         **place(key.source),
         "wanted": tally.wanted,
         "right": tally.right,
@@ -164,14 +164,14 @@ def _held_row(group: Sequence[Shape]) -> tuple[object, ...]:
 def _alike(source: Shape) -> Hashable:
     """Too many to list: of one vocabulary and kind, with the same to be said of them."""
     pending = source["pending"] > 0
-    return source["dialect"], source["kind"], pending, tuple(sorted(why["reason"] for why in source["reasons"]))
+    return source["vocabulary"], source["kind"], pending, tuple(sorted(why["reason"] for why in source["reasons"]))
 
 
 def _row(group: Sequence[Shape]) -> tuple[object, ...]:
     first = group[0]
     counts = tuple(f"{sum(each[name] for each in group):,}" for name in _COUNTS)
     reasons = "; ".join(f"{why['reason']} ({why['count']:,}): {_sampled(why)}" for why in _merged(group))
-    return (first["dialect"], first["kind"], sample(_path(each) for each in group), *counts, reasons)
+    return (first["vocabulary"], first["kind"], sample(_path(each) for each in group), *counts, reasons)
 
 
 def _path(source: Shape) -> str:

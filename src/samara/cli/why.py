@@ -230,7 +230,7 @@ def _show(shape: dict[str, Any]) -> None:
     where = f" in namespace {at['namespace']}" if at["namespace"] else ""
     click.echo(f"{at['kind']} {at['name']}{where} {there}; {wanted[shape['wanted']]}.")
     for answer in shape["answers"]:
-        click.echo(f"  {answer['dialect']} from {answer['source']}: {answer['rule']}")
+        click.echo(f"  {answer['vocabulary']} from {answer['source']}: {answer['rule']}")
         if answer["blocked"]:
             click.echo(f"    blocked ({answer['blocked']['reason']}): {answer['blocked']['message']}")
             click.echo(f"    what to do: {ADVICE[answer['blocked']['reason']]}")

@@ -29,10 +29,13 @@ def mismatch(path: str, raw: object, expected: str) -> str:
     return located(path, f"found {found(raw)}, expected {expected}")
 
 
-def unknown_key(path: str, key: object, accepted: Iterable[str]) -> str:
+def unknown_key(path: str, key: object, accepted: Iterable[str], new_name: str = "") -> str:
+    """`new_name` is set if the key is the old name of a setting."""
     name = key if isinstance(key, str) and _PLAIN.fullmatch(key) and len(key) <= LONGEST else found(key)
     near = get_close_matches(key, list(accepted), n=1) if isinstance(key, str) else []
     hint = f", did you mean '{near[0]}'?" if near else ";"
+    if new_name:
+        hint = f", it is called '{new_name}' now;"
     return located(f"{path}.{name}" if path else name, f"unknown key{hint} accepted: {', '.join(accepted)}")
 
 

@@ -161,7 +161,7 @@ class Timers:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    dialects: Mapping[str, Vocabulary] = field(
+    vocabularies: Mapping[str, Vocabulary] = field(
         default_factory=_all_of_them,
         metadata={"type": Vocabularies(), "about": "absent: all of them; present: only those named", "required": False},
     )
@@ -190,7 +190,7 @@ class Settings:
 
     def conflicts_of(self, name: str) -> Conflicts:
         """A vocabulary's own word, else the general one; those that own by reference or spec always refuse."""
-        match self.dialects.get(name):
+        match self.vocabularies.get(name):
             case SecretCopy() | Accurate() | SyncTo() as own:
                 return own.conflicts or self.conflicts
             case _:
@@ -204,7 +204,7 @@ class Settings:
     def cross_namespace_of(self, name: str) -> CrossNamespace:
         """A vocabulary's own word, else the tenancy's."""
         by_tenancy: CrossNamespace = "consent" if self.tenancy == "strict" else "allow"
-        match self.dialects.get(name):
+        match self.vocabularies.get(name):
             case SyncTo() | FishySecret() as own:
                 return own.cross_namespace or by_tenancy
             case _:

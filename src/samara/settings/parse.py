@@ -27,6 +27,8 @@ from samara.settings.schema import (
 )
 from samara.settings.text import read_text
 
+RENAMED = {"dialects": "vocabularies"}
+"""Keys by their path that were called otherwise before the first release; a file that still has one is refused."""
 Narrow = Callable[[Settings], Settings]
 """Leaves out of settings what is not to be served."""
 
@@ -77,8 +79,8 @@ class _Reader:
     faults: list[str] = field(default_factory=list)
 
     def settings(self, raw: object) -> Settings | None:
-        if isinstance(raw, dict) and "dialects" not in raw:
-            raw = {"dialects": dict.fromkeys(VOCABULARIES), **raw}
+        if isinstance(raw, dict) and "vocabularies" not in raw:
+            raw = {"vocabularies": dict.fromkeys(VOCABULARIES), **raw}
         settings: Settings | None = self.record(Settings, raw, "")
         return settings
 
@@ -124,7 +126,7 @@ class _Reader:
         accepted = keys_of(into)
         for key in raw:
             if key not in accepted:
-                self.faults.append(unknown_key(path, key, accepted))
+                self.faults.append(unknown_key(path, key, accepted, RENAMED.get(_below(path, str(key)), "")))
         given = (each for each in settings_of(into) if self.is_given(each, raw, path))
         return into(**{each.attribute: self.field(each, raw, path) for each in given})
 
@@ -160,32 +162,34 @@ def _contradictions(settings: Settings) -> Iterator[str]:
     if renew >= lease:
         expected = f"less than timers.lease ({format_duration(lease)})"
         yield located("timers.renew", f"found {format_duration(renew)}, expected {expected}")
-    accurate = settings.dialects.get("accurate")
+    accurate = settings.vocabularies.get("accurate")
     if isinstance(accurate, Accurate) and accurate.config_file is not None and accurate.config:
         inline = ", ".join(accurate.config)
-        yield located("dialects.accurate", f"found configFile and {inline}, expected the file or the keys, not both")
+        yield located(
+            "vocabularies.accurate", f"found configFile and {inline}, expected the file or the keys, not both"
+        )
     if settings.tenancy == "strict" and settings.conflicts_of("sync-to") == "overwrite":
         yield _overwriting_tenants(settings)
 
 
 def _with_the_originals_file(settings: Settings, name: str) -> Settings:
     """The settings with what Accurate's configFile says in the place of its keys; both are checked alike."""
-    accurate = settings.dialects.get("accurate")
+    accurate = settings.vocabularies.get("accurate")
     if not isinstance(accurate, Accurate):
         return settings
     if accurate.config_file is None:
         for key, value in accurate.config.items():
-            with _told_by(name, f"dialects.accurate.{key}"):
+            with _told_by(name, f"vocabularies.accurate.{key}"):
                 replace(accurate, config=MappingProxyType({key: value})).read_config()
-        with _told_by(name, "dialects.accurate"):
+        with _told_by(name, "vocabularies.accurate"):
             accurate.read_config()
         return settings
-    with _told_by(name, "dialects.accurate.configFile"):
+    with _told_by(name, "vocabularies.accurate.configFile"):
         content = content_of(accurate.config_file)
     with _told_by(accurate.config_file):
         accurate = replace(accurate, config=MappingProxyType(read_document(content)))
         accurate.read_config()
-    return replace(settings, dialects=MappingProxyType({**settings.dialects, "accurate": accurate}))
+    return replace(settings, vocabularies=MappingProxyType({**settings.vocabularies, "accurate": accurate}))
 
 
 @contextmanager
@@ -197,8 +201,8 @@ def _told_by(name: str, path: str = "") -> Iterator[None]:
 
 
 def _overwriting_tenants(settings: Settings) -> str:
-    own = settings.dialects["sync-to"]
+    own = settings.vocabularies["sync-to"]
     if isinstance(own, SyncTo) and own.conflicts:
-        return mismatch("dialects.sync-to.conflicts", own.conflicts, "refuse, because tenancy is strict")
-    expected = "refuse, because tenancy is strict and sync-to is served (or set dialects.sync-to.conflicts: refuse)"
+        return mismatch("vocabularies.sync-to.conflicts", own.conflicts, "refuse, because tenancy is strict")
+    expected = "refuse, because tenancy is strict and sync-to is served (or set vocabularies.sync-to.conflicts: refuse)"
     return mismatch("conflicts", settings.conflicts, expected)

@@ -74,12 +74,12 @@ class Metrics:
         )
 
     def _copies(self) -> Iterable[Metric]:
-        copies = GaugeMetricFamily("samara_copies", "Wanted copies by state", labels=["dialect", "state"])
-        sources = GaugeMetricFamily("samara_sources", "Sources", labels=["dialect"])
+        copies = GaugeMetricFamily("samara_copies", "Wanted copies by state", labels=["vocabulary", "state"])
+        sources = GaugeMetricFamily("samara_sources", "Sources", labels=["vocabulary"])
         orphans = GaugeMetricFamily(
             "samara_orphans",
             "Marked copies whose source is no source any more, of the kinds that are watched; namespaces do not count",
-            labels=["dialect"],
+            labels=["vocabulary"],
         )
         for title, names in self._vocabularies().items():
             mine = [tally for key, tally in self._from.tallies.items() if key.dialect in names]
@@ -97,7 +97,7 @@ class Metrics:
         return found
 
     def _work(self) -> Iterable[Metric]:
-        writes = CounterMetricFamily("samara_writes", "Writes", labels=["dialect", "verb", "result"])
+        writes = CounterMetricFamily("samara_writes", "Writes", labels=["vocabulary", "verb", "result"])
         for labels, number in self._from.meter.writes.items():
             writes.add_metric(list(labels), number)
         calls = CounterMetricFamily("samara_provider_calls", "Calls to secret managers", labels=["store", "result"])

@@ -46,7 +46,7 @@ SELDOM = "1h"
 @contextmanager
 def defined(cluster: Devcluster) -> Iterator[None]:
     """The definition, and exactly the rights that `samara rbac` prints for the vocabulary."""
-    rules = cluster_rules(Settings(dialects={"fishysecret": FishySecret(), "secret-copy": SecretCopy()}))
+    rules = cluster_rules(Settings(vocabularies={"fishysecret": FishySecret(), "secret-copy": SecretCopy()}))
     with definitions.defined(cluster, TEXT), granted(cluster, "fishy", rules, USER, SECOND):
         yield
 
@@ -181,11 +181,11 @@ class Fishy:
     ) -> Operator:
         """An operator; the settings of the vocabulary are those of one word, like `paths`, the rest is as it is."""
         own = {key: settings.pop(key) for key in OWN_SETTINGS if key in settings}
-        dialects = {"fishysecret": {"refreshInterval": EVERY, **own}, **settings.pop("dialects", {})}
+        dialects = {"fishysecret": {"refreshInterval": EVERY, **own}, **settings.pop("vocabularies", {})}
         return self.stage.operator(
             "--log-level=debug",
             *flags,
-            config={"dialects": dialects, **settings},
+            config={"vocabularies": dialects, **settings},
             through=through,
             kubeconfig=None if through is not None else self.stage.kubeconfig(user),
             wait=wait,

@@ -24,7 +24,7 @@ from samara.devcluster.process import leashed
 Json = dict[str, Any]
 
 FAST: Json = {
-    "dialects": {"secret-copy": {}},
+    "vocabularies": {"secret-copy": {}},
     "sourceGoneAfter": "300ms",
     "massDelete": {"most": 5, "percent": 30, "hold": "10m"},
     "timers": {"lease": "15s", "renew": "10s", "silence": "75s", "backoffMost": "4s"},
@@ -167,7 +167,7 @@ class Operator:
             connection.close()
 
     def metrics(self) -> dict[str, float]:
-        """Every sample, by its name and sorted labels: `samara_copies{dialect="…",state="right"}`."""
+        """Every sample, by its name and sorted labels: `samara_copies{state="right",vocabulary="…"}`."""
         found: dict[str, float] = {}
         for family in text_string_to_metric_families(self.answer("/metrics")[1].decode()):
             for sample in family.samples:
@@ -176,7 +176,7 @@ class Operator:
         return found
 
     def copies(self, state: str) -> float:
-        return self.metrics().get(f'samara_copies{{dialect="secret-copy",state="{state}"}}', 0.0)
+        return self.metrics().get(f'samara_copies{{state="{state}",vocabulary="secret-copy"}}', 0.0)
 
     @property
     def leads(self) -> bool:

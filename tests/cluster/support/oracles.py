@@ -315,11 +315,11 @@ class Judge:
     def _untrue(self, operator: Operator) -> list[str]:
         picture, told = self.picture(), operator.metrics()
         expected = {
-            'samara_copies{dialect="secret-copy",state="right"}': picture.right,
-            'samara_copies{dialect="secret-copy",state="pending"}': 0,
-            'samara_copies{dialect="secret-copy",state="blocked"}': picture.blocked,
-            'samara_sources{dialect="secret-copy"}': picture.sources,
-            'samara_orphans{dialect="secret-copy"}': picture.orphans,
+            'samara_copies{state="right",vocabulary="secret-copy"}': picture.right,
+            'samara_copies{state="pending",vocabulary="secret-copy"}': 0,
+            'samara_copies{state="blocked",vocabulary="secret-copy"}': picture.blocked,
+            'samara_sources{vocabulary="secret-copy"}': picture.sources,
+            'samara_orphans{vocabulary="secret-copy"}': picture.orphans,
             "samara_synced": 1,
             "samara_queue_depth": 0,
             "samara_oldest_pending_seconds": 0,

@@ -89,7 +89,7 @@ CERTIFICATE = [
 @contextmanager
 def defined(cluster: Devcluster) -> Iterator[None]:
     """The definition, and exactly the rights that `samara rbac` prints for the vocabulary."""
-    rules = cluster_rules(Settings(dialects={"accurate": Accurate(config=CONFIG), "secret-copy": SecretCopy()}))
+    rules = cluster_rules(Settings(vocabularies={"accurate": Accurate(config=CONFIG), "secret-copy": SecretCopy()}))
     with definitions.defined(cluster, TEXT), granted(cluster, "trees", [*rules, *REGISTERING], USER, SECOND):
         yield
 
@@ -243,14 +243,14 @@ class Trees:
         program: tuple[str, ...] = PROGRAM,
         **more: Any,
     ) -> Operator:
-        config = {"dialects": {"accurate": {**CONFIG, **(accurate or {})}}, **more}
+        config = {"vocabularies": {"accurate": {**CONFIG, **(accurate or {})}}, **more}
         chosen = self.stage.kubeconfig(user)
         return self.stage.operator(*flags, config=config, wait=wait, kubeconfig=chosen, program=program)
 
     def settings(self, **accurate: Any) -> Path:
         """The settings of these tests as a file, for the commands."""
         file = self.stage.folder / "settings.yaml"
-        file.write_text(json.dumps({"dialects": {"accurate": {**CONFIG, **accurate}}}))
+        file.write_text(json.dumps({"vocabularies": {"accurate": {**CONFIG, **accurate}}}))
         return file
 
     def samara(self, *args: str) -> Done:

@@ -374,11 +374,11 @@ def test_row_26_reserved_names_are_refused() -> None:
 
 @pytest.mark.parametrize("own", ["admin", "vault"])
 def test_row_26_the_home_of_secret_copy_is_reserved_where_that_is_on(own: str) -> None:
-    on = Settings(dialects={"secret-copy": SecretCopy(home=own), "accurate": Accurate()})
+    on = Settings(vocabularies={"secret-copy": SecretCopy(home=own), "accurate": Accurate()})
     assert own in reserved(on, "operator")
-    assert own not in reserved(Settings(dialects={"accurate": Accurate()}), "operator")
+    assert own not in reserved(Settings(vocabularies={"accurate": Accurate()}), "operator")
     always = {"kube-system", "kube-public", "kube-node-lease", "default", "kube-*", "operator"}
-    assert always <= set(reserved(Settings(dialects={"accurate": Accurate()}), "operator"))
+    assert always <= set(reserved(Settings(vocabularies={"accurate": Accurate()}), "operator"))
 
 
 def test_3_2_a_name_is_judged_on_creation_only() -> None:

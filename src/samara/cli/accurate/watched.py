@@ -66,7 +66,7 @@ async def of_samara(cluster: Cluster, config: str | None = None) -> tuple[KindNa
             raise
         note(f"which kinds are propagated is not known: {fault}")  # it may name a file that only the operator has
         return ()
-    own = settings.dialects.get("accurate")
+    own = settings.vocabularies.get("accurate")
     return watched_kinds(own) if isinstance(own, Accurate) else ()
 
 

@@ -19,11 +19,11 @@ def objects(of: Installation) -> list[Json]:
 
 
 def _check(of: Installation) -> None:
-    accurate = of.settings.dialects.get("accurate")
+    accurate = of.settings.vocabularies.get("accurate")
     if isinstance(accurate, Accurate) and accurate.config_file is not None:
         raise ConfigError(
-            f"dialects.accurate.configFile: expected the keys of that file in its place, found {accurate.config_file}: "
-            "there is no such file in the operator's pods"
+            "vocabularies.accurate.configFile: expected the keys of that file in its place, found "
+            f"{accurate.config_file}: there is no such file in the operator's pods"
         )
     if of.cert_manager and of.webhook_url is not None:
         raise ConfigError("--cert-manager is for the Service's certificate, found --webhook-url as well; leave one out")

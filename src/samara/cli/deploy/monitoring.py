@@ -71,19 +71,19 @@ ALERTS = (
     ),
     Alert(
         "SamaraCopiesBlocked",
-        'max by (dialect) (samara_copies{state="blocked"}) > 0',
+        'max by (vocabulary) (samara_copies{state="blocked"}) > 0',
         "30m",
         "warning",
-        "{{ $value }} copies of {{ $labels.dialect }} cannot be made or put right.",
+        "{{ $value }} copies of {{ $labels.vocabulary }} cannot be made or put right.",
         "`samara status` says which and why: a conflict, a quota, a namespace that is missing or does not accept them.",
     ),
     Alert(
         "SamaraWritesFailing",
-        'sum by (dialect) (rate(samara_writes_total{result="failed"}[10m]))'
-        " > 0.1 * sum by (dialect) (rate(samara_writes_total[10m]))",
+        'sum by (vocabulary) (rate(samara_writes_total{result="failed"}[10m]))'
+        " > 0.1 * sum by (vocabulary) (rate(samara_writes_total[10m]))",
         "15m",
         "warning",
-        "More than a tenth of the writes for {{ $labels.dialect }} fail at the API server.",
+        "More than a tenth of the writes for {{ $labels.vocabulary }} fail at the API server.",
         "They are tried again. If it concerns one namespace only, a webhook that guards that namespace may be down.",
     ),
     Alert(
@@ -96,10 +96,10 @@ ALERTS = (
     ),
     Alert(
         "SamaraOrphans",
-        "max by (dialect) (samara_orphans) > 0",
+        "max by (vocabulary) (samara_orphans) > 0",
         "1d",
         "info",
-        "{{ $value }} copies of {{ $labels.dialect }} are wanted by no source, and stay.",
+        "{{ $value }} copies of {{ $labels.vocabulary }} are wanted by no source, and stay.",
         "`samara orphans` lists them, and removes them with `--delete`.",
     ),
     Alert(
