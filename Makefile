@@ -79,7 +79,7 @@ fmt: $(INSTALLED) ## formats the code and mends what lint can mend
 docs: $(INSTALLED) ## writes the generated parts of docs/reference anew
 	@$(BIN)/python -m scripts.reference
 
-chart: $(INSTALLED) ## writes the generated parts of deploy/chart anew
+chart: $(INSTALLED) helm ## writes the generated parts of deploy/chart, and its rendering in src/samara/cli/deploy, anew
 	@$(BIN)/python scripts/chart.py
 
 .PHONY: site sbom

@@ -12,12 +12,10 @@ import pytest
 import yaml
 from scripts import chart
 from tests.chart.helm import CHART, CHECKSUM, FILE, Helm, comparable, is_hook
-from tests.cli.test_rbac import grants
+from tests.cli.test_rbac import granted_by
 
-from samara import __version__
-from samara.cli.deploy.base import Installation
-from samara.cli.deploy.installation import objects
-from samara.cli.rbac import cluster_rules, own_rules
+from samara.cli.deploy.manifests import Installation, objects
+from samara.cli.deploy.rights import cluster_rules, own_rules
 from samara.settings import VOCABULARIES, parse
 
 Json = dict[str, Any]
@@ -86,11 +84,11 @@ def test_the_chart_and_the_manifests_are_the_same_objects(helm: Helm, case: str)
 @pytest.mark.parametrize("size", range(1, len(VOCABULARIES) + 1))
 def test_any_choice_of_vocabularies_has_the_rights_of_samara_rbac_and_no_others(helm: Helm, size: int) -> None:
     for names in combinations(sorted(VOCABULARIES), size):
-        dialects: Json = {name: {} for name in names}
-        made = comparable(helm.template({"settings": {"vocabularies": dialects}}))
-        settings = parse(json.dumps({"vocabularies": dialects}), "test")
-        assert made["ClusterRole", "samara"]["rules"] == grants(cluster_rules(settings)), names
-        assert made["Role", "samara"]["rules"] == grants(own_rules(settings)), names
+        vocabularies: Json = {name: {} for name in names}
+        made = comparable(helm.template({"settings": {"vocabularies": vocabularies}}))
+        settings = parse(json.dumps({"vocabularies": vocabularies}), "test")
+        assert made["ClusterRole", "samara"]["rules"] == granted_by(cluster_rules(settings)), names
+        assert made["Role", "samara"]["rules"] == granted_by(own_rules(settings)), names
 
 
 def test_rules_can_be_added(helm: Helm) -> None:
@@ -99,13 +97,8 @@ def test_rules_can_be_added(helm: Helm) -> None:
     assert ("example.com", "owners", "get", "") in made["ClusterRole", "samara"]["rules"]
 
 
-def test_the_generated_parts_are_what_the_program_says() -> None:
-    assert chart.stale() == [], "run make chart"
-
-
-def test_the_chart_has_the_version_of_the_program() -> None:
-    told = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    assert told["version"] == told["appVersion"] == __version__
+def test_the_rendering_that_samara_manifests_prints_is_that_of_the_chart(program: Path) -> None:
+    assert not chart.is_stale(chart.rendered(program)), "run make chart"
 
 
 def test_helm_finds_nothing_to_criticise(helm: Helm) -> None:
@@ -186,6 +179,10 @@ REFUSED: dict[str, tuple[Json, str]] = {
     "a watch without its version": (
         {"settings": {"vocabularies": {"accurate": {"watches": [{"kind": "Secret"}]}}}},
         "/watches/0",
+    ),
+    "a watched kind that is never propagated": (
+        {"settings": {"vocabularies": {"accurate": {"watches": [{"version": "v1", "kind": "Namespace"}]}}}},
+        "accurate.watches",
     ),
     "a watch that is no mapping": ({"settings": {"vocabularies": {"accurate": {"watches": ["Secret"]}}}}, "/watches/0"),
     "a number that needs its unit": ({"settings": {"resync": 10}}, "resync"),

@@ -18,8 +18,7 @@ from tests.cluster.support.stage import Stage, encoded
 from tests.cluster.support.waiting import eventually
 from tests.support.ports import free_port
 
-from samara.cli.deploy.base import Installation
-from samara.cli.deploy.installation import objects
+from samara.cli.deploy.manifests import Installation, objects
 from samara.devcluster import DevclusterError
 from samara.settings import VOCABULARIES, parse
 

@@ -11,9 +11,8 @@ import yaml
 from tests.cli.program import samara
 
 from samara import __version__
-from samara.cli.deploy.base import Installation
-from samara.cli.deploy.installation import objects
-from samara.cli.rbac import objects as rights
+from samara.cli.deploy.manifests import Installation, objects
+from samara.cli.deploy.rights import objects as rights
 from samara.settings import Settings, parse
 
 pytestmark = pytest.mark.heavy

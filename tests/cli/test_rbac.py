@@ -12,7 +12,7 @@ from tests.cli.program import samara, samara_inside
 from tests.cluster.support.stage import Stage
 from tests.cluster.support.waiting import eventually
 
-from samara.cli.rbac import cluster_rules, objects, own_rules
+from samara.cli.deploy.rights import Rule, cluster_rules, objects, own_rules
 from samara.core.model import SECRET
 from samara.devcluster import DevclusterError
 from samara.dialects.accurate.config import VERBS
@@ -49,13 +49,17 @@ def grants(rules: list[dict[str, list[str]]]) -> set[Grant]:
     }
 
 
+def granted_by(rules: list[Rule]) -> set[Grant]:
+    return grants([rule.manifest() for rule in rules])
+
+
 def rules(dialects: str) -> set[Grant]:
-    return grants(cluster_rules(parse(f"vocabularies: {dialects}", "test")))
+    return granted_by(cluster_rules(parse(f"vocabularies: {dialects}", "test")))
 
 
 def test_secret_copy_needs_the_rights_of_its_specification_and_no_others() -> None:
     assert rules("{secret-copy: {}}") == RULE_12
-    assert grants(own_rules(parse("vocabularies: {secret-copy: {}}", "test"))) == OWN
+    assert granted_by(own_rules(parse("vocabularies: {secret-copy: {}}", "test"))) == OWN
 
 
 def test_sync_to_needs_the_kinds_of_its_settings() -> None:
@@ -68,7 +72,7 @@ def test_sync_to_needs_the_kinds_of_its_settings() -> None:
 
 def test_admission_needs_its_own_certificate_and_no_other_secret_of_its_namespace() -> None:
     certificate = {("", "secrets", verb, "samara-webhook-tls") for verb in ("get", "watch", "update", "delete")}
-    assert grants(own_rules(Settings())) == OWN | certificate | {("", "secrets", "create", "")}
+    assert granted_by(own_rules(Settings())) == OWN | certificate | {("", "secrets", "create", "")}
 
 
 def test_distributions_are_read_and_reported_on_and_never_changed() -> None:
@@ -97,7 +101,7 @@ def test_fishysecrets_are_read_and_reported_on_and_get_a_finalizer() -> None:
     original = {("coordination.k8s.io", "leases", "list", "")}
     assert rules("{fishysecret: {}}") == RULE_12 | reads | told | crd | original
     assert rules("{fishysecret: {takeover: true}}") == RULE_12 | reads | told | crd
-    assert grants(own_rules(parse("vocabularies: {fishysecret: {}}", "test"))) == OWN
+    assert granted_by(own_rules(parse("vocabularies: {fishysecret: {}}", "test"))) == OWN
 
 
 def test_a_vocabulary_that_is_off_needs_nothing() -> None:

@@ -19,7 +19,7 @@ from tests.cluster.support.waiting import eventually, never
 from tests.cluster.test_faults_kinds import a_map, listed
 
 from samara import crds
-from samara.cli.rbac import cluster_rules
+from samara.cli.deploy.rights import cluster_rules
 from samara.devcluster import Devcluster
 from samara.settings import Accurate, FishySecret, ResourceDistribution, SecretCopy, Settings, Vocabulary
 
@@ -50,7 +50,8 @@ def _rights(cluster: Devcluster) -> Iterator[None]:
         "accurate": Accurate(config=TREES),
         "fishysecret": FishySecret(),
     }
-    with granted(cluster, "older", cluster_rules(Settings(served)), USER):
+    rules = [rule.manifest() for rule in cluster_rules(Settings(served))]
+    with granted(cluster, "older", rules, USER):
         yield
 
 

@@ -24,7 +24,7 @@ from tests.cluster.support.stage import SECOND, USER, Stage, encoded
 from tests.cluster.support.waiting import eventually, never
 
 from samara import crds
-from samara.cli.rbac import cluster_rules
+from samara.cli.deploy.rights import cluster_rules
 from samara.devcluster import Devcluster
 from samara.settings import KindName, ResourceDistribution, Settings
 
@@ -60,7 +60,8 @@ COLLECTED = 60.0
 @pytest.fixture(scope="module", autouse=True)
 def definition(cluster: Devcluster) -> Iterator[None]:
     """The definition, and exactly the rights that `samara rbac` prints for the vocabulary."""
-    rules = cluster_rules(Settings(vocabularies={"resource-distribution": ResourceDistribution(kinds=KINDS)}))
+    settings = Settings(vocabularies={"resource-distribution": ResourceDistribution(kinds=KINDS)})
+    rules = [rule.manifest() for rule in cluster_rules(settings)]
     with defined(cluster, crds.text(DEFINITION)), granted(cluster, "distribution", rules, USER, SECOND):
         yield
 

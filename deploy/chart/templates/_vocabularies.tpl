@@ -1,32 +1,36 @@
-{{/* The vocabularies that the settings name (all of them where they name none), each with its own settings. JSON. */}}
+{{/*
+The vocabularies that the settings name (all of them if they name none), as JSON. Each has its own settings in `own`.
+Everything else about it is in files/vocabularies.yaml, which `make chart` generates from the program.
+*/}}
 {{- define "samara.vocabularies" -}}
 {{- $given := .Values.settings.vocabularies | default dict -}}
-{{- $chosen := list -}}
+{{- $served := list -}}
 {{- range (.Files.Get "files/vocabularies.yaml" | fromYaml).vocabularies -}}
 {{- if or (not (hasKey $.Values.settings "vocabularies")) (hasKey $given .name) -}}
 {{- $own := get $given .name | default dict -}}
-{{- $chosen = append $chosen (set . "own" $own) -}}
+{{- $served = append $served (set . "own" $own) -}}
 {{- end -}}
 {{- end -}}
-{{- toJson $chosen -}}
+{{- toJson $served -}}
 {{- end -}}
 
-{{/* The kinds that a vocabulary's settings list, with their plurals as `samara rbac` guesses them. JSON. */}}
+{{/* The kinds that the settings of a vocabulary list, as JSON, with their plurals as `samara rbac` guesses them. */}}
 {{- define "samara.kinds" -}}
 {{- $found := list -}}
 {{- with .kinds -}}
 {{- range get $.own .key | default .default -}}
 {{- $kind := . -}}
-{{- $named := . -}}
 {{- if kindIs "string" . -}}
 {{- $parts := splitList "/" . -}}
 {{- $group := "" -}}
 {{- if gt (len $parts) 2 -}}{{- $group = first $parts -}}{{- end -}}
 {{- $kind = dict "group" $group "version" (index $parts (sub (len $parts) 2)) "kind" (last $parts) -}}
 {{- end -}}
+{{- $group := $kind.group | default "" -}}
 {{- with $.kinds.denied -}}
-{{- if or (has $kind.group .groups) (has (printf "%s/%s" $kind.group $kind.kind | trimPrefix "/") .kinds) -}}
-{{- fail (printf "settings.vocabularies.%s.%s: expected kinds that may be copied, found %s: kinds that give rights, that keep the cluster's books or that ask for copies are never copied" $.name $.kinds.key $named) -}}
+{{- if or (has $group .groups) (has (list $group $kind.kind | compact | join "/") .kinds) -}}
+{{- $found := list $group $kind.version $kind.kind | compact | join "/" -}}
+{{- fail (printf "settings.vocabularies.%s.%s: expected kinds that may be copied, found %s: kinds that give rights, that keep the cluster's books or that ask for copies are never copied" $.name $.kinds.key $found) -}}
 {{- end -}}
 {{- end -}}
 {{- $low := lower $kind.kind -}}
@@ -36,18 +40,18 @@
 {{- else if regexMatch "(s|x|ch|sh)$" $low -}}
 {{- $plural = printf "%ses" $low -}}
 {{- end -}}
-{{- $found = append $found (dict "group" ($kind.group | default "") "version" $kind.version "kind" $kind.kind "plural" $plural) -}}
+{{- $found = append $found (dict "group" $group "version" $kind.version "kind" $kind.kind "plural" $plural) -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $found -}}
 {{- end -}}
 
-{{/* The rules of the ClusterRole: exactly what `samara rbac` prints, and what rbac.extraRules adds. */}}
+{{/* The rules of the ClusterRole: those that `samara rbac` prints, and rbac.extraRules. */}}
 {{- define "samara.rules" -}}
 {{- $rules := list -}}
 {{- range include "samara.vocabularies" . | fromJsonArray -}}
 {{- $rules = concat $rules .rules -}}
-{{- if not .own.takeover -}}{{- $rules = concat $rules .rulesOfOriginal -}}{{- end -}}
+{{- if not .own.takeover -}}{{- $rules = concat $rules .rulesUnlessTakeover -}}{{- end -}}
 {{- $vocabulary := . -}}
 {{- range include "samara.kinds" . | fromJsonArray -}}
 {{- $rules = append $rules (dict "apiGroups" (list .group) "resources" (list .plural) "verbs" $vocabulary.kinds.verbs) -}}
@@ -57,26 +61,26 @@
 {{- end -}}
 
 {{/* The rules of the Role in the operator's namespace. */}}
-{{- define "samara.rulesAtHome" -}}
+{{- define "samara.rulesInOwnNamespace" -}}
 {{- $rules := list -}}
 {{- range include "samara.vocabularies" . | fromJsonArray -}}
-{{- $rules = concat $rules .rulesAtHome -}}
+{{- $rules = concat $rules .rulesInOwnNamespace -}}
 {{- end -}}
 {{- $rules | uniq | toYaml -}}
 {{- end -}}
 
-{{/* The webhooks of one kind of configuration, by name. JSON. Takes root, configured (validating, mutating) and path. */}}
+{{/* The webhooks of one configuration, sorted by name, as JSON. Takes root, type (validating or mutating) and path. */}}
 {{- define "samara.webhooks" -}}
 {{- $found := dict -}}
-{{- $configured := .configured -}}
+{{- $type := .type -}}
 {{- range include "samara.vocabularies" .root | fromJsonArray -}}
-{{- range get . $configured -}}
+{{- range get . $type -}}
 {{- $_ := set $found .name . -}}
 {{- end -}}
 {{- $vocabulary := . -}}
 {{- range include "samara.kinds" . | fromJsonArray -}}
 {{- $kind := . -}}
-{{- range get $vocabulary.kinds $configured | default list -}}
+{{- range get $vocabulary.kinds $type | default list -}}
 {{- $name := printf "%s.%s.samara.dev" $kind.plural $kind.group | replace ".." "." -}}
 {{- if hasKey $found $name -}}
 {{- fail (printf "settings.vocabularies.%s.%s: expected each kind once, found %s in two versions" $vocabulary.name $vocabulary.kinds.key $kind.kind) -}}
@@ -92,19 +96,45 @@
 {{- else -}}
 {{- $_ := set $client "service" (dict "name" "samara-webhook" "namespace" .root.Release.Namespace "path" .path "port" 443) -}}
 {{- end -}}
-{{- $apart := dict "key" "kubernetes.io/metadata.name" "operator" "NotIn" "values" (list .root.Release.Namespace) -}}
-{{- $hooks := list -}}
+{{- $otherNamespaces := dict "key" "kubernetes.io/metadata.name" "operator" "NotIn" "values" (list .root.Release.Namespace) -}}
+{{- $webhooks := list -}}
 {{- range $found -}}
-{{- $hooks = append $hooks (merge (dict "clientConfig" $client "namespaceSelector" (dict "matchExpressions" (list $apart))) .) -}}
+{{- $webhooks = append $webhooks (merge (dict "clientConfig" $client "namespaceSelector" (dict "matchExpressions" (list $otherNamespaces))) .) -}}
 {{- end -}}
-{{- toJson $hooks -}}
+{{- toJson $webhooks -}}
 {{- end -}}
 
-{{/* Not empty where the operator answers admission. */}}
-{{- define "samara.admits" -}}
+{{/* Not empty if the operator has a webhook server. */}}
+{{- define "samara.hasWebhooks" -}}
 {{- if not .Values.observe -}}
 {{- range include "samara.vocabularies" . | fromJsonArray -}}
 {{- if or .validating .mutating (dig "kinds" "validating" list .) -}}yes{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Fails on values that are valid alone but not together. */}}
+{{- define "samara.check" -}}
+{{- if and .Values.image.tag .Values.image.digest -}}
+{{- fail "image: expected a tag or a digest, found both; leave one empty" -}}
+{{- end -}}
+{{- if and .Values.webhook.certManager .Values.webhook.url -}}
+{{- fail "webhook: certManager makes the certificate of the Service, found webhook.url as well, which is in its place; leave one out" -}}
+{{- end -}}
+{{- if and .Values.webhook.certManager .Values.observe -}}
+{{- fail "webhook.certManager needs a webhook server, found observe: true, which has none; leave one out" -}}
+{{- end -}}
+{{- $strict := eq (toString .Values.settings.tenancy) "strict" -}}
+{{- range include "samara.vocabularies" . | fromJsonArray -}}
+{{- $vocabulary := . -}}
+{{- range $key := .fileSettings -}}
+{{- with get $vocabulary.own $key -}}
+{{- fail (printf "settings.vocabularies.%s.%s: expected the keys of that file in its place, found %s: there is no such file in the operator's pods" $vocabulary.name $key .) -}}
+{{- end -}}
+{{- end -}}
+{{- $conflicts := .own.conflicts | default $.Values.settings.conflicts | default "refuse" -}}
+{{- if and .overwriteNeedsOpenTenancy $strict (eq $conflicts "overwrite") -}}
+{{- fail (printf "settings: conflicts: overwrite is refused for %s while tenancy is strict; set settings.vocabularies.%s.conflicts: refuse" .name .name) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

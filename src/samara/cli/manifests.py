@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from samara.cli.base import Command, config_flag, note, output_flag, wait_for
-from samara.cli.deploy.base import IMAGE, Installation
-from samara.cli.deploy.installation import objects
+from samara.cli.deploy.manifests import IMAGE, Installation, objects
 from samara.cli.installed import Installed, home_of
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.output import as_list, as_yaml

@@ -17,7 +17,7 @@ from tests.cluster.support.stage import OWN, SECOND, USER, Stage, encoded
 from tests.cluster.support.waiting import eventually
 
 from samara import crds
-from samara.cli.rbac import cluster_rules
+from samara.cli.deploy.rights import cluster_rules
 from samara.devcluster import Devcluster
 from samara.settings import FishySecret, SecretCopy, Settings
 
@@ -46,7 +46,8 @@ SELDOM = "1h"
 @contextmanager
 def defined(cluster: Devcluster) -> Iterator[None]:
     """The definition, and exactly the rights that `samara rbac` prints for the vocabulary."""
-    rules = cluster_rules(Settings(vocabularies={"fishysecret": FishySecret(), "secret-copy": SecretCopy()}))
+    settings = Settings(vocabularies={"fishysecret": FishySecret(), "secret-copy": SecretCopy()})
+    rules = [rule.manifest() for rule in cluster_rules(settings)]
     with definitions.defined(cluster, TEXT), granted(cluster, "fishy", rules, USER, SECOND):
         yield
 

@@ -24,7 +24,7 @@ from tests.cluster.support.stage import OWN, SECOND, USER, Stage, encoded
 from tests.cluster.support.waiting import eventually, no_faults
 
 from samara import crds
-from samara.cli.rbac import cluster_rules
+from samara.cli.deploy.rights import cluster_rules
 from samara.devcluster import Devcluster
 from samara.settings import Accurate, SecretCopy, Settings
 
@@ -89,7 +89,8 @@ CERTIFICATE = [
 @contextmanager
 def defined(cluster: Devcluster) -> Iterator[None]:
     """The definition, and exactly the rights that `samara rbac` prints for the vocabulary."""
-    rules = cluster_rules(Settings(vocabularies={"accurate": Accurate(config=CONFIG), "secret-copy": SecretCopy()}))
+    settings = Settings(vocabularies={"accurate": Accurate(config=CONFIG), "secret-copy": SecretCopy()})
+    rules = [rule.manifest() for rule in cluster_rules(settings)]
     with definitions.defined(cluster, TEXT), granted(cluster, "trees", [*rules, *REGISTERING], USER, SECOND):
         yield
 

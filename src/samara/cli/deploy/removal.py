@@ -16,7 +16,7 @@ import msgspec
 
 from samara import crds
 from samara.admission.configuration import CONVERT, LABEL, NO_CONVERSION, PATHS, SERVICE, conversion_patch
-from samara.cli.deploy.base import NAME
+from samara.cli.deploy.rights import NAME, Rule
 from samara.core.model import DEPLOYMENT, Kind, Ref
 from samara.engine.lease import LEASE
 from samara.engine.lease import NAME as LEASE_NAME
@@ -183,6 +183,24 @@ class Removal:
 def custom_resources() -> tuple[Kind, ...]:
     """Those of every vocabulary."""
     return tuple(dict.fromkeys(kind for dialect in served(Settings()) for kind in dialect.asking))
+
+
+def cluster_rights() -> list[Rule]:
+    """Enough for everything that any vocabulary may have left in a cluster."""
+    rules = []
+    for kind in PATHS:
+        rules.append(Rule(kind, ("list",), "to find the webhooks of the operator"))
+        rules.append(Rule(kind, ("delete",), "to delete them", (NAME,)))
+    rules.append(Rule(CRD, ("get", "patch"), "to end the conversion by webhook", crds.shipped()))
+    return rules + [Rule(kind, ("list", "patch"), "to remove finalizers") for kind in custom_resources()]
+
+
+def own_rights() -> list[Rule]:
+    """In the operator's namespace."""
+    return [
+        Rule(DEPLOYMENT, ("get", "patch"), "to stop the operator", (NAME,)),
+        Rule(LEASE, ("get",), "to see that it has stopped", (LEASE_NAME,)),
+    ]
 
 
 def _is_ours(kind: Kind, finalizer: str) -> bool:

@@ -1,28 +1,233 @@
-"""The rights that taking an installation back needs: enough for everything that any vocabulary may have left."""
+"""The rights that an installation needs, each with its reason: the operator's, and those of people.
+
+They follow from the settings. A vocabulary that is not served needs none.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
 from samara import crds
-from samara.admission.configuration import PATHS
-from samara.cli.deploy.base import NAME
-from samara.cli.deploy.removal import custom_resources
-from samara.cli.rbac import Rule
-from samara.core.model import DEPLOYMENT, Kind
+from samara.admission.configuration import NAME as CONFIGURATION
+from samara.admission.configuration import needed
+from samara.core.model import CONFIG_MAP, EVENT, NAMESPACE, QUOTA, SECRET, Kind
+from samara.core.travel import APP
+from samara.core.want import Dialect
+from samara.engine.holdbook import NAME as HOLDS
 from samara.engine.lease import LEASE
 from samara.engine.lease import NAME as LEASE_NAME
 from samara.kube.definition import CRD
+from samara.kube.discovery import guess
+from samara.settings import Settings
+from samara.surroundings import leases_of_originals
+from samara.vocabularies import CERTIFICATE, WELL_KNOWN, kinds_in, served
+
+GROUP = "rbac.authorization.k8s.io"
+NAME = "samara"
+WATCH = ("list", "watch")
+READ = ("get", *WATCH)
+APPLY = ("create", "patch", "delete")
+"""Without `update`: the operator applies labels and annotations to Namespaces and replaces none."""
+ALL = (*READ, "create", "update", "patch", "delete")
+CREATE_REASON = "RBAC cannot limit a create to a name"
+Json = dict[str, Any]
 
 
-def removal_rules() -> list[Rule]:
-    configurations = [rule for kind in PATHS for rule in (_rule(kind, ("list",)), _rule(kind, ("delete",), (NAME,)))]
-    resources = [_rule(kind, ("list", "patch")) for kind in custom_resources()]
-    return [*configurations, _rule(CRD, ("get", "patch"), crds.shipped()), *resources]
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of a role."""
+
+    kind: Kind
+    verbs: tuple[str, ...]
+    reason: str
+    """Printed by `samara rbac --explain`."""
+    names: tuple[str, ...] = ()
+    """The only objects that it is for. Empty: all of them."""
+    subresource: str = ""
+
+    @property
+    def resource(self) -> str:
+        return f"{self.kind.plural}/{self.subresource}" if self.subresource else self.kind.plural
+
+    def manifest(self) -> Json:
+        only = {"resourceNames": list(self.names)} if self.names else {}
+        return {"apiGroups": [self.kind.group], "resources": [self.resource], "verbs": list(self.verbs), **only}
 
 
-def removal_rules_at_home() -> list[Rule]:
-    return [_rule(DEPLOYMENT, ("get", "patch"), (NAME,)), _rule(LEASE, ("get",), (LEASE_NAME,))]
+def objects(settings: Settings, namespace: str) -> list[Json]:
+    """The operator's account with its roles, for an operator in this namespace."""
+    own = {"name": NAME, "namespace": namespace}
+    subject = {"kind": "ServiceAccount", **own}
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(own)},
+        _role("ClusterRole", {"name": NAME}, cluster_rules(settings)),
+        _binding("ClusterRoleBinding", {"name": NAME}, "ClusterRole", subject),
+        _role("Role", own, own_rules(settings)),
+        _binding("RoleBinding", own, "Role", subject),
+    ]
 
 
-def _rule(kind: Kind, verbs: tuple[str, ...], names: tuple[str, ...] = ()) -> Rule:
-    rule = {"apiGroups": [kind.group], "resources": [kind.plural], "verbs": list(verbs)}
-    return {**rule, "resourceNames": list(names)} if names else rule
+def _metadata(names: dict[str, str], labels: dict[str, str] | None = None) -> Json:
+    return {**names, "labels": {APP: NAME, **(labels or {})}}
+
+
+def _role(kind: str, names: dict[str, str], rules: Iterable[Rule], labels: dict[str, str] | None = None) -> Json:
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": kind,
+        "metadata": _metadata(names, labels),
+        "rules": [rule.manifest() for rule in rules],
+    }
+
+
+def _binding(kind: str, names: dict[str, str], role: str, subject: dict[str, str]) -> Json:
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": kind,
+        "metadata": _metadata(names),
+        "roleRef": {"apiGroup": GROUP, "kind": role, "name": NAME},
+        "subjects": [subject],
+    }
+
+
+def served_dialects(settings: Settings) -> tuple[Dialect, ...]:
+    """Without a cluster to ask: kinds that the settings name get the plural that is most likely theirs."""
+    return served(settings, {name: WELL_KNOWN.get(name) or guess(name) for name in kinds_in(settings)})
+
+
+# the operator, in every namespace
+
+
+def cluster_rules(settings: Settings) -> list[Rule]:
+    dialects = served_dialects(settings)
+    if not dialects:
+        return []
+    return [
+        Rule(NAMESPACE, WATCH, "to know which namespaces there are, which are being deleted, and what they accept"),
+        Rule(QUOTA, WATCH, "to retry a copy at once when a full quota has room"),
+        *_copies(dialects),
+        *(rule for dialect in dialects for rule in _custom_resources(dialect, dialects)),
+        *_originals(settings),
+        *_definitions(dialects),
+        *_webhooks(dialects),
+        Rule(
+            EVENT,
+            ("create", "patch"),
+            "to report on a source what happened to its copies, and on a copy why it was changed back",
+        ),
+    ]
+
+
+def _copies(dialects: tuple[Dialect, ...]) -> list[Rule]:
+    """Copies are in any namespace."""
+    custom = {kind for dialect in dialects for kind in dialect.asking}
+    copied = dict.fromkeys(kind for dialect in dialects for kind in dialect.kinds if kind not in custom)
+    rules = []
+    for kind in copied:
+        if kind == NAMESPACE:
+            reason = "SubNamespaces create and delete namespaces, and namespaces of a tree inherit labels"
+            rules.append(Rule(kind, APPLY, reason))
+        else:
+            names = _vocabularies(dialect for dialect in dialects if kind in dialect.kinds)
+            reason = f"sources and copies of {names} can be in any namespace; copies are created, corrected and deleted"
+            rules.append(Rule(kind, ALL, reason))
+    return rules
+
+
+def _custom_resources(dialect: Dialect, dialects: tuple[Dialect, ...]) -> list[Rule]:
+    """Custom resources are read and their status is written. Only a finalizer of ours changes anything else in them."""
+    rules = []
+    for kind in dialect.asking:
+        names = _vocabularies(each for each in dialects if kind in each.asking)
+        reason = f"to read the custom resources of {names}"
+        if dialect.finalizer:
+            rules.append(Rule(kind, (*READ, "patch"), f"{reason}, and to add and remove the finalizer"))
+        else:
+            rules.append(Rule(kind, READ, reason))
+    if dialect.report:
+        rules += [Rule(kind, ("patch",), "to write their status", subresource="status") for kind in dialect.asking]
+    if dialect.by_owner:
+        reason = "some clusters require it of clients that set an owner reference to one"
+        rules += [Rule(kind, ("update",), reason, subresource="finalizers") for kind in dialect.asking]
+    return rules
+
+
+def _vocabularies(dialects: Iterable[Dialect]) -> str:
+    return ", ".join(dict.fromkeys(dialect.title for dialect in dialects))
+
+
+def _originals(settings: Settings) -> list[Rule]:
+    if not any(leases_of_originals(settings)):
+        return []
+    return [Rule(LEASE, ("list",), "to wait while the original of a vocabulary runs; not needed with takeover: true")]
+
+
+def _definitions(dialects: tuple[Dialect, ...]) -> list[Rule]:
+    names = crds.needed(kind for dialect in dialects for kind in dialect.asking)
+    converted = crds.needed(kind for dialect in dialects if dialect.admit for kind in dialect.asking)
+    reason = "while a definition is being deleted, no copy of its objects is deleted"
+    rules = []
+    if converted:
+        more = "; and to write into it which webhook converts its versions"
+        rules.append(Rule(CRD, ("get", "patch"), reason + more, converted))
+    if read := tuple(name for name in names if name not in converted):
+        rules.append(Rule(CRD, ("get",), reason, read))
+    return rules
+
+
+def _webhooks(dialects: tuple[Dialect, ...]) -> list[Rule]:
+    """The chart creates the configurations, all with one name. The operator writes into them which CA to trust."""
+    if not any(dialect.admit for dialect in dialects):
+        return []
+    rules = []
+    for kind in needed(dialects):
+        rules.append(Rule(kind, ("list",), "to find the webhooks that call the operator"))
+        rules.append(Rule(kind, ("update",), "to write into them which certificate to trust", (CONFIGURATION,)))
+    return [*rules, Rule(NAMESPACE, ("get",), "to read the namespace from the API server before a request is refused")]
+
+
+# the operator, in its own namespace
+
+
+def own_rules(settings: Settings) -> list[Rule]:
+    rules = [
+        Rule(LEASE, ("create",), f"its Lease, which decides which replica writes; {CREATE_REASON}"),
+        Rule(LEASE, ("get", "update"), "to hold and renew that Lease", (LEASE_NAME,)),
+        Rule(CONFIG_MAP, ("create",), f"the ConfigMap with the deletions that are held; {CREATE_REASON}"),
+        Rule(CONFIG_MAP, ("get", "update"), "to keep them over a restart, and to read `samara release`", (HOLDS,)),
+    ]
+    if any(dialect.admit for dialect in served_dialects(settings)):
+        rules += [
+            Rule(SECRET, ("create",), f"the certificate of its webhook; {CREATE_REASON}"),
+            Rule(
+                SECRET,
+                ("get", "watch", "update", "delete"),
+                "to share that certificate between replicas, and to renew it",
+                (CERTIFICATE,),
+            ),
+        ]
+    return rules
+
+
+# people
+
+
+def aggregated_roles(settings: Settings) -> list[Json]:
+    """Roles that the API server adds to its own `admin`, `edit` and `view`.
+
+    They are for custom resources whose reach is a tree of namespaces, such as SubNamespaces: the tree limits what their
+    authors can do. Others reach further than their own namespace, so each cluster decides who may write them.
+    """
+    limited = [dialect for dialect in served_dialects(settings) if dialect.relations]
+    return [role for dialect in limited for kind in dialect.asking for role in _roles_for(kind)]
+
+
+def _roles_for(kind: Kind) -> list[Json]:
+    def role(name: str, verbs: tuple[str, ...], *into: str) -> Json:
+        rules = (Rule(kind, verbs, ""), Rule(kind, ("get",), "", subresource="status"))
+        labels = {f"{GROUP}/aggregate-to-{each}": "true" for each in into}
+        return _role("ClusterRole", {"name": f"{NAME}-{kind.name.lower()}-{name}-role"}, rules, labels)
+
+    return [role("editor", ALL, "admin", "edit"), role("viewer", READ, "view")]

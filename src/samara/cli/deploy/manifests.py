@@ -1,0 +1,157 @@
+"""All objects of an installation, in the order in which they are applied.
+
+The chart is the source of the objects that do not depend on the vocabularies. `base.yaml` is a rendering of it with
+placeholders for the values that an administrator chooses here; `make chart` writes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+from samara import __version__
+from samara.admission.configuration import PATHS, SERVICE, Endpoint, configuration, needed
+from samara.cli import crds
+from samara.cli.deploy import rights
+from samara.cli.deploy.rights import NAME
+from samara.core.table import Table
+from samara.core.travel import APP
+from samara.core.want import Dialect
+from samara.kube.errors import ConfigError
+from samara.settings import Settings
+from samara.settings.schema import settings_of
+from samara.settings.values import FILE
+
+IMAGE = f"samara:{__version__}"
+BASE = "base.yaml"
+Json = dict[str, Any]
+
+# What base.yaml has in place of the administrator's choices.
+ANY_NAMESPACE = "any-namespace"
+ANY_IMAGE = "any-image:any-tag"
+ANY_SETTINGS = "tenancy: strict\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """The choices of an administrator."""
+
+    settings: Settings
+    text: str
+    """The settings as they were written: the operator reads this text."""
+    namespace: str
+    image: str = IMAGE
+    observe: bool = False
+    webhook_url: str | None = None
+    cert_manager: bool = False
+    monitoring: bool = False
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return Endpoint(self.namespace, self.webhook_url)
+
+
+def objects(installation: Installation) -> list[Json]:
+    _check(installation)
+    webhooks = _webhook_configurations(installation, rights.served_dialects(installation.settings))
+    return [
+        _namespace(installation),
+        *map(yaml.safe_load, crds.definitions(installation.settings)),
+        *_rights(installation),
+        *_chart_objects(installation, admission=bool(webhooks)),
+        *webhooks,
+    ]
+
+
+def _check(installation: Installation) -> None:
+    for name, own in installation.settings.vocabularies.items():
+        for setting in settings_of(type(own)):
+            path = getattr(own, setting.attribute)
+            if getattr(setting.type, "inner", setting.type) == FILE and path is not None:
+                raise ConfigError(
+                    f"vocabularies.{name}.{setting.key}: expected the keys of that file in its place, found {path}: "
+                    "there is no such file in the operator's pods"
+                )
+    if installation.cert_manager and installation.webhook_url is not None:
+        raise ConfigError("--cert-manager is for the Service's certificate, found --webhook-url as well; leave one out")
+    if installation.cert_manager and installation.observe:
+        raise ConfigError("--cert-manager needs a webhook server, found --observe, which has none; leave one out")
+
+
+def _namespace(installation: Installation) -> Json:
+    """The chart has none, because helm creates it. Only pods as restricted as the operator's may run there."""
+    labels = {APP: NAME, "pod-security.kubernetes.io/enforce": "restricted"}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": installation.namespace, "labels": labels}}
+
+
+def _rights(installation: Installation) -> Iterator[Json]:
+    """As `samara rbac` prints them, but only pods that ask for a token of the account get one."""
+    for obj in rights.objects(installation.settings, installation.namespace):
+        yield {**obj, "automountServiceAccountToken": False} if obj["kind"] == "ServiceAccount" else obj
+    yield from rights.aggregated_roles(installation.settings)
+
+
+def _webhook_configurations(installation: Installation, dialects: tuple[Dialect, ...]) -> list[Json]:
+    """Without `caBundle`, which the operator writes. An operator that only observes has no webhook server."""
+    if installation.observe:
+        return []
+    table, excepted = Table(dialects), (installation.namespace,)
+    return [
+        configuration(table, installation.endpoint.client_config(PATHS[kind], b""), excepted, kind)
+        for kind in needed(dialects)
+    ]
+
+
+# from the chart
+
+
+def _chart_objects(installation: Installation, *, admission: bool) -> list[Json]:
+    included = {
+        ("Service", SERVICE): admission and installation.webhook_url is None,
+        ("Issuer", SERVICE): admission and installation.cert_manager,
+        ("Certificate", SERVICE): admission and installation.cert_manager,
+        ("Service", "samara-metrics"): installation.monitoring,
+        ("ServiceMonitor", NAME): installation.monitoring,
+        ("PrometheusRule", NAME): installation.monitoring,
+    }
+    base = yaml.safe_load_all((files(__package__) / BASE).read_text(encoding="utf-8"))
+    found = [_filled_in(obj, installation) for obj in base]
+    for obj in found:
+        if obj["kind"] == "Deployment":
+            obj["spec"]["template"]["spec"]["containers"][0]["args"] += _more_arguments(installation)
+    return [obj for obj in found if included.get((obj["kind"], obj["metadata"]["name"]), True)]
+
+
+def _filled_in(value: Any, installation: Installation) -> Any:
+    """The value with the administrator's choices in place of the placeholders."""
+    match value:
+        case dict():
+            return {key: _filled_in(inner, installation) for key, inner in value.items()}
+        case list():
+            return [_filled_in(inner, installation) for inner in value]
+        case str():
+            if value == ANY_SETTINGS:
+                return installation.text
+            if value == _checksum(ANY_SETTINGS):
+                return _checksum(installation.text)
+            if value == ANY_IMAGE:
+                return installation.image
+            return value.replace(ANY_NAMESPACE, installation.namespace)
+        case _:
+            return value
+
+
+def _checksum(text: str) -> str:
+    """An annotation of the pods, so that a change of the settings replaces them."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _more_arguments(installation: Installation) -> list[str]:
+    if installation.observe:
+        return ["--observe"]
+    return [f"--webhook-url={installation.webhook_url}"] if installation.webhook_url else []

@@ -1,0 +1,29 @@
+"""The generated files of the chart, without helm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from scripts import chart
+
+from samara import __version__
+from samara.settings import VOCABULARIES
+
+BY_HAND = [*sorted((chart.FOLDER / "templates").iterdir()), Path(chart.__file__)]
+
+
+def test_the_generated_files_are_what_the_program_says() -> None:
+    assert chart.stale_files() == [], "run make chart"
+
+
+def test_the_chart_has_the_version_of_the_program() -> None:
+    described = yaml.safe_load((chart.FOLDER / "Chart.yaml").read_text())
+    assert described["version"] == described["appVersion"] == __version__
+
+
+@pytest.mark.parametrize("path", BY_HAND, ids=lambda path: path.name)
+def test_no_template_and_no_script_names_a_vocabulary(path: Path) -> None:
+    text = path.read_text()
+    assert [name for name in VOCABULARIES if name in text] == []
