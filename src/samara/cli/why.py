@@ -30,7 +30,7 @@ from samara.kube.snapshot import Snapshot
 class Answer(NamedTuple):
     """What one source has to do with the place."""
 
-    dialect: str
+    vocabulary: str
     source: str
     wanted: bool | None
     rule: str
@@ -214,9 +214,9 @@ def _fate(write: Write | None, blocked: dict[str, str] | None) -> str:
 
 def _locally(ref: Ref, found: Local, known: Sequence[Answer] = ()) -> dict[str, Any]:
     """The answer to somebody who may not read all sources: of those that are known, from the marks, and what is not."""
-    told_of = {(answer.dialect, answer.source) for answer in known}
+    told_of = {(answer.vocabulary, answer.source) for answer in known}
     marks = [Answer(each.dialect, each.origin, None, each.rule) for each in found.marks]
-    answers = [*known, *(each for each in marks if (each.dialect, each.source) not in told_of)]
+    answers = [*known, *(each for each in marks if (each.vocabulary, each.source) not in told_of)]
     for each in found.unread:
         note(f"could not be read: {each}")
     told = {**_shape(ref, found.present, answers), "wanted": None}
