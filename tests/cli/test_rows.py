@@ -7,12 +7,11 @@ from itertools import cycle
 from typing import Any
 
 import pytest
-from tests.cli.accurate.test_drawing import space
-from tests.cli.accurate.test_flows import thing
+from tests.support.trees import namespace, obj
 from tests.support.world import at, secret
 
 from samara.cli import orphans, plan, status, tree
-from samara.cli.accurate.flows import add_flows, landscape
+from samara.cli.inspect.trees import add_propagations, build_forest
 from samara.cli.marked import Orphan
 from samara.cli.outcome import Outcome
 from samara.cli.rows import folded
@@ -168,21 +167,23 @@ def test_ten_thousand_orphans_fit(origins: int, rows: int, capsys: pytest.Captur
 
 
 def test_a_tree_of_ten_thousand_fits_and_shows_what_is_wrong() -> None:
-    spaces = [space("root", type="root"), *(space(name, parent="root") for name in names())]
-    spaces.append(space("under", parent="n09000"))
-    land = landscape(spaces)
-    copies = [thing(name, "db", "update", "root") for name in names()]
-    add_flows(land, SECRET, [thing("root", "db", "update"), *copies, thing("under", "x", "odd")])
-    drawn = ["".join(text for text, _ in line) for line in tree.drawing(land, None, each=False)]
+    namespaces = [namespace("root", type="root"), *(namespace(name, parent="root") for name in names())]
+    namespaces.append(namespace("under", parent="n09000"))
+    forest = build_forest(namespaces)
+    copies = [obj(name, "db", "update", "root") for name in names()]
+    add_propagations(forest, SECRET, [obj("root", "db", "update"), *copies, obj("under", "x", "odd")])
+    drawn = ["".join(text for text, _ in line) for line in tree.drawing(forest, None, each=False)]
     assert len(drawn) <= SCREEN
     assert any("under" in line for line in drawn)
     assert "    └── … and 9,995 more; --all shows them" in drawn
-    assert len(list(tree.drawing(land, None, each=True))) > MANY
+    assert len(list(tree.drawing(forest, None, each=True))) > MANY
 
 
 def test_many_objects_of_one_namespace_are_folded_in_a_large_tree_only() -> None:
     for count, folds in ((100, ["    │   … and 45 more objects; --all lists each"]), (2, [])):
-        land = landscape([space("root", type="root"), *(space(name, parent="root") for name in names(count))])
-        add_flows(land, SECRET, [thing("root", f"s{number}", "update") for number in range(50)])
-        drawn = ["".join(text for text, _ in line) for line in tree.drawing(land, None, each=False)]
+        forest = build_forest(
+            [namespace("root", type="root"), *(namespace(name, parent="root") for name in names(count))]
+        )
+        add_propagations(forest, SECRET, [obj("root", f"s{number}", "update") for number in range(50)])
+        drawn = ["".join(text for text, _ in line) for line in tree.drawing(forest, None, each=False)]
         assert [line for line in drawn if "more objects" in line] == folds

@@ -6,16 +6,15 @@ import json
 from typing import Any, get_args, get_type_hints
 
 import pytest
-from tests.cli.accurate.test_drawing import space
-from tests.cli.accurate.test_flows import thing
 from tests.cli.conftest import Shell
 from tests.cli.program import samara_inside
 from tests.cluster.support.stage import Stage
 from tests.support.json_schema import FOLDER, check, commands, faults_of, schema
 from tests.support.pages import ROOT, fences
+from tests.support.trees import namespace, obj
 
-from samara.cli.accurate.flows import add_flows, landscape
 from samara.cli.advice import ADVICE
+from samara.cli.inspect.trees import add_propagations, build_forest
 from samara.cli.outcome import VERBS
 from samara.core.allow import Reason
 from samara.core.model import SECRET
@@ -96,9 +95,9 @@ def test_the_examples_on_the_page_are_of_their_schemas() -> None:
 
 
 def test_trees_and_the_version_are_of_their_schemas() -> None:
-    land = landscape([space("r", type="root"), space("a", parent="r"), space("b", parent="gone")])
-    add_flows(land, SECRET, [thing("r", "db", "update"), thing("a", "db", "update", "r"), thing("a", "x", "odd")])
-    check("tree", {"trees": land.shape()})
+    forest = build_forest([namespace("r", type="root"), namespace("a", parent="r"), namespace("b", parent="gone")])
+    add_propagations(forest, SECRET, [obj("r", "db", "update"), obj("a", "db", "update", "r"), obj("a", "x", "odd")])
+    check("tree", {"trees": forest.as_json()})
     check("version", samara_inside("version", "-o", "json").json)
 
 

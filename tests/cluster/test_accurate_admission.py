@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.cli.accurate.plugin import Told, accurate
 from tests.cluster.support.api import ApiFault
 from tests.cluster.support.definitions import DEFINITIONS
 from tests.cluster.support.operators import SHORT, Operator
@@ -25,6 +24,7 @@ from tests.cluster.support.trees import (
     define,
 )
 from tests.cluster.support.waiting import eventually, never
+from tests.kubectl_accurate.plugin import Told, accurate
 from tests.support.ports import free_port
 
 from samara.devcluster import DevclusterError

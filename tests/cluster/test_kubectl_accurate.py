@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.cli.accurate.plugin import Told, accurate
 from tests.cli.program import samara
 from tests.cluster.support.api import ApiFault
 from tests.cluster.support.audit import lines_of
 from tests.cluster.support.definitions import define, defined, undefine
 from tests.cluster.support.stage import Stage
 from tests.cluster.support.waiting import eventually
+from tests.kubectl_accurate.plugin import Told, accurate
 
 from samara import crds
 from samara.devcluster import Devcluster

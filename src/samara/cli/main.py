@@ -38,6 +38,7 @@ COMMANDS = {
     "completion": "shell completion for bash, zsh or fish",
 }
 INTERRUPTED = 130
+PACKAGES = {"samara", "kubectl_accurate"}
 UNANSWERED = "expected an answer, or --yes, found the end of the input; nothing was changed"
 UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """What a full disk says, most often of the file that our output goes to."""
@@ -167,7 +168,7 @@ def _where(error: BaseException) -> str:
     while isinstance(inner, BaseExceptionGroup):
         inner = inner.exceptions[0]
     frames = traceback.extract_tb(inner.__traceback__)
-    ours = [frame for frame in frames if "samara" in Path(frame.filename).parts] or list(frames)
+    ours = [frame for frame in frames if PACKAGES & set(Path(frame.filename).parts)] or list(frames)
     spot = f" at {Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else ""
     return f"{type(inner).__name__}{spot}"
 

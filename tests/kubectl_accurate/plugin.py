@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tests.cli.program import TIMEOUT, environment, inside
 
-from samara.cli.accurate.program import main
+from kubectl_accurate.program import main
 
 
 class Told(NamedTuple):
@@ -35,7 +35,7 @@ class Told(NamedTuple):
 
 def accurate(*args: str | Path, env: Mapping[str, str] | None = None) -> Told:
     done = subprocess.run(
-        [sys.executable, "-m", "samara.cli.accurate.program", *map(str, args)],
+        [sys.executable, "-m", "kubectl_accurate", *map(str, args)],
         env=environment(env),
         capture_output=True,
         text=True,

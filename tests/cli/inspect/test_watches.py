@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from samara.cli.accurate.base import columns
-from samara.cli.accurate.watched import parsed
+from kubectl_accurate.commands import columns
+from samara.cli.inspect.watches import parse_watches
 from samara.kube.errors import SamaraError
 from samara.settings import KindName
 
 
 def test_the_watches_of_the_originals_file_are_read_and_the_rest_is_left_to_whoever_serves_it() -> None:
     text = "watches: [{version: v1, kind: Secret}, {group: apps, version: v1, kind: Deployment}]\nsomething: new\n"
-    assert parsed(text, "ConfigMap x") == (KindName("", "v1", "Secret"), KindName("apps", "v1", "Deployment"))
-    assert parsed("", "ConfigMap x") == ()
-    assert parsed("labelKeys: [team]\n", "ConfigMap x") == ()
+    assert parse_watches(text, "ConfigMap x") == (KindName("", "v1", "Secret"), KindName("apps", "v1", "Deployment"))
+    assert parse_watches("", "ConfigMap x") == ()
+    assert parse_watches("labelKeys: [team]\n", "ConfigMap x") == ()
 
 
 @pytest.mark.parametrize("text", ["watches: 3", "watches: [{kind: 3}]", "[", "- a"])
 def test_a_file_that_cannot_be_read_is_one_line_that_names_it(text: str) -> None:
     with pytest.raises(SamaraError, match=r"^ConfigMap x: ") as fault:
-        parsed(text, "ConfigMap x")
+        parse_watches(text, "ConfigMap x")
     assert "\n" not in str(fault.value)
 
 

@@ -11,9 +11,9 @@ from types import FrameType
 
 import click
 
-from samara.cli.accurate import moves
-from samara.cli.accurate.base import Command
-from samara.cli.accurate.desk import Spec, Sub, opened
+from kubectl_accurate import moves
+from kubectl_accurate.client import Spec, SubNamespace, api_client
+from kubectl_accurate.program import Command
 from samara.cli.base import note, wait_for
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.dialects.accurate.words import PARENT
@@ -21,25 +21,25 @@ from samara.kube.errors import SamaraError
 
 
 def _pairs(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    """`a=b,c=d`, as often as it is given; one of several pairs is put in quotes where its value has a comma."""
-    found = {}
+    """Reads `a=b,c=d`; the flag is repeatable. A pair is quoted if its value has a comma and other pairs follow."""
+    pairs: dict[str, str] = {}
     try:
-        pairs = [pair for text in given for pair in _parts(text)]
+        parts = [part for text in given for part in _split(text)]
     except csv.Error as error:
         raise click.BadParameter(f"expected pairs such as a=b,c=d, found: {error}", context, parameter) from error
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
+    for part in parts:
+        key, equals, value = part.partition("=")
         if not (key and equals):
-            raise click.BadParameter(f"expected pairs such as a=b,c=d, found {pair!r}", context, parameter)
-        found[key] = value
-    return found
+            raise click.BadParameter(f"expected pairs such as a=b,c=d, found {part!r}", context, parameter)
+        pairs[key] = value
+    return pairs
 
 
-def _parts(text: str) -> list[str]:
-    """kubectl's own way with such flags: what has one `=` is one pair, commas or not."""
+def _split(text: str) -> list[str]:
+    """Like kubectl: a text with a single `=` is one pair, even if it has commas."""
     if text.count("=") == 1:
         return [text.strip('"')]
-    return [part for record in csv.reader(StringIO(text, newline="")) for part in record]
+    return [part for row in csv.reader(StringIO(text, newline="")) for part in row]
 
 
 def _pairs_flag(flag: str) -> click.Option:
@@ -58,10 +58,10 @@ def create(cluster: Cluster, name: str, ns: str, labels: dict[str, str], annotat
 
 
 async def _create(cluster: Cluster, name: str, ns: str, spec: Spec) -> None:
-    async with opened(cluster) as desk:
-        if await desk.find_space(name) is not None:
+    async with api_client(cluster) as api:
+        if await api.find_namespace(name) is not None:
             raise SamaraError(f"namespace {name} already exists; to put it under {ns}: `sub graft {name} {ns}`")
-        await desk.create_sub(ns, name, spec)
+        await api.create_sub_namespace(ns, name, spec)
 
 
 @click.command("delete", cls=Command)
@@ -72,17 +72,17 @@ def delete(cluster: Cluster, name: str) -> None:
     click.echo(f"deleted SubNamespace {wait_for(_delete(cluster, name))}")
 
 
-async def _delete(cluster: Cluster, name: str) -> Sub:
-    async with opened(cluster) as desk:
-        space = await desk.space(name)
-        parent = space.labels.get(PARENT)
+async def _delete(cluster: Cluster, name: str) -> SubNamespace:
+    async with api_client(cluster) as api:
+        namespace = await api.namespace(name)
+        parent = namespace.labels.get(PARENT)
         if not parent:
             raise SamaraError(f"{name} is not a sub-namespace: expected the label {PARENT}, found none")
-        found = await desk.sub(parent, name)
-        if found is None:
+        sub = await api.sub_namespace(parent, name)
+        if sub is None:
             raise SamaraError(f"SubNamespace {parent}/{name} not found; expected the one that {name} was made by")
-        await desk.delete_sub(found)
-        return found
+        await api.delete_sub_namespace(sub)
+        return sub
 
 
 @click.command("move", cls=Command)
@@ -92,17 +92,17 @@ async def _delete(cluster: Cluster, name: str) -> Sub:
 @kubectl_flags
 def move(cluster: Cluster, ns: str, new_parent: str, leave_original: bool) -> None:
     """Give the sub-namespace NS another parent. All is checked first; what fails half-way is undone."""
-    done, fault = wait_for(_move(cluster, ns, new_parent, leave_original))
+    done, error = wait_for(_move(cluster, ns, new_parent, leave_original))
     for line in done:
         click.echo(line)
-    if fault is not None:
-        raise fault
+    if error is not None:
+        raise error
 
 
 async def _move(cluster: Cluster, ns: str, parent: str, leave: bool) -> tuple[list[str], SamaraError | None]:
-    async with opened(cluster) as desk:
-        with to_the_end():
-            return await moves.move(desk, ns, parent, leave)
+    async with api_client(cluster) as api:
+        with finish_on_interrupt():
+            return await moves.move(api, ns, parent, leave)
 
 
 @click.command("graft", cls=Command)
@@ -116,9 +116,9 @@ def graft(cluster: Cluster, ns: str, parent: str) -> None:
 
 
 async def _graft(cluster: Cluster, ns: str, parent: str) -> None:
-    async with opened(cluster) as desk:
-        with to_the_end():
-            await moves.graft(desk, ns, parent)
+    async with api_client(cluster) as api:
+        with finish_on_interrupt():
+            await moves.graft(api, ns, parent)
 
 
 @click.command("cut", cls=Command)
@@ -126,28 +126,28 @@ async def _graft(cluster: Cluster, ns: str, parent: str) -> None:
 @kubectl_flags
 def cut(cluster: Cluster, ns: str) -> None:
     """Make the sub-namespace NS a root. Its own sub-namespaces stay below it."""
-    fault = wait_for(_cut(cluster, ns))
+    error = wait_for(_cut(cluster, ns))
     click.echo(f"cut {ns} as a root namespace")
-    if fault is not None:
-        raise fault
+    if error is not None:
+        raise error
 
 
 async def _cut(cluster: Cluster, ns: str) -> SamaraError | None:
-    async with opened(cluster) as desk:
-        with to_the_end():
-            return await moves.cut(desk, ns)
+    async with api_client(cluster) as api:
+        with finish_on_interrupt():
+            return await moves.cut(api, ns)
 
 
 @contextmanager
-def to_the_end() -> Iterator[None]:
-    """The first Ctrl-C only tells that work is being finished; the second counts."""
+def finish_on_interrupt() -> Iterator[None]:
+    """The first Ctrl-C only prints a note, so that a change is not left half done. The second one ends the program."""
     before = signal.getsignal(signal.SIGINT)
 
-    def once(number: int, frame: FrameType | None) -> None:
+    def on_first(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, before)
         note("one moment: to stop here would leave a thing half done; Ctrl-C again stops all the same")
 
-    signal.signal(signal.SIGINT, once)
+    signal.signal(signal.SIGINT, on_first)
     try:
         yield
     finally:

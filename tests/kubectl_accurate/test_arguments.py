@@ -10,17 +10,17 @@ from pathlib import Path
 
 import click
 import pytest
-from tests.cli.accurate.plugin import accurate, accurate_inside
 from tests.cli.program import environment
 from tests.cli.test_main import kubeconfig
 from tests.kube.scripted import access, says, serving
+from tests.kubectl_accurate.plugin import accurate, accurate_inside
 from tests.support.ports import free_port
 
+from kubectl_accurate import lists
+from kubectl_accurate.program import Command
+from kubectl_accurate.sub import create, finish_on_interrupt
 from samara import __version__
-from samara.cli.accurate import lists
-from samara.cli.accurate.base import Command
-from samara.cli.accurate.space import space
-from samara.cli.accurate.sub import create, to_the_end
+from samara.cli.inspect.namespaces import read_namespace
 from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.kube.client import Client
 
@@ -81,7 +81,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Cluster]:
     def command(cluster: Cluster) -> None:
         clusters.append(cluster)
 
-    monkeypatch.setattr(lists, "command", command)
+    monkeypatch.setattr(lists, "list_trees", command)
     return clusters
 
 
@@ -155,7 +155,7 @@ def test_a_name_is_one_part_of_a_path_whatever_it_says() -> None:
     async def run() -> None:
         found = {"metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}}
         async with serving(says(found)) as script, Client(access(script)) as client:
-            await space(client, "a?x")
+            await read_namespace(client, "a?x")
             assert (script.seen[0].path, script.seen[0].query) == (
                 "/api/v1/namespaces/a?x",
                 {},
@@ -189,7 +189,7 @@ def test_7_a_type_that_there_is_not_is_a_fault_of_one_line_and_no_cluster_is_ask
 
 def test_version_is_told_without_a_cluster_and_without_what_speaks_to_one() -> None:
     script = (
-        "import sys; sys.argv = ['kubectl-accurate', '--version']\nfrom samara.cli.accurate import program\n"
+        "import sys; sys.argv = ['kubectl-accurate', '--version']\nfrom kubectl_accurate import program\n"
         "try:\n    program.main()\nexcept SystemExit as end:\n    code = end.code\n"
         "slow = sorted({'aiohttp', 'yaml', 'msgspec', 'ssl', 'asyncio', 'rich'} & set(sys.modules))\n"
         "sys.exit(f'{code} {slow}' if code or slow else 0)\n"
@@ -215,7 +215,7 @@ def test_a_group_without_a_command_shows_its_help(words: tuple[str, ...]) -> Non
 
 def test_the_first_interrupt_lets_a_change_of_place_finish(capsys: pytest.CaptureFixture[str]) -> None:
     before = signal.getsignal(signal.SIGINT)
-    with to_the_end():
+    with finish_on_interrupt():
         signal.raise_signal(signal.SIGINT)
         assert "one moment" in capsys.readouterr().err
         with pytest.raises(KeyboardInterrupt):

@@ -8,26 +8,26 @@ from itertools import count
 from typing import Any, get_args
 
 import pytest
-from tests.cli.accurate.scripted import Scripted, Way, refused
+from tests.kubectl_accurate.scripted import Scripted, Way, refused
 
-from samara.cli.accurate import moves
-from samara.cli.accurate.desk import Desk
+from kubectl_accurate import moves
+from kubectl_accurate.client import ApiClient
 from samara.kube.errors import SamaraError
 
-Do = Callable[[Desk], Coroutine[Any, Any, SamaraError | None]]
+Do = Callable[[ApiClient], Coroutine[Any, Any, SamaraError | None]]
 
 
-async def move(desk: Desk) -> SamaraError | None:
-    return (await moves.move(desk, "a", "s", False))[1]
+async def move(api: ApiClient) -> SamaraError | None:
+    return (await moves.move(api, "a", "s", False))[1]
 
 
-async def graft(desk: Desk) -> SamaraError | None:
-    await moves.graft(desk, "plain", "s")
+async def graft(api: ApiClient) -> SamaraError | None:
+    await moves.graft(api, "plain", "s")
     return None
 
 
-async def cut(desk: Desk) -> SamaraError | None:
-    return await moves.cut(desk, "a")
+async def cut(api: ApiClient) -> SamaraError | None:
+    return await moves.cut(api, "a")
 
 
 def world(kind: type[Scripted] = Scripted) -> Scripted:
@@ -44,7 +44,7 @@ def world(kind: type[Scripted] = Scripted) -> Scripted:
 
 def run(server: Scripted, do: Do) -> SamaraError | None:
     try:
-        return asyncio.run(do(Desk(server)))
+        return asyncio.run(do(ApiClient(server)))
     except SamaraError as fault:
         return fault
 
@@ -167,8 +167,8 @@ def test_a_loop_above_the_new_parent_is_no_endless_walk() -> None:
     server.space("x", parent="y")
     server.space("y", parent="x")
 
-    async def into_the_loop(desk: Desk) -> SamaraError | None:
-        return (await moves.move(desk, "a", "x", False))[1]
+    async def into_the_loop(api: ApiClient) -> SamaraError | None:
+        return (await moves.move(api, "a", "x", False))[1]
 
     assert run(server, into_the_loop) is None
 

@@ -1,0 +1,1 @@
+"""`kubectl accurate`: the kubectl plugin for trees and templates of namespaces."""

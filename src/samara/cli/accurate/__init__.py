@@ -1,1 +1,0 @@
-"""The program `kubectl-accurate`: namespace trees and templates by hand."""

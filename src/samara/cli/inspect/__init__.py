@@ -1,0 +1,1 @@
+"""What several commands find out about a cluster before they print it."""

@@ -1,0 +1,78 @@
+"""Which kinds are propagated along trees: those in the original's configuration, or those in Samara's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from samara.cli.base import note
+from samara.cli.kubectl_flags import Cluster
+from samara.cli.session import settings_if_any
+from samara.core.model import CONFIG_MAP, DEPLOYMENT, Kind, Ref
+from samara.dialects.accurate.config import BadConfigError, read
+from samara.kube.client import Client, address
+from samara.kube.codec import decode
+from samara.kube.discovery import discover
+from samara.kube.errors import Forbidden, NotFound, SamaraError
+from samara.settings import Accurate, KindName, SettingsError, watched_kinds
+from samara.settings.accurate_file import read_document
+
+DEPLOYMENT_NAME = "accurate-controller-manager"
+VOLUME = "config"
+FILE = "config.yaml"
+
+
+async def watched_by_accurate(client: Client, namespace: str) -> tuple[KindName, ...] | None:
+    """The kinds that the original controller watches. None if it is not installed, or may not be read."""
+    where = Ref(DEPLOYMENT, namespace, DEPLOYMENT_NAME)
+    try:
+        deployment = decode(await client.get(address(where)))
+    except NotFound:
+        return None
+    except Forbidden as error:
+        note(f"what the original watches could not be read: {error}")
+        return None
+    name = _config_map_name(deployment, where)
+    try:
+        config_map = decode(await client.get(address(Ref(CONFIG_MAP, namespace, name))))
+    except NotFound as error:
+        raise SamaraError(f"{where}: expected the ConfigMap of its volume {VOLUME}, found none: {name}") from error
+    return parse_watches((config_map.get("data") or {}).get(FILE, ""), f"ConfigMap {namespace}/{name}")
+
+
+def _config_map_name(deployment: Any, where: Ref) -> str:
+    for volume in deployment["spec"]["template"]["spec"].get("volumes") or ():
+        if volume.get("name") == VOLUME and volume.get("configMap"):
+            return str(volume["configMap"]["name"])
+    raise SamaraError(f"{where}: expected a volume {VOLUME} of a ConfigMap, found none")
+
+
+def parse_watches(text: str, where: str) -> tuple[KindName, ...]:
+    """The `watches` of the original's configuration file. Other keys are not checked here."""
+    try:
+        watches = read_document(text.encode()).get("watches")
+        return tuple(KindName(*watch) for watch in read({"watches": watches} if watches else {}).watches)
+    except BadConfigError as error:
+        raise SamaraError(f"{where}: {error}") from error
+
+
+async def watched_by_samara(cluster: Cluster, config: str | None = None) -> tuple[KindName, ...]:
+    """The kinds in the settings: those in the given file, else those of the operator in the cluster."""
+    try:
+        settings, _ = await settings_if_any(cluster, config)
+    except SettingsError as error:
+        if config is not None:
+            raise
+        note(f"which kinds are propagated is not known: {error}")  # it may name a file that only the operator has
+        return ()
+    accurate = settings.vocabularies.get("accurate")
+    return watched_kinds(accurate) if isinstance(accurate, Accurate) else ()
+
+
+async def resolve_kinds(client: Client, names: Iterable[KindName]) -> list[Kind]:
+    """The kinds as the server serves them, in the given order. A kind that it does not serve is noted on stderr."""
+    wanted = list(dict.fromkeys(names))
+    found = await discover(client, wanted, {})
+    for name, why in found.missing.items():
+        note(f"failed to list {name.group}/{name.version}, Kind={name.kind}: {why}")
+    return [found.kinds[name] for name in wanted if name in found.kinds]
