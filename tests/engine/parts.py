@@ -20,13 +20,13 @@ from samara.engine.apply import Applier
 from samara.engine.crash import CrashPoints
 from samara.engine.desk import Desk
 from samara.engine.holds import Holds
+from samara.engine.limiter import ConcurrencyLimiter
 from samara.engine.meter import Meter
 from samara.engine.news import News
 from samara.engine.outbox import Outbox
 from samara.engine.queue import Queue
 from samara.engine.retry import Waits
 from samara.engine.tell import Teller
-from samara.engine.window import Window
 from samara.kube.auth import Access
 from samara.kube.cache import Cache
 from samara.kube.client import Client
@@ -119,7 +119,7 @@ def a_desk(
         rules=Rules(),
         queue=Queue(clock),
         outbox=Outbox(clock),
-        window=Window(16, 0.0, clock),
+        limiter=ConcurrencyLimiter(16, 0.0, clock),
         waits=Waits(900.0, clock),
         holds=holds or Holds(Brake(), 600.0, clock),
         applier=Applier(client, codec, cache, table, CrashPoints()),

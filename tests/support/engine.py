@@ -41,7 +41,7 @@ class EngineHarness:
         desk = replace(desk, stores=stores)
         self.cache, self.table, self.queue, self.outbox = desk.cache, desk.table, desk.queue, desk.outbox
         self.retry, self.holds, self.events, self.metrics = desk.waits, desk.holds, desk.news, desk.meter
-        self.limiter = desk.window
+        self.limiter = desk.limiter
         for obj in (*map(a_namespace, [HOME, *namespaces]), *objects):
             self.cache.put(obj)
         self.engine = Engine(desk, lambda: True, observing)

@@ -12,6 +12,7 @@ from samara.core.table import Table
 from samara.engine.apply import Applier
 from samara.engine.crash import CrashPoints
 from samara.engine.holds import Holds
+from samara.engine.limiter import ConcurrencyLimiter
 from samara.engine.meter import Meter
 from samara.engine.news import News
 from samara.engine.outbox import Outbox
@@ -19,7 +20,6 @@ from samara.engine.queue import Queue
 from samara.engine.retry import Waits
 from samara.engine.stores import Stores
 from samara.engine.tell import Teller
-from samara.engine.window import Window
 from samara.kube.cache import Cache
 from samara.kube.client import Client
 from samara.kube.codec import Codec
@@ -38,7 +38,7 @@ class Desk:
     rules: Rules
     queue: Queue
     outbox: Outbox
-    window: Window
+    limiter: ConcurrencyLimiter
     waits: Waits
     holds: Holds
     applier: Applier
@@ -69,7 +69,7 @@ def desk_of(settings: Settings, client: Client, table: Table, rules: Rules, home
     clock = time.monotonic
     codec = Codec(table.managers)
     cache = Cache(table, besides=(QUOTA,), built=codec.content)
-    window = Window(settings.writes.in_flight, settings.writes.per_second, clock)
+    limiter = ConcurrencyLimiter(settings.writes.in_flight, settings.writes.per_second, clock)
     return Desk(
         client=client,
         codec=codec,
@@ -77,8 +77,8 @@ def desk_of(settings: Settings, client: Client, table: Table, rules: Rules, home
         table=table,
         rules=rules,
         queue=Queue(clock),
-        outbox=Outbox(clock, lambda: max(1, window.size // 2)),
-        window=window,
+        outbox=Outbox(clock, lambda: max(1, limiter.limit // 2)),
+        limiter=limiter,
         waits=Waits(settings.timers.backoff_most, clock),
         holds=Holds(brake_of(settings), settings.mass_delete.hold if settings.mass_delete else 0.0, clock),
         applier=Applier(client, codec, cache, table, CrashPoints()),

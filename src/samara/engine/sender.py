@@ -56,7 +56,7 @@ class Sender:
         """Told of every source whose tally a result may have changed."""
         self._group: asyncio.TaskGroup | None = None
         self.pause = 0.0
-        """How long the window made the last pump wait: asked again a moment later it may be open, and nobody pumps."""
+        """How long the limiter made the last pump wait: asked again a moment later it may be open, and nobody pumps."""
         self._full_until = float("-inf")
         """How long it counts that there was no room: nobody may be left who would try."""
 
@@ -118,13 +118,13 @@ class Sender:
     def _next(self) -> Write | None:
         """A write that may be sent now, if there is one; it counts as in flight."""
         desk, self.pause = self.desk, 0.0
-        while desk.outbox.flying < desk.window.size and self._may_write():
-            self.pause = desk.window.wait()
+        while desk.outbox.flying < desk.limiter.limit and self._may_write():
+            self.pause = desk.limiter.wait()
             write = None if self.pause else desk.outbox.take()
             if write is None:
                 return None
             if self._is_current(write):
-                desk.window.sent()
+                desk.limiter.sent(desk.outbox.flying)
                 return write
             self._landed(write)
             self._again(_slice(write), 0.0)
@@ -140,7 +140,7 @@ class Sender:
         while write is not None:
             await self._flight(write)
             write = self._next()
-            self.pump()  # the window may have grown
+            self.pump()  # the limit may have grown
             self._landed_one()
 
     async def _flight(self, write: Write) -> None:
@@ -165,9 +165,9 @@ class Sender:
         if not result.spared:
             self.desk.meter.wrote(self.desk.table[write.key.dialect].title, verb(write), result.outcome.value, took)
         if result.overloaded:
-            self.desk.window.bad(write.ref.namespace, result.retry_after)
+            self.desk.limiter.overloaded(write.ref.namespace, result.retry_after)
         else:
-            self.desk.window.good(took)
+            self.desk.limiter.succeeded(took)
         self._note_room(write, result)
         if result.spared:
             self._spared(write)

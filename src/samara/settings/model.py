@@ -139,7 +139,7 @@ class NeverCopied:
 
 @dataclass(frozen=True, slots=True)
 class Writes:
-    in_flight: int = setting(16, whole(1, 256), "requests at the same time")
+    in_flight: int = setting(32, whole(1, 256), "writes at the same time at most; adapts to what the server bears")
     per_second: float = setting(0.0, number(0, 100_000), "0 = as fast as the server stays healthy")
 
 
