@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from samara import crds
-from samara.admission.configuration import MUTATING, PATHS, VALIDATING, configuration
+from samara.admission.webhooks import MUTATING, PATHS, VALIDATING, webhook_configuration
 from samara.cli.deploy import manifests
 from samara.cli.deploy.removal import cluster_rights, own_rights
 from samara.cli.deploy.rights import NAME, aggregated_roles, cluster_rules, own_rules, served_dialects
@@ -164,7 +164,7 @@ def _is_for_probe(hook: Json) -> bool:
 
 def _webhooks(settings: Settings, kind: Kind) -> list[Json]:
     """The webhooks of a configuration, without the fields that the chart sets in all of them."""
-    made = configuration(Table(served_dialects(settings)), {}, kind=kind)["webhooks"]
+    made = webhook_configuration(Table(served_dialects(settings)), {}, kind=kind)["webhooks"]
     return [{key: hook[key] for key in hook if key not in ("clientConfig", "namespaceSelector")} for hook in made]
 
 

@@ -13,8 +13,8 @@ from tests.kube.scripted import access, hangs, refuses, says, serving
 from tests.support.world import at
 
 from samara import app
-from samara.admission.configuration import MUTATING, VALIDATING
-from samara.admission.parts import Place
+from samara.admission.admission import Listener
+from samara.admission.webhooks import MUTATING, VALIDATING
 from samara.app import Operator, Options, rules_of
 from samara.core.allow import Rules
 from samara.core.model import ANNOTATIONS, CONFIG_MAP, LABELS, NAMESPACE, SECRET, Key, Kind, Object, Ref
@@ -174,7 +174,7 @@ def test_only_the_kinds_of_what_is_served_are_watched() -> None:
 @pytest.mark.parametrize("in_cluster", [True, False])
 def test_where_the_chart_has_registered_us_we_answer_also_for_what_waits_for_its_original(in_cluster: bool) -> None:
     """Else everybody who writes a SubNamespace would wait for nobody, and be refused."""
-    place, reached = Place(in_cluster=in_cluster), an_access()
+    place, reached = Listener(in_cluster=in_cluster), an_access()
     around = Surroundings(originals={"accurate": "accurate"})
     clients = Client(reached), Client(reached), Client(reached)
     operator = Operator(
@@ -184,13 +184,13 @@ def test_where_the_chart_has_registered_us_we_answer_also_for_what_waits_for_its
     admission = operator._admission
     assert (admission is not None) is in_cluster
     if admission is not None:
-        assert admission._registrar._configured == (VALIDATING, MUTATING)
-        assert admission._registrar._crds == ()  # the conversion is the original's meanwhile
+        assert admission._registrar._registration.configurations == (VALIDATING, MUTATING)
+        assert admission._registrar._registration.crds == ()  # the conversion is the original's meanwhile
 
 
 @pytest.mark.parametrize(
     ("options", "excepted"),
-    [(Options(), set()), (Options(webhook=Place(in_cluster=True)), {"ResourceDistribution", "SubNamespace"})],
+    [(Options(), set()), (Options(webhook=Listener(in_cluster=True)), {"ResourceDistribution", "SubNamespace"})],
     ids=["without a webhook server", "with one"],
 )
 def test_we_are_ready_before_a_kind_is_listed_only_where_we_convert_it_ourselves(

@@ -38,8 +38,7 @@ from samara.web.metrics import Metrics, Sources
 from samara.web.server import answering
 
 if TYPE_CHECKING:
-    from samara.admission.gate import Admission
-    from samara.admission.parts import Place
+    from samara.admission.admission import Admission, Listener
 
 DRAIN = 10.0
 """Running writes may take this long after a signal."""
@@ -58,7 +57,7 @@ class Options:
     http_address: str = ":8080"
     watch_seconds: float = 300.0
     request_seconds: float = 30.0
-    webhook: Place | None = None
+    webhook: Listener | None = None
     """Where admission listens; None: no webhook server."""
 
 
@@ -131,8 +130,8 @@ class Operator:
     def _admitting(self, client: Client) -> Admission | None:
         """Where no vocabulary that is served has anything to admit or to convert, nothing is listened for."""
         # Here, because certificates need 8 MB that an operator without a webhook server can do without.
-        from samara.admission.gate import Admission
-        from samara.admission.parts import Parts
+        from samara.admission.admission import Admission, AdmissionDeps
+        from samara.admission.certificates import Timings
 
         assert self._options.webhook is not None
         desk, engine, place = self._desk, self._engine, self._options.webhook
@@ -142,9 +141,9 @@ class Operator:
         if not any(dialect.admit is not None for dialect in asked):
             return None
         leads, listed = (lambda: engine.leading), desk.cache.is_settled
-        parts = Parts(client, desk.codec, desk.cache, desk.table, desk.home, leads, listed, desk.meter)
+        deps = AdmissionDeps(client, desk.codec, desk.cache, desk.table, desk.home, leads, listed, desk.meter)
         shipped = crds.needed(kind for dialect in guarding for kind in dialect.asking)
-        return Admission(parts, place, asked, converters=CONVERTERS, crds=shipped)
+        return Admission(deps, place, asked, converters=CONVERTERS, crds=shipped, timings=Timings())
 
     @staticmethod
     def _leased(settings: Settings, access: Access, client: Client) -> Lease:
@@ -202,7 +201,7 @@ class Operator:
     def _health(self) -> Health:
         leases = (self._lease,) if self._lease is not None else ()
         admission = self._admission
-        unanswered = (lambda: admission.waiting) if admission is not None else (lambda: None)
+        unanswered = (lambda: admission.not_ready_reason) if admission is not None else (lambda: None)
         asking = (kind for each in self._desk.table.dialects for kind in each.asking)
         converted = {kind for kind in asking if f"{kind.group}/{kind.name}" in CONVERTERS} if admission else set()
         obstacle = lambda: self._engine.obstacle  # noqa: E731 - asked when somebody asks

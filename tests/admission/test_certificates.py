@@ -16,43 +16,46 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from samara.admission.certificates import Material, Terms, is_servable, names_of, renewed
+from samara.admission.certificates import Certificates, Lifetimes, is_servable, names_of, renew
 
 NOW = datetime.now(UTC).replace(microsecond=0)
-TERMS = Terms()
+LIFETIMES = Lifetimes()
 NAMES = ("samara-webhook.samara.svc", "127.0.0.1")
 DAY = timedelta(days=1)
 
 
-def made(names: tuple[str, ...] = NAMES, now: datetime = NOW) -> Material:
-    return renewed(None, names, now, TERMS)
+def made(names: tuple[str, ...] = NAMES, now: datetime = NOW) -> Certificates:
+    return renew(None, names, now, LIFETIMES)
 
 
-def shown(material: Material) -> x509.Certificate:
-    return x509.load_pem_x509_certificate(material.serving)
+def shown(certificates: Certificates) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(certificates.serving)
 
 
-def authorities(material: Material) -> list[x509.Certificate]:
-    return x509.load_pem_x509_certificates(material.bundle)
+def authorities(certificates: Certificates) -> list[x509.Certificate]:
+    return x509.load_pem_x509_certificates(certificates.bundle)
 
 
-def trusts(bundle: bytes, material: Material) -> bool:
+def trusts(bundle: bytes, certificates: Certificates) -> bool:
     """True where one of the bundle has signed what the server shows."""
     for authority in x509.load_pem_x509_certificates(bundle):
         try:
-            shown(material).verify_directly_issued_by(authority)
+            shown(certificates).verify_directly_issued_by(authority)
         except (ValueError, TypeError, InvalidSignature):
             continue
         return True
     return False
 
 
-def shakes_hands(material: Material, name: str) -> bool:
+def shakes_hands(certificates: Certificates, name: str) -> bool:
     """A real handshake in memory, as strict as Python can be."""
-    there, here = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context(cadata=material.bundle.decode())
+    there, here = (
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER),
+        ssl.create_default_context(cadata=certificates.bundle.decode()),
+    )
     here.verify_flags |= ssl.VERIFY_X509_STRICT
     with tempfile.NamedTemporaryFile() as file:
-        Path(file.name).write_bytes(material.serving + material.key)
+        Path(file.name).write_bytes(certificates.serving + certificates.key)
         there.load_cert_chain(file.name)
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = here.wrap_bio(down, up, server_hostname=name), there.wrap_bio(up, down, server_side=True)
@@ -68,39 +71,39 @@ def shakes_hands(material: Material, name: str) -> bool:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_made_serves_its_names_and_no_others(name: str) -> None:
-    material = made()
+    certificates = made()
 
-    assert shakes_hands(material, name)
-    assert not shakes_hands(material, "somebody.else.svc")
+    assert shakes_hands(certificates, name)
+    assert not shakes_hands(certificates, "somebody.else.svc")
 
 
 def test_nothing_changes_before_two_thirds_of_a_life_are_over() -> None:
-    material = made()
+    certificates = made()
 
-    assert renewed(material, NAMES, NOW + 59 * DAY, TERMS) == material
+    assert renew(certificates, NAMES, NOW + 59 * DAY, LIFETIMES) == certificates
 
 
 def test_the_serving_certificate_is_replaced_after_two_thirds_of_its_life_by_the_same_authority() -> None:
-    material = made()
-    after = renewed(material, NAMES, NOW + 60 * DAY, TERMS)
+    certificates = made()
+    after = renew(certificates, NAMES, NOW + 60 * DAY, LIFETIMES)
 
-    assert after.serving != material.serving
-    assert after.key != material.key
-    assert (after.bundle, after.authority_key) == (material.bundle, material.authority_key)
+    assert after.serving != certificates.serving
+    assert after.key != certificates.key
+    assert (after.bundle, after.authority_key) == (certificates.bundle, certificates.authority_key)
     assert shown(after).not_valid_after_utc == NOW + 150 * DAY
 
 
 def test_a_new_authority_joins_the_bundle_before_it_signs_and_the_old_key_is_forgotten() -> None:
     then = NOW + timedelta(days=730) * 2 / 3 + DAY
-    young = renewed(made(), NAMES, then - 2 * DAY, TERMS)
-    joined = renewed(young, NAMES, then, TERMS)
+    young = renew(made(), NAMES, then - 2 * DAY, LIFETIMES)
+    joined = renew(young, NAMES, then, LIFETIMES)
 
     assert authorities(joined)[1:] == authorities(young)
     assert joined.serving == young.serving
     assert joined.authority_key not in (b"", young.authority_key)
-    assert renewed(joined, NAMES, then + timedelta(minutes=59), TERMS) == joined
+    assert renew(joined, NAMES, then + timedelta(minutes=59), LIFETIMES) == joined
 
-    signed = renewed(joined, NAMES, then + timedelta(minutes=61), TERMS)
+    signed = renew(joined, NAMES, then + timedelta(minutes=61), LIFETIMES)
     assert signed.bundle == joined.bundle
     assert trusts(joined.bundle, signed)
     assert not trusts(young.bundle, signed)
@@ -108,40 +111,40 @@ def test_a_new_authority_joins_the_bundle_before_it_signs_and_the_old_key_is_for
 
 @pytest.mark.parametrize("off", [timedelta(hours=1), -timedelta(hours=1)])
 def test_fault_36_whoever_has_a_clock_that_is_an_hour_off_takes_the_certificate_all_the_same(off: timedelta) -> None:
-    material = made()
-    assert renewed(material, NAMES, NOW + off, TERMS) == material
-    for certificate in (shown(material), *authorities(material)):
+    certificates = made()
+    assert renew(certificates, NAMES, NOW + off, LIFETIMES) == certificates
+    for certificate in (shown(certificates), *authorities(certificates)):
         assert certificate.not_valid_before_utc <= NOW + off < certificate.not_valid_after_utc
 
 
 def test_an_old_authority_leaves_the_bundle_when_it_has_expired() -> None:
-    material = made()
+    certificates = made()
     for days in (0, 490, 491, 731):
-        material = renewed(material, NAMES, NOW + days * DAY, TERMS)
+        certificates = renew(certificates, NAMES, NOW + days * DAY, LIFETIMES)
 
-    assert [each.not_valid_after_utc for each in authorities(material)] == [NOW + (490 + 730) * DAY]
+    assert [each.not_valid_after_utc for each in authorities(certificates)] == [NOW + (490 + 730) * DAY]
 
 
 @settings(max_examples=8)
 @given(st.lists(st.integers(2, 40 * 24), min_size=60, max_size=90))
 def test_no_step_of_any_rotation_is_distrusted_by_those_who_are_one_step_behind(hours: list[int]) -> None:
-    material, now = made(), NOW
+    certificates, now = made(), NOW
     for each in hours:
-        before, now = material, now + timedelta(hours=each)
-        material = renewed(before, NAMES, now, TERMS)
+        before, now = certificates, now + timedelta(hours=each)
+        certificates = renew(before, NAMES, now, LIFETIMES)
         lived = shown(before).not_valid_after_utc > now
-        assert trusts(before.bundle, material) or not lived, "a server that has not seen the new bundle"
-        assert trusts(material.bundle, before) or not lived, "a replica that still shows the old certificate"
-        assert shown(material).not_valid_after_utc > now
-        assert len(authorities(material)) <= 3
+        assert trusts(before.bundle, certificates) or not lived, "a server that has not seen the new bundle"
+        assert trusts(certificates.bundle, before) or not lived, "a replica that still shows the old certificate"
+        assert shown(certificates).not_valid_after_utc > now
+        assert len(authorities(certificates)) <= 3
 
 
 def test_names_that_are_missing_join_those_that_are_there() -> None:
-    both = renewed(made(("one.svc",)), ("two.svc",), NOW, TERMS)
+    both = renew(made(("one.svc",)), ("two.svc",), NOW, LIFETIMES)
 
     assert names_of(shown(both)) == {"one.svc", "two.svc"}
-    assert renewed(both, ("one.svc",), NOW, TERMS) == both
-    assert names_of(shown(renewed(both, ("one.svc",), NOW + 61 * DAY, TERMS))) == {"one.svc"}
+    assert renew(both, ("one.svc",), NOW, LIFETIMES) == both
+    assert names_of(shown(renew(both, ("one.svc",), NOW + 61 * DAY, LIFETIMES))) == {"one.svc"}
 
 
 ODD = [b"", b"no PEM", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", made().authority_key]
@@ -151,33 +154,33 @@ ODD = [b"", b"no PEM", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE
 @pytest.mark.parametrize("field", ["serving", "key", "bundle", "authority_key"])
 def test_whatever_is_odd_is_replaced(field: str, text: bytes) -> None:
     odd = replace(made(), **{field: text})
-    mended = renewed(odd, NAMES, NOW, TERMS)
+    mended = renew(odd, NAMES, NOW, LIFETIMES)
 
     assert shakes_hands(mended, NAMES[0])
-    assert renewed(mended, NAMES, NOW, TERMS) == mended
+    assert renew(mended, NAMES, NOW, LIFETIMES) == mended
 
 
 def test_a_broken_serving_key_leaves_the_authority_alone() -> None:
-    material = made()
-    mended = renewed(replace(material, key=b"x"), NAMES, NOW, TERMS)
+    certificates = made()
+    mended = renew(replace(certificates, key=b"x"), NAMES, NOW, LIFETIMES)
 
-    assert mended.bundle == material.bundle
-    assert mended.serving != material.serving
+    assert mended.bundle == certificates.bundle
+    assert mended.serving != certificates.serving
 
 
 def test_a_lost_authority_key_makes_a_new_authority_and_breaks_nothing() -> None:
-    material = made()
-    mended = renewed(replace(material, authority_key=b""), NAMES, NOW, TERMS)
+    certificates = made()
+    mended = renew(replace(certificates, authority_key=b""), NAMES, NOW, LIFETIMES)
 
-    assert mended.serving == material.serving
-    assert trusts(mended.bundle, material)
+    assert mended.serving == certificates.serving
+    assert trusts(mended.bundle, certificates)
     assert len(authorities(mended)) == 2
 
 
 def test_a_certificate_from_the_future_is_replaced() -> None:
     future = made(now=NOW + 10 * DAY)
 
-    assert shown(renewed(future, NAMES, NOW, TERMS)).not_valid_before_utc < NOW
+    assert shown(renew(future, NAMES, NOW, LIFETIMES)).not_valid_before_utc < NOW
 
 
 def test_a_pair_of_another_maker_can_be_served_and_a_mismatched_one_cannot() -> None:
@@ -186,13 +189,13 @@ def test_a_pair_of_another_maker_can_be_served_and_a_mismatched_one_cannot() -> 
     builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
     signed = builder.serial_number(1).not_valid_before(NOW).not_valid_after(NOW + DAY).sign(key, hashes.SHA256())
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    other = Material(signed.public_bytes(serialization.Encoding.PEM), pem)
+    other = Certificates(signed.public_bytes(serialization.Encoding.PEM), pem)
 
     assert is_servable(other)
     assert not is_servable(replace(other, key=made().key))
 
 
 def test_keys_are_in_no_repr() -> None:
-    material = made()
+    certificates = made()
 
-    assert "PRIVATE" not in repr(material)
+    assert "PRIVATE" not in repr(certificates)

@@ -6,17 +6,17 @@ import json
 from typing import Any
 
 import pytest
-from tests.admission.parts import a_conversion, a_converter, a_thing
+from tests.admission.scene import a_conversion, a_converter, a_thing
 
-from samara.admission.conversion import converted
 from samara.admission.review import MalformedError
+from samara.admission.webhooks import convert_review
 from samara.core.admit import UnconvertibleError
 
 CONVERTERS = {"toys.dev/Thing": a_converter}
 
 
 def told(review: Any) -> Any:
-    return converted(json.dumps(review).encode(), CONVERTERS)["response"]
+    return convert_review(json.dumps(review).encode(), CONVERTERS)["response"]
 
 
 def test_objects_come_back_in_their_order_in_the_wanted_version() -> None:
@@ -65,7 +65,7 @@ def test_a_converter_that_breaks_shows_nothing_of_what_it_was_given() -> None:
         raise ValueError(obj["spec"]["name"])
 
     review = json.dumps(a_conversion("toys.dev/v2", a_thing(name="hunter2"))).encode()
-    found = converted(review, {"toys.dev/Thing": breaks})["response"]["result"]
+    found = convert_review(review, {"toys.dev/Thing": breaks})["response"]["result"]
 
     assert found["status"] == "Failed"
     assert found["message"] == "Thing cannot be converted from toys.dev/v1 to toys.dev/v2 (ValueError)"
@@ -76,7 +76,7 @@ def test_a_converter_that_says_why_is_quoted() -> None:
         raise UnconvertibleError("the annotation toys.dev/note is odd")
 
     review = json.dumps(a_conversion("toys.dev/v2", a_thing(name="x"))).encode()
-    found = converted(review, {"toys.dev/Thing": refuses})["response"]["result"]
+    found = convert_review(review, {"toys.dev/Thing": refuses})["response"]["result"]
 
     assert found["message"] == (
         "Thing cannot be converted from toys.dev/v1 to toys.dev/v2: the annotation toys.dev/note is odd"
@@ -89,4 +89,4 @@ BAD = [b"", b"[]", b"{}", b"\xff", b"[" * 100_000, json.dumps(a_conversion("v2")
 @pytest.mark.parametrize("body", BAD, ids=range(len(BAD)))
 def test_what_is_no_review_is_refused(body: bytes) -> None:
     with pytest.raises(MalformedError):
-        converted(body, CONVERTERS)
+        convert_review(body, CONVERTERS)

@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.admission.parts import THING, WORD, a_review, a_table, an_object, marking
+from tests.admission.scene import THING, WORD, a_review, a_table, an_object, marking
 
-from samara.admission.review import MalformedError, Review, answer, guards_of, patch, read_review
+from samara.admission.review import MalformedError, Review, guarded_kinds, patch, read_review, verdict
 from samara.core.admit import Edit, Forbidden, Request, Undecided
 from samara.core.model import CONFIG_MAP, SECRET, Kind, Ref
 from samara.core.table import Table
 from samara.kube.codec import Codec, encode
 
-GUARDS = guards_of(a_table())
+GUARDED = guarded_kinds(a_table())
 
 
 def read(review: Any, codec: Codec | None = None) -> Review:
     body = review if isinstance(review, bytes) else json.dumps(review).encode()
-    return read_review(body, GUARDS, codec or Codec(frozenset({"samara"})))
+    return read_review(body, GUARDED, codec or Codec(frozenset({"samara"})))
 
 
 def request(review: Any) -> Request:
@@ -73,7 +73,7 @@ def test_an_object_whose_name_is_still_to_be_made_gets_one_like_it() -> None:
 
 def test_a_cluster_scoped_object_gets_no_namespace() -> None:
     kind = Kind("toys.dev", "v1", "Wide", "wides", namespaced=False)
-    guards = {("toys.dev", "v1", "Wide"): next(iter(GUARDS.values()))}
+    guards = {("toys.dev", "v1", "Wide"): next(iter(GUARDED.values()))}
     guards = {key: type(guard)(kind, guard.dialects) for key, guard in guards.items()}
     sent = {"metadata": {"name": "db"}}
     found = read_review(json.dumps(a_review(sent, kind=kind)).encode(), guards, Codec(frozenset())).request
@@ -87,18 +87,18 @@ def test_the_kind_is_that_of_the_object_and_not_that_of_the_request() -> None:
     asked_for = {"group": "toys.dev", "version": "v1alpha1", "kind": "Thing"}
     found = read(a_review(an_object(THING), kind=THING, requestKind=asked_for))
 
-    assert found.guard is not None
-    assert found.guard.kind == THING
+    assert found.guarded is not None
+    assert found.guarded.kind == THING
 
 
 def test_all_dialects_that_guard_a_kind_judge_it() -> None:
-    names = {kind: [each.name for each in guard.dialects] for (_, _, kind), guard in GUARDS.items()}
+    names = {kind: [each.name for each in guard.dialects] for (_, _, kind), guard in GUARDED.items()}
 
     assert names == {"Secret": ["spelled", "twinned", "tried"], "ConfigMap": ["spelled"], "Thing": ["things"]}
 
 
 def test_who_only_changes_a_kind_guards_it_too() -> None:
-    (guard,) = guards_of(Table((replace(marking(), admit=None),))).values()
+    (guard,) = guarded_kinds(Table((replace(marking(), admit=None),))).values()
 
     assert (guard.kind, [each.name for each in guard.dialects]) == (THING, ["marking"])
 
@@ -169,11 +169,11 @@ def test_any_field_may_be_anything_and_nothing_but_a_refusal_follows(where: str,
 
 
 def test_no_fault_is_an_allowance() -> None:
-    assert answer("u", ())["response"] == {"uid": "u", "allowed": True}
+    assert verdict("u", ())["response"] == {"uid": "u", "allowed": True}
 
 
 def test_all_faults_are_in_one_answer_a_sentence_each() -> None:
-    told = answer("u", ("one is wrong", "two is wrong. "))["response"]
+    told = verdict("u", ("one is wrong", "two is wrong. "))["response"]
 
     assert not told["allowed"]
     assert told["status"] == {
@@ -195,7 +195,7 @@ GRAVITY: list[tuple[tuple[str, ...], tuple[int, str]]] = [
 
 @pytest.mark.parametrize(("faults", "told"), GRAVITY)
 def test_the_gravest_fault_gives_the_answer_its_status(faults: tuple[str, ...], told: tuple[int, str]) -> None:
-    status = answer("u", faults)["response"]["status"]
+    status = verdict("u", faults)["response"]["status"]
 
     assert (status["code"], status["reason"]) == told
 
@@ -203,12 +203,12 @@ def test_the_gravest_fault_gives_the_answer_its_status(faults: tuple[str, ...], 
 @pytest.mark.parametrize("text", ["child namespaces exist", "a sentence.", "namespace a b: c; d"])
 def test_one_fault_is_told_as_it_is(text: str) -> None:
     """Scripts compare the texts: not a dot more, and not a dot less."""
-    sent = json.loads(encode(answer("u", (Forbidden(text),))))
+    sent = json.loads(encode(verdict("u", (Forbidden(text),))))
     assert sent["response"]["status"]["message"] == text
 
 
 def test_several_faults_are_sentences() -> None:
-    status = answer("u", ("one is wrong", "two is wrong."))["response"]["status"]
+    status = verdict("u", ("one is wrong", "two is wrong."))["response"]["status"]
     assert status["message"] == "one is wrong. two is wrong."
 
 
@@ -224,4 +224,4 @@ def test_edits_become_a_json_patch() -> None:
 
 
 def test_every_guarded_kind_has_its_entry() -> None:
-    assert {guard.kind for guard in GUARDS.values()} == {SECRET, CONFIG_MAP, THING}
+    assert {guard.kind for guard in GUARDED.values()} == {SECRET, CONFIG_MAP, THING}

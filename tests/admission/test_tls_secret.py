@@ -13,12 +13,10 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
-from tests.admission.parts import HOME, SECRET_PATH, Scene, held, on_scene
+from tests.admission.scene import HOME, SECRET_PATH, Scene, held, on_scene
 from tests.kube.scripted import Answer, cuts, refuses, says
 
-from samara.admission.certificates import Material, names_of
-from samara.admission.server import Server
-from samara.admission.tls_secret import CERT_MANAGER, TlsSecret, data_of, material_of
+from samara.admission.certificates import CERT_MANAGER, Certificates, TlsSecret, from_data, names_of, to_data
 from samara.kube.object_watch import secret_data
 from samara.vocabularies import CERTIFICATE
 
@@ -28,25 +26,25 @@ DAY = timedelta(days=1).total_seconds()
 
 async def a_secret(
     scene: Scene, leads: bool = True, names: tuple[str, ...] = NAMES
-) -> tuple[TlsSecret, list[Material]]:
+) -> tuple[TlsSecret, list[Certificates]]:
     """One replica's view of the Secret, running, and what its server was given."""
-    taken: list[Material] = []
-    made = TlsSecret(await scene.parts(leads=lambda: leads), names, taken.append, scene.times())
+    taken: list[Certificates] = []
+    made = await scene.secret(names, taken.append, leads)
     scene.start(made)
     return made, taken
 
 
-def shown(material: Material) -> x509.Certificate:
-    return x509.load_pem_x509_certificate(material.serving)
+def shown(certificates: Certificates) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(certificates.serving)
 
 
 def told(replica: TlsSecret) -> str | None:
-    return replica.waiting
+    return replica.not_ready_reason
 
 
-def stored(scene: Scene) -> Material | None:
+def stored(scene: Scene) -> Certificates | None:
     found = scene.cluster.objects.get(SECRET_PATH)
-    return None if found is None else material_of(secret_data(json.dumps(found).encode())[1])
+    return None if found is None else from_data(secret_data(json.dumps(found).encode())[1])
 
 
 def puts(scene: Scene, data: dict[str, Any], **more: Any) -> None:
@@ -185,7 +183,7 @@ def test_what_cert_manager_keeps_is_served_and_never_written() -> None:
         theirs = stored(scene)
         assert theirs is not None
         scene.cluster.delete(SECRET_PATH)
-        data = {key: value for key, value in data_of(theirs).items() if key != "ca.key"}
+        data = {key: value for key, value in to_data(theirs).items() if key != "ca.key"}
         meta = {"name": CERTIFICATE, "annotations": {CERT_MANAGER: "webhook"}}
         scene.cluster.write(SECRET_PATH, {"metadata": meta, "data": data})
         writes = list(scene.cluster.writes)
@@ -205,11 +203,11 @@ def test_faults_are_survived_and_told(fault: Answer) -> None:
     async def deed(scene: Scene) -> None:
         scene.cluster.broken = fault
         made, taken = await a_secret(scene)
-        await scene.until(lambda: made.waiting != "no certificate yet")
-        assert str(made.waiting).startswith(f"cannot read Secret {HOME}/{CERTIFICATE}: ")
+        await scene.until(lambda: made.not_ready_reason != "no certificate yet")
+        assert str(made.not_ready_reason).startswith(f"cannot read Secret {HOME}/{CERTIFICATE}: ")
         scene.cluster.broken = None
         await scene.until(lambda: taken)
-        assert made.waiting is None
+        assert made.not_ready_reason is None
 
     on_scene(deed)
 
@@ -218,23 +216,23 @@ def test_what_the_server_cannot_serve_is_told_and_ends_nothing() -> None:
     """As a key that is too short for this machine: it belongs to its certificate, and is no use all the same."""
 
     async def deed(scene: Scene) -> None:
-        server = Server("127.0.0.1:0", await scene.parts(), {})
-        replica = TlsSecret(await scene.parts(leads=lambda: False), NAMES, server.load, scene.times())
+        server = await scene.webhook_server()
+        replica = await scene.secret(NAMES, server.load, leads=False)
         short = rsa.generate_private_key(public_exponent=65537, key_size=1024)
-        puts(scene, data_of(short_lived(short)))
+        puts(scene, to_data(short_lived(short)))
         scene.start(replica)
-        await scene.until(lambda: replica.waiting != "no certificate yet")
-        assert "expected a certificate that can be served, found: EE_KEY_TOO_SMALL" in str(replica.waiting)
+        await scene.until(lambda: replica.not_ready_reason != "no certificate yet")
+        assert "expected a certificate that can be served, found: EE_KEY_TOO_SMALL" in str(replica.not_ready_reason)
         assert replica.bundle == b""
 
     on_scene(deed)
 
 
-def short_lived(key: rsa.RSAPrivateKey) -> Material:
+def short_lived(key: rsa.RSAPrivateKey) -> Certificates:
     now, name = datetime.now(UTC), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, NAMES[0])])
     made = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + timedelta(days=1)).sign(key, SHA256())
     private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return Material(made.public_bytes(Encoding.PEM), private)
+    return Certificates(made.public_bytes(Encoding.PEM), private)
 
 
 def test_a_watch_that_is_cut_is_opened_again() -> None:

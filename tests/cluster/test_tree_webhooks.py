@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.admission.parts import CHANGING_HOOKS, HOOKS
+from tests.admission.scene import CHANGING_HOOKS, HOOKS
 from tests.cluster.support.api import ApiFault
 from tests.cluster.support.definitions import DEFINITIONS, defined
 from tests.cluster.support.stage import OWN, Stage
@@ -16,7 +16,7 @@ from tests.cluster.test_webhooks import AT_HOME, HOOK_RIGHTS, TLS, USER, Webhook
 from tests.support.ports import free_port
 
 from samara import crds
-from samara.admission.configuration import ADMIT, MUTATE, MUTATING, Endpoint, configuration
+from samara.admission.webhooks import ADMIT, MUTATE, MUTATING, Endpoint, webhook_configuration
 from samara.core.table import Table
 from samara.devcluster import DevclusterError
 from samara.dialects.accurate import Terms, dialects
@@ -96,7 +96,7 @@ def hooks(stage: Stage, crd: None) -> Iterator[Webhooks]:
 
 
 def is_in_force(stage: Stage) -> bool:
-    """The server learns of a configuration a moment after it was stored."""
+    """The server learns of a webhook_configuration a moment after it was stored."""
     if stage.api.find(CONFIG) is None or stage.api.find(CHANGING) is None:
         return False
     converted = stage.api.get(CRD_PATH)["spec"]["conversion"]["strategy"] == "Webhook"
@@ -243,7 +243,7 @@ def test_the_operators_own_namespace_waits_for_nobody(stage: Stage, crd: None) -
     stage.namespace("team")
     for path, where, kind in ((ADMIT, HOOKS, None), (MUTATE, CHANGING_HOOKS, MUTATING)):
         chosen = {} if kind is None else {"kind": kind}
-        stage.api.create(where, configuration(a_table(), endpoint.client_config(path, b""), ("own",), **chosen))
+        stage.api.create(where, webhook_configuration(a_table(), endpoint.client_config(path, b""), ("own",), **chosen))
         stage.also_remove(f"{where}/samara")
     eventually(lambda: "failed calling" in refused(stage, lambda: label(stage, "team", {TYPE: "root"})))
     a_namespace(stage, "own", {TYPE: "root"})

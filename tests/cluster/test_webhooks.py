@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.admission.parts import CRD_NAME, CRD_PATH, HOOKS, THING, TWIN, WORD, Clock, a_converter, a_dialect, quiet
-from tests.admission.parts import a_table as toys
+from tests.admission.scene import CRD_NAME, CRD_PATH, HOOKS, THING, TWIN, WORD, Clock, a_converter, a_dialect, quiet
+from tests.admission.scene import a_table as toys
 from tests.cluster.support.api import ApiFault
 from tests.cluster.support.definitions import defined
 from tests.cluster.support.stage import OWN, Stage
@@ -22,9 +22,9 @@ from tests.cluster.support.waiting import eventually
 from tests.support.ports import free_port
 from tests.support.transports import until_closed
 
-from samara.admission.configuration import ADMIT, Endpoint, configuration
-from samara.admission.gate import Admission
-from samara.admission.parts import Parts, Place, Times
+from samara.admission.admission import Admission, AdmissionDeps, Listener
+from samara.admission.certificates import Timings
+from samara.admission.webhooks import ADMIT, Endpoint, webhook_configuration
 from samara.core.admit import Request
 from samara.core.model import CONFIG_MAP, NAMESPACE, SECRET
 from samara.core.reads import Rejected, Trial
@@ -33,6 +33,7 @@ from samara.core.view import View
 from samara.devcluster import DevclusterError
 from samara.dialects import sync_to
 from samara.dialects.accurate.convert import convert
+from samara.engine.meter import Meter
 from samara.kube.auth import load
 from samara.kube.cache import Cache
 from samara.kube.client import Client
@@ -148,7 +149,7 @@ class Webhooks:
         self._cache = Cache(self._table, built=self._codec.content)
         self.port = port or free_port()
         self.clock = Clock()
-        self._place = Place(f"127.0.0.1:{self.port}", f"https://127.0.0.1:{self.port}", in_cluster)
+        self._listener = Listener(f"127.0.0.1:{self.port}", f"https://127.0.0.1:{self.port}", in_cluster)
         self._leads = leads
         self._loop = asyncio.new_event_loop()
         self._over = asyncio.Event()
@@ -158,7 +159,7 @@ class Webhooks:
 
     def start(self) -> Webhooks:
         self._thread.start()
-        eventually(lambda: self.fault or (self.admission is not None and self.admission.waiting is None))
+        eventually(lambda: self.fault or (self.admission is not None and self.admission.not_ready_reason is None))
         assert self.fault is None, self.fault
         return self
 
@@ -190,11 +191,20 @@ class Webhooks:
 
     async def _main(self) -> None:
         access = load(str(self.stage.kubeconfig(USER)), None, OWN, None, {}, Path("/"))
-        times = Times(now=self.clock, turn=0.05, recheck=0.2)
+        timings = Timings(now=self.clock, interval=0.05, recheck_interval=0.2)
         async with Client(access, 10.0) as client:
-            parts = Parts(client, self._codec, self._cache, self._table, OWN, lambda: self._leads, lambda kind: True)
+            deps = AdmissionDeps(
+                client, self._codec, self._cache, self._table, OWN, lambda: self._leads, lambda kind: True, Meter()
+            )
             converters = {"toys.dev/Thing": a_converter, "accurate.cybozu.com/SubNamespace": convert}
-            self.admission = Admission(parts, self._place, converters=converters, crds=self._crds, times=times)
+            self.admission = Admission(
+                deps,
+                self._listener,
+                self._table.dialects,
+                converters=converters,
+                crds=self._crds,
+                timings=timings,
+            )
             running = asyncio.create_task(self.admission.run())
             ended = asyncio.create_task(self._over.wait())
             await asyncio.wait((running, ended), return_when=asyncio.FIRST_COMPLETED)
@@ -416,7 +426,7 @@ def test_in_a_cluster_only_the_bundle_of_the_charts_configuration_is_written(sta
     stage.namespace("a")
     port = free_port()
     endpoint = Endpoint(OWN, f"https://127.0.0.1:{port}")
-    made = configuration(a_table(), endpoint.client_config(ADMIT, b""), (OWN,))
+    made = webhook_configuration(a_table(), endpoint.client_config(ADMIT, b""), (OWN,))
     before = stage.api.create(HOOKS, made)
     with registered(stage, port=port, in_cluster=True) as running:
         a_secret(stage, {SYNC_TO: "everywhere"}, namespace=OWN, dryRun="All")  # our own namespace waits for nobody

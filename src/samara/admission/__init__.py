@@ -1,1 +1,1 @@
-"""Admission and conversion: the dialects' own functions, asked by the API server before a change is stored."""
+"""Admission and conversion webhooks: the API server asks the dialects about a change before it stores it."""

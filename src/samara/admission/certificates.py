@@ -1,16 +1,19 @@
-"""Our own authority and the certificate that the webhook server shows: values and `now` in, values out.
+"""The certificate of the webhook server: an authority of our own signs it, and a Secret shares it between replicas.
 
-A rotation never breaks a connection. A new authority joins the bundle first; it signs only when it has been there for
-long enough to have reached every API server, and the old one stays in the bundle until it has expired.
+A rotation breaks no connection. A new authority joins the bundle first. It signs only after it has been there for long
+enough to have reached every API server, and the old one stays in the bundle until it expires.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+import base64
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 
+import msgspec
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
@@ -19,16 +22,25 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from samara import log
+from samara.core.model import SECRET, Ref
+from samara.core.travel import APP
+from samara.kube.client import AS_US, Client, address, collection
+from samara.kube.codec import MALFORMED, encode
+from samara.kube.errors import AlreadyExists, Conflict, Invalid, NotFound, SamaraError
+from samara.kube.object_watch import Bytes, ObjectWatcher, secret_data
+from samara.vocabularies import CERTIFICATE
+
 SKEW = timedelta(days=1)
-"""Certificates begin well before now: the API server's clock is not ours, and either may be hours off."""
-_MOST_AUTHORITIES = 3
-_ODD = (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm)
-"""What bytes raise that are no PEM, not of a kind that we can use, or not signed by whom they say."""
+"""Certificates become valid this long before now: the clocks of the API server and of this machine may differ."""
+_MAX_AUTHORITIES = 3
+_UNUSABLE = (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm)
+"""Raised for bytes that are no PEM, for unsupported keys and for wrong signatures."""
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """How long certificates live. Each is replaced when two thirds of its life are over."""
+class Lifetimes:
+    """Of certificates. Each is replaced after two thirds of its life."""
 
     authority: timedelta = timedelta(days=730)
     serving: timedelta = timedelta(days=90)
@@ -36,91 +48,269 @@ class Terms:
     """How long a new authority must have been in the bundle before it signs."""
 
 
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
 @dataclass(frozen=True, slots=True)
-class Material:
-    """What the server shows and what its clients trust, as PEM."""
+class Timings:
+    """Of everything in admission that runs by itself. Intervals are in seconds."""
+
+    lifetimes: Lifetimes = field(default_factory=Lifetimes)
+    now: Callable[[], datetime] = utc_now
+    interval: float = 1.0
+    """Between two looks at what this process knows: its certificate, and whether it leads."""
+    recheck_interval: float = 10.0
+    """Between two reads of the webhook configurations and CRDs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """What the server presents and what its clients trust, as PEM."""
 
     serving: bytes
     key: bytes = field(repr=False)
     bundle: bytes = b""
     """The authorities, newest first."""
     authority_key: bytes = field(default=b"", repr=False)
-    """The key of the newest authority; the keys of older ones are forgotten."""
+    """The key of the newest authority. Keys of older ones are not kept."""
+
+
+def renew(current: Certificates | None, names: Iterable[str], now: datetime, lifetimes: Lifetimes) -> Certificates:
+    """The certificates as they should be now: the current ones if nothing is due, new ones if they are unusable."""
+    given = current or Certificates(b"", b"")
+    issuer = _issuer(given, now, lifetimes)
+    serving = _serving(given, issuer, now)
+    names_to_issue = _names_due(serving, issuer, frozenset(names), now, lifetimes)
+    if names_to_issue is None:
+        pem, key = given.serving, given.key
+    else:
+        pem, key = _issue(issuer, names_to_issue, now, lifetimes)
+    return Certificates(pem, key, b"".join(map(_pem, issuer.authorities)), _private_pem(issuer.key))
+
+
+def is_servable(certificates: Certificates) -> bool:
+    """True if there is a certificate with its key, whoever signed it."""
+    serving, key = _parse_certificates(certificates.serving), _parse_key(certificates.key)
+    return bool(serving) and key is not None and key.public_key() == serving[0].public_key()
+
+
+def names_of(certificate: x509.Certificate) -> frozenset[str]:
+    """The host names and addresses that a certificate is for."""
+    try:
+        alternative = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, ValueError):
+        return frozenset()
+    addresses = alternative.get_values_for_type(x509.IPAddress)
+    return frozenset((*alternative.get_values_for_type(x509.DNSName), *map(str, addresses)))
+
+
+# the Secret
+
+
+class TlsSecret:
+    """Keeps the Secret with the certificates right while this process leads, and follows it in every replica.
+
+    `load` gets every certificate that can be served, the first and each new one.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        names: tuple[str, ...],
+        is_leading: Callable[[], bool],
+        load: Callable[[Certificates], None],
+        timings: Timings,
+    ) -> None:
+        self._client = client
+        self._ref = Ref(SECRET, namespace, CERTIFICATE)
+        self._names = names
+        self._is_leading = is_leading
+        self._load = load
+        self._timings = timings
+        self._watcher = ObjectWatcher(
+            client, self._ref, self._on_object, lambda fault: self._failed("read", fault), timings.interval
+        )
+        self._was_read = False
+        """True if the API server has answered whether the Secret exists."""
+        self._stored: StoredSecret | None = None
+        self._loaded: Certificates | None = None
+        """The last that could be served. They stay in use if the Secret is deleted or broken."""
+        self.not_ready_reason: str | None = "no certificate yet"
+
+    @property
+    def bundle(self) -> bytes:
+        """The authorities that the API server must trust. Empty if there are none yet, or others distribute them."""
+        return self._loaded.bundle if self._loaded is not None else b""
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watcher.run())
+            group.create_task(self._keep_right())
+
+    def _on_object(self, raw: Bytes | None) -> None:
+        stored = None if raw is None else StoredSecret.of(raw)
+        self._was_read, self._stored = True, stored
+        if stored is None or stored.certificates == self._loaded:
+            return
+        if not is_servable(stored.certificates):
+            log.warning("webhook-certificate.odd", secret=self._ref.path)
+            return
+        self._load(stored.certificates)
+        self._loaded, self.not_ready_reason = stored.certificates, None
+        log.info("webhook-certificate.loaded", secret=self._ref.path)
+
+    async def _keep_right(self) -> None:
+        while True:
+            await asyncio.sleep(self._timings.interval)
+            if self._was_read and self._is_leading():
+                try:
+                    await self._correct()
+                except (SamaraError, *MALFORMED) as fault:
+                    self._failed("write", fault)
+                    await asyncio.sleep(_INTERVALS_AFTER_FAILURE * self._timings.interval)
+
+    async def _correct(self) -> None:
+        stored = self._stored
+        if stored is not None and stored.is_cert_managers:
+            return
+        wanted = renew(self._current(), self._names, self._timings.now(), self._timings.lifetimes)
+        if stored is not None and stored.certificates == wanted:
+            return
+        try:
+            await self._write(stored, wanted)
+        except (Conflict, AlreadyExists, NotFound):
+            await self._watcher.read()  # another client was faster
+        except Invalid:
+            if stored is not None:  # immutable, or of another type: delete it, and create it at the next interval
+                await self._delete(stored)
+
+    def _current(self) -> Certificates | None:
+        """Those in the Secret. If they cannot be served or are gone, those in use."""
+        inside = self._stored.certificates if self._stored is not None else None
+        if self._loaded is None or (inside is not None and is_servable(inside)):
+            return inside
+        return self._loaded
+
+    async def _write(self, stored: StoredSecret | None, wanted: Certificates) -> None:
+        metadata = {"name": CERTIFICATE, "namespace": self._ref.namespace, "labels": {APP: "samara"}}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": TYPE, "data": to_data(wanted)}
+        if stored is None:
+            path = collection(SECRET, self._ref.namespace)
+            raw = await self._client.request("POST", path, encode(secret), params=AS_US)
+        else:
+            metadata["resourceVersion"], secret["type"] = str(stored.version), stored.type
+            raw = await self._client.request("PUT", address(self._ref), encode(secret), params=AS_US)
+        log.info("webhook-certificate.written", secret=self._ref.path)
+        self._watcher.take(raw)
+
+    async def _delete(self, stored: StoredSecret) -> None:
+        options = {"preconditions": {"uid": stored.uid, "resourceVersion": str(stored.version)}}
+        await self._client.request("DELETE", address(self._ref), encode(options))
+        self._watcher.take(None)
+
+    def _failed(self, verb: str, fault: Exception) -> None:
+        reason = str(fault) if isinstance(fault, SamaraError) else type(fault).__name__
+        if self._loaded is None:
+            self.not_ready_reason = f"cannot {verb} Secret {self._ref.path}: {reason}"
+        log.warning("webhook-certificate.failed", what=verb, secret=self._ref.path, fault=reason)
+
+
+TYPE = "kubernetes.io/tls"
+KEYS = {"serving": "tls.crt", "key": "tls.key", "bundle": "ca.crt", "authority_key": "ca.key"}
+"""By field of `Certificates`: its key in the Secret."""
+CERT_MANAGER = "cert-manager.io/certificate-name"
+"""cert-manager annotates the Secrets that it keeps. The operator does not write those."""
+_INTERVALS_AFTER_FAILURE = 10
+"""After this many intervals a failed write is tried again."""
+
+
+class _Metadata(msgspec.Struct):
+    uid: str
+    resourceVersion: str
+    annotations: dict[str, str] | None = None
+
+
+class _Secret(msgspec.Struct):
+    metadata: _Metadata
+
+
+_secret = msgspec.json.Decoder(_Secret).decode
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSecret:
+    """The Secret as it was last read."""
+
+    uid: str
+    version: int
+    type: str
+    certificates: Certificates
+    is_cert_managers: bool
+
+    @classmethod
+    def of(cls, raw: Bytes) -> StoredSecret:
+        metadata, (kind, data) = _secret(raw).metadata, secret_data(raw)
+        is_cert_managers = CERT_MANAGER in (metadata.annotations or {})
+        return cls(metadata.uid, int(metadata.resourceVersion), kind or TYPE, from_data(data), is_cert_managers)
+
+
+def from_data(data: Mapping[str, bytes]) -> Certificates:
+    """The certificates in a Secret's data. A missing key is empty."""
+    return Certificates(**{name: data.get(key, b"") for name, key in KEYS.items()})
+
+
+def to_data(certificates: Certificates) -> dict[str, str]:
+    return {key: base64.b64encode(getattr(certificates, name)).decode() for name, key in KEYS.items()}
+
+
+# which certificates are due
 
 
 @dataclass(frozen=True, slots=True)
 class _Issuer:
     authorities: tuple[x509.Certificate, ...]
+    """Newest first."""
     key: ec.EllipticCurvePrivateKey = field(repr=False)
 
     @property
     def newest(self) -> x509.Certificate:
         return self.authorities[0]
 
-    def has_signed(self, certificate: x509.Certificate) -> bool:
-        return _is_signed_by(certificate, self.newest)
 
-
-def renewed(have: Material | None, names: Iterable[str], now: datetime, terms: Terms) -> Material:
-    """The material as it should be now: equal to what there is where nothing is due, and new where that is odd."""
-    given = have or Material(b"", b"")
-    issuer = _issuer(given, now, terms)
-    serving = _serving(given, issuer, now)
-    asked = _names_due(serving, issuer, frozenset(names), now, terms)
-    shown, key = (given.serving, given.key) if asked is None else _issued(issuer, asked, now, terms)
-    return Material(shown, key, b"".join(map(_pem, issuer.authorities)), _private_pem(issuer.key))
-
-
-def is_servable(material: Material) -> bool:
-    """True for a certificate and the key that belongs to it, whoever signed it."""
-    certificates, key = _certificates(material.serving), _private(material.key)
-    return bool(certificates) and key is not None and key.public_key() == certificates[0].public_key()
-
-
-def names_of(certificate: x509.Certificate) -> frozenset[str]:
-    """The host names and addresses that a certificate is for."""
-    try:
-        held = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (x509.ExtensionNotFound, ValueError):
-        return frozenset()
-    addresses = held.get_values_for_type(x509.IPAddress)
-    return frozenset((*held.get_values_for_type(x509.DNSName), *map(str, addresses)))
-
-
-# what is there
-
-
-def _issuer(given: Material, now: datetime, terms: Terms) -> _Issuer:
-    """The authority of what is given, or a new one before it where that is due or cannot sign any more."""
-    held = tuple(each for each in _certificates(given.bundle) if _is_valid(each, now))
-    key = _private(given.authority_key)
-    old = not held or _is_due(held[0], terms.authority, now)
-    if not old and isinstance(key, ec.EllipticCurvePrivateKey) and key.public_key() == held[0].public_key():
-        return _Issuer(held, key)
+def _issuer(given: Certificates, now: datetime, lifetimes: Lifetimes) -> _Issuer:
+    """The given authorities, preceded by a new one if that is due or if the newest cannot sign any more."""
+    valid = tuple(authority for authority in _parse_certificates(given.bundle) if _is_valid(authority, now))
+    key = _parse_key(given.authority_key)
+    due = not valid or _is_due(valid[0], lifetimes.authority, now)
+    if not due and isinstance(key, ec.EllipticCurvePrivateKey) and key.public_key() == valid[0].public_key():
+        return _Issuer(valid, key)
     new = ec.generate_private_key(ec.SECP256R1())
-    return _Issuer((_authority(new, now, terms), *held)[:_MOST_AUTHORITIES], new)
+    return _Issuer((_authority(new, now, lifetimes), *valid)[:_MAX_AUTHORITIES], new)
 
 
-def _serving(given: Material, issuer: _Issuer, now: datetime) -> x509.Certificate | None:
-    """The certificate of what is given, where it can be shown now and the bundle vouches for it."""
+def _serving(given: Certificates, issuer: _Issuer, now: datetime) -> x509.Certificate | None:
+    """The given certificate. None if it cannot be served, is not valid now, or no authority of the bundle signed it."""
     if not is_servable(given):
         return None
-    shown = _certificates(given.serving)[0]
-    trusted = any(_is_signed_by(shown, authority) for authority in issuer.authorities)
-    return shown if trusted and _is_valid(shown, now) else None
+    serving = _parse_certificates(given.serving)[0]
+    trusted = any(_is_signed_by(serving, authority) for authority in issuer.authorities)
+    return serving if trusted and _is_valid(serving, now) else None
 
 
 def _names_due(
-    serving: x509.Certificate | None, issuer: _Issuer, names: frozenset[str], now: datetime, terms: Terms
+    serving: x509.Certificate | None, issuer: _Issuer, names: frozenset[str], now: datetime, lifetimes: Lifetimes
 ) -> frozenset[str] | None:
-    """The names for which a certificate must be issued now; None where the one that is there will do."""
+    """The names to issue a certificate for now. None if the current one will do."""
     if serving is None:
         return names
     if not names <= names_of(serving):
-        return names | names_of(serving)  # two operators with different names must not take turns
-    known = now >= issuer.newest.not_valid_before_utc + SKEW + terms.overlap
-    old = _is_due(serving, terms.serving, now) or not issuer.has_signed(serving)
-    return names if known and old else None
+        return names | names_of(serving)  # otherwise two operators with different names would replace it in turns
+    if not _is_due(serving, lifetimes.serving, now) and _is_signed_by(serving, issuer.newest):
+        return None
+    is_distributed = now >= issuer.newest.not_valid_before_utc + SKEW + lifetimes.overlap
+    return names if is_distributed else None
 
 
 def _is_valid(certificate: x509.Certificate, now: datetime) -> bool:
@@ -134,35 +324,35 @@ def _is_due(certificate: x509.Certificate, life: timedelta, now: datetime) -> bo
 def _is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(authority)
-    except _ODD:
+    except _UNUSABLE:
         return False
     return True
 
 
-# what is made
+# issuing and parsing
 
 
-def _authority(key: ec.EllipticCurvePrivateKey, now: datetime, terms: Terms) -> x509.Certificate:
-    # The serial in the name: of two authorities with one name a client might try the wrong one only.
+def _authority(key: ec.EllipticCurvePrivateKey, now: datetime, lifetimes: Lifetimes) -> x509.Certificate:
+    # The name has a random part: if two authorities had one name, a client might only try the wrong one.
     name = _name(f"samara-webhook-ca-{x509.random_serial_number():x}"[:40])
     usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
     return (
-        _builder(name, name, key.public_key(), now, terms.authority)
+        _builder(name, name, key.public_key(), now, lifetimes.authority)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
         .sign(key, hashes.SHA256())
     )
 
 
-def _issued(issuer: _Issuer, names: frozenset[str], now: datetime, terms: Terms) -> tuple[bytes, bytes]:
+def _issue(issuer: _Issuer, names: frozenset[str], now: datetime, lifetimes: Lifetimes) -> tuple[bytes, bytes]:
     key = ec.generate_private_key(ec.SECP256R1())
     signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.key.public_key())
     certificate = (
-        _builder(_name("samara-webhook"), issuer.newest.subject, key.public_key(), now, terms.serving)
+        _builder(_name("samara-webhook"), issuer.newest.subject, key.public_key(), now, lifetimes.serving)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.SubjectAlternativeName([_general(each) for each in sorted(names)]), critical=False)
-        .add_extension(signer, critical=False)  # Python 3.13 verifies strictly and refuses one without
+        .add_extension(signer, critical=False)  # Python 3.13 refuses a certificate without it
         .sign(issuer.key, hashes.SHA256())
     )
     return _pem(certificate), _private_pem(key)
@@ -202,15 +392,15 @@ def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-def _certificates(pem: bytes) -> list[x509.Certificate]:
+def _parse_certificates(pem: bytes) -> list[x509.Certificate]:
     try:
         return x509.load_pem_x509_certificates(pem) if pem else []
-    except _ODD:
+    except _UNUSABLE:
         return []
 
 
-def _private(pem: bytes) -> PrivateKeyTypes | None:
+def _parse_key(pem: bytes) -> PrivateKeyTypes | None:
     try:
         return load_pem_private_key(pem, password=None) if pem else None
-    except _ODD:
+    except _UNUSABLE:
         return None

@@ -1,4 +1,4 @@
-"""AdmissionReview v1 to a `Request` that dialects understand, and their faults or edits back to one answer."""
+"""AdmissionReview v1: the question as a `Request` that dialects judge; their faults or edits as the answer."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from samara.core.want import Dialect
 from samara.kube.codec import MALFORMED, Codec, encode
 
 API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
-_OPERATIONS: dict[str, Operation] = {each: each for each in get_args(Operation)}
+_OPERATIONS: dict[str, Operation] = {operation: operation for operation in get_args(Operation)}
 _ABSENT = (b"", b"null")
-_STATUS = ((Undecided, 500, "InternalError"), (Forbidden, 403, "Forbidden"), (str, 422, "Invalid"))
-"""Of several faults the gravest gives the answer its status."""
+_STATUSES = ((Undecided, 500, "InternalError"), (Forbidden, 403, "Forbidden"), (str, 422, "Invalid"))
+"""By class of fault, the gravest first: of several faults it gives the answer its status."""
+Json = dict[str, Any]
 
 
 class MalformedError(ValueError):
-    """The body is no review; says so without a word of the body."""
+    """The body is not the review that was expected. The message quotes nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
-    """A kind, and the dialects that judge its changes."""
+class GuardedKind:
+    """A kind, and the dialects that judge changes of its objects."""
 
     kind: Kind
     dialects: tuple[Dialect, ...]
 
 
-Guards = Mapping[tuple[str, str, str], Guard]
+GuardedKinds = Mapping[tuple[str, str, str], GuardedKind]
 """By group, version and name of the kind."""
 
 
@@ -44,8 +45,20 @@ class Review:
 
     uid: str
     request: Request | None
-    """None where nobody judges this kind."""
-    guard: Guard | None = None
+    """None if no dialect judges this kind."""
+    guarded: GuardedKind | None = None
+
+
+def guarded_kinds(table: Table) -> GuardedKinds:
+    found: dict[Kind, list[Dialect]] = {}
+    for dialect in table.dialects:
+        if dialect.admit is not None or dialect.mutate is not None:
+            for kind in dialect.guarded:
+                found.setdefault(kind, []).append(dialect)
+    return {(kind.group, kind.version, kind.name): GuardedKind(kind, tuple(found[kind])) for kind in found}
+
+
+# the question
 
 
 class _Kind(msgspec.Struct):
@@ -72,86 +85,78 @@ class _Review(msgspec.Struct):
 
 _review = msgspec.json.Decoder(_Review).decode
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_metadata = msgspec.json.Decoder(dict[str, Any]).decode
+_metadata = msgspec.json.Decoder(Json).decode
 
 
-def guards_of(table: Table) -> Guards:
-    """Every kind that is guarded, with all dialects that have something to say about it."""
-    found: dict[Kind, list[Dialect]] = {}
-    for dialect in table.dialects:
-        for kind in dialect.guarded if dialect.admit is not None or dialect.mutate is not None else ():
-            found.setdefault(kind, []).append(dialect)
-    return {(kind.group, kind.version, kind.name): Guard(kind, tuple(judges)) for kind, judges in found.items()}
-
-
-def read_review(body: bytes, guards: Guards, codec: Codec) -> Review:
-    """The kind is that of the object as it was sent to us: the server converts it to a version that we guard."""
+def read_review(body: bytes, guarded: GuardedKinds, codec: Codec) -> Review:
+    """The kind is that of the object in the body: the API server converts it to a version of the webhook's rules."""
     try:
         review = _review(body)
-        asked = review.request
-        if (review.apiVersion, review.kind) != (API_VERSION, KIND) or not asked.uid:
+        sent = review.request
+        if (review.apiVersion, review.kind) != (API_VERSION, KIND) or not sent.uid:
             raise MalformedError(f"expected an {KIND} of {API_VERSION}")
-        guard = guards.get((asked.kind.group, asked.kind.version, asked.kind.kind))
-        operation = _OPERATIONS.get(asked.operation)
-        if guard is None or operation is None:
-            return Review(asked.uid, None)
-        return Review(asked.uid, _request(asked, operation, guard.kind, codec), guard)
+        kind = guarded.get((sent.kind.group, sent.kind.version, sent.kind.kind))
+        operation = _OPERATIONS.get(sent.operation)
+        if kind is None or operation is None:
+            return Review(sent.uid, None)
+        return Review(sent.uid, _request(sent, operation, kind.kind, codec), kind)
     except MalformedError:
         raise
-    except (*MALFORMED, LookupError, TypeError):  # their messages may quote what they found
+    except (*MALFORMED, LookupError, TypeError):  # their messages may quote values
         raise MalformedError(f"expected an {KIND} of {API_VERSION}, found something that cannot be read") from None
 
 
-def _request(asked: _Request, operation: Operation, kind: Kind, codec: Codec) -> Request:
-    return Request(
-        operation,
-        new=_object(asked.object, asked, kind, codec),
-        old=_object(asked.oldObject, asked, kind, codec),
-    )
+def _request(sent: _Request, operation: Operation, kind: Kind, codec: Codec) -> Request:
+    new = _object(sent.object, sent, kind, codec)
+    old = _object(sent.oldObject, sent, kind, codec)
+    return Request(operation, new=new, old=old)
 
 
-def _object(raw: msgspec.Raw, asked: _Request, kind: Kind, codec: Codec) -> Object | None:
-    """The content stays as it came; only what a new object may lack is added to its metadata."""
+def _object(raw: msgspec.Raw, sent: _Request, kind: Kind, codec: Codec) -> Object | None:
+    """The content stays as it was sent. A new object may lack name and namespace, which the request has."""
     if bytes(raw) in _ABSENT:
         return None
     fields = _fields(raw)
     meta = _metadata(fields["metadata"])
     given = {key: value for key, value in meta.items() if value not in ("", None)}
-    # A name that is still to be made will be like this one.
-    name = asked.name or f"{meta.get('generateName') or ''}xxxxx"
-    home = {"namespace": asked.namespace} if kind.namespaced else {}
-    fields["metadata"] = msgspec.Raw(encode({"name": name, **home, **given}))
+    # The API server generates the name after admission, with five characters.
+    name = sent.name or f"{meta.get('generateName') or ''}xxxxx"
+    namespace = {"namespace": sent.namespace} if kind.namespaced else {}
+    fields["metadata"] = msgspec.Raw(encode({"name": name, **namespace, **given}))
     return codec.object(kind, encode(fields))
 
 
-def answer(uid: str, faults: Iterable[str]) -> dict[str, Any]:
+# the answer
+
+
+def verdict(uid: str, faults: Iterable[str]) -> Json:
     """Allowed, or refused with all faults in one message."""
     faults = tuple(faults)
     if not faults:
         return _response(uid)
     code, reason = next(
-        (code, reason) for kind, code, reason in _STATUS if any(isinstance(each, kind) for each in faults)
+        (code, reason) for kind, code, reason in _STATUSES if any(isinstance(fault, kind) for fault in faults)
     )
-    status = {"status": "Failure", "code": code, "reason": reason, "message": _told(faults)}
+    status = {"status": "Failure", "code": code, "reason": reason, "message": _message(faults)}
     return _response(uid, allowed=False, status=status)
 
 
-def _told(faults: tuple[str, ...]) -> str:
-    """One fault as it is, since people and scripts know the text; of several each is a sentence."""
+def _message(faults: tuple[str, ...]) -> str:
+    """One fault stays as it is, since people and scripts know its text. Several become one sentence each."""
     if len(faults) == 1:
-        return str(faults[0])  # no more of its class: it is about to be encoded
+        return str(faults[0])  # a plain str: msgspec encodes no subclass
     return ". ".join(fault.strip().rstrip(".") for fault in faults) + "."
 
 
-def patch(uid: str, edits: Iterable[Edit]) -> dict[str, Any]:
-    """Allowed, with what is changed before it is stored."""
+def patch(uid: str, edits: Iterable[Edit]) -> Json:
+    """Allowed, with a JSON patch of the object before it is stored."""
     steps = [
-        {"op": each.op, "path": each.path, **({} if each.op == "remove" else {"value": each.value})} for each in edits
+        {"op": edit.op, "path": edit.path, **({} if edit.op == "remove" else {"value": edit.value})} for edit in edits
     ]
     if not steps:
         return _response(uid)
     return _response(uid, patchType="JSONPatch", patch=base64.b64encode(encode(steps)).decode())
 
 
-def _response(uid: str, *, allowed: bool = True, **more: Any) -> dict[str, Any]:
+def _response(uid: str, *, allowed: bool = True, **more: Any) -> Json:
     return {"apiVersion": API_VERSION, "kind": KIND, "response": {"uid": uid, "allowed": allowed, **more}}

@@ -1,4 +1,4 @@
-"""The webhook server: HTTPS on one port, `/admit`, `/mutate` and `/convert`. What it is sent is never logged."""
+"""The webhook server: HTTPS on one port, `/admit`, `/mutate` and `/convert`. It logs nothing of what it is sent."""
 
 from __future__ import annotations
 
@@ -16,164 +16,168 @@ from typing import Any
 from aiohttp import web
 
 from samara import log
-from samara.admission.certificates import Material
-from samara.admission.configuration import ADMIT, CONVERT, MUTATE
-from samara.admission.conversion import Converters, converted
-from samara.admission.parts import Parts
-from samara.admission.review import MalformedError, Review, answer, guards_of, patch, read_review
-from samara.admission.second_look import Judge
+from samara.admission.certificates import Certificates
+from samara.admission.live_recheck import Validator
+from samara.admission.review import GuardedKinds, MalformedError, Review, patch, read_review, verdict
+from samara.admission.webhooks import ADMIT, CONVERT, MUTATE, Converters, convert_review
 from samara.core.model import NAMESPACE, Kind
+from samara.engine.meter import Meter
 from samara.kube.codec import encode
 from samara.kube.errors import ConfigError, SamaraError
 from samara.web.server import split_address
 
-MOST_REVIEW = 8 * 2**20
-MOST_CONVERSION = 32 * 2**20
-"""A conversion brings a whole page of a list."""
-LIMIT = 4.0
-"""Seconds for one answer: less than the API server waits, so that it hears why."""
-_KEEP = 180.0
-"""Idle connections live longer here than in the API server: else it would now and then write into a closed one."""
-_ENDING = 2.0
-Respond = Callable[[web.Request], Awaitable[web.StreamResponse]]
+MAX_REVIEW_BYTES = 8 * 2**20
+MAX_CONVERSION_BYTES = 32 * 2**20
+"""A conversion has a whole page of a list in it."""
+ANSWER_SECONDS = 4.0
+"""For one answer. Less than the API server waits, so that it gets the reason."""
+_KEEPALIVE_SECONDS = 180.0
+"""Longer than the API server keeps an idle connection. Otherwise it would now and then write to a closed one."""
+_SHUTDOWN_SECONDS = 2.0
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(slots=True)
-class _Tale:
-    """What is counted of one question. Only kinds that we guard have a name: whoever calls could make up others."""
+class AuditEntry:
+    """What is counted of one request. Kinds that are not guarded count as one: a caller could make up any number."""
 
     kind: str = "other"
     result: str = "failed"
 
 
-class Server:
-    """Listens from the first certificate on. A new one serves all handshakes that follow."""
+class WebhookServer:
+    """Listens as soon as it has a certificate. A new certificate is used for all handshakes that follow."""
 
-    def __init__(self, address: str, parts: Parts, converters: Converters) -> None:
+    def __init__(
+        self,
+        address: str,
+        guarded: GuardedKinds,
+        validator: Validator,
+        is_listed: Callable[[Kind], bool],
+        converters: Converters,
+        meter: Meter,
+    ) -> None:
         self._address = address
-        self._judge = Judge(parts.view, parts.client, parts.codec, parts.home)
-        self._guards = guards_of(parts.table)
+        self._guarded = guarded
+        self._validator = validator
+        self._is_listed = is_listed
         self._converters = converters
-        self._listed = parts.listed
-        self._meter = parts.meter
+        self._meter = meter
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._loaded = asyncio.Event()
-        self.waiting: str | None = "not listening yet"
+        self._has_certificate = asyncio.Event()
+        self.not_ready_reason: str | None = "not listening yet"
 
-    def load(self, material: Material) -> None:
+    def load(self, certificates: Certificates) -> None:
         try:
-            with _on_disk(material.serving + material.key) as path:
+            with _file_of(certificates.serving + certificates.key) as path:
                 self._context.load_cert_chain(path)
-        except ssl.SSLError as fault:  # as a key that is too short for this machine
+        except ssl.SSLError as fault:  # for example a key that is too short for this machine's policy
             raise ConfigError(f"expected a certificate that can be served, found: {fault.reason or 'none'}") from fault
-        self._loaded.set()
+        self._has_certificate.set()
 
     async def run(self) -> None:
         """Answers until cancelled."""
-        await self._loaded.wait()
-        app = web.Application(client_max_size=MOST_CONVERSION)
-        app.router.add_post(ADMIT, _bounded(self._admit))
-        app.router.add_post(MUTATE, _bounded(self._mutate))
-        app.router.add_post(CONVERT, _bounded(self._convert))
-        runner = web.AppRunner(app, access_log=None, keepalive_timeout=_KEEP, shutdown_timeout=_ENDING)
+        await self._has_certificate.wait()
+        app = web.Application(client_max_size=MAX_CONVERSION_BYTES)
+        app.router.add_post(ADMIT, _guarding_values(self._admit))
+        app.router.add_post(MUTATE, _guarding_values(self._mutate))
+        app.router.add_post(CONVERT, _guarding_values(self._convert))
+        runner = web.AppRunner(
+            app, access_log=None, keepalive_timeout=_KEEPALIVE_SECONDS, shutdown_timeout=_SHUTDOWN_SECONDS
+        )
         await runner.setup()
         host, port = split_address(self._address)
         try:
             await web.TCPSite(runner, host, port, ssl_context=self._context).start()
             log.info("webhooks.listening", address=self._address)
-            self.waiting = None
+            self.not_ready_reason = None
             await asyncio.Event().wait()
         except OSError as fault:
-            said = fault.strerror or fault
-            raise ConfigError(f"cannot listen on {self._address}: {said}; choose another --webhook-address") from fault
+            reason = fault.strerror or fault
+            raise ConfigError(
+                f"cannot listen on {self._address}: {reason}; choose another --webhook-address"
+            ) from fault
         finally:
-            self.waiting = "not listening any more"
+            self.not_ready_reason = "not listening any more"
             await runner.cleanup()
 
     async def _admit(self, request: web.Request) -> web.StreamResponse:
-        began, tale = monotonic(), _Tale()
+        started, entry = monotonic(), AuditEntry()
         try:
-            return await self._answer(request, tale)
+            review = await self._read(request)
+            if review.guarded is not None:
+                entry.kind = str(review.guarded.kind)
+            faults = await self._faults(review)
+            entry.result = "refused" if faults else "allowed"
+            return _json(verdict(review.uid, faults))
         finally:
-            self._meter.admitted(tale.kind, tale.result, monotonic() - began)
-
-    async def _answer(self, request: web.Request, tale: _Tale) -> web.StreamResponse:
-        review = await self._review(request)
-        if review.guard is not None:
-            tale.kind = str(review.guard.kind)
-        faults = await self._faults(review)
-        tale.result = "refused" if faults else "allowed"
-        return _json(answer(review.uid, faults))
+            self._meter.admitted(entry.kind, entry.result, monotonic() - started)
 
     async def _mutate(self, request: web.Request) -> web.StreamResponse:
-        """Needs nothing but the object, so it is answered before any cache is filled."""
-        review = await self._review(request)
-        if review.guard is None or review.request is None:
+        """Needs only the object, so it also answers before the caches are filled."""
+        review = await self._read(request)
+        if review.guarded is None or review.request is None:
             return _json(patch(review.uid, ()))
-        asked = [each.mutate for each in review.guard.dialects if each.mutate is not None]
-        return _json(patch(review.uid, [edit for mutate in asked for edit in mutate(review.request)]))
-
-    async def _review(self, request: web.Request) -> Review:
-        body = await request.read()
-        if len(body) > MOST_REVIEW:
-            raise web.HTTPRequestEntityTooLarge(MOST_REVIEW, len(body))
-        return read_review(body, self._guards, self._judge.codec)
-
-    async def _faults(self, review: Review) -> tuple[str, ...]:
-        if review.guard is None or review.request is None:
-            return ()
-        unlisted = [str(kind) for kind in _needed(review) if not self._listed(kind)]
-        if unlisted:
-            raise web.HTTPServiceUnavailable(text=f"not listed yet: {', '.join(unlisted)}")
-        async with asyncio.timeout(LIMIT):
-            faults = await self._judge.faults(review.request, review.guard.dialects)
-        if faults:
-            about = review.request.new or review.request.old
-            log.info("admission.refused", object=about.ref if about else review.guard.kind, faults=len(faults))
-        return faults
+        mutators = [dialect.mutate for dialect in review.guarded.dialects if dialect.mutate is not None]
+        return _json(patch(review.uid, [edit for mutate in mutators for edit in mutate(review.request)]))
 
     async def _convert(self, request: web.Request) -> web.StreamResponse:
-        return _json(converted(await request.read(), self._converters))
+        return _json(convert_review(await request.read(), self._converters))
+
+    async def _read(self, request: web.Request) -> Review:
+        body = await request.read()
+        if len(body) > MAX_REVIEW_BYTES:
+            raise web.HTTPRequestEntityTooLarge(MAX_REVIEW_BYTES, len(body))
+        return read_review(body, self._guarded, self._validator.codec)
+
+    async def _faults(self, review: Review) -> tuple[str, ...]:
+        if review.guarded is None or review.request is None:
+            return ()
+        # Before a kind has been listed, an object that is not in the cache may still exist.
+        kinds = dict.fromkeys((NAMESPACE, *(kind for dialect in review.guarded.dialects for kind in dialect.kinds)))
+        unlisted = [str(kind) for kind in kinds if not self._is_listed(kind)]
+        if unlisted:
+            raise web.HTTPServiceUnavailable(text=f"not listed yet: {', '.join(unlisted)}")
+        async with asyncio.timeout(ANSWER_SECONDS):
+            faults = await self._validator.faults(review.request, review.guarded.dialects)
+        if faults:
+            obj = review.request.new or review.request.old
+            log.info("admission.refused", object=obj.ref if obj else review.guarded.kind, faults=len(faults))
+        return faults
 
 
-def _needed(review: Review) -> dict[Kind, None]:
-    """What must have been listed before anybody can judge: absence means nothing before."""
-    assert review.guard is not None
-    return dict.fromkeys((NAMESPACE, *(kind for dialect in review.guard.dialects for kind in dialect.kinds)))
+def _guarding_values(handler: Handler) -> Handler:
+    """Turns an error into an HTTP error that quotes no value. The webhook's failurePolicy decides what follows."""
 
-
-def _bounded(respond: Respond) -> Respond:
-    """An error becomes an HTTP error, for the webhook's failurePolicy to judge; a body is never quoted."""
-
-    async def bounded(request: web.Request) -> web.StreamResponse:
+    async def guarded(request: web.Request) -> web.StreamResponse:
         try:
-            return await respond(request)
+            return await handler(request)
         except web.HTTPException:
             raise
         except MalformedError as fault:
             return web.Response(status=400, text=str(fault))
-        except Exception as fault:  # noqa: BLE001 - the boundary: a dialect's bug must not show what it was given
-            told = str(fault) if isinstance(fault, SamaraError) else type(fault).__name__
-            log.warning("admission.failed", fault=told)
+        except Exception as fault:  # noqa: BLE001 - the message of a dialect's bug may hold values
+            reason = str(fault) if isinstance(fault, SamaraError) else type(fault).__name__
+            log.warning("admission.failed", fault=reason)
             return web.Response(status=500, text="no answer could be found in time")
 
-    return bounded
+    return guarded
 
 
-def _json(told: dict[str, Any]) -> web.Response:
-    return web.Response(body=encode(told), content_type="application/json")
+def _json(answer: dict[str, Any]) -> web.Response:
+    return web.Response(body=encode(answer), content_type="application/json")
 
 
 @contextmanager
-def _on_disk(pem: bytes) -> Iterator[str]:
-    """A path for OpenSSL, which loads certificates from files only; in memory where the system can do that."""
+def _file_of(pem: bytes) -> Iterator[str]:
+    """The path of a file: OpenSSL loads certificates from files only. It is in memory if the system can do that."""
     if hasattr(os, "memfd_create"):
         with os.fdopen(os.memfd_create("samara"), "wb") as file:
             file.write(pem)
             file.flush()
             yield f"/proc/self/fd/{file.fileno()}"
     else:
-        with tempfile.TemporaryDirectory(prefix="samara-") as folder:  # readable by nobody else
+        with tempfile.TemporaryDirectory(prefix="samara-") as folder:  # only this user can read it
             path = Path(folder, "pem")
             path.write_bytes(pem)
             yield str(path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from samara.admission.configuration import LABEL, MUTATING
+from samara.admission.webhooks import LABEL, MUTATING
 from samara.core.admit import Edit, Request
 from samara.core.model import Object
 from samara.core.table import Table

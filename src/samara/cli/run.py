@@ -84,9 +84,9 @@ def command(
     elect = access.in_cluster if leader_elect is None else leader_elect
     webhook = None
     if not no_webhook and (webhook_url is not None or access.in_cluster):
-        from samara.admission.parts import Place
+        from samara.admission.admission import Listener
 
-        webhook = Place(webhook_address, webhook_url, access.in_cluster)
+        webhook = Listener(webhook_address, webhook_url, access.in_cluster)
     options = app.Options(observe, elect, http_address, watch_seconds, cluster.timeout, webhook)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(app.run(settings, options, access))
@@ -102,10 +102,10 @@ def _must_be_addresses(bound: dict[str, str], url: str | None) -> None:
             raise click.UsageError(f"{flag}: {fault}") from fault
     if url is None:
         return
-    from samara.admission.configuration import must_be_usable
+    from samara.admission.webhooks import check_webhook_url
 
     try:
-        must_be_usable(url)
+        check_webhook_url(url)
     except ConfigError as fault:
         raise click.UsageError(str(fault)) from fault
 

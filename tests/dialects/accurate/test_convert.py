@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samara.admission.conversion import converted
+from samara.admission.webhooks import convert_review
 from samara.core.admit import UnconvertibleError
 from samara.dialects.accurate.convert import convert
 
@@ -136,7 +136,7 @@ def test_what_cannot_be_read_is_an_error_that_names_the_annotation_and_not_its_v
     review = {"uid": "u", "desiredAPIVersion": wanted, "objects": [a_sub(V1, annotations={key: text})]}
     asked = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": review}
 
-    told = converted(json.dumps(asked).encode(), {"accurate.cybozu.com/SubNamespace": convert})["response"]
+    told = convert_review(json.dumps(asked).encode(), {"accurate.cybozu.com/SubNamespace": convert})["response"]
 
     assert told["result"]["status"] == "Failed"
     assert key in told["result"]["message"]

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from samara import __version__
-from samara.admission.configuration import PATHS, SERVICE, Endpoint, configuration, needed
+from samara.admission.webhooks import PATHS, SERVICE, Endpoint, needed_configurations, webhook_configuration
 from samara.cli import crds
 from samara.cli.deploy import rights
 from samara.cli.deploy.rights import NAME
@@ -102,8 +102,8 @@ def _webhook_configurations(installation: Installation, dialects: tuple[Dialect,
         return []
     table, excepted = Table(dialects), (installation.namespace,)
     return [
-        configuration(table, installation.endpoint.client_config(PATHS[kind], b""), excepted, kind)
-        for kind in needed(dialects)
+        webhook_configuration(table, installation.endpoint.client_config(PATHS[kind], b""), excepted, kind)
+        for kind in needed_configurations(dialects)
     ]
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from samara import crds
-from samara.admission.configuration import CONVERT, LABEL, NO_CONVERSION, PATHS, SERVICE, conversion_patch
+from samara.admission.webhooks import CONVERT, LABEL, NO_CONVERSION, PATHS, SERVICE, conversion_patch
 from samara.cli.deploy.rights import NAME, Rule
 from samara.core.model import DEPLOYMENT, Kind, Ref
 from samara.engine.lease import LEASE

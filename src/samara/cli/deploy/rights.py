@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from samara import crds
-from samara.admission.configuration import NAME as CONFIGURATION
-from samara.admission.configuration import needed
+from samara.admission.webhooks import NAME as CONFIGURATION
+from samara.admission.webhooks import needed_configurations
 from samara.core.model import CONFIG_MAP, EVENT, NAMESPACE, QUOTA, SECRET, Kind
 from samara.core.travel import APP
 from samara.core.want import Dialect
@@ -182,7 +182,7 @@ def _webhooks(dialects: tuple[Dialect, ...]) -> list[Rule]:
     if not any(dialect.admit for dialect in dialects):
         return []
     rules = []
-    for kind in needed(dialects):
+    for kind in needed_configurations(dialects):
         rules.append(Rule(kind, ("list",), "to find the webhooks that call the operator"))
         rules.append(Rule(kind, ("update",), "to write into them which certificate to trust", (CONFIGURATION,)))
     return [*rules, Rule(NAMESPACE, ("get",), "to read the namespace from the API server before a request is refused")]

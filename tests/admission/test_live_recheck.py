@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.admission.parts import ABOVE, NAMESPACES, Scene, a_dialect, a_review, an_object, forbidden, on_scene, spaces
+from tests.admission.scene import ABOVE, NAMESPACES, Scene, a_dialect, a_review, an_object, forbidden, on_scene, spaces
 from tests.engine.parts import a_namespace
 from tests.kube.scripted import refuses, says
 
-from samara.admission.parts import Parts
-from samara.admission.review import guards_of, read_review
-from samara.admission.second_look import ROUNDS, Judge
+from samara.admission.admission import AdmissionDeps
+from samara.admission.live_recheck import ROUNDS, Validator
+from samara.admission.review import guarded_kinds, read_review
 from samara.core.admit import Request
 from samara.core.model import NAMESPACE, SECRET, namespace_ref
 from samara.core.reads import Rejected, Trial
@@ -25,16 +25,16 @@ from samara.kube.errors import ServerFault
 TRIALS = "/api/v1/namespaces/samara/secrets"
 
 
-async def judged(parts: Parts, sent: Any, **more: Any) -> tuple[str, ...]:
-    review = read_review(json.dumps(a_review(sent, **more)).encode(), guards_of(parts.table), parts.codec)
+async def judged(deps: AdmissionDeps, sent: Any, **more: Any) -> tuple[str, ...]:
+    review = read_review(json.dumps(a_review(sent, **more)).encode(), guarded_kinds(deps.table), deps.codec)
     assert review.request is not None
-    assert review.guard is not None
-    judge = Judge(parts.view, parts.client, parts.codec, parts.home)
-    return await judge.faults(review.request, review.guard.dialects)
+    assert review.guarded is not None
+    validator = Validator(deps.view, deps.client, deps.codec, deps.namespace)
+    return await validator.faults(review.request, review.guarded.dialects)
 
 
-def cached(parts: Parts, *names: str, **labels: str) -> Cache:
-    cache = parts.view
+def cached(deps: AdmissionDeps, *names: str, **labels: str) -> Cache:
+    cache = deps.view
     assert isinstance(cache, Cache)
     for name in names:
         cache.put(replace(a_namespace(name), labels=labels))
@@ -51,9 +51,9 @@ def reads(scene: Scene) -> list[str]:
 
 def test_what_is_allowed_needs_no_look() -> None:
     async def deed(scene: Scene) -> None:
-        parts = await scene.parts()
-        cached(parts, "twin")
-        assert await judged(parts, an_object(twin="twin", word="good")) == ()
+        deps = await scene.deps()
+        cached(deps, "twin")
+        assert await judged(deps, an_object(twin="twin", word="good")) == ()
         assert scene.script.seen == []
 
     on_scene(deed)
@@ -62,7 +62,7 @@ def test_what_is_allowed_needs_no_look() -> None:
 def test_a_cache_that_lags_refuses_nobody() -> None:
     async def deed(scene: Scene) -> None:
         exists(scene, "twin")
-        assert await judged(await scene.parts(), an_object(twin="twin")) == ()
+        assert await judged(await scene.deps(), an_object(twin="twin")) == ()
         assert reads(scene) == [f"{NAMESPACES}/twin"]
 
     on_scene(deed)
@@ -70,7 +70,7 @@ def test_a_cache_that_lags_refuses_nobody() -> None:
 
 def test_what_is_not_there_either_is_refused() -> None:
     async def deed(scene: Scene) -> None:
-        assert await judged(await scene.parts(), an_object(twin="twin")) == ("there is no namespace 'twin'.",)
+        assert await judged(await scene.deps(), an_object(twin="twin")) == ("there is no namespace 'twin'.",)
         assert reads(scene) == [f"{NAMESPACES}/twin"]
 
     on_scene(deed)
@@ -78,7 +78,7 @@ def test_what_is_not_there_either_is_refused() -> None:
 
 def test_faults_of_all_dialects_come_together_each_once() -> None:
     async def deed(scene: Scene) -> None:
-        faults = await judged(await scene.parts(), an_object(twin="twin", word="bad good bad worse badly"))
+        faults = await judged(await scene.deps(), an_object(twin="twin", word="bad good bad worse badly"))
         assert faults == ("toys.dev/word says 'bad'", "toys.dev/word says 'badly'", "there is no namespace 'twin'.")
 
     on_scene(deed)
@@ -87,10 +87,10 @@ def test_faults_of_all_dialects_come_together_each_once() -> None:
 def test_where_we_may_watch_and_not_read_the_cache_has_the_last_word() -> None:
     async def deed(scene: Scene) -> None:
         scene.cluster.broken = forbidden()
-        parts = await scene.parts()
-        assert await judged(parts, an_object(twin="twin")) == ("there is no namespace 'twin'.",)
-        cached(parts, "other")
-        assert await judged(parts, an_object(twin="other", word="bad")) == ("toys.dev/word says 'bad'",)
+        deps = await scene.deps()
+        assert await judged(deps, an_object(twin="twin")) == ("there is no namespace 'twin'.",)
+        cached(deps, "other")
+        assert await judged(deps, an_object(twin="other", word="bad")) == ("toys.dev/word says 'bad'",)
 
     on_scene(deed)
 
@@ -99,7 +99,7 @@ def test_a_server_that_cannot_be_asked_is_no_refusal() -> None:
     async def deed(scene: Scene) -> None:
         scene.cluster.broken = refuses(500)
         with pytest.raises(ServerFault):
-            await judged(await scene.parts(), an_object(twin="twin"))
+            await judged(await scene.deps(), an_object(twin="twin"))
 
     on_scene(deed)
 
@@ -112,10 +112,10 @@ def test_a_list_of_all_shows_what_was_read_live() -> None:
         return (" ".join(names),)
 
     async def deed(scene: Scene) -> None:
-        parts = await scene.parts(Table((a_dialect("crowded", crowded, SECRET),)))
-        cached(parts, "gone", "stays")
+        deps = await scene.deps(Table((a_dialect("crowded", crowded, SECRET),)))
+        cached(deps, "gone", "stays")
         exists(scene, "new")
-        assert await judged(parts, an_object()) == ("new stays",)
+        assert await judged(deps, an_object()) == ("new stays",)
 
     on_scene(deed)
 
@@ -130,7 +130,7 @@ def test_what_is_looked_at_only_then_is_read_too_but_not_for_ever() -> None:
     async def deed(scene: Scene) -> None:
         for number in range(9):
             exists(scene, f"n{number}")
-        faults = await judged(await scene.parts(Table((a_dialect("endless", endless, SECRET),))), an_object())
+        faults = await judged(await scene.deps(Table((a_dialect("endless", endless, SECRET),))), an_object())
         assert faults == (f"n{ROUNDS} is missing",)
 
     on_scene(deed)
@@ -144,10 +144,10 @@ TOP = {"old": {"metadata": {"name": "top"}}, "kind": NAMESPACE, "name": "top"}
 
 def test_what_the_cache_still_has_below_and_the_server_has_not_refuses_nobody() -> None:
     async def deed(scene: Scene) -> None:
-        parts = await scene.parts(Table((spaces(),)))
-        cached(parts, "moved", "gone", **BELOW)
+        deps = await scene.deps(Table((spaces(),)))
+        cached(deps, "moved", "gone", **BELOW)
         exists(scene, "moved", **{ABOVE: "elsewhere"})
-        assert await judged(parts, None, **TOP) == ()
+        assert await judged(deps, None, **TOP) == ()
         (asked,) = scene.script.seen
         assert (asked.path, asked.query) == (NAMESPACES, {"labelSelector": f"{ABOVE}=top", "limit": "2"})
 
@@ -156,11 +156,11 @@ def test_what_the_cache_still_has_below_and_the_server_has_not_refuses_nobody() 
 
 def test_what_the_server_has_below_refuses_with_its_names_and_not_with_the_caches() -> None:
     async def deed(scene: Scene) -> None:
-        parts = await scene.parts(Table((spaces(),)))
-        cached(parts, "gone", "stays", **BELOW)
+        deps = await scene.deps(Table((spaces(),)))
+        cached(deps, "gone", "stays", **BELOW)
         exists(scene, "stays", **BELOW)
         exists(scene, "new", **BELOW)
-        assert await judged(parts, None, **TOP) == ("below it are new, stays",)
+        assert await judged(deps, None, **TOP) == ("below it are new, stays",)
         assert reads(scene) == [NAMESPACES]
 
     on_scene(deed)
@@ -168,20 +168,20 @@ def test_what_the_server_has_below_refuses_with_its_names_and_not_with_the_cache
 
 def test_of_a_thousand_namespaces_below_no_more_are_read_than_it_takes_to_refuse() -> None:
     async def deed(scene: Scene) -> None:
-        parts = await scene.parts(Table((spaces(),)))
-        cached(parts, "below", **BELOW)
+        deps = await scene.deps(Table((spaces(),)))
+        cached(deps, "below", **BELOW)
         for number in range(1000):
             exists(scene, f"n{number:03}", **BELOW)
-        assert await judged(parts, None, **TOP) == ("below it are n000, n001",)
+        assert await judged(deps, None, **TOP) == ("below it are n000, n001",)
 
     on_scene(deed)
 
 
 def test_where_nothing_is_below_nothing_is_asked() -> None:
     async def deed(scene: Scene) -> None:
-        parts = await scene.parts(Table((spaces(),)))
-        cached(parts, "other", **{ABOVE: "elsewhere"})
-        assert await judged(parts, None, **TOP) == ()
+        deps = await scene.deps(Table((spaces(),)))
+        cached(deps, "other", **{ABOVE: "elsewhere"})
+        assert await judged(deps, None, **TOP) == ()
         assert scene.script.seen == []
 
     on_scene(deed)
@@ -189,21 +189,21 @@ def test_where_nothing_is_below_nothing_is_asked() -> None:
 
 def test_without_the_right_to_list_the_cache_has_the_last_word_about_labels() -> None:
     async def deed(scene: Scene) -> None:
-        parts = await scene.parts(Table((spaces(),)))
-        cached(parts, "below", **BELOW)
+        deps = await scene.deps(Table((spaces(),)))
+        cached(deps, "below", **BELOW)
         scene.cluster.broken = forbidden()
-        assert await judged(parts, None, **TOP) == ("below it are below",)
+        assert await judged(deps, None, **TOP) == ("below it are below",)
 
     on_scene(deed)
 
 
 def test_a_server_that_cannot_list_is_no_refusal() -> None:
     async def deed(scene: Scene) -> None:
-        parts = await scene.parts(Table((spaces(),)))
-        cached(parts, "below", **BELOW)
+        deps = await scene.deps(Table((spaces(),)))
+        cached(deps, "below", **BELOW)
         scene.cluster.broken = refuses(500)
         with pytest.raises(ServerFault):
-            await judged(parts, None, **TOP)
+            await judged(deps, None, **TOP)
 
     on_scene(deed)
 
@@ -214,12 +214,12 @@ def test_what_was_read_by_name_counts_for_its_label_too() -> None:
         return (" ".join(sorted(each.ref.name for each in view.labelled(ABOVE, "top"))),)
 
     async def deed(scene: Scene) -> None:
-        parts = await scene.parts(Table((replace(spaces(), admit=crowded),)))
-        cached(parts, "moved", "stays", **BELOW)
+        deps = await scene.deps(Table((replace(spaces(), admit=crowded),)))
+        cached(deps, "moved", "stays", **BELOW)
         exists(scene, "moved", **{ABOVE: "elsewhere"})
         exists(scene, "new", **BELOW)
         scene.cluster.odd["GET", NAMESPACES] = forbidden()
-        assert await judged(parts, None, **TOP) == ("new stays",)
+        assert await judged(deps, None, **TOP) == ("new stays",)
 
     on_scene(deed)
 
@@ -229,8 +229,8 @@ def test_a_value_that_no_label_can_hold_is_not_asked_for() -> None:
         return "always", *(each.ref.name for each in view.labelled(ABOVE, "not a value"))
 
     async def deed(scene: Scene) -> None:
-        parts = await scene.parts(Table((replace(spaces(), admit=odd),)))
-        assert await judged(parts, None, **TOP) == ("always",)
+        deps = await scene.deps(Table((replace(spaces(), admit=odd),)))
+        assert await judged(deps, None, **TOP) == ("always",)
         assert scene.script.seen == []
 
     on_scene(deed)
@@ -238,10 +238,10 @@ def test_a_value_that_no_label_can_hold_is_not_asked_for() -> None:
 
 def test_a_dialect_is_asked_only_about_the_operations_that_it_judges() -> None:
     async def deed(scene: Scene) -> None:
-        parts = await scene.parts(Table((replace(spaces(), judged=("CREATE",)),)))
-        cached(parts, "below", **BELOW)
+        deps = await scene.deps(Table((replace(spaces(), judged=("CREATE",)),)))
+        cached(deps, "below", **BELOW)
         exists(scene, "below", **BELOW)
-        assert await judged(parts, None, **TOP) == ()
+        assert await judged(deps, None, **TOP) == ()
 
     on_scene(deed)
 
@@ -252,7 +252,7 @@ def test_a_dialect_is_asked_only_about_the_operations_that_it_judges() -> None:
 def test_a_trial_is_performed_and_nothing_is_stored() -> None:
     async def deed(scene: Scene) -> None:
         scene.cluster.odd["POST", TRIALS] = says(an_object())
-        assert await judged(await scene.parts(), an_object(trial='{"data":{}}')) == ()
+        assert await judged(await scene.deps(), an_object(trial='{"data":{}}')) == ()
         (sent,) = scene.script.seen
         assert (sent.method, sent.path, sent.query["dryRun"]) == ("POST", TRIALS, "All")
         assert sent.json["metadata"] == {"generateName": "samara-trial-", "namespace": "samara"}
@@ -267,7 +267,7 @@ def test_a_dialect_that_says_nothing_until_it_knows_is_asked_again() -> None:
 
     async def deed(scene: Scene) -> None:
         scene.cluster.odd["POST", TRIALS] = refuses(422, "Invalid", "not like this")
-        (fault,) = await judged(await scene.parts(Table((a_dialect("patient", patient, SECRET),))), an_object())
+        (fault,) = await judged(await scene.deps(Table((a_dialect("patient", patient, SECRET),))), an_object())
         assert "not like this" in fault
 
     on_scene(deed)
@@ -277,7 +277,7 @@ def test_what_the_server_would_not_take_is_refused_with_its_words_and_without_th
     async def deed(scene: Scene) -> None:
         said = 'data[a b]: Invalid value: "hunter2": not a valid key'
         scene.cluster.odd["POST", TRIALS] = refuses(422, "Invalid", said)
-        (fault,) = await judged(await scene.parts(), an_object(trial="{}"))
+        (fault,) = await judged(await scene.deps(), an_object(trial="{}"))
         assert "not a valid key" in fault
         assert "hunter2" not in fault
         assert len(scene.script.seen) == 1
@@ -287,19 +287,19 @@ def test_what_the_server_would_not_take_is_refused_with_its_words_and_without_th
 
 def test_a_trial_that_failed_long_ago_is_made_again_before_anybody_is_refused() -> None:
     async def deed(scene: Scene) -> None:
-        parts = await scene.parts()
-        cached(parts).answers.keep(Trial(SECRET, b"{}"), Rejected("quota exceeded"))
+        deps = await scene.deps()
+        cached(deps).answers.keep(Trial(SECRET, b"{}"), Rejected("quota exceeded"))
         scene.cluster.odd["POST", TRIALS] = says(an_object())
-        assert await judged(parts, an_object(trial="{}")) == ()
+        assert await judged(deps, an_object(trial="{}")) == ()
 
     on_scene(deed)
 
 
 def test_a_trial_that_went_well_before_is_not_made_again() -> None:
     async def deed(scene: Scene) -> None:
-        parts = await scene.parts()
-        cached(parts).answers.keep(Trial(SECRET, b"{}"), parts.codec.content({}))
-        assert await judged(parts, an_object(trial="{}")) == ()
+        deps = await scene.deps()
+        cached(deps).answers.keep(Trial(SECRET, b"{}"), deps.codec.content({}))
+        assert await judged(deps, an_object(trial="{}")) == ()
         assert scene.script.seen == []
 
     on_scene(deed)
@@ -309,6 +309,6 @@ def test_a_trial_without_an_answer_is_no_refusal() -> None:
     async def deed(scene: Scene) -> None:
         scene.cluster.broken = refuses(503)
         with pytest.raises(ServerFault):
-            await judged(await scene.parts(), an_object(trial="{}"))
+            await judged(await scene.deps(), an_object(trial="{}"))
 
     on_scene(deed)

@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from tests.admission.parts import (
+from tests.admission.scene import (
     CHANGING_HOOKS,
     CRD_NAME,
     CRD_PATH,
@@ -37,11 +37,10 @@ from tests.admission.parts import (
 from tests.kube.scripted import hangs, refuses
 
 from samara.admission import server as server_module
-from samara.admission.certificates import Terms, renewed
-from samara.admission.configuration import ADMIT, CONVERT, MUTATE, VALIDATING, Endpoint, conversion
-from samara.admission.gate import Admission
-from samara.admission.parts import Place
-from samara.admission.register import Registrar
+from samara.admission.admission import Listener
+from samara.admission.certificates import Lifetimes, renew
+from samara.admission.registrar import Registrar, Registration
+from samara.admission.webhooks import ADMIT, CONVERT, MUTATE, VALIDATING, Endpoint, webhook_conversion
 from samara.core.admit import Request
 from samara.core.model import NAMESPACE, SECRET, Kind
 from samara.core.table import Table
@@ -80,11 +79,11 @@ def test_what_nobody_has_anything_against_is_allowed() -> None:
 
 
 def test_every_question_is_counted_once_by_kind_and_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "LIMIT", 0.2)
+    monkeypatch.setattr(server_module, "ANSWER_SECONDS", 0.2)
 
     async def deed(scene: Scene) -> None:
         running = await scene.server()
-        meter = running.parts.meter
+        meter = running.deps.meter
         await running.admits(a_review(an_object(word="good")))
         await running.admits(a_review(an_object(word="bad")))
         await running.admits(a_review(an_object(THING, word="bad"), kind=THING))
@@ -107,7 +106,7 @@ def test_every_question_is_counted_once_by_kind_and_result(monkeypatch: pytest.M
 def test_a_new_object_is_changed_even_before_the_caches_are_filled() -> None:
     async def deed(scene: Scene) -> None:
         scene.listed = False
-        running = await scene.server(parts=await scene.parts(Table((marking(), spaces()))))
+        running = await scene.server(deps=await scene.deps(Table((marking(), spaces()))))
         step = {"op": "add", "path": "/metadata/annotations", "value": {"toys.dev/word": "x", MARK: "1"}}
         assert await running.mutates(a_review(an_object(THING, word="x"), kind=THING)) == (200, [step])
         assert await running.mutates(a_review(an_object())) == (200, None)
@@ -117,13 +116,13 @@ def test_a_new_object_is_changed_even_before_the_caches_are_filled() -> None:
 
 def test_a_fault_that_is_not_the_objects_is_told_as_forbidden() -> None:
     async def deed(scene: Scene) -> None:
-        running = await scene.server(parts=await scene.parts(Table((spaces(),))))
-        cache = running.parts.view
+        running = await scene.server(deps=await scene.deps(Table((spaces(),))))
+        cache = running.deps.view
         assert isinstance(cache, Cache)
         for name, labels in (("top", {}), ("below", {"toys.dev/above": "top"})):
             scene.cluster.write(f"/api/v1/namespaces/{name}", {"metadata": {"name": name, "labels": labels}})
             stored = json.dumps(scene.cluster.objects[f"/api/v1/namespaces/{name}"]).encode()
-            cache.put(running.parts.codec.object(NAMESPACE, stored))
+            cache.put(running.deps.codec.object(NAMESPACE, stored))
         _, told = await running.admits(a_review(None, {"metadata": {"name": "top"}}, kind=NAMESPACE, name="top"))
         assert (told["status"]["code"], told["status"]["reason"]) == (403, "Forbidden")
         assert told["status"]["message"] == "below it are below"
@@ -141,7 +140,7 @@ def test_no_name_that_a_caller_sends_becomes_a_label() -> None:
             await running.admits(a_review(an_object(kind), kind=kind))
             await running.asked(ADMIT, b"no review")
             await running.converts(a_conversion("toys.dev/v2", a_thing()))
-        assert running.parts.meter.admissions == {("other", "allowed"): 3, ("other", "failed"): 3}
+        assert running.deps.meter.admissions == {("other", "allowed"): 3, ("other", "failed"): 3}
 
     on_scene(deed)
 
@@ -174,8 +173,8 @@ def test_what_is_no_review_is_a_bad_request(path: str, body: bytes, caplog: pyte
 
 
 def test_a_body_beyond_all_measure_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "MOST_REVIEW", 1000)
-    monkeypatch.setattr(server_module, "MOST_CONVERSION", 2000)
+    monkeypatch.setattr(server_module, "MAX_REVIEW_BYTES", 1000)
+    monkeypatch.setattr(server_module, "MAX_CONVERSION_BYTES", 2000)
 
     async def deed(scene: Scene) -> None:
         running = await scene.server()
@@ -189,7 +188,7 @@ def test_a_body_beyond_all_measure_is_refused(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("fault", [refuses(500), refuses(429, "TooManyRequests"), hangs])
 def test_an_error_is_left_to_the_failure_policy(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "LIMIT", 0.2)
+    monkeypatch.setattr(server_module, "ANSWER_SECONDS", 0.2)
 
     async def deed(scene: Scene) -> None:
         running = await scene.server()
@@ -208,8 +207,8 @@ def test_a_dialect_that_breaks_shows_nothing_of_what_it_was_given(caplog: pytest
         raise KeyError(CANARY)
 
     async def deed(scene: Scene) -> None:
-        parts = await scene.parts(Table((a_dialect("broken", breaks, SECRET),)))
-        status, told = await (await scene.server(parts=parts)).admits(a_review(an_object()))
+        deps = await scene.deps(Table((a_dialect("broken", breaks, SECRET),)))
+        status, told = await (await scene.server(deps=deps)).admits(a_review(an_object()))
         assert status == 500
         assert CANARY not in told
 
@@ -245,12 +244,12 @@ def logged(caplog: pytest.LogCaptureFixture) -> str:
 def test_a_port_that_is_taken_is_told_with_its_flag() -> None:
     async def deed(scene: Scene) -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
-            made = Admission(await scene.parts(), Place(f"127.0.0.1:{taken.getsockname()[1]}"), times=scene.times())
+            made = await scene.admission(Listener(f"127.0.0.1:{taken.getsockname()[1]}"))
             with pytest.raises(ExceptionGroup) as fault:
                 await asyncio.wait_for(made.run(), 5)
         assert "--webhook-address" in str(fault.value.exceptions[0])
         assert isinstance(fault.value.exceptions[0], ConfigError)
-        assert made.waiting == "not listening any more"
+        assert made.not_ready_reason == "not listening any more"
 
     on_scene(deed)
 
@@ -353,7 +352,7 @@ def test_with_a_url_the_operator_registers_itself_and_leaves_nothing_behind() ->
 
 def test_what_changes_objects_is_registered_beside_and_kept_and_removed_alike() -> None:
     async def deed(scene: Scene) -> None:
-        running = await scene.server(parts=await scene.parts(Table((marking(),))))
+        running = await scene.server(deps=await scene.deps(Table((marking(),))))
         await scene.until(lambda: CONFIG in scene.cluster.objects and CHANGING in scene.cluster.objects)
         bundle = base64.b64encode(running.bundle()).decode()
         (hook,) = scene.cluster.objects[CHANGING]["webhooks"]
@@ -373,7 +372,7 @@ def test_what_changes_objects_is_registered_beside_and_kept_and_removed_alike() 
 @pytest.mark.parametrize(("home", "apart"), [("samara", ["samara"]), ("default", [])])
 def test_the_operators_own_namespace_is_not_asked_about_unless_it_is_everybodys(home: str, apart: list[str]) -> None:
     async def deed(scene: Scene) -> None:
-        await scene.server(parts=replace(await scene.parts(Table((marking(),))), home=home))
+        await scene.server(deps=replace(await scene.deps(Table((marking(),))), namespace=home))
         await scene.until(lambda: CONFIG in scene.cluster.objects and CHANGING in scene.cluster.objects)
         for path in (CONFIG, CHANGING):
             (hook,) = scene.cluster.objects[path]["webhooks"]
@@ -396,7 +395,7 @@ def test_where_nothing_is_changed_no_such_configuration_is_even_asked_for() -> N
 def test_one_kind_of_configuration_that_may_not_be_written_delays_not_the_other() -> None:
     async def deed(scene: Scene) -> None:
         scene.cluster.odd["GET", CONFIG] = refuses(403, "Forbidden")
-        await scene.server(parts=await scene.parts(Table((marking(),))))
+        await scene.server(deps=await scene.deps(Table((marking(),))))
         await scene.until(lambda: CHANGING in scene.cluster.objects)
         assert CONFIG not in scene.cluster.objects
 
@@ -425,7 +424,7 @@ def test_a_standby_registers_nothing_and_removes_nothing() -> None:
         leader = await scene.server()
         await scene.until(lambda: CONFIG in scene.cluster.objects)
         url = f"https://127.0.0.1:{leader.port}"
-        standby = await scene.server(parts=await scene.parts(leads=lambda: False), url=url)
+        standby = await scene.server(deps=await scene.deps(leads=lambda: False), url=url)
         writes = list(scene.cluster.writes)
         assert (await standby.admits(a_review(an_object(word="bad"))))[1]["allowed"] is False
         await standby.admission.close()
@@ -438,11 +437,12 @@ def test_a_standby_registers_nothing_and_removes_nothing() -> None:
 def test_nothing_is_registered_before_the_server_can_be_reached() -> None:
     async def deed(scene: Scene) -> None:
         a_crd(scene)
-        bundle = renewed(None, ("127.0.0.1",), scene.clock(), Terms()).bundle
-        nobody = Endpoint("samara", "https://127.0.0.1:1")
-        scene.start(
-            Registrar(await scene.parts(), nobody, ((VALIDATING,), (CRD_NAME,)), lambda: bundle, True, scene.times())
-        )
+        bundle = renew(None, ("127.0.0.1",), scene.clock(), Lifetimes()).bundle
+        deps = await scene.deps()
+        endpoint = Endpoint("samara", "https://127.0.0.1:1")
+        registration = Registration(deps.table, endpoint, (VALIDATING,), (CRD_NAME,), owns_configurations=True)
+        registrar = Registrar(deps.client, registration, lambda: bundle, lambda: True, scene.timings())
+        scene.start(registrar)
         await scene.until(lambda: [each.path for each in scene.script.seen].count(CONFIG) > 2)
         assert scene.cluster.writes == []
 
@@ -462,7 +462,7 @@ def test_in_a_cluster_the_bundle_is_written_into_both_kinds_of_configuration() -
             chart(scene, "ours", Endpoint("samara").client_config(path, b""), where)
             for where, path in ((HOOKS, ADMIT), (CHANGING_HOOKS, MUTATE))
         ]
-        running = await scene.server(in_cluster=True, parts=await scene.parts(Table((marking(),))))
+        running = await scene.server(in_cluster=True, deps=await scene.deps(Table((marking(),))))
         bundle = base64.b64encode(running.bundle()).decode()
 
         def trusted() -> set[str]:
@@ -502,7 +502,7 @@ def test_in_a_cluster_only_the_bundle_is_written_and_only_where_it_leads_to_us()
 def test_an_installation_in_the_cluster_keeps_what_is_its_own(caplog: pytest.LogCaptureFixture) -> None:
     async def deed(scene: Scene) -> None:
         chart(scene, "samara", Endpoint("elsewhere").client_config(ADMIT, b"theirs"))
-        a_crd(scene, conversion=conversion(Endpoint("elsewhere").client_config(CONVERT, b"theirs")))
+        a_crd(scene, conversion=webhook_conversion(Endpoint("elsewhere").client_config(CONVERT, b"theirs")))
         before = json.loads(json.dumps(scene.cluster.objects))
         running = await scene.server(crds=(CRD_NAME,))
         await scene.until(lambda: logged(caplog).count("leads to a Service") == 2)
@@ -579,7 +579,7 @@ def test_registration_waits_out_a_server_that_is_away() -> None:
         scene.cluster.odd["POST", HOOKS] = refuses(500)
         running = await scene.server()
         await scene.until(lambda: [each for each in scene.script.seen if (each.method, each.path) == ("POST", HOOKS)])
-        assert running.admission.waiting is None
+        assert running.admission.not_ready_reason is None
         del scene.cluster.odd["POST", HOOKS]
         await scene.until(lambda: CONFIG in scene.cluster.objects)
 
@@ -587,7 +587,7 @@ def test_registration_waits_out_a_server_that_is_away() -> None:
 
 
 def test_a_stop_that_cannot_undo_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("samara.admission.register._UNDOING", 0.1)
+    monkeypatch.setattr("samara.admission.registrar._CLOSE_SECONDS", 0.1)
 
     async def deed(scene: Scene) -> None:
         running = await scene.server()

@@ -19,15 +19,19 @@ from tests.kube.scripted import SCRIPT, Answer, Script, Store, access, refuses, 
 from tests.support.ports import free_port
 from tests.support.toys import nobody
 
-from samara.admission.configuration import ADMIT, CONVERT, MUTATE
-from samara.admission.gate import Admission
-from samara.admission.parts import Parts, Place, Times
+from samara.admission.admission import Admission, AdmissionDeps, Listener
+from samara.admission.certificates import Certificates, Timings, TlsSecret
+from samara.admission.live_recheck import Validator
+from samara.admission.review import guarded_kinds
+from samara.admission.server import WebhookServer
+from samara.admission.webhooks import ADMIT, CONVERT, MUTATE
 from samara.core.admit import Edit, Forbidden, Request
 from samara.core.model import CONFIG_MAP, NAMESPACE, SECRET, Kind, Ref, namespace_ref
 from samara.core.reads import UNREAD, Rejected, Trial
 from samara.core.table import Table
 from samara.core.view import View
 from samara.core.want import Dialect, Want
+from samara.engine.meter import Meter
 from samara.kube.cache import Cache
 from samara.kube.client import Client
 from samara.kube.codec import Codec
@@ -272,15 +276,16 @@ class Scene:
     listed: bool = True
     leads: bool = True
 
-    async def parts(self, table: Table | None = None, leads: Callable[[], bool] | None = None) -> Parts:
+    async def deps(self, table: Table | None = None, leads: Callable[[], bool] | None = None) -> AdmissionDeps:
         table = table or a_table()
         codec = Codec(table.managers)
         client = await self.stack.enter_async_context(Client(access(self.script), timeout=5.0))
         cache = Cache(table, built=codec.content)
-        return Parts(client, codec, cache, table, HOME, leads or (lambda: self.leads), lambda kind: self.listed)
+        is_leading = leads or (lambda: self.leads)
+        return AdmissionDeps(client, codec, cache, table, HOME, is_leading, lambda kind: self.listed, Meter())
 
-    def times(self, **more: Any) -> Times:
-        return Times(now=self.clock, turn=0.01, recheck=0.05, **more)
+    def timings(self) -> Timings:
+        return Timings(now=self.clock, interval=0.01, recheck_interval=0.05)
 
     def start(self, part: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.create_task(part.run())
@@ -299,16 +304,37 @@ class Scene:
         """Lets a few turns go by in which nothing must happen."""
         await asyncio.sleep(number * 0.01)
 
-    async def server(self, in_cluster: bool = False, parts: Parts | None = None, url: str = "", **more: Any) -> Running:
+    async def secret(
+        self, names: tuple[str, ...], load: Callable[[Certificates], None], leads: bool = True
+    ) -> TlsSecret:
+        deps = await self.deps()
+        return TlsSecret(deps.client, deps.namespace, names, lambda: leads, load, self.timings())
+
+    async def webhook_server(self) -> WebhookServer:
+        """Without a certificate."""
+        deps = await self.deps()
+        validator = Validator(deps.view, deps.client, deps.codec, deps.namespace)
+        return WebhookServer("127.0.0.1:0", guarded_kinds(deps.table), validator, deps.is_listed, {}, deps.meter)
+
+    async def admission(
+        self, listener: Listener, deps: AdmissionDeps | None = None, crds: tuple[str, ...] = ()
+    ) -> Admission:
+        deps = deps or await self.deps()
+        converters = {"toys.dev/Thing": a_converter}
+        return Admission(deps, listener, deps.table.dialects, converters=converters, crds=crds, timings=self.timings())
+
+    async def server(
+        self, in_cluster: bool = False, deps: AdmissionDeps | None = None, url: str = "", crds: tuple[str, ...] = ()
+    ) -> Running:
         """A whole admission, when it answers."""
         port = free_port()
-        place = Place(f"127.0.0.1:{port}", url or f"https://127.0.0.1:{port}", in_cluster)
-        parts = parts or await self.parts()
-        made = Admission(parts, place, converters={"toys.dev/Thing": a_converter}, times=self.times(), **more)
+        deps = deps or await self.deps()
+        listener = Listener(f"127.0.0.1:{port}", url or f"https://127.0.0.1:{port}", in_cluster)
+        made = await self.admission(listener, deps, crds)
         self.made.append(made)
         self.start(made)
-        await self.until(lambda: made.waiting is None)
-        return Running(made, port, self.cluster, parts)
+        await self.until(lambda: made.not_ready_reason is None)
+        return Running(made, port, self.cluster, deps)
 
 
 @dataclass(frozen=True)
@@ -318,7 +344,7 @@ class Running:
     admission: Admission
     port: int
     cluster: Cluster
-    parts: Parts
+    deps: AdmissionDeps
 
     def bundle(self) -> bytes:
         return held(self.cluster, "ca.crt")
@@ -371,7 +397,7 @@ async def _scene() -> AsyncIterator[Scene]:
 
 def quiet(admission: Admission) -> asyncio.Lock:
     """Held, it keeps an admission from calling itself: asyncio leaks a connection that comes while a server closes."""
-    return admission._registrar._one_at_a_time
+    return admission._registrar._lock
 
 
 def on_scene(deed: Callable[[Scene], Any]) -> None:

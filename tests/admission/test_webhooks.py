@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.admission.parts import ABOVE, ROLE, THING, TRY, TWIN, WORD, a_dialect, a_table, marking, spaces, spelled
+from tests.admission.scene import ABOVE, ROLE, THING, TRY, TWIN, WORD, a_dialect, a_table, marking, spaces, spelled
 from tests.kube.scripted import merged
 
-from samara.admission.configuration import (
+from samara.admission.webhooks import (
     ADMIT,
     CONVERT,
     MUTATE,
@@ -18,10 +18,10 @@ from samara.admission.configuration import (
     NO_CONVERSION,
     VALIDATING,
     Endpoint,
-    configuration,
-    conversion,
     conversion_patch,
-    needed,
+    needed_configurations,
+    webhook_configuration,
+    webhook_conversion,
 )
 from samara.core.model import NAMESPACE, SECRET, Kind
 from samara.core.table import Table
@@ -31,11 +31,11 @@ SERVICE = Endpoint("samara")
 URL = Endpoint("samara", "https://127.0.0.1:9443/")
 
 
-TO_SERVICE, TO_URL = (conversion(each.client_config(CONVERT, b"CA")) for each in (SERVICE, URL))
+TO_SERVICE, TO_URL = (webhook_conversion(each.client_config(CONVERT, b"CA")) for each in (SERVICE, URL))
 
 
 def hooks(table: Table | None = None, excepted: tuple[str, ...] = (), kind: Kind = VALIDATING) -> dict[str, Any]:
-    made = configuration(table or a_table(), SERVICE.client_config(ADMIT, b"CA"), excepted, kind)
+    made = webhook_configuration(table or a_table(), SERVICE.client_config(ADMIT, b"CA"), excepted, kind)
     return {each["name"]: each for each in made["webhooks"]}
 
 
@@ -140,13 +140,13 @@ def test_what_is_changed_at_its_creation_has_a_webhook_of_its_own() -> None:
     assert hook["rules"][0]["operations"] == ["CREATE"]
     assert (hook["failurePolicy"], hook["timeoutSeconds"], hook["reinvocationPolicy"]) == ("Fail", 5, "Never")
     assert "reinvocationPolicy" not in hooks(table)["things.toys.dev.samara.dev"]
-    assert configuration(table, {}, kind=MUTATING)["kind"] == "MutatingWebhookConfiguration"
+    assert webhook_configuration(table, {}, kind=MUTATING)["kind"] == "MutatingWebhookConfiguration"
 
 
 def test_only_the_configurations_that_have_a_webhook_are_needed() -> None:
-    assert needed(a_table().dialects) == (VALIDATING,)
-    assert needed((marking(),)) == (VALIDATING, MUTATING)
-    assert needed((a_dialect("silent", None, SECRET),)) == ()
+    assert needed_configurations(a_table().dialects) == (VALIDATING,)
+    assert needed_configurations((marking(),)) == (VALIDATING, MUTATING)
+    assert needed_configurations((a_dialect("silent", None, SECRET),)) == ()
     assert MUTATE == "/mutate"
 
 
@@ -163,19 +163,19 @@ def test_an_endpoint_is_a_service_or_a_url() -> None:
 
 def test_an_endpoint_knows_what_leads_to_it() -> None:
     for endpoint in (SERVICE, URL):
-        assert endpoint.is_in(endpoint.client_config(ADMIT, b""))
-    assert not URL.is_in(Endpoint("samara", "https://127.0.0.1:9444").client_config(ADMIT, b""))
-    assert not SERVICE.is_in(Endpoint("elsewhere").client_config(ADMIT, b""))
-    assert not SERVICE.is_in(Endpoint("samara", service="other").client_config(ADMIT, b""))
-    assert not SERVICE.is_in({})
+        assert endpoint.is_called_by(endpoint.client_config(ADMIT, b""))
+    assert not URL.is_called_by(Endpoint("samara", "https://127.0.0.1:9444").client_config(ADMIT, b""))
+    assert not SERVICE.is_called_by(Endpoint("elsewhere").client_config(ADMIT, b""))
+    assert not SERVICE.is_called_by(Endpoint("samara", service="other").client_config(ADMIT, b""))
+    assert not SERVICE.is_called_by({})
 
 
 def test_a_conversion_leads_to_the_endpoint() -> None:
-    told = conversion(SERVICE.client_config(CONVERT, b"CA"))
+    told = webhook_conversion(SERVICE.client_config(CONVERT, b"CA"))
 
     assert told["strategy"] == "Webhook"
     assert told["webhook"]["conversionReviewVersions"] == ["v1"]
-    assert SERVICE.is_in(told["webhook"]["clientConfig"])
+    assert SERVICE.is_called_by(told["webhook"]["clientConfig"])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,106 @@
+"""The webhooks as one part of the program: server, certificate and registration in one task group."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from samara.admission.certificates import Timings, TlsSecret
+from samara.admission.live_recheck import Validator
+from samara.admission.registrar import Registrar, Registration
+from samara.admission.review import guarded_kinds
+from samara.admission.server import WebhookServer
+from samara.admission.webhooks import SERVICE, Converters, Endpoint, needed_configurations
+from samara.core.model import Kind
+from samara.core.table import Table
+from samara.core.view import View
+from samara.core.want import Dialect
+from samara.engine.meter import Meter
+from samara.kube.client import Client
+from samara.kube.codec import Codec
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionDeps:
+    """What admission uses of the rest of the program."""
+
+    client: Client
+    """Admission's own: a standby answers as well, and reads and performs dry runs for that."""
+    codec: Codec
+    view: View
+    table: Table
+    namespace: str
+    """The operator's own."""
+    is_leading: Callable[[], bool]
+    is_listed: Callable[[Kind], bool]
+    """True if a kind has been listed, or never will be."""
+    meter: Meter
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Where the server listens, and where the API server finds it."""
+
+    address: str = ":9443"
+    url: str | None = None
+    in_cluster: bool = False
+    """True if the webhook configurations are the chart's: the operator creates and deletes none."""
+    service: str = SERVICE
+
+
+class Admission:
+    """One per process. Every replica answers, and only the leader writes."""
+
+    def __init__(
+        self,
+        deps: AdmissionDeps,
+        listener: Listener,
+        registered: Iterable[Dialect],
+        *,
+        converters: Converters,
+        crds: tuple[str, ...],
+        timings: Timings,
+    ) -> None:
+        """`registered` are the dialects for which there are webhook configurations, `crds` those to convert."""
+        endpoint = Endpoint(deps.namespace, listener.url, listener.service)
+        validator = Validator(deps.view, deps.client, deps.codec, deps.namespace)
+        self._server = WebhookServer(
+            listener.address, guarded_kinds(deps.table), validator, deps.is_listed, converters, deps.meter
+        )
+        self._secret = TlsSecret(
+            deps.client,
+            deps.namespace,
+            (endpoint.host,),
+            deps.is_leading,
+            self._server.load,
+            timings,
+        )
+        registration = Registration(
+            deps.table,
+            endpoint,
+            needed_configurations(registered),
+            crds,
+            owns_configurations=listener.url is not None and not listener.in_cluster,
+        )
+        self._registrar = Registrar(deps.client, registration, self._bundle, deps.is_leading, timings)
+
+    @property
+    def not_ready_reason(self) -> str | None:
+        """None while the webhook server answers."""
+        return self._secret.not_ready_reason or self._server.not_ready_reason
+
+    async def run(self) -> None:
+        """Answers until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._server.run())
+            group.create_task(self._secret.run())
+            group.create_task(self._registrar.run())
+
+    async def close(self) -> None:
+        """Unregisters the webhooks. Must end before the lease is released and the tasks are cancelled."""
+        await self._registrar.close()
+
+    def _bundle(self) -> bytes:
+        """The authorities that the API server must trust. Empty while there is no server to call."""
+        return self._secret.bundle if self.not_ready_reason is None else b""

@@ -1,0 +1,156 @@
+"""Asks the dialects about a change, and reads from the API server whatever a refusal rests on before it stands.
+
+Otherwise a cache that lags would refuse a change that is right.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from samara import log
+from samara.core.admit import Request
+from samara.core.match import Names, is_label_value
+from samara.core.model import NAMESPACE, Kind, Object, Ref
+from samara.core.reads import UNREAD, Read, Trial
+from samara.core.view import Through, View
+from samara.core.want import Dialect
+from samara.kube.client import Client, address, collection
+from samara.kube.codec import Codec
+from samara.kube.errors import Forbidden, NotFound
+from samara.kube.trial import tried
+
+ROUNDS = 8
+"""Answers to one request: each may look up something new, such as the next ancestor of a namespace."""
+NAMESPACES_PER_LABEL = 2
+"""Namespaces that are read for a label. One is enough to refuse, unless it is the namespace itself."""
+Label = tuple[str, str]
+"""Key and value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Validator:
+    """Finds the faults of a request."""
+
+    view: View
+    client: Client
+    codec: Codec
+    namespace: str
+    """Dry runs create objects in the operator's own namespace."""
+
+    async def faults(self, request: Request, dialects: Iterable[Dialect]) -> tuple[str, ...]:
+        """The faults that all dialects find, without duplicates. Raises if the API server does not answer."""
+        judges = tuple(dialect for dialect in dialects if request.operation in dialect.judged)
+        view = RecordingView(self.view)
+        faults = await self._judge(request, judges, view)
+        for _ in range(ROUNDS):
+            reads = list(self._live_reads(view)) if faults else []
+            if not reads:
+                break
+            await asyncio.gather(*reads)
+            faults = await self._judge(request, judges, view)
+        return faults
+
+    async def _judge(self, request: Request, dialects: tuple[Dialect, ...], view: RecordingView) -> tuple[str, ...]:
+        """One answer of all dialects. Every dry run that it needs is performed first."""
+        for _ in range(ROUNDS):
+            faults = [
+                fault for dialect in dialects if dialect.admit is not None for fault in dialect.admit(request, view)
+            ]
+            unanswered = view.unanswered()
+            if not unanswered:
+                break
+            await asyncio.gather(*(self._dry_run(trial, view) for trial in unanswered))
+        return tuple(dict.fromkeys(faults))
+
+    def _live_reads(self, view: RecordingView) -> Iterator[Coroutine[None, None, None]]:
+        """For everything that was looked up and is not read yet, also if the cache has nothing there."""
+        yield from [self._read(ref, view) for ref in view.looked_up - view.read]
+        yield from [self._list(label, view) for label in view.labels - view.listed.keys()]
+        yield from [self._dry_run(trial, view) for trial in view.trials - view.answers.keys()]
+
+    async def _read(self, ref: Ref, view: RecordingView) -> None:
+        view.read.add(ref)
+        try:
+            view.live[ref] = self.codec.object(ref.kind, await self.client.get(address(ref)))
+        except NotFound:
+            view.live[ref] = None
+        except Forbidden:  # some kinds may be watched but not read: the cached object has to do
+            log.debug("admission.not-read", at=ref)
+
+    async def _list(self, label: Label, view: RecordingView) -> None:
+        view.listed[label] = not is_label_value(label[1])  # no namespace has a label with an impossible value
+        if view.listed[label]:
+            return
+        try:
+            query = {"labelSelector": "=".join(label), "limit": str(NAMESPACES_PER_LABEL)}
+            raw = await self.client.get(collection(NAMESPACE), query)
+        except Forbidden:
+            log.debug("admission.not-listed", label=label[0])
+            return
+        namespaces = (self.codec.object(NAMESPACE, item) for item in _items(raw).items or ())
+        view.live |= {namespace.ref: namespace for namespace in namespaces}
+        view.listed[label] = True
+
+    async def _dry_run(self, trial: Trial, view: RecordingView) -> None:
+        view.answers[trial] = await tried(self.client, self.codec, self.namespace, trial)
+
+
+class RecordingView(Through):
+    """A view for one request: records what is looked up, and prefers what was read live since."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view)
+        self.looked_up: set[Ref] = set()
+        self.trials: set[Trial] = set()
+        self.labels: set[Label] = set()
+        self.read: set[Ref] = set()
+        """Objects that the API server was asked for, also if we may not read them."""
+        self.live: dict[Ref, Object | None] = {}
+        self.listed: dict[Label, bool] = {}
+        """Labels that the API server was asked about. True if `live` has namespaces with the label, if any have it."""
+        self.answers: dict[Trial, object] = {}
+
+    def get(self, ref: Ref) -> Object | None:
+        self.looked_up.add(ref)
+        return self.live[ref] if ref in self.live else self._view.get(ref)
+
+    def taken(self, ref: Ref) -> bool:
+        self.looked_up.add(ref)
+        return ref not in self.live and self._view.taken(ref)
+
+    def all(self, kind: Kind) -> Iterable[Object]:
+        live = [obj for ref, obj in self.live.items() if ref.kind == kind and obj is not None]
+        return [*(obj for obj in self._view.all(kind) if obj.ref not in self.live), *live]
+
+    def namespaces(self, listed: Names | None = None) -> Iterable[str]:
+        if listed is not None:
+            return self._view.namespaces(listed)
+        return [obj.ref.name for obj in self.all(NAMESPACE)]
+
+    def labelled(self, label: str, value: str) -> Iterable[Object]:
+        self.labels.add((label, value))
+        namespaces = [obj for obj in self.live.values() if obj is not None and obj.ref.kind == NAMESPACE]
+        live = [obj for obj in namespaces if obj.labels.get(label) == value]
+        if self.listed.get((label, value)):
+            return live
+        return [*(obj for obj in self._view.labelled(label, value) if obj.ref not in self.live), *live]
+
+    def value(self, read: Read) -> object:
+        if not isinstance(read, Trial):
+            return self._view.value(read)
+        self.trials.add(read)
+        return self.answers[read] if read in self.answers else self._view.value(read)
+
+    def unanswered(self) -> list[Trial]:
+        return [trial for trial in self.trials if self.value(trial) is UNREAD]
+
+
+class _List(msgspec.Struct):
+    items: list[msgspec.Raw] | None
+
+
+_items = msgspec.json.Decoder(_List).decode

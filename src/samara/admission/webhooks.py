@@ -1,0 +1,292 @@
+"""Webhook configurations, how CRDs convert, and the conversion itself: what the API server is told and asks.
+
+The configurations follow from the dialects alone. Every field that the API server would default is set, so that a
+stored configuration can be compared with a wanted one.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+from urllib.parse import urlsplit
+
+import msgspec
+
+from samara.admission.review import MalformedError
+from samara.core.admit import Operation, UnconvertibleError
+from samara.core.model import Kind
+from samara.core.table import Table
+from samara.core.travel import APP
+from samara.core.want import Dialect
+from samara.kube.codec import MALFORMED
+from samara.kube.errors import ConfigError
+
+NAME = "samara"
+LABEL = (APP, NAME)
+"""On every configuration that calls the operator: administrators may write more of them than the chart's."""
+ADMIT, MUTATE, CONVERT = "/admit", "/mutate", "/convert"
+SERVICE = "samara-webhook"
+PORT = 443
+TIMEOUT = 5
+"""Seconds for which the API server waits for an answer."""
+_GROUP, _VERSION = "admissionregistration.k8s.io", "v1"
+VALIDATING = Kind(
+    _GROUP, _VERSION, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", namespaced=False
+)
+MUTATING = Kind(_GROUP, _VERSION, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", namespaced=False)
+PATHS = {VALIDATING: ADMIT, MUTATING: MUTATE}
+"""The path that the webhooks of a configuration call."""
+NO_CONVERSION: Mapping[str, Any] = {"strategy": "None"}
+"""A CRD's `spec.conversion` without a webhook."""
+_CONVERSION_VERSION, _CONVERSION_KIND = "apiextensions.k8s.io/v1", "ConversionReview"
+Json = dict[str, Any]
+GuardingDialect = tuple[Kind, Dialect]
+Converter = Callable[[Json, str], Json]
+"""Takes an object and the wanted apiVersion, and returns the object in that version. May raise UnconvertibleError."""
+Converters = Mapping[str, Converter]
+"""By `group/Kind`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """The address under which the API server calls the operator: a URL, or a Service in the operator's namespace."""
+
+    namespace: str
+    url: str | None = None
+    service: str = SERVICE
+
+    def __post_init__(self) -> None:
+        if self.url is not None:
+            check_webhook_url(self.url)
+
+    @property
+    def host(self) -> str:
+        """The name that the certificate must have."""
+        host = urlsplit(self.url).hostname if self.url is not None else None
+        return host or f"{self.service}.{self.namespace}.svc"
+
+    @property
+    def port(self) -> int:
+        return (urlsplit(self.url).port if self.url is not None else None) or PORT
+
+    def client_config(self, path: str, bundle: bytes) -> Json:
+        """As in a webhook; without `caBundle` if the bundle is empty."""
+        trusted = {"caBundle": base64.b64encode(bundle).decode()} if bundle else {}
+        if self.url is not None:
+            return {"url": self.url.rstrip("/") + path, **trusted}
+        service = {"name": self.service, "namespace": self.namespace, "path": path, "port": PORT}
+        return {"service": service, **trusted}
+
+    def is_called_by(self, client_config: Mapping[str, Any]) -> bool:
+        """True if a `clientConfig`, whoever wrote it, leads to this operator."""
+        service = client_config.get("service") or {}
+        if self.url is not None and str(client_config.get("url") or "").startswith(self.url.rstrip("/")):
+            return True
+        return (service.get("namespace"), service.get("name")) == (self.namespace, self.service)
+
+
+def check_webhook_url(url: str) -> None:
+    """Raises unless the API server would accept the URL: https, with a host, without query, fragment or user."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        usable = False
+    else:
+        plain = not (parts.query or parts.fragment or "@" in parts.netloc)
+        usable = parts.scheme == "https" and bool(parts.hostname) and port != 0 and plain
+    if not usable:
+        raise ConfigError(f"--webhook-url: expected a URL like https://127.0.0.1:9443, found {url!r}")
+
+
+# webhook configurations
+
+
+def needed_configurations(dialects: Iterable[Dialect]) -> tuple[Kind, ...]:
+    """The kinds of configuration for which these dialects have webhooks."""
+    dialects = tuple(dialects)
+    return tuple(kind for kind in PATHS if any(_answers(kind, dialect) for dialect in dialects))
+
+
+def webhook_configuration(
+    table: Table, client_config: Mapping[str, Any], excluded_namespaces: tuple[str, ...] = (), kind: Kind = VALIDATING
+) -> Json:
+    """One webhook for each guarded kind. All dialects that guard it answer together."""
+    guarding: dict[tuple[str, str], list[GuardingDialect]] = {}
+    for dialect in table.dialects:
+        for guarded in dialect.guarded if _answers(kind, dialect) else ():
+            guarding.setdefault((guarded.group, guarded.plural), []).append((guarded, dialect))
+    webhooks = [_webhook(kind, dialects, client_config, excluded_namespaces) for dialects in guarding.values()]
+    metadata = {"name": NAME, "labels": dict((LABEL,))}
+    head = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata}
+    return {**head, "webhooks": sorted(webhooks, key=lambda webhook: str(webhook["name"]))}
+
+
+def _answers(kind: Kind, dialect: Dialect) -> bool:
+    return (dialect.mutate if kind == MUTATING else dialect.admit) is not None
+
+
+def _webhook(
+    configuration: Kind,
+    guarding: list[GuardingDialect],
+    client_config: Mapping[str, Any],
+    excluded_namespaces: tuple[str, ...],
+) -> Json:
+    kind = guarding[0][0]
+    rule = {
+        "apiGroups": [kind.group],
+        "apiVersions": sorted({guarded.version for guarded, _ in guarding}),
+        "operations": ["CREATE"] if configuration == MUTATING else _operations(guarding),
+        "resources": [kind.plural],
+        "scope": "Namespaced" if kind.namespaced else "Cluster",
+    }
+    return {
+        "name": ".".join(filter(None, (kind.plural, kind.group, "samara.dev"))),
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": dict(client_config),
+        "failurePolicy": "Fail" if _fails_closed(guarding) else "Ignore",
+        "matchConditions": list(_match_conditions(guarding)),
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": _all_but(excluded_namespaces),
+        "objectSelector": {},
+        **({"reinvocationPolicy": "Never"} if configuration == MUTATING else {}),
+        "rules": [rule],
+        "sideEffects": "None",
+        "timeoutSeconds": TIMEOUT,
+    }
+
+
+def _operations(guarding: list[GuardingDialect]) -> list[str]:
+    judged = {operation for _, dialect in guarding for operation in dialect.judged}
+    return [operation for operation in get_args(Operation) if operation in judged]
+
+
+def _is_custom_resource(guarding: list[GuardingDialect]) -> bool:
+    """True for a custom resource of ours. Each write of one is for the operator."""
+    return any(kind in dialect.asking for kind, dialect in guarding)
+
+
+def _fails_closed(guarding: list[GuardingDialect]) -> bool:
+    """True if a write is refused while no operator answers."""
+    return _is_custom_resource(guarding) or any(dialect.fails_closed for _, dialect in guarding)
+
+
+def _match_conditions(guarding: list[GuardingDialect]) -> Iterator[Json]:
+    """Objects without our keys never depend on the operator, and the end of an object's life does not either."""
+    if _fails_closed(guarding):
+        alive = "[object, oldObject].all(o, o == null || !has(o.metadata.deletionTimestamp))"
+        yield {"name": "not-deleting", "expression": alive}
+    if not _is_custom_resource(guarding):
+        keys = {key for _, dialect in guarding if not dialect.scope for key in dialect.asks}
+        labels = {key for _, dialect in guarding for key in dialect.scope}
+        yield {"name": "carries-our-words", "expression": _has_any(annotations=keys, labels=keys | labels)}
+
+
+def _has_any(**keys_of: set[str]) -> str:
+    has_key = " || ".join(
+        f"(has(o.metadata.{field}) && {_list_literal(keys)}.exists(k, k in o.metadata.{field}))"
+        for field, keys in keys_of.items()
+        if keys
+    )
+    return f"[object, oldObject].exists(o, o != null && ({has_key or 'false'}))"
+
+
+def _list_literal(keys: set[str]) -> str:
+    return "[" + ", ".join(f"'{key}'" for key in sorted(keys)) + "]"
+
+
+def _all_but(namespaces: tuple[str, ...]) -> Json:
+    if not namespaces:
+        return {}
+    others = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(namespaces)}
+    return {"matchExpressions": [others]}
+
+
+# how CRDs convert
+
+
+def webhook_conversion(client_config: Mapping[str, Any]) -> Json:
+    """A CRD's `spec.conversion` with a webhook."""
+    webhook = {"clientConfig": dict(client_config), "conversionReviewVersions": ["v1"]}
+    return {"strategy": "Webhook", "webhook": webhook}
+
+
+def conversion_patch(crd: Json, wanted: Mapping[str, Any]) -> Json:
+    """A merge patch that makes a CRD convert as wanted. The API server refuses it if the CRD has changed since."""
+    live = crd["spec"].get("conversion") or {}
+    metadata = {"resourceVersion": crd["metadata"]["resourceVersion"]}
+    return {"metadata": metadata, "spec": {"conversion": _replacement(live, wanted)}}
+
+
+def _replacement(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> Json:
+    """A merge patch keeps fields that it does not name, such as a Service beside a new URL. So those are null in it."""
+    removed = dict.fromkeys(key for key in live if key not in wanted)
+    return {**removed, **{key: _replaced(live.get(key), value) for key, value in wanted.items()}}
+
+
+def _replaced(live: Any, wanted: Any) -> Any:
+    return _replacement(live, wanted) if isinstance(live, dict) and isinstance(wanted, dict) else wanted
+
+
+# ConversionReview v1
+
+
+class _Request(msgspec.Struct):
+    uid: str
+    desiredAPIVersion: str
+    objects: list[Json]
+
+
+class _Review(msgspec.Struct):
+    apiVersion: str
+    kind: str
+    request: _Request
+
+
+class _CannotConvertError(Exception):
+    """The message quotes no value of the object."""
+
+
+_review = msgspec.json.Decoder(_Review).decode
+
+
+def convert_review(body: bytes, converters: Converters) -> Json:
+    """The answer: all objects in the wanted version and in their order, or none and the reason."""
+    try:
+        review = _review(body)
+    except MALFORMED:  # the messages may quote values
+        expected = f"a {_CONVERSION_KIND} of {_CONVERSION_VERSION}"
+        raise MalformedError(f"expected {expected}, found something that cannot be read") from None
+    if (review.apiVersion, review.kind) != (_CONVERSION_VERSION, _CONVERSION_KIND):
+        raise MalformedError(f"expected a {_CONVERSION_KIND} of {_CONVERSION_VERSION}")
+    request = review.request
+    response: Json = {"uid": request.uid}
+    try:
+        response["convertedObjects"] = [_convert(obj, request.desiredAPIVersion, converters) for obj in request.objects]
+        response["result"] = {"status": "Success"}
+    except _CannotConvertError as fault:
+        response |= {"convertedObjects": [], "result": {"status": "Failed", "message": str(fault)}}
+    return {"apiVersion": _CONVERSION_VERSION, "kind": _CONVERSION_KIND, "response": response}
+
+
+def _convert(obj: Json, wanted: str, converters: Converters) -> Json:
+    version, kind = str(obj.get("apiVersion", "")), str(obj.get("kind", ""))
+    if version == wanted:
+        return obj
+    group = version.rpartition("/")[0]
+    converter = converters.get(f"{group}/{kind}")
+    if converter is None or group != wanted.rpartition("/")[0]:
+        known = ", ".join(sorted(converters)) or "none"
+        raise _CannotConvertError(
+            f"{kind} of {version} cannot be converted to {wanted}; kinds that can be converted: {known}"
+        )
+    try:
+        converted = converter(obj, wanted)
+    except UnconvertibleError as fault:
+        raise _CannotConvertError(f"{kind} cannot be converted from {version} to {wanted}: {fault}") from None
+    except Exception as fault:  # noqa: BLE001 - any message may hold a value of the object
+        name = type(fault).__name__
+        raise _CannotConvertError(f"{kind} cannot be converted from {version} to {wanted} ({name})") from None
+    return {**converted, "apiVersion": wanted}
