@@ -217,7 +217,7 @@ def test_the_page_tells_the_truth_about_patterns(pattern: str, yes: str, no: str
 
 def test_the_page_shows_patterns_right_and_malformed() -> None:
     assert len(ROWS) == 11
-    (listed,) = re.findall(r"^Malformed, .*$", PAGE.read_text(), re.MULTILINE)
+    (listed,) = re.findall(r"^These are malformed .*$", PAGE.read_text(), re.MULTILINE)
     shown = re.findall("`([^`]+)`", listed)
     assert len(shown) == 7
     assert all(map(malformed, shown))
