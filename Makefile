@@ -107,7 +107,7 @@ helm: $(INSTALLED)
 	@$(BIN)/python -m samara.devcluster helm > /dev/null
 
 rusty-vault: $(INSTALLED)
-	@$(BIN)/python -m tests.backends.rvault
+	@$(BIN)/python -m tests.secretstores.rvault
 
 announce:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer, with venv, was not found: install it, or name one with make PYTHON=…" >&2; exit 1; }

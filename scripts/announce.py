@@ -56,7 +56,7 @@ def helm() -> str:
 
 def rusty_vault() -> str:
     sys.path.insert(0, str(ROOT))
-    from tests.backends import rvault
+    from tests.secretstores import rvault
 
     found = rvault.program()
     if found.exists():

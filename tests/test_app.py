@@ -268,4 +268,4 @@ def test_its_configuration_is_where_the_settings_say_or_at_home(said: str | None
     assert operator._provider is not None
     assert operator._provider._ref == at(namespace, "fishysecret-config")
     assert operator._desk.stores is not None
-    assert operator._desk.stores.served == {"fishysecret"}
+    assert operator._desk.stores.source_types == {"fishysecret"}

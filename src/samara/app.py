@@ -22,14 +22,16 @@ from samara.engine.desk import Desk, desk_of
 from samara.engine.holdbook import HoldBook
 from samara.engine.lease import Lease
 from samara.engine.loop import Engine
-from samara.engine.provider import Provider
+from samara.engine.moment import utc_now
 from samara.engine.route import orphans
-from samara.engine.stores import Stores, Times
 from samara.engine.watchdog import Watchdog
 from samara.kube.auth import Access
 from samara.kube.client import Client
 from samara.kube.errors import SamaraError
 from samara.kube.reflector import Reflector, ReflectorTimings
+from samara.secretstores.config import StoreConfigWatcher
+from samara.secretstores.poller import PollTimings, SecretPoller, SecretValues
+from samara.secretstores.readings import Readings
 from samara.settings import Settings
 from samara.surroundings import Surroundings, first_look, look_around, looked_until
 from samara.vocabularies import CERTIFICATE, CONVERTERS, reserved, served, store_config, table_of
@@ -85,10 +87,13 @@ def _own_objects(settings: Settings, home: str) -> frozenset[Ref]:
     return frozenset((store_config(settings, home), certificate, holds, Ref(lease.LEASE, home, lease.NAME)))
 
 
-def _stores(settings: Settings, desk: Desk) -> Stores | None:
+def _stores(settings: Settings, desk: Desk, post: Callable[[SecretValues], None]) -> SecretPoller | None:
     """Where no vocabulary that is served reads a secret manager, none is looked for."""
     served = frozenset({fishysecret.NAME} & settings.vocabularies.keys())
-    return Stores(served, desk.meter, Times(desk.clock)) if served else None
+    if not served:
+        return None
+    timings = PollTimings(desk.clock, utc_now)
+    return SecretPoller(Readings(desk.clock), served, timings, post=post, count_call=desk.meter.called_provider)
 
 
 class Operator:
@@ -113,9 +118,11 @@ class Operator:
         home, rules = access.namespace, rules_of(settings, access)
         table = table_of(settings, self.around.kinds, frozenset(self.around.originals), home=home)
         desk = desk_of(settings, client, table, rules, home, silent=options.observe)
-        stores = _stores(settings, desk)
+        stores = _stores(settings, desk, lambda message: self._engine.secret_values(message))
         self._desk = replace(desk, stores=stores)
-        self._provider = Provider(client, store_config(settings, home), stores) if stores is not None else None
+        self._provider = (
+            StoreConfigWatcher(client, store_config(settings, home), stores) if stores is not None else None
+        )
         self._book = HoldBook(own, access.namespace, self._desk.holds)
         client.may_write = self._may_write()
         self._engine = Engine(self._desk, client.may_write, options.observe)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.backends.fishykeys_server import FishyKeysServer
 from tests.cli.test_lint_fishysecret import GOOD as SAMPLE
 from tests.cluster.support.fishy import CONFIG, SELDOM, TARGET, Fishy
 from tests.cluster.support.fishy_folder import CANARY
 from tests.cluster.support.stage import OWN, Stage, encoded
 from tests.cluster.support.waiting import eventually, never
+from tests.secretstores.fishykeys_server import FishyKeysServer
 
 
 @pytest.fixture

@@ -7,21 +7,21 @@ from dataclasses import replace
 from typing import Any
 
 from tests.engine.parts import Clock, a_desk, an_object
-from tests.engine.test_stores import Manager
+from tests.secretstores.test_poller import Manager
 from tests.support import toys
 from tests.support.engine import EngineHarness
 from tests.support.world import at, secret
 
-from samara.backends.base import Denied
 from samara.core.model import Content, Key, Object, Ref
 from samara.core.reads import UNREAD, Reading, SecretPath, Unreadable
 from samara.core.table import Table
 from samara.core.view import View
 from samara.core.want import KEEP, Copy, Dialect, Want
 from samara.core.write import Create, Guard, Report, Update
-from samara.engine.meter import Meter
 from samara.engine.report import Reports
-from samara.engine.stores import Stores, Times
+from samara.secretstores.base import Forbidden
+from samara.secretstores.poller import PollTimings, SecretPoller
+from samara.secretstores.readings import Readings
 
 EVERY = 300.0
 
@@ -56,7 +56,13 @@ class Stage:
 
     def __init__(self, *sources: Object) -> None:
         self.clock = Clock()
-        self.stores = Stores(frozenset({"fetch"}), Meter(), Times(self.clock, lambda: "now", lambda: 1.0))
+        self.stores = SecretPoller(
+            Readings(self.clock),
+            frozenset({"fetch"}),
+            PollTimings(self.clock, lambda: "now", lambda: 1.0),
+            post=lambda message: self.engine.secret_values(message),
+            count_call=lambda store, result: None,
+        )
         self.engine = EngineHarness(
             *sources,
             namespaces=["home", "a"],
@@ -67,7 +73,7 @@ class Stage:
         self.manager = Manager()
 
     def asked(self) -> dict[str, set[str]]:
-        return {path: {each.source.name for each in who} for path, who in self.stores.book.asked.items()}
+        return {path: {each.source.name for each in who} for path, who in self.stores.readings.subscribers.items()}
 
     def plan(self, name: str) -> None:
         self.engine.plan(key(name))
@@ -80,7 +86,7 @@ class Stage:
         async with asyncio.TaskGroup() as group:
             self.stores.begin(group)
             if self.stores._store is None:
-                await self.stores.use(self.manager, keep=True)
+                await self.stores.use_store(self.manager, keep=True)
             for _ in range(5):
                 self.stores.pump()
                 await asyncio.sleep(0)
@@ -141,7 +147,7 @@ def test_a_source_that_asks_for_something_else_drops_what_it_asked_for() -> None
 
 def test_an_edited_source_asks_again_for_what_it_did_not_get() -> None:
     stage = Stage(a_source("f", "one"))
-    stage.manager.documents = {"one": Denied("not yours")}
+    stage.manager.documents = {"one": Forbidden("not yours")}
     stage.plan("f")
     asyncio.run(stage.read())
     stage.clock.now += 2
@@ -168,7 +174,7 @@ def test_a_source_that_is_gone_drops_out() -> None:
 
 def test_dialects_that_do_not_read_it_are_not_asked() -> None:
     stage = Stage(a_source("f", "one"))
-    stage.stores.served = frozenset()
+    stage.stores.source_types = frozenset()
     stage.plan("f")
 
     assert stage.asked() == {}
@@ -199,7 +205,7 @@ def test_a_refresh_that_changes_nothing_touches_the_reports_and_plans_nobody() -
     asyncio.run(stage.read())
     stage.queued()
     stage.engine.forget_statuses()
-    stage.stores._times = replace(stage.stores._times, now=lambda: "later")
+    stage.stores._timings = replace(stage.stores._timings, now=lambda: "later")
     stage.clock.now += EVERY
     asyncio.run(stage.read())
 

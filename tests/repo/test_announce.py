@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from scripts import announce
-from tests.backends import rvault
+from tests.secretstores import rvault
 from tests.support.pages import ROOT
 
 from samara.devcluster import binaries, helm_program

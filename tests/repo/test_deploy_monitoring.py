@@ -10,9 +10,9 @@ import yaml
 from scripts import reference
 from tests.support.pages import ROOT
 
-from samara.backends.base import StoreError
 from samara.core.tally import total
 from samara.engine.outcome import Outcome
+from samara.secretstores.base import StoreError
 
 RULES = ROOT / "deploy" / "alerts" / "samara.rules.yaml"
 DASHBOARD = ROOT / "deploy" / "grafana" / "samara.json"
@@ -85,7 +85,7 @@ def test_the_chart_and_a_plain_prometheus_read_one_file() -> None:
 
 
 def test_every_value_of_a_label_that_an_expression_asks_for_can_occur() -> None:
-    faults = {each.__name__.lower() for each in StoreError.__subclasses__()}
+    faults = {error.result for error in StoreError.__subclasses__()}
     known = {
         "samara_copies": set(total([])),
         "samara_writes_total": {each.value for each in Outcome},

@@ -14,9 +14,9 @@ from samara.core.write import Report, Write
 from samara.engine.holds import Holds
 from samara.engine.loop import Engine
 from samara.engine.outcome import Outcome, Result
-from samara.engine.stores import Stores
 from samara.kube.cache import Change
 from samara.kube.client import Client
+from samara.secretstores.poller import SecretPoller, SecretValues
 
 DONE = Result(Outcome.DONE)
 
@@ -34,7 +34,7 @@ class EngineHarness:
         clock: Clock | None = None,
         client: Client | None = None,
         gone_after: float = 3.0,
-        stores: Stores | None = None,
+        stores: SecretPoller | None = None,
     ) -> None:
         self.clock = clock or Clock()
         desk = a_desk(self.clock, holds or Holds(None, 0.0, self.clock), client, gone_after, table)
@@ -76,6 +76,10 @@ class EngineHarness:
     def answered(self, change: Change | None) -> None:
         """The answer to a write of ours has changed the cache."""
         self.engine._answered(change)
+
+    def secret_values(self, message: SecretValues) -> None:
+        """The secret poller has read something."""
+        self.engine.secret_values(message)
 
     def hold_answered(self, key: Key, answer: str) -> None:
         self.engine.answered(key, answer)

@@ -15,8 +15,9 @@ from samara.core.table import Table
 from samara.core.view import View
 from samara.core.want import Fault
 from samara.core.write import Blocked, Look, Plan
-from samara.engine.provider import read_once
+from samara.engine.moment import utc_now
 from samara.kube.client import Client
+from samara.secretstores.config import read_once
 
 FAULTS: Final = ("TokenError", "ConnectionError", "FetchError")
 """The reasons of a condition that are the secret manager's, or its configuration's."""
@@ -40,7 +41,7 @@ async def readings(
     """
     with progress() as doing:
         doing("reading the secret manager")
-        found = await read_once(client, config, paths)
+        found = await read_once(client, config, paths, utc_now)
     told = {path: replace(each, missing=inf) if each.not_found else each for path, each in found.items()}
     unread = [each.fault for each in told.values() if each.fault is not None and not each.not_found]
     if unread:

@@ -18,11 +18,11 @@ from samara.engine.news import News
 from samara.engine.outbox import Outbox
 from samara.engine.queue import Queue
 from samara.engine.retry import Waits
-from samara.engine.stores import Stores
 from samara.engine.tell import Teller
 from samara.kube.cache import Cache
 from samara.kube.client import Client
 from samara.kube.codec import Codec
+from samara.secretstores.poller import SecretPoller
 from samara.settings import Settings
 from samara.vocabularies import brake_of
 
@@ -49,7 +49,7 @@ class Desk:
     """The operator's own namespace."""
     resync: float
     gone_after: float
-    stores: Stores | None = None
+    stores: SecretPoller | None = None
     """What reads the secret manager, where a vocabulary that needs it is served."""
 
     def keys(self) -> Iterator[Key]:

@@ -22,6 +22,7 @@ from samara.engine.report import Reports
 from samara.engine.route import concerned, onward, told_only
 from samara.engine.sender import Sender
 from samara.kube.cache import Change
+from samara.secretstores.poller import SecretValues
 
 TURN = 0.005
 """How long planning may keep the loop to itself, in seconds."""
@@ -50,8 +51,7 @@ class Engine:
         self._sender.touched = self._reports.touched
         self._sender.changed = self.changed
         if desk.stores is not None:
-            desk.stores.book.again, desk.stores.book.touched = self._again, self._reports.touched
-            desk.cache.answers.readings = desk.stores.book.known
+            desk.cache.answers.readings = desk.stores.readings.known
         desk.applier.answered = self._answered
         desk.applier.is_new = lambda: not self.synced
 
@@ -92,6 +92,13 @@ class Engine:
         """Takes the sight of an object that is nothing to us, unless it is a quota."""
         if ref.kind == QUOTA:
             self.freed(ref.namespace)
+
+    def secret_values(self, message: SecretValues) -> None:
+        """The poller has read values: new ones, or the same ones again."""
+        for key in message.changed:
+            self._again(key)
+        for key in message.refreshed:
+            self._reports.touched(key)
 
     def listed(self, kind: Kind) -> None:
         """A kind is known now: what could not be planned before can be planned."""

@@ -41,6 +41,9 @@ class Meter:
         self.writes[vocabulary, verb, result] += 1
         self.write_seconds.observe(took)
 
+    def called_provider(self, store: str, result: str) -> None:
+        self.provider_calls[store, result] += 1
+
     def admitted(self, kind: str, result: str, took: float) -> None:
         self.admissions[kind, result] += 1
         self.admission_seconds.observe(took)

@@ -37,7 +37,7 @@ class Reader:
     @property
     def reading(self) -> int:
         stores = self._desk.stores
-        return len(self._asked) + (stores.unread if stores is not None else 0)
+        return len(self._asked) + (stores.readings.pending if stores is not None else 0)
 
     def begin(self, group: asyncio.TaskGroup) -> None:
         self._group = group
@@ -45,11 +45,11 @@ class Reader:
     def prepared(self, key: Key) -> tuple[Case, Want] | None:
         """What a key wants; None where something must be known first. It is planned again when it is."""
         desk = self._desk
-        if desk.stores is not None and key.dialect in desk.stores.served:
+        if desk.stores is not None and key.dialect in desk.stores.source_types:
             reads = desk.table[key.dialect].reads(key.source, desk.cache)
             source = desk.cache.get(key.source)
             edition = (source.uid, source.generation) if source is not None else None
-            desk.stores.asks(key.whole, [read for read in reads if isinstance(read, SecretPath)], edition)
+            desk.stores.subscribe(key.whole, [read for read in reads if isinstance(read, SecretPath)], edition)
         prepared = prepare(key, desk.cache, desk.table, desk.rules)
         if not isinstance(prepared, Plan):
             return prepared

@@ -20,7 +20,7 @@ SamaraError              the command line prints one line and exits 1
 
 Outside of it, since their packages must not import this one:
 SettingsError            settings that cannot be used; the command line prints it likewise (`settings/faults.py`)
-StoreError               a read of a secret manager has failed; tried again, and told in the status (`backends/base.py`)
+StoreError               a read of a secret manager failed; it is retried and reported (`secretstores/base.py`)
 """
 
 # ruff: noqa: N818 - the names are the words of the API: `except NotFound`

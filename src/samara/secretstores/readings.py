@@ -1,0 +1,206 @@
+"""Which sources read which paths of the secret manager, and what is known of each path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from math import inf
+from typing import NamedTuple
+
+from samara.core.match import shown
+from samara.core.model import Key
+from samara.core.reads import Reading, SecretPath, Unreadable
+from samara.secretstores.base import Content, NotFound, StoreError
+
+MIN_REFRESH = 1.0
+"""Seconds. A shorter refresh of a source counts as this."""
+_MAX_TEXT = 500
+_ADVICE = "; put a value there, or ask for another path"
+"""For a path that was not found. The stores give advice for other errors themselves."""
+_NO_READING = Reading()
+_NO_PATHS: Mapping[str, SecretPath] = {}
+
+ReadResult = Content | StoreError
+
+
+@dataclass(slots=True)
+class Document:
+    """A document that at least one source reads."""
+
+    name: str
+    fields: dict[str, str] = field(default_factory=dict)
+    """By path: the field of the document that it names."""
+    content: Content | None = field(default=None, repr=False)
+    """As last read. A source that subscribes to another field gets its value from here."""
+    read_at: str = ""
+    fault: StoreError | None = field(default=None, repr=False)
+    """Why the last read failed."""
+    requested_at: float = 0.0
+    failures: int = 0
+    """How often in a row the store refused it, or a field was missing in it."""
+    outages: int = 0
+    """How often in a row the store did not answer."""
+    tried: bool = False
+    not_found_since: dict[str, float] = field(default_factory=dict)
+    """By path: since when the store has answered nothing but that it does not exist."""
+
+
+class SubscriptionChange(NamedTuple):
+    """The paths that a new subscription of a source affects."""
+
+    added: tuple[str, ...]
+    """Nobody read them before."""
+    dropped: tuple[str, ...]
+    """Nobody reads them any more."""
+    adjusted: tuple[str, ...]
+    """They were read before, but perhaps less often or without success."""
+
+
+class Updated(NamedTuple):
+    """The sources to inform after a read."""
+
+    changed: tuple[Key, ...]
+    """What is known of one of their paths has changed."""
+    refreshed: tuple[Key, ...]
+    """One of their values was read again, changed or not."""
+
+
+class Readings:
+    """Holds the subscriptions and what is known of their paths. It does no I/O."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.known: dict[str, Reading] = {}
+        """What plans see. It holds subscribed paths only. Other components keep this dict, so it is never replaced."""
+        self.subscribers: dict[str, dict[Key, SecretPath]] = {}
+        """By path: the sources that read it, how often each wants to, and whether it can do without."""
+        self._subscriptions: dict[Key, tuple[Mapping[str, SecretPath], object]] = {}
+        self._clock = clock
+
+    @property
+    def pending(self) -> int:
+        """How many paths have no result yet, good or bad."""
+        return len(self.subscribers) - len(self.known)
+
+    def subscribe(self, key: Key, reads: Iterable[SecretPath], edition: object = None) -> SubscriptionChange | None:
+        """Replaces all paths that a source reads. None if this edition of the source had the same ones before."""
+        new: dict[str, SecretPath] = {}
+        for read in reads:
+            twin = new.get(read.path, read)
+            every = max(MIN_REFRESH, min(read.every, twin.every))
+            new[read.path] = SecretPath(read.path, every, read.optional and twin.optional)
+        old, old_edition = self._subscriptions.get(key, (_NO_PATHS, edition))
+        if (new, edition) == (old, old_edition):
+            return None
+        self._subscriptions[key] = new, edition
+        if not new:
+            del self._subscriptions[key]
+        dropped = tuple(path for path in old if path not in new and self._unsubscribe(key, path))
+        changed = [path for path, read in new.items() if old.get(path) != read or edition != old_edition]
+        added = tuple(path for path in changed if path not in self.subscribers)
+        for path in changed:
+            self.subscribers.setdefault(path, {})[key] = new[path]
+        return SubscriptionChange(added, dropped, tuple(path for path in changed if path not in added))
+
+    def _unsubscribe(self, key: Key, path: str) -> bool:
+        """True if the path lost its last subscriber and was forgotten."""
+        del self.subscribers[path][key]
+        if self.subscribers[path]:
+            return False
+        del self.subscribers[path]
+        self.known.pop(path, None)
+        return True
+
+    def shortest_refresh(self, path: str) -> float:
+        return min(read.every for read in self.subscribers[path].values())
+
+    def refresh_of_unserved(self, document: Document) -> float:
+        """How often a document should be read for the subscribers that have no value from it."""
+        return min((read.every for read in self._subscribers_of(document) if not self._is_served(read)), default=inf)
+
+    def next_refresh(self, document: Document) -> float:
+        """In how many seconds a document that was just read should be read again for the other subscribers."""
+        return min(map(self._next_refresh, self._subscribers_of(document)), default=inf)
+
+    def _next_refresh(self, read: SecretPath) -> float:
+        reading = self.known[read.path]
+        if self._is_served(read):
+            return read.every
+        # An optional value counts as absent one refresh after it was first not found. Other subscribers that wait for
+        # the same document must not delay that.
+        return max(MIN_REFRESH, read.every - reading.missing) if read.optional and reading.not_found else inf
+
+    def _is_served(self, read: SecretPath) -> bool:
+        """True if the subscriber has a value, or can do without and knows that there is none."""
+        reading = self.known[read.path]
+        return reading.fault is None or (read.optional and reading.not_found and reading.is_absent(read.every))
+
+    def _subscribers_of(self, document: Document) -> Iterable[SecretPath]:
+        return chain.from_iterable(self.subscribers[path].values() for path in document.fields)
+
+    def all_served(self, document: Document) -> bool:
+        return all(map(self._is_served, self._subscribers_of(document)))
+
+    def is_faulty(self, path: str) -> bool:
+        return self.known.get(path, _NO_READING).fault is not None
+
+    # results
+
+    def record(self, document: Document, result: ReadResult, store: str) -> Updated:
+        """Takes the result of a read for every path of its document."""
+        changed: dict[Key, None] = {}
+        refreshed: dict[Key, None] = {}
+        for path in document.fields:
+            before = self.known.get(path, _NO_READING).read_at
+            if self.record_path(path, document, result, store):
+                changed |= dict.fromkeys(self.subscribers[path])
+            if self.known[path].read_at != before:
+                refreshed |= dict.fromkeys(self.subscribers[path])
+        return Updated(tuple(changed), tuple(refreshed))
+
+    def record_path(self, path: str, document: Document, result: ReadResult, store: str) -> bool:
+        """Takes the result for one path. True if what is known of it has changed."""
+        if isinstance(result, StoreError):
+            return self.record_fault(path, result, store, self._missing_for(path, document, result))
+        try:
+            value = result.value(document.fields[path])
+        except StoreError as fault:
+            return self.record_fault(path, fault, store, self._missing_for(path, document, fault))
+        document.not_found_since.pop(path, None)
+        return self._set(path, Reading(value, document.read_at))
+
+    def _missing_for(self, path: str, document: Document, fault: StoreError) -> float:
+        """For how many seconds the store has answered nothing but that the path does not exist."""
+        if not isinstance(fault, NotFound):
+            document.not_found_since.pop(path, None)
+            return 0.0
+        now = self._clock()
+        return now - document.not_found_since.setdefault(path, now)
+
+    def record_fault(self, path: str, fault: StoreError, store: str, missing: float = 0.0) -> bool:
+        """Takes a failed read. The last value stays, and so does the knowledge that there is none."""
+        not_found = isinstance(fault, NotFound)
+        message = f"cannot read {shown(path)} from the {store} store: {one_line(fault)}{_ADVICE if not_found else ''}"
+        return self.record_unreadable(path, Unreadable("FetchError", message), not_found, missing)
+
+    def record_unreadable(self, path: str, fault: Unreadable, not_found: bool = False, missing: float = 0.0) -> bool:
+        old = self.known.get(path, _NO_READING)
+        return self._set(path, Reading(old.value, old.read_at, fault, not_found, max(missing, old.missing)))
+
+    def _set(self, path: str, new: Reading) -> bool:
+        old = self.known.get(path)
+        self.known[path] = new
+        return old is None or (old.value, old.fault) != (new.value, new.fault) or self._became_absent(path, old, new)
+
+    def _became_absent(self, path: str, old: Reading, new: Reading) -> bool:
+        """True if a subscriber now has the second answer that the path does not exist, and so believes it."""
+        if old.missing >= new.missing:
+            return False
+        reads = self.subscribers[path].values()
+        return any(new.is_absent(read.every) and not old.is_absent(read.every) for read in reads)
+
+
+def one_line(fault: StoreError) -> str:
+    """The message as one line that fits into a condition."""
+    text = " ".join(str(fault).split())
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"

@@ -1,0 +1,141 @@
+"""Opens the store that a configuration names. A new secret manager needs one function and one line of the table."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from importlib import import_module
+from typing import NamedTuple
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from samara.secretstores.base import ReadSecret, Store, StoreConfigError, bad_url, config_text, is_loopback
+
+INSECURE = "insecure"
+_LONGEST_SCHEME = 15
+"""A longer scheme is not quoted in messages, since it may be a token."""
+
+
+class StoreArguments(NamedTuple):
+    """What a store is made from."""
+
+    url: SplitResult
+    """Without credentials or fragment, with a valid port, and with each option once."""
+    config: Mapping[str, bytes]
+    read_secret: ReadSecret
+    own_secrets: Collection[tuple[str, str]]
+    """Namespaces and names of the operator's own Secrets, which no path may read."""
+
+
+class Scheme(NamedTuple):
+    """How a store is opened for one scheme of the url."""
+
+    open: Callable[[StoreArguments], Store]
+    """Does no I/O. Raises `StoreConfigError`. It imports the store's module itself, because what that needs may not be
+    installed."""
+    plain: bool = False
+    """True if values travel unencrypted. The host must then be this machine, or the url must say `insecure=true`."""
+    needs: str = ""
+    """A key that the configuration must have. A store with several ways to log in checks its keys itself."""
+    extra: str = ""
+    """The extra of our package that installs what the store needs, and the name of the store's module."""
+
+
+def _file(arguments: StoreArguments) -> Store:
+    from samara.secretstores.local import open_file
+
+    return open_file(arguments.url)
+
+
+def _kube(arguments: StoreArguments) -> Store:
+    from samara.secretstores.local import open_kube
+
+    return open_kube(arguments.url, arguments.read_secret, arguments.own_secrets)
+
+
+def _vault(arguments: StoreArguments) -> Store:
+    from samara.secretstores.vault import open_vault
+
+    return open_vault(arguments.url, arguments.config)
+
+
+def _fishykeys(arguments: StoreArguments) -> Store:
+    from samara.secretstores.fishykeys import open_fishykeys
+
+    return open_fishykeys(arguments.url, arguments.config)
+
+
+def _aws(arguments: StoreArguments) -> Store:
+    from samara.secretstores.aws import open_aws
+
+    return open_aws(arguments.url, arguments.config)
+
+
+SCHEMES: Mapping[str, Scheme] = {
+    "fishykeys": Scheme(_fishykeys, plain=True, needs="token", extra="fishykeys"),
+    "fishykeys+tls": Scheme(_fishykeys, needs="token", extra="fishykeys"),
+    "aws-sm": Scheme(_aws, extra="aws"),
+    "file": Scheme(_file),
+    "kube": Scheme(_kube),
+    "vault+https": Scheme(_vault),
+    "vault+http": Scheme(_vault),  # accepts loopback only, also with insecure=true
+}
+
+
+async def open_store(
+    config: Mapping[str, bytes], read_secret: ReadSecret, own_secrets: Collection[tuple[str, str]] = ()
+) -> Store:
+    """Opens the store that the data of a configuration Secret names. Connects to nothing. Raises `StoreConfigError`."""
+    url = parse_url(_required(config, "url"))
+    scheme = SCHEMES.get(url.scheme)
+    if scheme is None:
+        found = repr(url.scheme) if len(url.scheme) <= _LONGEST_SCHEME else "another"
+        raise bad_url(f"expected one of the schemes {', '.join(SCHEMES)}, found {found}")
+    if scheme.needs:
+        _required(config, scheme.needs)
+    if scheme.plain:
+        refuse_plain_text(url, url.hostname or "")
+    try:
+        if scheme.extra:  # in a thread: the first import takes up to a second
+            await asyncio.to_thread(import_module, f"samara.secretstores.{scheme.extra}")
+        return scheme.open(StoreArguments(url, config, read_secret, own_secrets))
+    except ModuleNotFoundError as fault:
+        advice = f": install samara[{scheme.extra}]" if scheme.extra else ""
+        raise bad_url(f"{url.scheme} needs the package {fault.name}, which is not installed here{advice}") from None
+
+
+def _required(config: Mapping[str, bytes], key: str) -> str:
+    text = config_text(config, key)
+    if not text:
+        raise StoreConfigError("TokenError", f"the configuration has no {key}; add that key to its Secret")
+    return text
+
+
+def parse_url(text: str) -> SplitResult:
+    """`scheme://host:port/path?option=value`. Without a scheme, it is the address of a FishyKeys server."""
+    url = _split(text if "://" in text else f"fishykeys://{text}")
+    if "@" in url.netloc + unquote(url.query):
+        raise bad_url("it holds credentials; put them into keys of their own and leave only the address in the url")
+    if url.fragment or " " in text:
+        raise bad_url("expected scheme://host:port/path?option=value, found a # or a blank")
+    options = parse_qsl(url.query, keep_blank_values=True)
+    if len(options) != len(dict(options)):
+        raise bad_url("it gives an option twice; keep one of them")
+    return url
+
+
+def _split(text: str) -> SplitResult:
+    try:
+        url = urlsplit(text)
+        _ = url.port  # urlsplit checks the port only when it is read
+    except ValueError:
+        raise bad_url("expected scheme://host:port/path, found a host or port that cannot be one") from None
+    return url
+
+
+def refuse_plain_text(url: SplitResult, host: str) -> None:
+    """Raises unless the host is this machine or the administrator allows unencrypted values with `insecure=true`."""
+    if not is_loopback(host) and dict(parse_qsl(url.query)).get(INSECURE) != "true":
+        raise bad_url(
+            "values would travel to another machine in plain text; choose the scheme with TLS, "
+            f"or add {INSECURE}=true behind a ? where the way there is safe"
+        )

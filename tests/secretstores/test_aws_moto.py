@@ -1,0 +1,209 @@
+"""AWS Secrets Manager against moto, a server that others wrote after the real one, signatures and policies included."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import botocore.session
+import pytest
+import uvloop
+from botocore.config import Config
+
+from samara.secretstores.aws import SecretsManager, open_aws
+from samara.secretstores.base import Forbidden, NotFound, StoreError, Unavailable, Unusable
+
+pytestmark = pytest.mark.cluster
+
+REGION = "eu-west-1"
+ADMIN = {"access-key-id": b"AKIAADMIN", "secret-access-key": b"anything"}
+Api = Callable[[str], Any]
+Deed = Callable[[SecretsManager], Awaitable[object]]
+
+
+@pytest.fixture(scope="module")
+def moto() -> Iterator[str]:
+    """The address of a server that runs as long as this module's tests."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as server:
+        assert server.stderr is not None
+        try:
+            told = ""
+            while (found := re.search(r"Running on (http://127\.0\.0\.1:\d+)", told)) is None:
+                line = server.stderr.readline().decode()
+                assert line, f"moto has not started: {told}"
+                told += line
+            yield found[1]
+        finally:
+            server.kill()
+
+
+@pytest.fixture
+def api(moto: str) -> Iterator[Api]:
+    """What an administrator does to the server; it is empty before and after each test."""
+
+    def client(name: str) -> Any:
+        made = botocore.session.get_session().create_client(
+            name,
+            region_name=REGION,
+            endpoint_url=moto,
+            aws_access_key_id="AKIAADMIN",
+            aws_secret_access_key="anything",
+            config=Config(proxies={}),
+        )
+        clients.append(made)
+        return made
+
+    clients: list[Any] = []
+    post(f"{moto}/moto-api/reset")
+    yield client
+    for each in clients:
+        each.close()
+
+
+@contextmanager
+def judged(moto: str) -> Iterator[None]:
+    """Signatures count and policies are obeyed, as they always are in the real one."""
+    post(f"{moto}/moto-api/reset-auth", b"0")
+    try:
+        yield
+    finally:
+        post(f"{moto}/moto-api/reset-auth", b"inf")
+
+
+def post(url: str, body: bytes = b"") -> None:
+    request = urllib.request.Request(url, body, {"Content-Type": "application/octet-stream"})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        assert answer.status == 200
+
+
+def a_user(api: Api, name: str, **statement: object) -> dict[str, bytes]:
+    """A user with this one right or prohibition, and its credentials."""
+    iam = api("iam")
+    iam.create_user(UserName=name)
+    policy = {"Version": "2012-10-17", "Statement": [{"Action": "secretsmanager:GetSecretValue", **statement}]}
+    iam.put_user_policy(UserName=name, PolicyName="p", PolicyDocument=json.dumps(policy))
+    made = iam.create_access_key(UserName=name)["AccessKey"]
+    return {"access-key-id": made["AccessKeyId"].encode(), "secret-access-key": made["SecretAccessKey"].encode()}
+
+
+def play(moto: str, config: Mapping[str, bytes], deed: Deed) -> object:
+    async def main() -> object:
+        store = open_aws(urlsplit(f"aws-sm://{REGION}?endpoint={moto}"), config)
+        try:
+            async with asyncio.timeout(30):
+                return await deed(store)
+        finally:
+            await store.close()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main())
+
+
+async def value(store: SecretsManager, path: str) -> bytes:
+    location = store.locate(path)
+    return (await store.read(location.document)).value(location.field)
+
+
+def read(moto: str, *paths: str, config: Mapping[str, bytes] = ADMIN) -> object:
+    async def deed(store: SecretsManager) -> list[bytes]:
+        return [await value(store, path) for path in paths]
+
+    return play(moto, config, deed)
+
+
+def refused(kind: type[StoreError], moto: str, path: str, config: Mapping[str, bytes] = ADMIN) -> str:
+    with pytest.raises(kind) as caught:
+        read(moto, path, config=config)
+    return str(caught.value)
+
+
+def test_strings_fields_and_binaries_are_read(moto: str, api: Api) -> None:
+    manager = api("secretsmanager")
+    manager.create_secret(Name="/app/db", SecretString='{"user": "app_user", "tls": {"port": 5432}}')
+    manager.create_secret(Name="plain", SecretString="click me!")
+    manager.create_secret(Name="binary", SecretBinary=b"\x00\xff")
+    found = read(moto, "/app/db#user", "/app/db#tls.port", "plain", "binary")
+    assert found == [b"app_user", b"5432", b"click me!", b"\x00\xff"]
+
+
+def test_the_current_version_is_read(moto: str, api: Api) -> None:
+    manager = api("secretsmanager")
+    manager.create_secret(Name="db", SecretString="old")
+
+    async def deed(store: SecretsManager) -> list[bytes]:
+        before = await value(store, "db")
+        manager.put_secret_value(SecretId="db", SecretString="new")
+        return [before, await value(store, "db")]
+
+    assert play(moto, ADMIN, deed) == [b"old", b"new"]
+
+
+def test_a_name_with_a_slash_is_not_the_one_without(moto: str, api: Api) -> None:
+    api("secretsmanager").create_secret(Name="/app/db", SecretString="x")
+    refused(NotFound, moto, "app/db")
+
+
+def test_what_is_not_there_is_absent(moto: str, api: Api) -> None:
+    refused(NotFound, moto, "nothing")
+
+
+def test_what_is_in_another_region_is_absent(moto: str, api: Api) -> None:
+    api("secretsmanager").create_secret(Name="db", SecretString="x")
+
+    async def main() -> None:
+        store = open_aws(urlsplit(f"aws-sm://us-east-1?endpoint={moto}"), ADMIN)
+        try:
+            with pytest.raises(NotFound, match="us-east-1"):
+                await store.read("db")
+        finally:
+            await store.close()
+
+    asyncio.run(main())
+
+
+def test_a_secret_without_a_value_is_absent(moto: str, api: Api) -> None:
+    api("secretsmanager").create_secret(Name="db")
+    refused(NotFound, moto, "db")
+
+
+def test_what_is_marked_for_deletion_is_not_absent_and_comes_back(moto: str, api: Api) -> None:
+    manager = api("secretsmanager")
+    manager.create_secret(Name="db", SecretString="x")
+    manager.delete_secret(SecretId="db", RecoveryWindowInDays=7)
+    assert "marked for deletion" in refused(Forbidden, moto, "db")
+    manager.restore_secret(SecretId="db")
+    assert read(moto, "db") == [b"x"]
+
+
+def test_a_field_that_is_not_there_is_absent_and_one_of_plain_text_unfit(moto: str, api: Api) -> None:
+    manager = api("secretsmanager")
+    manager.create_secret(Name="object", SecretString='{"user": "x"}')
+    manager.create_secret(Name="plain", SecretString="x")
+    refused(NotFound, moto, "object#password")
+    refused(Unusable, moto, "plain#password")
+
+
+def test_only_the_right_signature_of_whom_the_policy_allows_is_answered(moto: str, api: Api) -> None:
+    """Moto says no in XML, where the real one has a code: all that can be read from it is the status 403."""
+    api("secretsmanager").create_secret(Name="db", SecretString="x")
+    reader = a_user(api, "reader", Effect="Allow", Resource="*")
+    other = a_user(api, "other", Effect="Deny", Resource="*")
+    with judged(moto):
+        assert read(moto, "db", config=reader) == [b"x"]
+        for config in (other, ADMIN, {**reader, "secret-access-key": b"another"}):
+            assert "403" in refused(Forbidden, moto, "db", config)
+
+
+def test_a_server_that_goes_is_an_outage(moto: str) -> None:
+    refused(Unavailable, "http://127.0.0.1:1", "db")

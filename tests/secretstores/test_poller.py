@@ -1,0 +1,1094 @@
+"""When the secret manager is asked, how often, and what is known of a path whatever it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import pytest
+from tests.engine.parts import Clock, a_key
+
+from samara.core.model import Key
+from samara.core.reads import Reading, SecretPath, Unreadable
+from samara.engine.moment import utc_now
+from samara.secretstores.base import (
+    Content,
+    Forbidden,
+    Location,
+    NamedValues,
+    NotFound,
+    SingleValue,
+    StoreError,
+    Unauthenticated,
+    Unavailable,
+    Unusable,
+)
+from samara.secretstores.poller import MAX_CONCURRENT_READS, PollTimings, SecretPoller, SecretValues
+from samara.secretstores.readings import Readings
+
+CANARY = b"canary-7f3a9"
+EVERY = 300.0
+MISSING = Unreadable("TokenError", "the Secret is not there")
+
+
+@dataclass
+class Manager:
+    """A store whose documents a test sets as it likes: what is there, or the fault that reading it raises."""
+
+    documents: dict[str, Content | Exception] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    scheme: str = "toy"
+    gate: asyncio.Event | None = None
+    down: Exception | None = None
+    flying: int = 0
+    most: int = 0
+    closed: bool = False
+    stubborn: bool = False
+    """True where it answers also when nobody waits any more."""
+
+    def locate(self, path: str) -> Location:
+        if path.startswith("odd"):
+            raise Unusable("expected another path")
+        document, _, part = path.partition("#")
+        return Location(document, part)
+
+    async def read(self, document: str) -> Content:
+        self.asked.append(document)
+        self.flying += 1
+        self.most = max(self.most, self.flying)
+        try:
+            if self.gate is not None:
+                await self.gate.wait()
+        except asyncio.CancelledError:
+            if not self.stubborn:
+                raise
+        finally:
+            self.flying -= 1
+        values = {"": b"whole", "a": document.encode(), "b": b"2"}
+        found = self.down or self.documents.get(document, NamedValues(values))
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+@dataclass
+class Stage:
+    """A scheduler that reads whenever a test lets it, by a clock that stands still."""
+
+    group: asyncio.TaskGroup
+    clock: Clock = field(default_factory=Clock)
+    manager: Manager = field(default_factory=Manager)
+    jitter: float = 1.0
+    deadline: float = 5.0
+    planned: list[str] = field(default_factory=list)
+    touched: list[str] = field(default_factory=list)
+    calls: Counter[tuple[str, str]] = field(default_factory=Counter)
+    poller: SecretPoller = field(init=False)
+
+    def __post_init__(self) -> None:
+        times = PollTimings(self.clock, lambda: f"at {self.clock.now:g}", lambda: self.jitter, self.deadline)
+        self.poller = SecretPoller(
+            Readings(self.clock), frozenset({"fetch"}), times, post=self.post, count_call=self.count
+        )
+        self.poller.begin(self.group)
+
+    def post(self, message: SecretValues) -> None:
+        self.planned += [key.source.name for key in message.changed]
+        self.touched += [key.source.name for key in message.refreshed]
+
+    def count(self, store: str, result: str) -> None:
+        self.calls[store, result] += 1
+
+    async def ask(
+        self,
+        who: str,
+        *paths: str,
+        every: float = EVERY,
+        opened: bool = True,
+        edition: int | None = None,
+        optional: bool = False,
+    ) -> None:
+        """A source is planned that needs these paths; the store is there."""
+        self.poller.subscribe(a_key(who), tuple(SecretPath(path, every, optional) for path in paths), edition)
+        if opened and self.poller._store is None:
+            await self.poller.use_store(self.manager, keep=True)
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Reads all that is due now, and all that follows from it."""
+        quiet = 0
+        while quiet < 3:
+            before = self._progress()
+            self.poller.pump()
+            for _ in range(3):
+                await asyncio.sleep(0)
+            quiet = quiet + 1 if before == self._progress() else 0
+
+    def _progress(self) -> tuple[int, list[str]]:
+        return sum(self.calls.values()), list(self.poller._in_flight)
+
+    async def after(self, seconds: float) -> list[str]:
+        """Lets time pass at once; what has been asked for then."""
+        self.manager.asked.clear()
+        self.planned.clear()
+        self.touched.clear()
+        self.clock.now += seconds
+        await self.settle()
+        return list(self.manager.asked)
+
+    async def in_steps(self, seconds: float, step: float = 1.0) -> list[float]:
+        """Lets time pass bit by bit; when the store was asked, from now on."""
+        began, asked = self.clock.now, []
+        while self.clock.now < began + seconds:
+            found = await self.after(step)
+            asked += [self.clock.now - began] * len(found)
+        return asked
+
+    async def until_asked(self) -> None:
+        """Lets time pass until the store is asked for anything."""
+        while not await self.after(1.0):
+            pass
+
+    def known(self, path: str) -> Reading:
+        return self.poller.readings.known[path]
+
+    def value(self, path: str) -> bytes | None:
+        return self.known(path).value
+
+    def fault(self, path: str) -> str:
+        fault = self.known(path).fault
+        return "" if fault is None else f"{fault.reason}: {fault.message}"
+
+
+def on_stage(deed: Callable[[Stage], Awaitable[None]], **more: float) -> None:
+    async def run() -> None:
+        async with asyncio.TaskGroup() as group:
+            stage = Stage(group, **more)  # type: ignore[arg-type]
+            await deed(stage)
+            await stage.poller.close_store()
+
+    asyncio.run(run())
+
+
+# how often
+
+
+def test_a_document_is_read_once_per_window_however_many_ask() -> None:
+    async def deed(stage: Stage) -> None:
+        for number in range(500):
+            await stage.ask(f"f{number}", "db#a", "db#b", opened=False)
+        await stage.ask("last", "db")
+        assert stage.manager.asked == ["db"]
+        assert await stage.after(EVERY - 1) == []
+        assert await stage.after(1) == ["db"]
+        assert await stage.after(EVERY) == ["db"]
+
+    on_stage(deed)
+
+
+def test_all_fields_of_one_document_come_from_one_read() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.ask("f", "db#a", "db#b")
+        assert (stage.value("db#a"), stage.value("db#b")) == (b"db", b"2")
+        assert stage.known("db#a").read_at == stage.known("db#b").read_at == "at 1000"
+        assert stage.manager.asked == ["db"]
+
+    on_stage(deed)
+
+
+def test_the_shortest_interval_counts_and_goes_with_who_asked_for_it() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.ask("slow", "db#a")
+        await stage.after(20)
+        await stage.ask("quick", "db#b", every=60)
+        assert stage.manager.asked == []
+        assert await stage.in_steps(150) == [40, 100]
+        await stage.ask("quick")
+        await stage.in_steps(60)
+        assert await stage.in_steps(240) == []
+        assert await stage.in_steps(20) != []
+
+    on_stage(deed)
+
+
+def test_a_new_asker_of_a_fresh_document_causes_no_call() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.ask("f", "db#a")
+        await stage.after(100)
+        await stage.ask("g", "db#b")
+        assert stage.manager.asked == []
+        assert stage.known("db#b") == Reading(b"2", "at 1000")
+
+    on_stage(deed)
+
+
+def test_one_that_is_more_impatient_than_the_document_is_fresh_is_served_at_once() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.ask("f", "db#a")
+        await stage.after(100)
+        await stage.ask("g", "db#a", every=60)
+        assert stage.manager.asked == ["db"]
+
+    on_stage(deed)
+
+
+def test_the_first_refresh_is_spread_and_then_each_keeps_its_time() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.ask("f", "db#a")
+        assert await stage.after(EVERY * 0.9 - 1) == []
+        assert await stage.after(1.001) == ["db"]
+        for _ in range(3):
+            assert await stage.after(EVERY - 1) == []
+            assert await stage.after(1.001) == ["db"]
+
+    on_stage(deed, jitter=0.9)
+
+
+def test_the_jitter_is_a_tenth_and_nobody_waits_longer_than_it_asks_for() -> None:
+    found = [PollTimings(Clock(), utc_now).jitter() for _ in range(2000)]
+    assert 0.9 <= min(found) < 0.91
+    assert 0.99 < max(found) <= 1.0
+
+
+def test_nobody_makes_us_ask_more_than_once_a_second() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.ask("f", "db", every=0.0)
+        assert stage.manager.asked == ["db"]
+        assert await stage.after(0.99) == []
+        assert await stage.after(0.01) == ["db"]
+
+    on_stage(deed)
+
+
+def test_only_so_many_are_read_at_once() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.gate = asyncio.Event()
+        await stage.ask("f", *(f"d{number}" for number in range(50)))
+        assert stage.manager.flying == MAX_CONCURRENT_READS == 8
+        stage.manager.gate.set()
+        await stage.settle()
+        assert stage.manager.most == 8
+        assert len(stage.manager.asked) == 50
+        assert stage.poller.readings.pending == 0
+
+    on_stage(deed)
+
+
+def test_new_documents_go_before_refreshes() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.ask("f", *(f"old{number}" for number in range(20)))
+        stage.manager.gate = asyncio.Event()
+        stage.manager.asked.clear()
+        stage.clock.now += EVERY
+        await stage.ask("g", *(f"new{number}" for number in range(MAX_CONCURRENT_READS)))
+        assert sorted(stage.manager.asked) == sorted(f"new{number}" for number in range(MAX_CONCURRENT_READS))
+        stage.manager.gate.set()
+
+    on_stage(deed)
+
+
+def test_a_document_that_nobody_asks_for_is_forgotten() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.ask("f", "db#a", "db#b", "other")
+        await stage.ask("g", "db#a")
+        await stage.ask("f", "db#b")
+        assert set(stage.poller.readings.known) == {"db#a", "db#b"}
+        assert await stage.after(EVERY) == ["db"]
+        await stage.ask("f")
+        await stage.ask("g")
+        assert stage.poller.readings.known == {}
+        assert stage.poller._documents == {}
+        assert await stage.after(10 * EVERY) == []
+        await stage.ask("g", "db#a")
+        assert stage.manager.asked == ["db"]
+
+    on_stage(deed)
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_one_that_is_forgotten_while_it_is_read_comes_to_nothing(stubborn: bool) -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.gate, stage.manager.stubborn = asyncio.Event(), stubborn
+        await stage.ask("f", "db")
+        await stage.ask("f")
+        assert stage.manager.flying == 0
+        stage.manager.gate.set()
+        await stage.settle()
+        assert stage.poller.readings.known == {}
+        await stage.ask("f", "db")
+        assert stage.value("db") == b"whole"
+        assert stage.manager.asked == ["db", "db"]
+
+    on_stage(deed)
+
+
+# what is told to whom
+
+
+def test_who_asks_is_planned_when_something_has_changed_and_touched_when_not() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": NamedValues({"a": b"1", "b": b"1"})}
+        await stage.ask("f", "db#a")
+        await stage.ask("g", "db#b")
+        assert stage.planned == ["f"]  # g had its answer while it was planned
+        await stage.after(EVERY)
+        assert (stage.planned, sorted(stage.touched)) == ([], ["f", "g"])
+        assert stage.known("db#a").read_at == "at 1300"
+        stage.manager.documents = {"db": NamedValues({"a": b"1", "b": b"2"})}
+        await stage.after(EVERY)
+        assert stage.planned == ["g"]
+        assert stage.value("db#b") == b"2"
+
+    on_stage(deed)
+
+
+def test_asking_for_the_same_again_changes_nothing() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.ask("f", "db#a")
+        stage.manager.asked.clear()
+        for _ in range(3):
+            await stage.ask("f", "db#a")
+        assert stage.manager.asked == []
+        assert stage.planned == ["f"]
+
+    on_stage(deed)
+
+
+def test_five_thousand_who_ask_for_two_hundred_documents_do_not_stop_the_loop() -> None:
+    async def deed(stage: Stage) -> None:
+        for number in range(5000):
+            stage.poller.subscribe(a_key(f"f{number}"), (SecretPath(f"d{number % 200}#a", EVERY),))
+        await stage.poller.use_store(stage.manager, keep=True)
+        await stage.settle()
+        longest = 0.0
+        stage.clock.now += EVERY
+        for _ in range(200):
+            began = time.thread_time()
+            stage.poller.pump()
+            await asyncio.sleep(0)
+            longest = max(longest, time.thread_time() - began)
+        assert len(stage.manager.asked) == 400
+        assert longest < 0.05
+
+    on_stage(deed)
+
+
+# faults of one document
+
+
+@pytest.mark.parametrize("fault", [Forbidden("not yours"), NotFound("none"), Unusable("too large")], ids=str)
+def test_a_fault_of_one_document_concerns_no_other(fault: StoreError) -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"bad": fault}
+        await stage.ask("f", "bad#a")
+        await stage.ask("g", "good#a")
+        assert stage.fault("bad#a").startswith(f"FetchError: cannot read 'bad#a' from the toy store: {fault}")
+        assert stage.value("good#a") == b"good"
+        assert stage.known("bad#a").value is None
+        assert not stage.known("bad#a").is_absent(EVERY)
+        assert await stage.in_steps(700) == [10, 30, 70, 150, 300, 310, 600, 610]  # 10 s, doubling up to its refresh
+
+    on_stage(deed)
+
+
+IMPATIENT = 1.0
+LONGER_AND_LONGER = [1, 3, 7, 15, 31, 63, 127, 255, 511, 811, 1111]
+"""1 s, doubling up to five minutes."""
+
+
+FAULTS = [Forbidden("not yours"), NotFound("none"), Unusable("too large"), Unavailable("busy")]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+def test_however_impatient_somebody_is_what_fails_is_asked_for_more_and_more_seldom(fault: StoreError) -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"bad": fault}
+        await stage.ask("f", "bad#a", every=IMPATIENT)
+        assert await stage.in_steps(1200) == LONGER_AND_LONGER
+
+    on_stage(deed)
+
+
+def test_what_is_read_seldom_is_left_alone_for_as_long_when_it_fails() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"bad": Forbidden("not yours")}
+        await stage.ask("f", "bad#a", every=3600)
+        await stage.in_steps(10_000, 10)
+        assert await stage.in_steps(7200, 10) != []
+        assert len(await stage.in_steps(7200, 10)) == 2
+
+    on_stage(deed)
+
+
+def test_who_asks_in_vain_slows_nobody_down_for_whom_the_same_document_is_well() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.ask("well", "db#a", every=60)
+        await stage.ask("wrong", "db#none", every=IMPATIENT)
+        await stage.in_steps(1200)
+        assert len(await stage.in_steps(600)) in (10, 11, 12)  # once a minute, and at most two of the other
+
+    on_stage(deed)
+
+
+def test_an_edited_source_is_asked_for_at_once_and_its_waits_begin_anew() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"bad": Forbidden("not yours")}
+        await stage.ask("f", "bad#a", "good#a", edition=1)
+        await stage.in_steps(100)
+        stage.manager.asked.clear()
+        await stage.ask("f", "bad#a", "good#a", edition=1)
+        assert stage.manager.asked == []  # planned again, and the same
+        await stage.ask("f", "bad#a", "good#a", edition=2)
+        assert stage.manager.asked == ["bad"]
+        assert await stage.in_steps(31) == [10, 30]
+
+    on_stage(deed)
+
+
+def test_nobodys_edits_make_us_ask_more_than_once_a_second() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"bad": Forbidden("not yours")}
+        for edition in range(20):
+            await stage.ask("f", "bad#a", edition=edition)
+            stage.clock.now += 0.25
+        await stage.settle()
+        assert len(stage.manager.asked) in (5, 6)
+
+    on_stage(deed)
+
+
+@pytest.mark.parametrize(
+    "document", [Forbidden("not yours"), NamedValues({"b": b"2"})], ids=["refused", "without-the-field"]
+)
+def test_somebody_new_is_asked_for_at_once_where_others_have_asked_in_vain(document: Content | Exception) -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"bad": document}
+        await stage.ask("f", "bad#a")
+        await stage.in_steps(100)
+        stage.manager.asked.clear()
+        await stage.ask("g", "bad#a")
+        assert stage.manager.asked == ["bad"]
+
+    on_stage(deed)
+
+
+def test_what_is_not_there_is_told_with_what_to_do() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"gone": NotFound("there is none"), "closed": Forbidden("not yours")}
+        await stage.ask("f", "gone#a", "db#none", "closed#a")
+        for path in ("gone#a", "db#none"):
+            assert stage.fault(path).endswith("; put a value there, or ask for another path")
+        assert stage.fault("closed#a").endswith(": not yours")
+
+    on_stage(deed)
+
+
+def test_a_document_that_was_refused_and_is_not_any_more_begins_anew() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": Forbidden("not yours")}
+        await stage.ask("f", "db#a")
+        await stage.in_steps(31)
+        stage.manager.documents.clear()
+        assert await stage.after(40) == ["db"]
+        assert stage.planned == ["f"]
+        assert stage.known("db#a") == Reading(b"db", "at 1071")
+        stage.manager.documents = {"db": Forbidden("not yours")}
+        await stage.after(EVERY)
+        assert await stage.after(10) == ["db"]
+
+    on_stage(deed)
+
+
+def test_the_value_stays_when_its_document_is_refused() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.ask("f", "db#a")
+        stage.manager.documents = {"db": Forbidden("not yours")}
+        await stage.after(EVERY)
+        assert (stage.value("db#a"), stage.known("db#a").read_at) == (b"db", "at 1000")
+        assert stage.planned == ["f"]
+        assert stage.touched == []
+        await stage.after(10)
+        assert stage.planned == []  # it says the same
+
+    on_stage(deed)
+
+
+def test_a_field_that_is_missing_concerns_its_path_only() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.ask("f", "db#a", "db#none")
+        assert stage.value("db#a") == b"db"
+        assert "no field 'none'" in stage.fault("db#none")
+
+    on_stage(deed)
+
+
+def test_a_path_that_the_store_cannot_mean_is_told_without_a_call() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.ask("f", "odd/path")
+        assert stage.manager.asked == []
+        assert "expected another path" in stage.fault("odd/path")
+        await stage.ask("f")
+        assert stage.poller.readings.known == {}
+
+    on_stage(deed)
+
+
+def test_a_value_that_is_too_large_is_told_and_not_shown() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": SingleValue(CANARY * 100_000)}
+        await stage.ask("f", "db")
+        assert stage.value("db") is None
+        assert CANARY.decode() not in stage.fault("db")
+
+    on_stage(deed)
+
+
+# what is not there
+
+
+def test_absent_is_what_is_not_found_twice_a_refresh_apart() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.ask("f", "db#a")
+        stage.manager.documents = {"db": NotFound("none")}
+        await stage.after(EVERY)
+        assert not stage.known("db#a").is_absent(EVERY)
+        while stage.clock.now < 1300 + 0.8 * EVERY:
+            assert not stage.known("db#a").is_absent(EVERY)
+            await stage.after(10)
+        await stage.in_steps(80, 10)
+        assert stage.known("db#a").is_absent(EVERY)
+        assert stage.value("db#a") == b"db"  # for those who cannot do without
+
+    on_stage(deed)
+
+
+def test_the_impatience_of_one_makes_nothing_absent_for_another() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": NotFound("none")}
+        await stage.ask("f", "db#a", every=EVERY)
+        await stage.ask("g", "db#a", every=10)
+        await stage.in_steps(100, 10)
+        assert not stage.known("db#a").is_absent(EVERY)
+        await stage.in_steps(300, 10)
+        assert stage.known("db#a").is_absent(EVERY)
+
+    on_stage(deed)
+
+
+def test_the_patience_of_one_delays_for_nobody_that_something_is_absent() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": NotFound("none")}
+        await stage.ask("patient", "db#a", every=1e9)
+        await stage.ask("f", "db#a", every=2)
+        assert not stage.known("db#a").is_absent(2)
+        await stage.after(2)
+        assert stage.known("db#a").is_absent(2)
+        assert "f" in stage.planned
+
+    on_stage(deed)
+
+
+def test_who_asks_is_planned_when_something_is_absent_for_it_and_not_each_time_it_is_not_found() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": NotFound("none")}
+        await stage.ask("f", "db#a", every=10)
+        planned: dict[float, bool] = {}
+        for _ in range(4):
+            await stage.until_asked()
+            planned[stage.clock.now - 1000] = "f" in stage.planned
+        assert planned == {10: True, 30: False, 70: False, 150: False}
+
+    on_stage(deed)
+
+
+def test_one_not_found_is_no_absence_however_impatient_somebody_is() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": NotFound("none")}
+        await stage.ask("f", "db#a", every=0.0)
+        assert stage.known("db#a").not_found
+        assert not stage.known("db#a").is_absent(0.0)
+
+    on_stage(deed)
+
+
+def test_not_found_is_counted_anew_after_another_configuration() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": NotFound("none")}
+        await stage.ask("f", "db#a", every=10)
+        await stage.poller.use_store(stage.manager, keep=True)
+        await stage.after(0)
+        await stage.after(9)
+        assert not stage.known("db#a").is_absent(10)
+
+    on_stage(deed)
+
+
+def test_a_field_that_is_not_there_is_absent_by_the_same_rule() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.ask("f", "db#none", every=10)
+        assert not stage.known("db#none").is_absent(10)
+        await stage.after(10)
+        assert stage.known("db#none").is_absent(10)
+        assert stage.planned == ["f"]
+
+    on_stage(deed)
+
+
+@pytest.mark.parametrize(
+    "between", [Forbidden("no"), Unavailable("down"), Unusable("odd"), NamedValues({"a": b"1"})], ids=str
+)
+def test_nothing_but_not_found_may_lie_between(between: Content | Exception) -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": NotFound("none")}
+        await stage.ask("f", "db#a", every=10)
+        stage.manager.documents = {"db": between}
+        await stage.after(10)
+        stage.manager.documents = {"db": NotFound("none")}
+        await stage.until_asked()
+        assert not stage.known("db#a").is_absent(10)
+        await stage.until_asked()
+        assert stage.known("db#a").is_absent(10)
+
+    on_stage(deed)
+
+
+@pytest.mark.parametrize("later", [Forbidden("no"), Unavailable("down"), Unusable("odd")], ids=str)
+def test_what_is_absent_stays_so_until_there_is_a_value(later: Exception) -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": NotFound("none")}
+        await stage.ask("f", "db#a", every=10)
+        await stage.after(10)
+        stage.manager.documents = {"db": later}
+        await stage.until_asked()
+        assert stage.known("db#a").is_absent(10)
+        await stage.poller.fail(MISSING)
+        assert stage.known("db#a").is_absent(10)
+        await stage.poller.use_store(stage.manager, keep=True)
+        stage.manager.documents = {}
+        await stage.after(10)
+        assert stage.known("db#a") == Reading(b"db", f"at {stage.clock.now:g}")
+
+    on_stage(deed)
+
+
+def test_what_is_absent_is_no_failure_to_who_can_do_without_and_is_read_at_its_interval() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": NotFound("none")}
+        await stage.ask("f", "db#a", every=2, optional=True)
+        assert await stage.in_steps(600) == list(range(2, 602, 2))
+        stage.manager.documents = {}
+        await stage.after(2)
+        assert (stage.value("db#a"), stage.planned) == (b"db", ["f"])
+
+    on_stage(deed)
+
+
+def test_so_is_a_field_that_is_absent() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.ask("f", "db#none", every=2, optional=True)
+        assert await stage.in_steps(600) == list(range(2, 602, 2))
+
+    on_stage(deed)
+
+
+@pytest.mark.parametrize("later", [Forbidden("no"), Unavailable("down"), Unusable("odd")], ids=str)
+def test_what_was_absent_and_fails_is_asked_for_more_and_more_seldom(later: Exception) -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": NotFound("none")}
+        await stage.ask("f", "db#a", every=IMPATIENT, optional=True)
+        await stage.in_steps(10)
+        stage.manager.documents = {"db": later}
+        await stage.until_asked()
+        assert await stage.in_steps(1200) == LONGER_AND_LONGER
+
+    on_stage(deed)
+
+
+def test_who_cannot_do_without_what_is_absent_slows_nobody_down_who_can() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": NotFound("none")}
+        await stage.ask("can", "db#a", every=60, optional=True)
+        await stage.ask("cannot", "db#a", every=IMPATIENT)
+        await stage.in_steps(1200)
+        assert len(await stage.in_steps(600)) in (10, 11, 12)  # once a minute, and at most two for the other
+
+    on_stage(deed)
+
+
+def test_nobodys_vain_questions_delay_for_another_that_something_is_absent() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": NotFound("none")}
+        await stage.ask("cannot", "db#a", every=IMPATIENT)
+        await stage.ask("can", "db#a", every=400, optional=True)
+        await stage.in_steps(400)
+        assert stage.known("db#a").is_absent(400)
+
+    on_stage(deed)
+
+
+def test_who_needs_a_path_for_one_of_two_purposes_cannot_do_without() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": NotFound("none")}
+        both = SecretPath("db#a", IMPATIENT, optional=True), SecretPath("db#a", IMPATIENT)
+        stage.poller.subscribe(a_key("f"), both)
+        await stage.poller.use_store(stage.manager, keep=True)
+        await stage.settle()
+        assert await stage.in_steps(1200) == LONGER_AND_LONGER
+
+    on_stage(deed)
+
+
+def test_that_something_is_absent_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": NotFound("none")}
+        await stage.ask("f", "db#a", every=2, optional=True)
+        await stage.in_steps(60)
+        assert [record.message for record in caplog.records] == ["store.refused"]
+        stage.manager.documents = {"db": Forbidden("not yours")}
+        await stage.in_steps(60)
+        assert len(caplog.records) == 2
+
+    on_stage(deed)
+
+
+# a store out of reach
+
+DOWN = [Unavailable("refused"), Unauthenticated("who are you?"), OSError(CANARY.decode()), TimeoutError()]
+
+
+@pytest.mark.parametrize("fault", DOWN, ids=lambda fault: type(fault).__name__)
+def test_a_store_out_of_reach_is_left_alone_longer_and_longer(fault: Exception) -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.down = fault
+        await stage.ask("f", *(f"d{number}" for number in range(30)))
+        stage.manager.asked.clear()
+        asked = await stage.in_steps(1200)
+        assert asked == [1, 3, 7, 15, 31, 63, 127, 255, 511, 811, 1111]
+
+    on_stage(deed)
+
+
+def test_so_is_one_of_which_only_one_document_is_asked_for() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.down = Unavailable("refused")
+        await stage.ask("f", "db")
+        assert await stage.in_steps(1200) == [1, 3, 7, 15, 31, 63, 127, 255, 511, 811, 1111]
+
+    on_stage(deed)
+
+
+def test_one_reads_first_and_the_others_when_that_has_gone_well() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.down = Unavailable("refused")
+        await stage.ask("f", *(f"d{number}" for number in range(30)))
+        stage.manager.down, stage.manager.gate = None, asyncio.Event()
+        await stage.after(1)
+        assert stage.manager.flying == 1
+        stage.manager.gate.set()
+        await stage.settle()
+        assert len(stage.manager.asked) == 30
+        assert not any(stage.fault(f"d{number}") for number in range(30))
+        stage.manager.down = Unavailable("refused")
+        await stage.after(EVERY)
+        assert await stage.after(1) != []  # the back-off begins anew
+
+    on_stage(deed)
+
+
+def test_nobody_waits_for_a_first_answer_while_the_store_is_out_of_reach() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.down = Unavailable("refused")
+        await stage.ask("f", *(f"d{number}" for number in range(30)))
+        assert stage.poller.readings.pending == 0
+        assert len(stage.manager.asked) == MAX_CONCURRENT_READS
+        assert stage.fault("d29") == "FetchError: cannot read 'd29' from the toy store: refused"
+        await stage.ask("g", "new")
+        assert "refused" in stage.fault("new")
+        assert len(stage.manager.asked) == MAX_CONCURRENT_READS
+
+    on_stage(deed)
+
+
+def test_values_stay_during_an_outage_and_who_is_due_is_told() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.ask("f", "db#a")
+        await stage.after(100)
+        await stage.ask("g", "later#a")
+        stage.manager.down = Unavailable("refused")
+        await stage.after(EVERY - 100)
+        assert (stage.value("db#a"), stage.fault("later#a")) == (b"db", "")
+        assert "refused" in stage.fault("db#a")
+        assert stage.planned == ["f"]
+        await stage.in_steps(101)
+        assert stage.value("later#a") == b"later"
+        assert "refused" in stage.fault("later#a")
+        stage.manager.down = None
+        await stage.in_steps(300)
+        assert (stage.fault("db#a"), stage.fault("later#a")) == ("", "")
+
+    on_stage(deed)
+
+
+def test_one_document_that_never_answers_does_not_stop_the_others() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"bad": Unavailable("internal error")}
+        await stage.ask("f", "bad", *(f"d{number}" for number in range(20)))
+        await stage.in_steps(5)
+        assert not any(stage.fault(f"d{number}") for number in range(20))
+        asked = Counter[str]()
+        for _ in range(600):
+            asked.update(await stage.after(1))
+            assert not any(stage.fault(f"d{number}") for number in range(20))
+        assert asked["bad"] < 10  # 1 s, doubling up to its refresh
+        assert all(asked[f"d{number}"] == 2 for number in range(20))
+
+    on_stage(deed)
+
+
+def test_who_has_a_value_is_not_told_of_what_may_be_one_documents_fault() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.ask("f", "good")
+        await stage.after(EVERY - 0.5)
+        stage.manager.documents = {"bad": Unavailable("internal error")}
+        await stage.ask("g", "bad")
+        assert await stage.after(0.6) == []
+        assert stage.fault("good") == ""
+        await stage.in_steps(2, 0.5)
+        assert stage.known("good") == Reading(b"whole", f"at {1000 + EVERY + 1.6:g}")
+
+    on_stage(deed)
+
+
+def test_the_store_may_say_itself_how_long_it_wants_to_be_left_alone() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.down = Unavailable("slow down", retry_after=120.0)
+        await stage.ask("f", "db")
+        assert (await stage.after(119), await stage.after(1)) == ([], ["db"])
+
+    on_stage(deed)
+
+
+def test_but_not_for_days() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.down = Unavailable("slow down", retry_after=1e9)
+        await stage.ask("f", "db")
+        assert await stage.after(3600) == ["db"]
+
+    on_stage(deed)
+
+
+def test_a_store_that_answers_too_late_has_not_answered() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.gate = asyncio.Event()
+        await stage.ask("f", "db")
+        async with asyncio.timeout(8):
+            while stage.poller.readings.pending:  # noqa: ASYNC110 - the deadline is real time
+                await asyncio.sleep(0.001)
+        assert "did not answer within 0.01 s" in stage.fault("db")
+        assert stage.calls == {("toy", "timeout"): 1}
+
+    on_stage(deed, deadline=0.01)
+
+
+def test_calls_are_counted_by_what_came_of_them() -> None:
+    async def deed(stage: Stage) -> None:
+        faults = Forbidden(""), NotFound(""), Unusable(""), Unauthenticated(""), Unavailable("")
+        stage.manager.documents = {type(fault).__name__: fault for fault in faults}
+        await stage.ask("f", "fine", *stage.manager.documents)
+        results = "ok", "denied", "absent", "unfit", "unauthenticated", "unavailable"
+        assert stage.calls == Counter(("toy", result) for result in results)
+
+    on_stage(deed)
+
+
+# another store
+
+
+def test_without_a_store_nothing_is_known_and_nobody_asked() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.ask("f", "db", opened=False)
+        assert (stage.poller.readings.pending, stage.manager.asked) == (1, [])
+        assert stage.poller.subscribed.is_set()
+
+    on_stage(deed)
+
+
+def test_why_there_is_no_store_is_told_to_all_and_healed_when_there_is_one() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.ask("f", "db#a", opened=False)
+        await stage.poller.fail(MISSING)
+        await stage.ask("g", "db#b", opened=False)
+        assert [stage.known(path) for path in ("db#a", "db#b")] == [Reading(fault=MISSING)] * 2
+        assert stage.planned == ["f"]
+        assert stage.poller.readings.pending == 0
+        await stage.poller.fail(MISSING)
+        assert stage.planned == ["f"]
+        await stage.poller.use_store(stage.manager, keep=True)
+        await stage.settle()
+        assert [stage.value(path) for path in ("db#a", "db#b")] == [b"db", b"2"]
+        assert sorted(stage.planned) == ["f", "f", "g"]
+
+    on_stage(deed)
+
+
+def test_values_stay_while_there_is_no_store() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.ask("f", "db#a")
+        await stage.poller.close_store()
+        await stage.poller.fail(MISSING)
+        assert stage.known("db#a") == Reading(b"db", "at 1000", MISSING)
+        assert await stage.after(10 * EVERY) == []
+        await stage.poller.use_store(Manager(), keep=True)
+        assert stage.value("db#a") == b"db"
+
+    on_stage(deed)
+
+
+def test_with_new_credentials_everything_is_read_anew_and_values_stay_meanwhile() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"refused": Forbidden("not yours")}
+        await stage.ask("f", "db#a", "refused#a")
+        await stage.poller.close_store()
+        assert stage.manager.closed
+        new = Manager(gate=asyncio.Event())
+        await stage.poller.use_store(new, keep=True)
+        await stage.settle()
+        assert sorted(new.asked) == ["db", "refused"]
+        assert stage.value("db#a") == b"db"
+        assert new.gate is not None
+        new.gate.set()
+        await stage.settle()
+        assert stage.value("refused#a") == b"refused"
+
+    on_stage(deed)
+
+
+def test_with_new_credentials_the_waits_begin_anew() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": Forbidden("not yours")}
+        await stage.ask("f", "db")
+        await stage.in_steps(100)
+        await stage.poller.use_store(stage.manager, keep=True)
+        assert await stage.in_steps(35) == [1, 11, 31]
+
+    on_stage(deed)
+
+
+def test_new_credentials_end_the_back_off() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.down = Unauthenticated("who are you?")
+        await stage.ask("f", *(f"d{number}" for number in range(20)))
+        await stage.in_steps(100)
+        await stage.poller.close_store()
+        new = Manager()
+        await stage.poller.use_store(new, keep=True)
+        await stage.settle()
+        assert len(new.asked) == 20
+        assert not any(stage.fault(f"d{number}") for number in range(20))
+
+    on_stage(deed)
+
+
+def test_of_another_store_nothing_is_known() -> None:
+    async def deed(stage: Stage) -> None:
+        await stage.ask("f", "db#a")
+        await stage.poller.close_store()
+        new = Manager(down=Unavailable("refused"))
+        await stage.poller.use_store(new, keep=False)
+        assert stage.poller.readings.pending == 1
+        await stage.settle()
+        assert stage.value("db#a") is None
+        assert "refused" in stage.fault("db#a")
+        assert stage.planned[-1] == "f"
+
+    on_stage(deed)
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_what_the_old_store_still_says_is_not_heard(stubborn: bool) -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.gate, stage.manager.stubborn = asyncio.Event(), stubborn
+        stage.manager.documents = {"db": NamedValues({"a": b"old"})}
+        await stage.ask("f", "db#a")
+        await stage.poller.close_store()
+        assert stage.poller.readings.pending == 1
+        new = Manager(documents={"db": NamedValues({"a": b"new"})})
+        await stage.poller.use_store(new, keep=True)
+        stage.manager.gate.set()
+        await stage.settle()
+        assert stage.value("db#a") == b"new"
+
+    on_stage(deed)
+
+
+# what nobody sees
+
+
+class Talkative:
+    def __repr__(self) -> str:
+        return CANARY.decode()
+
+    def value(self, field: str) -> bytes:
+        return CANARY
+
+
+def test_no_value_is_in_a_repr_a_fault_or_a_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": SingleValue(CANARY), "many": Talkative(), "bug": KeyError(CANARY)}
+        await stage.ask("f", "db", "many#a", "bug")
+        await stage.after(EVERY)
+        shown = repr([stage.poller, stage.poller._documents, stage.poller.readings.known, stage.poller.readings])
+        assert CANARY.decode() not in shown
+        assert "KeyError" in stage.fault("bug")
+        assert CANARY.decode() not in stage.fault("bug")
+
+    on_stage(deed)
+    told = " ".join(f"{record.getMessage()} {record.__dict__.get('fields')}" for record in caplog.records)
+    assert "store.unreachable" in told
+    assert CANARY.decode() not in told
+
+
+def test_what_a_fault_says_is_bounded() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.manager.documents = {"db": Forbidden("so\nmuch " * 1000)}
+        await stage.ask("f", "db")
+        assert len(stage.fault("db")) < 700
+        assert "\n" not in stage.fault("db")
+
+    on_stage(deed)
+
+
+# for ever
+
+
+def test_it_runs_by_itself_until_it_is_cancelled() -> None:
+    async def run() -> None:
+        read, manager = asyncio.Event(), Manager()
+        poller = SecretPoller(
+            Readings(time.monotonic),
+            frozenset({"fetch"}),
+            PollTimings(time.monotonic, utc_now, jitter=lambda: 1.0),
+            post=lambda message: read.set(),
+            count_call=lambda store, result: None,
+        )
+        task = asyncio.create_task(poller.run())
+        await poller.use_store(manager, keep=True)
+        poller.subscribe(Key("fetch", a_key().source), (SecretPath("db", 1.0),))
+        async with asyncio.timeout(8):
+            await read.wait()
+            manager.documents = {"db": SingleValue(b"two")}
+            read.clear()
+            await read.wait()
+        assert poller.readings.known["db"].value == b"two"
+        task.cancel()
+        await asyncio.wait([task])
+
+    asyncio.run(run())

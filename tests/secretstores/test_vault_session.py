@@ -1,0 +1,273 @@
+"""Being known to Vault for long: renewal at two thirds, another login where that ends, one login for many reads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.secretstores.vault_admin import Admin, administering, value
+from tests.secretstores.vault_server import Said, VaultServer, vault_server
+
+from samara.secretstores.base import Forbidden, Unauthenticated, Unavailable
+from samara.secretstores.vault import Vault
+
+LOGIN, LOOKUP, RENEWAL = "/login", "/lookup-self", "/renew-self"
+
+
+class Clock:
+    """Sleeps that end when a test says so, and how long they were meant to be."""
+
+    def __init__(self, server: VaultServer) -> None:
+        self._server = server
+        self._asked: asyncio.Queue[float] = asyncio.Queue()
+        self._over: asyncio.Queue[None] = asyncio.Queue()
+
+    async def sleep(self, seconds: float) -> None:
+        self._asked.put_nowait(seconds)
+        await self._over.get()
+
+    async def next(self) -> float:
+        """How long the sleep is that begins now, or has begun."""
+        async with asyncio.timeout(5):
+            return await self._asked.get()
+
+    def passes(self, seconds: float) -> None:
+        """Wakes who sleeps; the server's clock goes on by that much."""
+        self._server.now += seconds
+        self._over.put_nowait(None)
+
+
+class Stage:
+    def __init__(self, admin: Admin, server: VaultServer, mount: str, policy: str) -> None:
+        self.admin, self.server, self.mount, self.policy = admin, server, mount, policy
+        self.clock = Clock(server)
+
+    def opened(self, config: dict[str, bytes], **more: Any) -> Vault:
+        return self.admin.opened(self.mount, config, sleep=self.clock.sleep, **more)
+
+    def count(self, part: str) -> int:
+        return len(self.server.asked(part))
+
+    async def token(self, **more: object) -> dict[str, bytes]:
+        return {"token": (await self.admin.make_token(self.policy, **more)).encode()}
+
+
+def staged(deed: Callable[[Stage], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with vault_server() as server, administering(server.base, server.root) as admin:
+            mount = await admin.mount("2")
+            await admin.write(mount, "2", "app/db", {"user": "x"})
+            await deed(Stage(admin, server, mount, await admin.policy(f"{mount}/data/app/*")))
+
+    asyncio.run(run())
+
+
+def test_a_given_token_is_renewed_at_two_thirds_of_its_life_again_and_again() -> None:
+    async def deed(stage: Stage) -> None:
+        store = stage.opened(await stage.token(ttl="90s"))
+        await value(store, "app/db#user")
+        for _ in range(3):
+            assert await stage.clock.next() == 60
+            stage.clock.passes(60)
+        assert await stage.clock.next() == 60
+        assert stage.count(RENEWAL) == 3
+        stage.server.now += 50
+        assert await value(store, "app/db#user") == b"x"
+        assert stage.count(LOOKUP) == 1
+
+    staged(deed)
+
+
+def test_a_token_without_an_end_is_left_alone() -> None:
+    async def deed(stage: Stage) -> None:
+        store = stage.opened({"token": stage.admin.token.encode()})
+        await value(store, "app/db#user")
+        assert store.session._renewal is None
+
+    staged(deed)
+
+
+def test_an_outage_during_renewal_is_sat_out_within_what_is_left() -> None:
+    async def deed(stage: Stage) -> None:
+        store = stage.opened(await stage.token(ttl="90s"))
+        await value(store, "app/db#user")
+        assert await stage.clock.next() == 60
+        stage.server.instead.append(Said(503, b"{}"))
+        stage.clock.passes(60)
+        assert await stage.clock.next() == 20  # two thirds of the 30 s that were left
+        stage.clock.passes(20)
+        assert await stage.clock.next() == 60
+        assert stage.count(RENEWAL) == 2
+
+    staged(deed)
+
+
+@pytest.mark.parametrize(
+    "like", [{"renewable": False}, {"token_max_ttl": "100s"}], ids=["not renewable", "at its last end"]
+)
+def test_where_renewal_does_not_help_the_next_read_logs_in_before_the_end(like: dict[str, object]) -> None:
+    async def deed(stage: Stage) -> None:
+        _, config = await stage.admin.approle(stage.policy, token_ttl="90s", **like)
+        store = stage.opened(config)
+        await value(store, "app/db#user")
+        for _ in range(2 if "token_max_ttl" in like else 1):
+            seconds = await stage.clock.next()
+            stage.clock.passes(seconds)
+        assert store.session._renewal is not None
+        await asyncio.wait_for(store.session._renewal, 5)
+        assert await value(store, "app/db#user") == b"x"
+        assert stage.count(LOGIN) == 2
+        assert stage.count(RENEWAL) == (2 if "token_max_ttl" in like else 0)
+        assert await stage.clock.next() == 60
+
+    staged(deed)
+
+
+def test_a_login_that_died_in_between_is_made_again_once() -> None:
+    async def deed(stage: Stage) -> None:
+        _, config = await stage.admin.approle(stage.policy, token_ttl="90s")
+        store = stage.opened(config)
+        for terse in (False, True):
+            stage.server.terse = terse
+            await value(store, "app/db#user")
+            logins = stage.count(LOGIN)
+            stage.server.now += 91
+            assert await value(store, "app/db#user") == b"x"
+            assert stage.count(LOGIN) == logins + 1
+
+    staged(deed)
+
+
+def test_a_login_whose_tokens_are_dead_at_once_is_not_made_for_ever() -> None:
+    async def deed(stage: Stage) -> None:
+        _, config = await stage.admin.approle(stage.policy, token_ttl="90s")
+        store = stage.opened(config)
+        invalid = {"errors": ["permission denied", "invalid token"]}
+        fresh = {"auth": {"client_token": "hvs.none", "lease_duration": 90, "renewable": True}}
+        stage.server.instead.extend([Said(200, fresh), Said(403, invalid)] * 2)
+        with pytest.raises(Unauthenticated):
+            await value(store, "app/db#user")
+        assert stage.count(LOGIN) == 2
+
+    staged(deed)
+
+
+def test_a_denied_path_costs_no_login() -> None:
+    async def deed(stage: Stage) -> None:
+        for more in ({}, {"token_no_default_policy": True}):
+            _, config = await stage.admin.approle(stage.policy, **more)
+            store = stage.opened(config)
+            logins = stage.count(LOGIN)
+            for _ in range(3):
+                with pytest.raises(Forbidden):
+                    await value(store, "other#user")
+            assert stage.count(LOGIN) == logins + 1
+
+    staged(deed)
+
+
+@pytest.mark.parametrize(("more", "logins"), [({}, 1), ({"token_no_default_policy": True}, 2)])
+def test_a_denied_path_among_good_ones_costs_one_login_at_most(more: dict[str, object], logins: int) -> None:
+    """Whether a token may look itself up is learnt once."""
+
+    async def deed(stage: Stage) -> None:
+        _, config = await stage.admin.approle(stage.policy, **more)
+        store = stage.opened(config)
+        before = stage.count(LOGIN)
+        for _ in range(4):
+            assert await value(store, "app/db#user")
+            with pytest.raises(Forbidden):
+                await value(store, "other#user")
+        assert stage.count(LOGIN) == before + logins
+
+    staged(deed)
+
+
+def test_an_older_server_that_only_denies_is_understood() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.server.terse = True
+        config = await stage.token(ttl="90s")
+        store = stage.opened(config)
+        with pytest.raises(Forbidden):
+            await value(store, "other#user")
+        stage.server.now += 91
+        with pytest.raises(Unauthenticated):
+            await value(store, "app/db#user")
+        with pytest.raises(Unauthenticated):
+            await value(stage.opened(config), "app/db#user")
+
+    staged(deed)
+
+
+def test_many_reads_at_once_log_in_once() -> None:
+    async def deed(stage: Stage) -> None:
+        _, config = await stage.admin.approle(stage.policy)
+        store = stage.opened(config)
+        assert await asyncio.gather(*(value(store, "app/db#user") for _ in range(8))) == [b"x"] * 8
+        assert stage.count(LOGIN) == 1
+
+    staged(deed)
+
+
+def test_a_pod_shows_the_token_that_its_file_holds_then(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+
+    async def deed(stage: Stage) -> None:
+        stage.server.logins["cluster-1"] = "kubernetes"
+        for jwt in ("jwt-1", "jwt-2"):
+            stage.server.jwts["samara", jwt] = {"policies": [stage.policy], "ttl": "90s"}
+        store = stage.opened({"role": b"samara", "auth-mount": b"cluster-1"}, pod_token=file)
+        with pytest.raises(Unauthenticated, match="pod"):
+            await value(store, "app/db#user")
+        file.write_text("jwt-1\n")
+        assert await value(store, "app/db#user") == b"x"
+        file.write_text("jwt-2\n")
+        del stage.server.jwts["samara", "jwt-1"]
+        stage.server.now += 91
+        assert await value(store, "app/db#user") == b"x"
+        assert stage.count("/cluster-1/login") == 2
+
+    staged(deed)
+
+
+def test_a_pod_that_vault_does_not_know_is_not_let_in(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("canary-jwt-4711")
+
+    async def deed(stage: Stage) -> None:
+        stage.server.logins["kubernetes"] = "kubernetes"
+        store = stage.opened({"role": b"samara"}, pod_token=tmp_path / "token")
+        with pytest.raises(Unauthenticated, match="403") as caught:
+            await value(store, "app/db#user")
+        assert "canary" not in str(caught.value)
+        assert "canary" not in repr(store)
+
+    staged(deed)
+
+
+def test_a_server_away_at_login_is_away_and_no_wrong_password() -> None:
+    async def deed(stage: Stage) -> None:
+        _, config = await stage.admin.approle(stage.policy)
+        token = await stage.token()
+        stage.server.sealed = True
+        for each in (config, token):
+            with pytest.raises(Unavailable):
+                await value(stage.opened(each), "app/db#user")
+        stage.server.sealed = False
+        assert await value(stage.admin.stores[-1], "app/db#user") == b"x"
+
+    staged(deed)
+
+
+def test_the_namespace_goes_with_every_request() -> None:
+    async def deed(stage: Stage) -> None:
+        _, config = await stage.admin.approle(stage.policy)
+        stage.server.seen.clear()
+        await value(stage.opened({**config, "namespace": b"team-a/\n"}), "app/db#user")
+        assert [seen.headers.get("X-Vault-Namespace") for seen in stage.server.seen] == ["team-a/"] * 2
+        await value(stage.opened(config), "app/db#user")
+        assert "X-Vault-Namespace" not in stage.server.seen[-1].headers
+
+    staged(deed)
