@@ -37,7 +37,7 @@ def planned(settings: Settings, *objects: Object, key: Key = KEY) -> Plan:
     for obj in objects:
         cache.put(obj)
     for kind in (NAMESPACE, SECRET):
-        cache.relisted(kind, {hash((obj.ref.namespace, obj.ref.name)) for obj in objects if obj.ref.kind == kind})
+        cache.finish_list(kind, {hash((obj.ref.namespace, obj.ref.name)) for obj in objects if obj.ref.kind == kind})
     return plan(key, cache, table, rules_of(settings, an_access()))
 
 

@@ -58,7 +58,7 @@ def test_what_a_write_leaves_behind_is_what_the_server_stores(world: World, rule
 def a_cache(*objects: Object) -> Cache:
     cache = Cache(TABLE, keep_bytes=True)
     for kind in TABLE.kinds:
-        cache.relisted(kind, set())
+        cache.finish_list(kind, set())
     for each in objects:
         cache.put(each)
     return cache

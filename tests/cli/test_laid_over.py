@@ -44,7 +44,7 @@ def laid(
             seen = Snapshot(client, Codec(TABLE.managers), Cache(TABLE), "operator", unknown=unknown or {})
             for kind in TABLE.kinds:
                 if kind not in unserved:
-                    seen.cache.relisted(kind, set())
+                    seen.cache.finish_list(kind, set())
             text = "\n".join(map(json.dumps, bodies))
             await lay_over(seen, [Text("m.json", text)], "default", told.append)
             return seen

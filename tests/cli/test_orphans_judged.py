@@ -16,11 +16,10 @@ from samara.cli.uninstall import _going
 from samara.core.model import ANNOTATIONS, LABELS, MANAGER, SECRET, Kind, Object, Owned, Ref, namespace_ref
 from samara.dialects import sync_to
 from samara.dialects.fishysecret import FINALIZER, FISHY_SECRET, OWNER_NAME, OWNER_NAMESPACE
-from samara.kube.cache import Cache
+from samara.kube.cache import Cache, address_hash
 from samara.kube.client import Client
 from samara.kube.codec import Codec
 from samara.kube.snapshot import Snapshot
-from samara.kube.store import trace
 from samara.settings import FishySecret, SecretCopy, Settings, SyncTo, Vocabulary
 from samara.vocabularies import WELL_KNOWN
 
@@ -49,7 +48,7 @@ def a_picture(
     for each in (*spaces, *objects):
         cache.put(each)
     for kind in set(table.kinds) - {*unserved, *(unknown or {})}:
-        cache.relisted(kind, {trace(each.ref) for each in (*spaces, *objects) if each.ref.kind == kind})
+        cache.finish_list(kind, {address_hash(each.ref) for each in (*spaces, *objects) if each.ref.kind == kind})
     shot = Snapshot(at.client, Codec(table.managers), cache, at.home, marked=marked, unknown=unknown or {})
     return Picture(shot, table, asyncio.run(shot.plans(at.rules)))
 

@@ -1075,7 +1075,7 @@ FAULTS = (
     Fault(
         "a copy that lost its mark counts as before",
         "kube/cache",
-        "_STANDING(old) == _STANDING(new)\n            and ",
+        "_INDEXED(old) == _INDEXED(new)\n            and ",
         "",
         by="kube/test_cache.py::test_a_copy_whose_standing_changes_is_found_and_counted_by_its_new_one",
     ),
@@ -1118,7 +1118,7 @@ FAULTS = (
     Fault(
         "a list leaves the trace of what went meanwhile",
         "kube/reflector",
-        "self._present.discard(trace(envelope.ref))",
+        "self._present.discard(address_hash(envelope.ref))",
         "pass",
         by="kube/test_reflector.py::test_what_came_and_went_while_the_list_was_on_its_way_leaves_no_trace",
     ),

@@ -462,7 +462,7 @@ def test_a_source_that_is_there_and_asks_for_nothing_any_more_is_obeyed_at_once(
     removals = Removals(desk, lambda key, delay: None, Flaps(clock))
     desk.cache.put(a_copy("a"))
     assert removals.allowed(a_key(), None, deletes(["a"])) == []
-    desk.cache.pass_by(a_key().source)
+    desk.cache.note_ignored(a_key().source)
     assert len(removals.allowed(a_key(), None, deletes(["a"]))) == 1
 
 

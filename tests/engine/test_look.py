@@ -30,7 +30,7 @@ class Stage:
         self.asked: list[tuple[Key, float]] = []
         self.looker = Looker(desk, self._again)
         desk.cache.put(a_source())
-        desk.cache.pass_by(PLACE)
+        desk.cache.note_ignored(PLACE)
         desk.cache.stores[SECRET].version = 11
 
     def _again(self, key: Key, delay: float) -> None:
@@ -94,7 +94,7 @@ def test_a_read_that_is_overtaken_by_a_deletion_brings_nothing_back() -> None:
     async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
         await look_once(stage, group)
         await stage.script.until(lambda: len(stage.script.seen) == 1)
-        stage.desk.cache.drop(PLACE, 12)
+        stage.desk.cache.remove(PLACE, 12)
         stage.desk.cache.stores[SECRET].version = 12
         stage.script.gate.set()
 
@@ -107,7 +107,7 @@ def test_a_read_that_is_ahead_of_the_watch_is_believed_and_planned_once_the_watc
     """Another operator may have written it, from a source that we do not know yet: its old value must not come back."""
 
     async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
-        stage.desk.cache.drop(PLACE)
+        stage.desk.cache.remove(PLACE)
         stage.desk.cache.stores[SECRET].version = 10
         await look_once(stage, group)
 

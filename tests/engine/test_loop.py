@@ -160,7 +160,7 @@ def test_namespaces_that_went_while_a_large_plan_grew_leave_the_tally() -> None:
 
     def go() -> None:
         for name in (numbered(0, MANY)[0], numbered(0, MANY)[-1]):
-            engine.cache.drop(namespace_ref(name))
+            engine.cache.remove(namespace_ref(name))
 
     grown(engine, go)
 
@@ -326,7 +326,7 @@ def test_a_copy_whose_namespace_is_gone_is_made_again_without_a_fight() -> None:
     drift, copy = engine.drift, a_copy("a")
     for _ in range(10):
         drift.disturbed(Change(copy.ref, copy, None), engine.table.owner, engine.cache)
-        engine.cache.drop(namespace_ref("a"))
+        engine.cache.remove(namespace_ref("a"))
         engine.plan(a_key())
         assert engine.tallies[a_key()].blocked == 1
         engine.cache.put(a_namespace("a"))
@@ -356,7 +356,7 @@ def test_a_copy_that_somebody_removes_or_disguises_does_not_end_the_hold_of_the_
     if forged:
         engine.cache.put(replace(a_copy(name, version=2), ours=frozenset()))
     else:
-        engine.cache.drop(at(name, "db"))
+        engine.cache.remove(at(name, "db"))
     engine.plan(a_key().part(name))
 
     assert engine.holds.held[a_key()].refs == {at(each, "db") for each in numbered(1, 10)}
@@ -372,7 +372,7 @@ def test_nothing_is_left_of_a_source_whose_last_copy_is_removed() -> None:
     queued = []
     for write in engine.sent():
         assert isinstance(write, Delete)
-        engine.cache.bury(write.have)
+        engine.cache.remove_deleted(write.have)
         engine.finish(write)
         queued.append(engine.requeued())
 
@@ -396,7 +396,7 @@ def test_nothing_waits_in_a_namespace_that_is_gone_and_whoever_waited_is_planned
     engine = EngineHarness(a_source(targets="b"), namespaces=["a", "b"])
     for namespace in ("a", "b"):
         engine.retry.note(create(namespace), REFUSED)
-    engine.deliver(engine.cache.drop(namespace_ref("a")))
+    engine.deliver(engine.cache.remove(namespace_ref("a")))
 
     assert waiting(engine) == {"b"}
     assert engine.requeued() == [a_key().part("a")]
@@ -496,7 +496,7 @@ def test_a_source_that_is_there_is_not_planned_again_for_a_removal() -> None:
     engine.plan(a_key())
     (write,) = engine.sent()
     assert isinstance(write, Delete)
-    engine.cache.bury(write.have)
+    engine.cache.remove_deleted(write.have)
     engine.finish(write)
 
     assert engine.requeued() == []
@@ -560,7 +560,7 @@ def test_the_end_of_a_copy_that_we_deleted_goes_on_at_once_also_where_its_echo_i
     clock.now += 3.0
     engine.plan(IN_TREE)
     assert isinstance(engine.outbox.take(), Delete)
-    engine.deliver(engine.cache.drop(first.ref))
+    engine.deliver(engine.cache.remove(first.ref))
     engine.work()
     assert deleted(engine) == ["leaf"]
 
@@ -650,5 +650,5 @@ def test_a_look_that_is_ahead_of_the_watch_queues_all_whom_the_change_concerns()
 
 def test_our_own_delete_of_which_no_answer_came_is_nobodys_interference() -> None:
     engine = EngineHarness(a_source(targets="b"), a_copy("a"), namespaces=["a", "b"])
-    engine.fetched(engine.cache.bury(a_copy("a")), 0.0)
+    engine.fetched(engine.cache.remove_deleted(a_copy("a")), 0.0)
     assert engine.drift.repaired(create("a")) is None

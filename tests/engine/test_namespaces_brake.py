@@ -84,7 +84,7 @@ def test_whoever_makes_the_sub_namespace_again_and_deletes_it_again_is_obeyed() 
     engine = discarded()
     engine.sent()
     cache = engine.cache
-    cache.drop(a_key("a").source)
+    cache.remove(a_key("a").source)
     engine.plan(a_key("a"))
     assert written(engine) == []
     assert cache.get(namespace_ref("a")) is not None

@@ -289,7 +289,7 @@ def test_a_hold_of_a_source_that_is_gone_is_told_at_its_namespace() -> None:
     async def deed(stage: Stage) -> None:
         holds = Holds(Brake(5, 30.0), 600.0, stage.clock)
         holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
-        stage.cache.drop(a_key().source)
+        stage.cache.remove(a_key().source)
         stage.news.planned(a_key(), Want(), Tally(), holds.held[a_key()])
         await stage.tell()
         (event,) = stage.events()
@@ -604,7 +604,7 @@ def test_what_two_vocabularies_advise_is_both_said() -> None:
 def test_the_holds_of_several_sources_that_are_gone_are_one_event_at_their_namespace() -> None:
     async def deed(stage: Stage) -> None:
         holds = Holds(Brake(5, 30.0), 600.0, stage.clock)
-        stage.cache.drop(a_key().source)
+        stage.cache.remove(a_key().source)
         keys = [a_key("one"), a_key("two")]
         for key, names in zip(keys, (numbered(0, 8), numbered(8, 16)), strict=True):
             holds.judge(key, deletes(names, key), 10, 10)
@@ -626,7 +626,7 @@ def test_what_was_told_of_a_source_is_over_when_the_source_is_gone() -> None:
             if tally.names:
                 stage.cache.put(a_source(uid="u1"))
             else:
-                stage.cache.drop(a_key().source)
+                stage.cache.remove(a_key().source)
             stage.news.planned(a_key(), Want(), tally, None)
             await stage.tell()
         assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 2)]

@@ -230,7 +230,7 @@ def test_absence_is_not_deletion_it_counts_when_it_is_seen_again_after_the_doubt
             desk, told = a_desk(Clock(), client=client), asyncio.Event()
             found: list[object] = []
             loop = asyncio.get_running_loop()
-            desk.cache.stores[SECRET].doubted_until = loop.time() + doubted_for
+            desk.cache.stores[SECRET].absence_unproven_until = loop.time() + doubted_for
 
             def planned_again(key: Key, delay: float) -> None:
                 assert (key, delay) == (a_key(), 0.0)
@@ -247,7 +247,7 @@ def test_absence_is_not_deletion_it_counts_when_it_is_seen_again_after_the_doubt
                 reader.begin(group)
                 reader.start((GONE,), a_key())
                 await told.wait()
-            assert loop.time() >= desk.cache.stores[SECRET].doubted_until
+            assert loop.time() >= desk.cache.stores[SECRET].absence_unproven_until
             return found
 
     assert asyncio.run(run()) == answers

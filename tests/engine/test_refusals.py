@@ -87,7 +87,7 @@ def test_a_source_that_changes_is_not_refused_before_it_was_tried() -> None:
 def test_a_copy_whose_update_was_refused_comes_back_at_once_when_it_is_deleted() -> None:
     engine = EngineHarness(a_source(targets="a", version=9), a_copy("a", content=secret("old")), namespaces=["a"])
     assert verb(tried(engine, REFUSED)) == "update"
-    engine.deliver(engine.cache.drop(HERE))
+    engine.deliver(engine.cache.remove(HERE))
     engine.plan(a_key().part("a"))
     (write,) = engine.sent()
     assert verb(write) == "create"

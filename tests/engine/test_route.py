@@ -42,8 +42,8 @@ def test_the_end_of_what_is_no_source_any_more_concerns_those_whose_copies_name_
     """It was not held, so nothing else tells what it was."""
     desk = a_desk(Clock())
     desk.cache.put(a_copy("a"))
-    desk.cache.pass_by(a_key().source)
-    gone = desk.cache.drop(a_key().source)
+    desk.cache.note_ignored(a_key().source)
+    gone = desk.cache.remove(a_key().source)
     assert gone is not None
     assert (gone.old, gone.new) == (None, None)
     assert list(concerned(gone, desk)) == [a_key()]

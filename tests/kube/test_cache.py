@@ -25,9 +25,8 @@ from samara.core.travel import ADOPTED
 from samara.core.want import Places
 from samara.dialects import secret_copy
 from samara.dialects.secret_copy import FROM, ORIGIN, TARGETS
-from samara.kube.cache import Cache, Change
+from samara.kube.cache import Cache, Change, address_hash
 from samara.kube.codec import Codec
-from samara.kube.store import trace
 
 TABLE = Table((secret_copy.dialect("admin"), toys.fetch()))
 KINDS = (NAMESPACE, SECRET, toys.FETCH)
@@ -115,7 +114,7 @@ class Naive:
         owner = TABLE.owner(old, self)
         return owner is not None and any(each.key in TABLE[owner.dialect].marks for each in old.ours)
 
-    def drop(self, ref: Ref, version: int | None = None) -> bool:
+    def remove(self, ref: Ref, version: int | None = None) -> bool:
         old = self.get(ref)
         if old is not None and version is not None and old.version > version:
             return False
@@ -124,17 +123,17 @@ class Naive:
         self._forget_what_nobody_claims()
         return True
 
-    def bury(self, obj: Object) -> None:
+    def remove_deleted(self, obj: Object) -> None:
         held = self.get(obj.ref)
         if held is not None and held.uid == obj.uid:
-            self.drop(obj.ref)
+            self.remove(obj.ref)
             self.tombs[obj.ref] = obj.uid
 
-    def relisted(self, kind: Kind, present: set[Ref], version: int) -> None:
+    def finish_list(self, kind: Kind, present: set[Ref], version: int) -> None:
         self.tombs = {ref: uid for ref, uid in self.tombs.items() if ref.kind != kind}
         for ref, obj in list(self.known_of.items()):
             if ref.kind == kind and ref not in present and (obj is None or obj.version <= version):
-                self.drop(ref)
+                self.remove(ref)
         for ref in present:
             self.known_of.setdefault(ref, None)
         self.listed.add(kind)
@@ -198,8 +197,8 @@ class CacheAgainstNaive(RuleBasedStateMachine):
     @rule(ref=st.sampled_from(REFS), back=st.sampled_from([None, 0, 0, 2]))
     def drop(self, ref: Ref, back: int | None) -> None:
         version = None if back is None else self._version(back)
-        old, new = self.naive.get(ref), self.naive.drop(ref, version)
-        self._told(self.cache.drop(ref, version), ref, old, new)
+        old, new = self.naive.get(ref), self.naive.remove(ref, version)
+        self._told(self.cache.remove(ref, version), ref, old, new)
 
     def _told(self, change: Change | None, ref: Ref, old: Object | None, is_news: bool) -> None:
         assert (change is not None) == is_news
@@ -210,19 +209,19 @@ class CacheAgainstNaive(RuleBasedStateMachine):
     @rule(ref=st.sampled_from(SPOTS), uid=st.sampled_from(["u1", "u2"]))
     def bury(self, ref: Ref, uid: str) -> None:
         obj = an_object(ref, 1, uid=uid)
-        self.cache.bury(obj)
-        self.naive.bury(obj)
+        self.cache.remove_deleted(obj)
+        self.naive.remove_deleted(obj)
 
     @rule(ref=st.sampled_from(SPOTS))
     def pass_by(self, ref: Ref) -> None:
-        if not self.cache.matters(ref):  # as the watch does
-            self.cache.pass_by(ref)
+        if not self.cache.must_parse(ref):  # as the watch does
+            self.cache.note_ignored(ref)
             self.naive.known_of[ref] = None
 
     @rule(ref=st.sampled_from(SPOTS))
     def absent(self, ref: Ref) -> None:
         if self.cache.taken(ref):
-            self.cache.absent(ref)
+            self.cache.note_absent(ref)
             del self.naive.known_of[ref]
 
     @rule(kind=st.sampled_from(KINDS), present=st.sets(st.sampled_from(REFS)), back=st.sampled_from([0, 0, 3]))
@@ -230,8 +229,8 @@ class CacheAgainstNaive(RuleBasedStateMachine):
         seen = {ref for ref in present if ref.kind == kind}
         version = self._version(back)
         before = {ref for ref in REFS if self.naive.get(ref) is not None}
-        self.naive.relisted(kind, seen, version)
-        changes = self.cache.relisted(kind, set(map(trace, seen)), version)
+        self.naive.finish_list(kind, seen, version)
+        changes = self.cache.finish_list(kind, set(map(address_hash, seen)), version)
         gone = {ref for ref in before if ref.kind == kind and ref not in self.naive.known_of}
         assert {change.ref for change in changes} == gone
         assert all(change.old is not None and change.new is None for change in changes)
@@ -244,7 +243,7 @@ class CacheAgainstNaive(RuleBasedStateMachine):
             claimed = self.naive.is_claimed(ref)
             always = ref.kind in (NAMESPACE, toys.FETCH)
             assert set(self.cache.claims(ref)) == set(self.naive.claims(ref))
-            assert self.cache.matters(ref) == (always or self.naive.get(ref) is not None or claimed)
+            assert self.cache.must_parse(ref) == (always or self.naive.get(ref) is not None or claimed)
         for kind in KINDS:
             assert ids(self.cache.all(kind)) == ids(self.naive.all(kind))
             assert self.cache.known(kind) == self.naive.known(kind)
@@ -255,7 +254,7 @@ class CacheAgainstNaive(RuleBasedStateMachine):
     @invariant()
     def sources_and_copies_are_the_same(self) -> None:
         owners = {owner for obj in self.naive.held() if (owner := TABLE.owner(obj, self.naive)) is not None}
-        assert set(self.cache.marked()) == owners
+        assert set(self.cache.marked_sources()) == owners
         for dialect in TABLE.dialects:
             assert sorted(self.cache.sources(dialect.name)) == sorted(self.naive.sources(dialect.name))
             for namespace in ("a", "b", "admin") if dialect.relations else ():
@@ -279,7 +278,7 @@ class CacheAgainstNaive(RuleBasedStateMachine):
             refs = [ref for ref in (*SPOTS, *ASKS) if ref.namespace == home]
             keys = [Key(dialect.name, ref) for dialect in TABLE.dialects for ref in refs]
             found = sum(self._ours(self.naive.copies_of(key), key) for key in keys)
-            assert self.cache.count_of_home(home) == found
+            assert self.cache.count_in_namespace(home) == found
 
     @invariant()
     def only_a_source_is_held_with_its_bytes(self) -> None:
@@ -325,14 +324,14 @@ def test_stale_news_is_no_news() -> None:
 
     assert cache.put(a_copy("a", "x", version=6)) is None
     assert cache.put(a_copy("a", "x", version=7)) is None
-    assert cache.drop(at("a", "x"), 6) is None
+    assert cache.remove(at("a", "x"), 6) is None
     assert ids(filter(None, [cache.get(at("a", "x"))])) == ids([new])
-    assert [cache.is_news(at("a", "x"), version) for version in (6, 7, 8)] == [False, False, True]
+    assert [cache.is_newer(at("a", "x"), version) for version in (6, 7, 8)] == [False, False, True]
 
 
 def test_what_we_deleted_is_not_brought_back_by_old_news() -> None:
     cache = filled(copy := a_copy("a", "x"))
-    cache.bury(copy)
+    cache.remove_deleted(copy)
 
     assert cache.put(replace(copy, version=9)) is None
     assert cache.get(copy.ref) is None
@@ -341,8 +340,8 @@ def test_what_we_deleted_is_not_brought_back_by_old_news() -> None:
 
 def test_after_the_watch_has_told_of_our_delete_the_place_is_free() -> None:
     cache = filled(copy := a_copy("a", "x"))
-    cache.bury(copy)
-    cache.drop(copy.ref, 9)
+    cache.remove_deleted(copy)
+    cache.remove(copy.ref, 9)
 
     assert cache.put(replace(copy, version=10)) is not None
 
@@ -350,7 +349,7 @@ def test_after_the_watch_has_told_of_our_delete_the_place_is_free() -> None:
 def test_what_was_made_anew_by_others_is_not_buried() -> None:
     cache = filled(a_copy("a", "x", version=5, uid="new"))
 
-    assert cache.bury(a_copy("a", "x", uid="old")) is None
+    assert cache.remove_deleted(a_copy("a", "x", uid="old")) is None
     assert cache.get(at("a", "x")) is not None
 
 
@@ -402,7 +401,7 @@ def test_a_foreign_object_is_sealed_while_its_place_is_claimed_and_a_trace_after
     assert found is not None
     assert found.content == secret("theirs")
     assert [each.raw for each in found.content.fields] == [None, None]
-    cache.drop(at("admin", "x"))
+    cache.remove(at("admin", "x"))
 
     assert cache.get(at("a", "x")) is None
     assert cache.taken(at("a", "x"))
@@ -490,11 +489,11 @@ def test_forged_marks_never_count() -> None:
 
     assert len(list(cache.copies_of(a_key("x")))) == 10
     assert (cache.count(a_key("x")), cache.count(a_key("y"))) == (1, 1)
-    assert (cache.count_of_home("admin"), cache.count_of_home("a")) == (2, 0)
+    assert (cache.count_in_namespace("admin"), cache.count_in_namespace("a")) == (2, 0)
     cache.put(replace(forged[0], version=2, ours=a_copy("f0", "x").ours))
-    cache.drop(at("a", "x"))
-    cache.drop(at("b", "y"))
-    assert (cache.count(a_key("x")), cache.count_of_home("admin")) == (1, 1)
+    cache.remove(at("a", "x"))
+    cache.remove(at("b", "y"))
+    assert (cache.count(a_key("x")), cache.count_in_namespace("admin")) == (1, 1)
 
 
 def test_what_was_looked_at_stays_known_while_its_source_changes() -> None:
@@ -507,8 +506,8 @@ def test_what_was_looked_at_stays_known_while_its_source_changes() -> None:
 
 def test_missed_deletions_are_made_up_at_the_end_of_a_list() -> None:
     cache = filled(a_source("x"), a_copy("a", "x"), a_copy("b", "x"))
-    cache.pass_by(at("b", "theirs"))
-    changes = cache.relisted(SECRET, {trace(at("admin", "x")), trace(at("b", "x"))})
+    cache.note_ignored(at("b", "theirs"))
+    changes = cache.finish_list(SECRET, {address_hash(at("admin", "x")), address_hash(at("b", "x"))})
 
     assert [(change.ref, change.new) for change in changes] == [(at("a", "x"), None)]
     assert [obj.ref.namespace for obj in cache.copies_of(a_key("x"))] == ["b"]
@@ -518,7 +517,7 @@ def test_missed_deletions_are_made_up_at_the_end_of_a_list() -> None:
 def test_what_is_newer_than_a_list_is_not_missed_by_it() -> None:
     cache = filled(a_copy("a", "x", version=11))
 
-    assert cache.relisted(SECRET, set(), 10) == []
+    assert cache.finish_list(SECRET, set(), 10) == []
     assert cache.get(at("a", "x")) is not None
 
 
@@ -526,7 +525,7 @@ def test_rivals_are_named_when_a_source_comes_changes_or_goes() -> None:
     fetch = an_object(at("a", "x", toys.FETCH), annotations={toys.PATH: "p", toys.INTO: "b"})
     cache = filled(fetch)
     rival = (Key("fetch", fetch.ref),)
-    came, changed, went = cache.put(a_source("x")), cache.put(a_source("x", version=2)), cache.drop(at("admin", "x"))
+    came, changed, went = cache.put(a_source("x")), cache.put(a_source("x", version=2)), cache.remove(at("admin", "x"))
 
     assert [change and change.rivals for change in (came, changed, went)] == [rival, rival, rival]
     assert list(cache.claims(at("b", "x"))) == list(rival)
@@ -536,8 +535,8 @@ def test_an_answer_the_watch_has_told_of_already_is_past() -> None:
     cache = filled()
     cache.stores[SECRET].version = 10
 
-    assert [cache.is_past(SECRET, version) for version in (9, 10, 11)] == [True, True, False]
-    assert not cache.is_past(NAMESPACE, 9)
+    assert [cache.watch_passed(SECRET, version) for version in (9, 10, 11)] == [True, True, False]
+    assert not cache.watch_passed(NAMESPACE, 9)
 
 
 def test_an_unknown_kind_is_not_known_and_holds_nothing() -> None:
@@ -613,7 +612,7 @@ def test_an_unrelated_object_costs_a_trace() -> None:
     try:
         before = tracemalloc.get_traced_memory()[0]
         for number in range(many):
-            cache.pass_by(at("a", f"theirs-{number}"))
+            cache.note_ignored(at("a", f"theirs-{number}"))
         each = (tracemalloc.get_traced_memory()[0] - before) / many
     finally:
         tracemalloc.stop()
@@ -633,6 +632,6 @@ def test_a_kind_whose_definition_is_gone_is_not_known_until_it_is_listed_again()
     cache = Cache(TABLE)
     cache.stores[SECRET].listed = True
     assert cache.known(SECRET)
-    cache.stores[SECRET].unservable = True
+    cache.stores[SECRET].not_served = True
     assert not cache.known(SECRET)
     assert cache.is_settled(SECRET)

@@ -422,7 +422,7 @@ def test_what_a_kind_lacks_that_is_listed_anew_proves_nothing_yet() -> None:
     async def deed(stage: Stage) -> None:
         began = asyncio.get_running_loop().time()
         await stage.until(lambda: stage.heard.lists == 2)
-        assert stage.cache.stores[SECRET].doubted_until >= began + TIMINGS.doubt
+        assert stage.cache.stores[SECRET].absence_unproven_until >= began + TIMINGS.doubt
         assert stage.held() == ["y"]  # its definition may have gone and come back in between
 
     watching(deed, streams(*listing(source("x", 5)), error(410)), streams(*listing(source("y", 21), version=22)))
@@ -432,7 +432,7 @@ def test_a_list_that_was_always_empty_is_believed_at_once() -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
         assert len(stage.script.seen) == 1
-        assert stage.cache.stores[SECRET].doubted_until == 0.0
+        assert stage.cache.stores[SECRET].absence_unproven_until == 0.0
 
     watching(deed, streams(*listing()))
 
@@ -546,7 +546,8 @@ def test_a_kind_that_cannot_be_listed_waits_and_is_served_when_it_can(status: in
         stage.script.gate.set()
         await stage.until(lambda: stage.heard.lists == 1)
         assert [stage.reflector.not_ready_reason, stage.reflector.not_served] == [None, False]
-        assert stage.cache.stores[SECRET].doubted_until >= back + TIMINGS.doubt  # its objects may be on their way back
+        # Its objects may be on their way back.
+        assert stage.cache.stores[SECRET].absence_unproven_until >= back + TIMINGS.doubt
 
     watching(deed, refuses(status, reason), gated(streams(*listing())))
 

@@ -26,7 +26,7 @@ def lay(cache: Cache, write: Write, now: str) -> Iterator[Key]:
     """Puts what a write leaves behind into a cache; returns the keys that have to be planned again for it."""
     after = left_by(write, cache.table[write.key.dialect], now)
     if after is None or isinstance(write, Recreate):
-        yield from _woken(cache.drop(write.ref), cache)
+        yield from _woken(cache.remove(write.ref), cache)
     if after is not None:
         yield from _woken(cache.put(after), cache)
 

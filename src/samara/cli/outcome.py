@@ -70,7 +70,7 @@ def _held(seen: Picture, holds: Holds, key: Key, plan: Plan) -> frozenset[Ref]:
     source = cache.get(key.source)
     if not deletes or is_explicit(dialect, source):
         return frozenset()
-    home = cache.count_of_home(key.source.namespace)
+    home = cache.count_in_namespace(key.source.namespace)
     passed = {each.ref for each in holds.judge(key, deletes, cache.count(key), home)}
     return frozenset(each.ref for each in deletes if each.ref not in passed)
 

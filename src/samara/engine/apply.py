@@ -95,7 +95,7 @@ class Applier:
     def _answered(self, ref: Ref, raw: bytes) -> int:
         """Takes an answer into the cache, unless the watch has already told of it."""
         version = version_of(raw)
-        if not self.cache.is_past(ref.kind, version):
+        if not self.cache.watch_passed(ref.kind, version):
             self.answered(self.cache.put(self.codec.object(ref.kind, raw)))
         return version
 
@@ -173,7 +173,7 @@ class Applier:
 
     def _gone(self, have: Object) -> None:
         """Told also where the watch was first: what hangs on it goes because we meant it."""
-        self.answered(self.cache.bury(have) or Change(have.ref, have, None))
+        self.answered(self.cache.remove_deleted(have) or Change(have.ref, have, None))
 
     async def _recreate(self, write: Recreate) -> int:
         """The old copy goes only when the server would take the new one; what others wrote on it is handed on."""
@@ -208,7 +208,7 @@ class Applier:
         if finalizers or not write.have.deleting:
             return await self._patch(write.ref, patch)
         await self._patched(write.ref, patch)
-        self.answered(self.cache.bury(write.have))  # the last finalizer held it: it has gone with this request
+        self.answered(self.cache.remove_deleted(write.have))  # its last finalizer went with this patch
         return None
 
     async def _report(self, write: Report) -> int:

@@ -56,7 +56,7 @@ class Desk:
         """Every source there is, and every one that a copy names."""
         for dialect in self.table.dialects:
             yield from (Key(dialect.name, source) for source in self.cache.sources(dialect.name))
-        yield from self.cache.marked()
+        yield from self.cache.marked_sources()
 
     def is_planned(self, vocabulary: str) -> bool:
         """True where all sources of a vocabulary are planned: it is served, and its kinds are known."""

@@ -73,12 +73,12 @@ class Looker:
         try:
             raw = await self._desk.client.get(address(ref))
         except NotFound:
-            self._desk.cache.absent(ref)
+            self._desk.cache.note_absent(ref)
             if before is not None:  # this uid never comes back, whatever the watch has still to say of it
-                self._tell(self._desk.cache.bury(before), 0.0)
+                self._tell(self._desk.cache.remove_deleted(before), 0.0)
             return 0.0
         cache, found = self._desk.cache, self._desk.codec.object(ref.kind, raw)
-        ahead = not cache.is_past(ref.kind, found.version)
+        ahead = not cache.watch_passed(ref.kind, found.version)
         delay = _AHEAD if ahead else 0.0
         if cache.get(ref) is not None or cache.taken(ref) or ahead:  # else the watch has meanwhile told that it is gone
             self._tell(cache.put(found), delay)

@@ -91,7 +91,7 @@ class Reader:
         """For how many seconds more it proves nothing that an object is missing."""
         if not isinstance(read, Absence):
             return 0.0
-        until = self._desk.cache.stores[read.ref.kind].doubted_until
+        until = self._desk.cache.stores[read.ref.kind].absence_unproven_until
         return max(0.0, until - asyncio.get_running_loop().time())
 
     async def _answer(self, read: Read) -> object:

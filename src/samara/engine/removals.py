@@ -141,4 +141,4 @@ class Removals:
     def _counts(self, key: Key) -> tuple[int, int]:
         """How many copies this source has, and all sources of its namespace together."""
         cache = self._desk.cache
-        return cache.count(key.whole), cache.count_of_home(key.source.namespace)
+        return cache.count(key.whole), cache.count_in_namespace(key.source.namespace)

@@ -53,7 +53,8 @@ def concerned(change: Change, desk: Desk) -> Iterator[Key]:
         for claim in cache.claims(change.ref):
             yield table.cut(claim, change.ref.namespace)
     if change.ref.kind == NAMESPACE and len({_word_of_its_own(obj) for obj in seen}) == 2:
-        slices = (key.part(change.ref.name) for key in cache.marked())  # also of sources that do not name it now
+        # Also sources that do not target it now.
+        slices = (key.part(change.ref.name) for key in cache.marked_sources())
         yield from (key for key in slices if has_copies(cache, key))
         yield from _resting_with(change.ref.name, desk)
 
@@ -83,5 +84,5 @@ def onward(change: Change, desk: Desk) -> Iterable[Key]:
 def orphans(dialect: str, desk: Desk) -> int:
     """Marked copies whose source is no source any more; a Namespace is none: it belongs to those who live in it."""
     sources = set(desk.cache.sources(dialect))
-    keys = [key for key in desk.cache.marked() if key.dialect == dialect and key.source not in sources]
+    keys = [key for key in desk.cache.marked_sources() if key.dialect == dialect and key.source not in sources]
     return sum(copy.ref.kind.namespaced for key in keys for copy in desk.cache.copies_of(key))

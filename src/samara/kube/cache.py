@@ -1,9 +1,9 @@
-"""What is known of the cluster: what is ours in full, and of everything else only a trace of its address."""
+"""The operator's view of the cluster: relevant objects in full, and of all others only that their address is taken."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from operator import attrgetter
 from typing import NamedTuple
@@ -17,47 +17,70 @@ from samara.core.reads import Read
 from samara.core.table import Table
 from samara.core.want import Places
 from samara.kube.answers import Answers, Build
-from samara.kube.claims import Claims, Spot
-from samara.kube.copies import Copies
-from samara.kube.counts import Counts
-from samara.kube.relations import Relations
-from samara.kube.store import Store, trace
+from samara.kube.indexes import ClaimIndex, CopyIndex, RelationIndex, Target
 
-_STANDING = attrgetter("labels", "annotations", "owners", "ours")
-"""What decides whose copy an object is, whether that counts as ours, and what else is found by it."""
+_INDEXED = attrgetter("labels", "annotations", "owners", "ours")
+"""The fields of a copy that the indexes depend on."""
+
+
+@dataclass(slots=True)
+class KindStore:
+    """Everything that is known of one kind."""
+
+    objects: dict[Ref, Object] = field(default_factory=dict)
+    address_hashes: set[int] = field(default_factory=set)
+    """Of objects that exist but are not kept."""
+    tombstones: dict[Ref, str] = field(default_factory=dict)
+    """The uids of objects that we deleted, until the watch has reported that, too."""
+    version: int = 0
+    """The newest resource version that the watch has reported."""
+    listed: bool = False
+    not_served: bool = False
+    """True while the API server does not know the kind, or does not let us list it."""
+    needs_relist: bool = False
+    """True if an object was found that the last list did not contain."""
+    absence_unproven_until: float = 0.0
+    """By the loop's clock. Until then a missing object proves nothing."""
+
+
+def address_hash(ref: Ref) -> int:
+    return hash((ref.namespace, ref.name))
 
 
 class Change(NamedTuple):
-    """What an event changed: the object before and after, None where there was or is none that is held."""
+    """An object before and after an event. None if the cache did not or does not keep it."""
 
     ref: Ref
     old: Object | None
     new: Object | None
     rivals: tuple[Key, ...] = ()
-    """Where a source came, changed or went: the others that claim the same places."""
+    """If a source was added, changed or removed: the other sources that claim the same addresses."""
 
 
 class Cache:
-    """The cluster as it is known. Implements `View`; nothing in it awaits, so a plan sees one state."""
+    """Implements `View` over what the reflectors observed. Nothing in it awaits, so a plan sees one state.
+
+    Reflectors and the applier update it. It never deletes by itself and knows nothing of plans.
+    """
 
     def __init__(
         self, table: Table, besides: tuple[Kind, ...] = (), *, built: Build | None = None, keep_bytes: bool = False
     ) -> None:
         self.table = table
         self._keep_bytes = keep_bytes
-        """True where somebody will ask what differs; the operator itself never does."""
+        """True if the content of copies is needed, for a diff. The operator itself needs digests only."""
         self._contents: WeakValueDictionary[tuple[Field, ...], Content] = WeakValueDictionary()
-        self.stores: dict[Kind, Store] = {kind: Store() for kind in (*table.kinds, *besides)}
+        self.stores: dict[Kind, KindStore] = {kind: KindStore() for kind in (*table.kinds, *besides)}
         sources: dict[str, dict[Ref, Places | None]] = {dialect.name: {} for dialect in table.dialects}
         self._sources = sources
-        self.answers = Answers(built, lambda: sum(map(len, sources.values())))  # not of self: it would be a cycle
-        self._claims = Claims()
-        self._relations = Relations(table)
-        self._copies = Copies()
-        self._sealed: dict[Spot, set[Ref]] = {}
-        self._counts = Counts()
+        self.answers = Answers(built, lambda: sum(map(len, sources.values())))  # without self, or it would be a cycle
+        self._claims = ClaimIndex()
+        self._copies = CopyIndex()
+        self._relations = RelationIndex(table)
+        self._foreign_at_target: dict[Target, set[Ref]] = {}
+        """Foreign objects that are kept because a source claims their address."""
 
-    # reads
+    # the view
 
     def get(self, ref: Ref) -> Object | None:
         store = self.stores.get(ref.kind)
@@ -65,7 +88,7 @@ class Cache:
 
     def taken(self, ref: Ref) -> bool:
         store = self.stores.get(ref.kind)
-        return store is not None and ref not in store.objects and trace(ref) in store.traces
+        return store is not None and ref not in store.objects and address_hash(ref) in store.address_hashes
 
     def all(self, kind: Kind) -> Iterable[Object]:
         return self.stores[kind].objects.values()
@@ -74,29 +97,29 @@ class Cache:
         return listed.legal if listed is not None else [ref.name for ref in self.stores[NAMESPACE].objects]
 
     def labelled(self, label: str, value: str) -> Iterable[Object]:
-        return [self.stores[NAMESPACE].objects[ref] for ref in self._relations.labelled(label, value)]
+        return [self.stores[NAMESPACE].objects[ref] for ref in self._relations.with_label(label, value)]
 
     def sources(self, dialect: str, namespace: str | None = None) -> Iterable[Ref]:
         return self._sources[dialect] if namespace is None else self._relations.sources(dialect, namespace)
 
     def bound(self, dialect: str, namespace: str) -> Iterable[Ref]:
-        return self._claims.bound(dialect, namespace)
+        return self._claims.pinned(dialect, namespace)
 
     def copies_of(self, key: Key) -> Iterator[Object]:
         return (obj for ref in self._copies.of(key) if (obj := self.get(ref)) is not None)
 
     def claims(self, ref: Ref) -> Iterable[Key]:
         namespace = self.stores[NAMESPACE].objects.get(namespace_ref(ref.namespace))
-        above = () if namespace is None else self.table.upstream(namespace)
-        return self._claims.at((ref.kind, ref.name), ref.namespace, above)
+        ancestors = () if namespace is None else self.table.upstream(namespace)
+        return self._claims.at((ref.kind, ref.name), ref.namespace, ancestors)
 
     def known(self, kind: Kind) -> bool:
-        """Not while the server does not know the kind any more: its definition may be gone, with all its objects."""
-        return kind in self.stores and self.stores[kind].listed and not self.stores[kind].unservable
+        """False while the API server does not serve the kind: its CRD may be gone, with all its objects."""
+        return kind in self.stores and self.stores[kind].listed and not self.stores[kind].not_served
 
     def is_settled(self, kind: Kind) -> bool:
-        """True where a kind has been listed, or cannot be."""
-        return kind in self.stores and (self.stores[kind].listed or self.stores[kind].unservable)
+        """True if a kind was listed, or cannot be listed."""
+        return kind in self.stores and (self.stores[kind].listed or self.stores[kind].not_served)
 
     def value(self, read: Read) -> object:
         return self.answers.value(read)
@@ -107,26 +130,28 @@ class Cache:
     def content(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
         return self.answers.content(kind, fields)
 
-    def marked(self) -> Iterable[Key]:
-        """Every source that a held copy names, whether it exists or not."""
+    # what else is known
+
+    def marked_sources(self) -> Iterable[Key]:
+        """Every source that a copy names, whether the source exists or not."""
         return tuple(self._copies)
 
     def count(self, key: Key) -> int:
-        """How many copies of this key's source there are; marks that are not ours never count."""
-        return self._counts.of(key)
+        """How many copies of this key's source exist. Forged marks do not count."""
+        return self._copies.number_of(key)
 
-    def count_of_home(self, home: str) -> int:
-        """The same for all sources of one namespace together, of whatever vocabulary."""
-        return self._counts.of_home(home)
+    def count_in_namespace(self, namespace: str) -> int:
+        """How many copies exist of all sources in one namespace, whatever their vocabulary."""
+        return self._copies.number_from(namespace)
 
     def is_idle(self, key: Key) -> bool:
-        """True for a source at the end of a chain: it reaches what hangs on its namespace, and nothing does."""
+        """True for a source at the end of a chain: it writes below its namespace, and no namespace is below."""
         places = self._sources[key.dialect].get(key.source)
         below = places.below if places is not None else ""
-        return bool(below) and not self._relations.hangs_on(below) and key.whole not in self._copies
+        return bool(below) and not self._relations.is_named(below) and key.whole not in self._copies
 
-    def matters(self, ref: Ref) -> bool:
-        """True where an object at this address must be parsed whatever it says."""
+    def must_parse(self, ref: Ref) -> bool:
+        """True if an object at this address must be parsed even without metadata of ours."""
         return (
             ref.kind in self.table.always_read
             or ref in self.stores[ref.kind].objects
@@ -136,49 +161,49 @@ class Cache:
     # changes
 
     def put(self, obj: Object) -> Change | None:
-        """Takes an observation; None where it tells nothing new."""
+        """Takes an object from the API server. None if it is not newer than what is kept."""
         store = self.stores[obj.ref.kind]
-        if store.tombs.get(obj.ref) == obj.uid:
+        if store.tombstones.get(obj.ref) == obj.uid:
             return None
         old = store.objects.get(obj.ref)
         if old is not None and old.version >= obj.version:
             return None
         if old is not None and old.uid == obj.uid and not obj.made and self.table.is_copy(old, self):
-            obj = replace(obj, made=True)  # stripping our marks does not free a copy
-        if old is not None and self._stands_as_before(old, obj):
+            obj = replace(obj, made=True)  # removing our marks does not release a copy
+        if old is not None and self._indexed_the_same(old, obj):
             obj = store.objects[obj.ref] = self._without_bytes(obj)
             return Change(obj.ref, old, obj)
         rivals = self._rivals(obj.ref)
-        given_up = self._unindex(old)
-        store.traces.discard(trace(obj.ref))
-        new = self._hold(store, obj)
-        self._unseal(given_up)
+        released = self._unindex(old)
+        store.address_hashes.discard(address_hash(obj.ref))
+        new = self._keep(store, obj)
+        self._forget_unclaimed(released)
         return Change(obj.ref, old, new, tuple({*rivals, *self._rivals(obj.ref)}))
 
-    def _stands_as_before(self, old: Object, new: Object) -> bool:
-        """True where every index stays as it is: a copy of ours that got other content, mostly."""
+    def _indexed_the_same(self, old: Object, new: Object) -> bool:
+        """True if re-indexing can be skipped. The common case is our own update: only the content changed."""
         return (
-            _STANDING(old) == _STANDING(new)
+            _INDEXED(old) == _INDEXED(new)
             and not any(old.ref in sources for sources in self._sources.values())
             and next(self.table.sources(new, self), None) is None
         )
 
-    def _hold(self, store: Store, obj: Object) -> Object | None:
-        """Keeps an object in full, sealed, or as a trace, by what it is to us."""
-        store.objects[obj.ref] = obj  # held while asked about: a source's places may read it
+    def _keep(self, store: KindStore, obj: Object) -> Object | None:
+        """Keeps an object with its content, with digests only, or just its address, depending on what it is."""
+        store.objects[obj.ref] = obj  # already here, because the addresses of a source may depend on the source
         keys = list(self.table.sources(obj, self))
         owner = self.table.owner(obj, self)
-        if not keys:  # only a source's bytes are ever sent: whoever forges marks fills no memory
+        if not keys:  # only the content of sources is sent; objects with forged marks must not fill the memory
             obj = store.objects[obj.ref] = self._without_bytes(obj)
         if keys or owner is not None or obj.ref.kind == NAMESPACE or is_paused(obj):
             self._index(obj, keys, owner)
             return obj
-        spot = obj.ref.kind, obj.ref.name
-        if spot in self._claims:
-            self._sealed.setdefault(spot, set()).add(obj.ref)
+        target = obj.ref.kind, obj.ref.name
+        if target in self._claims:
+            self._foreign_at_target.setdefault(target, set()).add(obj.ref)
             return obj
         del store.objects[obj.ref]
-        store.traces.add(trace(obj.ref))
+        store.address_hashes.add(address_hash(obj.ref))
         return None
 
     def _without_bytes(self, obj: Object) -> Object:
@@ -187,53 +212,55 @@ class Cache:
         sealed = obj.content.sealed()
         return replace(obj, content=self._contents.setdefault(sealed.fields, sealed))
 
-    def pass_by(self, ref: Ref) -> None:
-        """Takes the sight of an object that is nothing to us: only its address is kept."""
-        self.stores[ref.kind].traces.add(trace(ref))
+    def note_ignored(self, ref: Ref) -> None:
+        """An irrelevant object exists at this address."""
+        self.stores[ref.kind].address_hashes.add(address_hash(ref))
 
-    def drop(self, ref: Ref, version: int | None = None) -> Change | None:
-        """Takes the news that an object is gone; news older than what is held is not believed."""
+    def remove(self, ref: Ref, version: int | None = None) -> Change | None:
+        """An object is gone. None if the cache holds a newer version of it than this deletion."""
         store = self.stores[ref.kind]
-        store.traces.discard(trace(ref))
+        store.address_hashes.discard(address_hash(ref))
         old = store.objects.get(ref)
         if old is not None and version is not None and old.version > version:
             return None
         rivals = self._rivals(ref)
-        store.tombs.pop(ref, None)
+        store.tombstones.pop(ref, None)
         store.objects.pop(ref, None)
-        self._unseal(self._unindex(old))
+        self._forget_unclaimed(self._unindex(old))
         return Change(ref, old, None, rivals)
 
-    def bury(self, obj: Object) -> Change | None:
-        """Takes our own delete: what the watch still says of this uid is old news."""
+    def remove_deleted(self, obj: Object) -> Change | None:
+        """We deleted an object. Events of this uid that still arrive from the watch are ignored."""
         store = self.stores[obj.ref.kind]
         held = store.objects.get(obj.ref)
         if held is None or held.uid != obj.uid:
             return None
-        change = self.drop(obj.ref)
-        store.tombs[obj.ref] = obj.uid
+        change = self.remove(obj.ref)
+        store.tombstones[obj.ref] = obj.uid
         return change
 
-    def is_past(self, kind: Kind, version: int) -> bool:
-        """True where the watch of a kind has told of this version already, or of a later one."""
+    def watch_passed(self, kind: Kind, version: int) -> bool:
+        """True if the watch of a kind has reported this resource version or a later one."""
         return self.stores[kind].version >= version
 
-    def is_news(self, ref: Ref, version: int) -> bool:
-        """False where what is held is at least as new: an echo of our own write, mostly."""
+    def is_newer(self, ref: Ref, version: int) -> bool:
+        """False if the cache holds this version or a newer one. The common case is the echo of our own write."""
         held = self.stores[ref.kind].objects.get(ref)
         return held is None or held.version < version
 
-    def absent(self, ref: Ref) -> None:
-        """Takes the result of a look: nothing is there."""
-        self.stores[ref.kind].traces.discard(trace(ref))
+    def note_absent(self, ref: Ref) -> None:
+        """A read of this address found nothing."""
+        self.stores[ref.kind].address_hashes.discard(address_hash(ref))
 
-    def relisted(self, kind: Kind, present: set[int], version: float = inf) -> list[Change]:
-        """Takes the end of a list: what it did not name has gone unobserved, unless it is newer than the list."""
+    def finish_list(self, kind: Kind, present: set[int], version: float = inf) -> list[Change]:
+        """Removes all objects that a list did not contain, except those that are newer than the list."""
         store = self.stores[kind]
-        gone = [ref for ref, obj in store.objects.items() if trace(ref) not in present and obj.version <= version]
-        store.tombs.clear()
-        changes = [change for ref in gone if (change := self.drop(ref)) is not None]
-        store.traces = present.difference(map(trace, store.objects))
+        gone = [
+            ref for ref, obj in store.objects.items() if address_hash(ref) not in present and obj.version <= version
+        ]
+        store.tombstones.clear()
+        changes = [change for ref in gone if (change := self.remove(ref)) is not None]
+        store.address_hashes = present.difference(map(address_hash, store.objects))
         store.listed = True
         return changes
 
@@ -241,48 +268,47 @@ class Cache:
 
     def _index(self, obj: Object, keys: list[Key], owner: Key | None) -> None:
         for key in keys:
-            spot = self.table[key.dialect].places(obj.ref, self)
-            self._sources[key.dialect][obj.ref] = spot
-            if spot is not None:
-                self._claims.add(spot, key)
+            places = self.table[key.dialect].places(obj.ref, self)
+            self._sources[key.dialect][obj.ref] = places
+            if places is not None:
+                self._claims.add(places, key)
         self._relations.add(obj, (key.dialect for key in keys))
         if owner is not None:
             self._copies.add(owner, obj.ref)
             self._count(owner, obj, 1)
 
     def _rivals(self, ref: Ref) -> tuple[Key, ...]:
-        spots = [sources[ref] for sources in self._sources.values() if ref in sources]
-        met = (key for spot in spots if spot is not None for key in self._claims.meeting(spot))
-        return tuple(key for key in met if key.source != ref)
+        claimed = [sources[ref] for sources in self._sources.values() if ref in sources]
+        rivals = (key for places in claimed if places is not None for key in self._claims.overlapping(places))
+        return tuple(key for key in rivals if key.source != ref)
 
     def _unindex(self, old: Object | None) -> list[Places]:
-        """Takes an object out of all indexes; returns the places that it claimed."""
+        """Removes an object from all indexes, and returns what it claimed."""
         if old is None:
             return []
-        was = [dialect for dialect, sources in self._sources.items() if old.ref in sources]
-        self._relations.discard(old, was)
-        spots = [(Key(dialect, old.ref), self._sources[dialect].pop(old.ref)) for dialect in was]
-        given_up = [spot for _, spot in spots if spot is not None]
-        for key, spot in spots:
-            if spot is not None:
-                self._claims.discard(spot, key)
+        source_types = [name for name, sources in self._sources.items() if old.ref in sources]
+        self._relations.discard(old, source_types)
+        claims = [(Key(name, old.ref), self._sources[name].pop(old.ref)) for name in source_types]
+        released = [(key, places) for key, places in claims if places is not None]
+        for key, places in released:
+            self._claims.discard(places, key)
         owner = self.table.owner(old, self)
         if owner is not None and owner in self._copies:
             self._copies.discard(owner, old.ref)
             self._count(owner, old, -1)
-        self._sealed.get((old.ref.kind, old.ref.name), set()).discard(old.ref)
-        return given_up
+        self._foreign_at_target.get((old.ref.kind, old.ref.name), set()).discard(old.ref)
+        return [places for _, places in released]
 
     def _count(self, owner: Key, obj: Object, by: int) -> None:
         if self.table[owner.dialect].whole and obj.ref.namespace:
-            self._claims.bind(owner, obj.ref.namespace, by)
+            self._claims.pin(owner, obj.ref.namespace, by)
         if is_marked_by_us(obj, self.table[owner.dialect]):
-            self._counts.add(owner, by)
+            self._copies.count(owner, by)
 
-    def _unseal(self, given_up: Iterable[Places]) -> None:
-        """Foreign objects that were kept for a claim become traces again where nobody claims their place any more."""
-        for spot in (places.spot for places in given_up):
-            for ref in self._sealed.pop(spot, set()) if spot not in self._claims else ():
+    def _forget_unclaimed(self, released: Iterable[Places]) -> None:
+        """Keeps only the address of foreign objects that no source claims any more."""
+        for target in (places.spot for places in released):
+            for ref in self._foreign_at_target.pop(target, set()) if target not in self._claims else ():
                 store = self.stores[ref.kind]
                 if store.objects.pop(ref, None) is not None:
-                    store.traces.add(trace(ref))
+                    store.address_hashes.add(address_hash(ref))

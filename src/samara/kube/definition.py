@@ -54,5 +54,5 @@ async def is_absent(client: Client, codec: Codec, cache: Cache, asked: Absence) 
     except NotFound:
         return True
     cache.put(found)
-    cache.stores[asked.ref.kind].suspect = True
+    cache.stores[asked.ref.kind].needs_relist = True
     return False

@@ -91,15 +91,15 @@ class Ingest:
     def take(self, raw: msgspec.Raw, envelope: Envelope) -> Stale | Ignored | Changed:
         """Updates the cache with one object."""
         ref, version = envelope
-        if not self._cache.is_news(ref, int(version)):
+        if not self._cache.is_newer(ref, int(version)):
             return STALE
-        if self._cache.matters(ref) or self._relevant.search(raw):
+        if self._cache.must_parse(ref) or self._relevant.search(raw):
             try:
                 obj = self._parse(raw)
                 return Changed(self._cache.put(obj), obj)
             except MALFORMED as fault:  # one malformed object must not stop the watch
                 log.warning("watch.odd-object", ref=ref, fault=type(fault).__name__)
-        self._cache.pass_by(ref)
+        self._cache.note_ignored(ref)
         return IGNORED
 
     def _truncated(self, raw: bytes) -> bytes:

@@ -14,13 +14,12 @@ from aiohttp import StreamReader
 
 from samara import log
 from samara.core.model import Kind, Ref
-from samara.kube.cache import Cache, Change
+from samara.kube.cache import Cache, Change, address_hash
 from samara.kube.client import Client, collection
 from samara.kube.codec import MALFORMED, Codec, RawEvent, raw_event
 from samara.kube.discovery import explained
 from samara.kube.errors import MOST_WAIT, ApiError, Forbidden, Gone, NotFound, SamaraError, Unreachable, from_status
 from samara.kube.ingest import Changed, Envelope, Ignored, Ingest, Stale, pages
-from samara.kube.store import trace
 
 SHORT = 0.2
 """Seconds. If a watch ends sooner than this, the next one waits this long."""
@@ -98,14 +97,14 @@ class Reflector:
     @property
     def not_served(self) -> bool:
         """True if the API server does not know the kind, or does not let us list it."""
-        return self._store.unservable
+        return self._store.not_served
 
     async def run(self) -> None:
         self._heard()
         while True:
             try:
-                if self._store.suspect:
-                    self._version, self._store.suspect = "", False
+                if self._store.needs_relist:
+                    self._version, self._store.needs_relist = "", False
                 if not self._version and not self._streams_lists:
                     await self._list_pages()
                 began = self._now()
@@ -178,8 +177,9 @@ class Reflector:
     def _object_event(self, event: RawEvent, envelope: Envelope) -> Change | None:
         if event.type == "DELETED":
             if self._present is not None:
-                self._present.discard(trace(envelope.ref))  # created and deleted while the list was being streamed
-            return self._cache.drop(envelope.ref, int(envelope.version))
+                # Created and deleted while the list was being streamed.
+                self._present.discard(address_hash(envelope.ref))
+            return self._cache.remove(envelope.ref, int(envelope.version))
         if event.type in ("ADDED", "MODIFIED"):
             return self._observe(event.object, envelope)
         log.warning("watch.unknown-event", kind=self.kind, type=event.type)
@@ -187,7 +187,7 @@ class Reflector:
 
     def _observe(self, raw: msgspec.Raw, envelope: Envelope) -> Change | None:
         if self._present is not None:
-            self._present.add(trace(envelope.ref))
+            self._present.add(address_hash(envelope.ref))
         match self._ingest.take(raw, envelope):
             case Changed(change):
                 return change
@@ -219,14 +219,14 @@ class Reflector:
             raise Unreachable(f"the list of {self.kind} is empty and was not before: asking again")
         self._confirming_empty = False
         if self._store.listed or self.not_served:  # perhaps the CRD was gone, and its objects are being restored
-            self._store.doubted_until = self._now() + self.timings.doubt
-        changes = self._cache.relisted(self.kind, present, int(version))
+            self._store.absence_unproven_until = self._now() + self.timings.doubt
+        changes = self._cache.finish_list(self.kind, present, int(version))
         self._advance(version)
         if not self.not_served:  # else the kind may be listed but not watched, and the list must back off too
             self._failures = 0
-        self.not_ready_reason, self._store.unservable = None, False
+        self.not_ready_reason, self._store.not_served = None, False
         self._sink.listed(self.kind)
-        log.info("watch.listed", kind=self.kind, held=len(self._store.objects), passed=len(self._store.traces))
+        log.info("watch.listed", kind=self.kind, held=len(self._store.objects), passed=len(self._store.address_hashes))
         return changes
 
     async def _list_pages(self) -> None:
@@ -268,7 +268,7 @@ class Reflector:
         if isinstance(fault, Forbidden | NotFound):
             # Before the await: nothing may be deleted for a kind that is not served. Plans made from now on come to
             # nothing, so the kind is listed again when it is back, and that list queues everything.
-            self.not_ready_reason, self._store.unservable, self._version = message, True, ""
+            self.not_ready_reason, self._store.not_served, self._version = message, True, ""
             self.not_ready_reason = message = await explained(self._client, self.kind, fault)
             self._sink.changed([])  # wakes the controller, which may have waited for this kind only
         self._failures += 1

@@ -15,14 +15,13 @@ from samara.core.plan import plan
 from samara.core.reads import Absence, Definition, Read, Reading, SecretPath, Standing, Trial, Unreadable, Word
 from samara.core.table import Table
 from samara.core.write import Plan
-from samara.kube.cache import Cache
+from samara.kube.cache import Cache, KindStore, address_hash
 from samara.kube.client import METADATA_LIST, Client, address
 from samara.kube.codec import Codec
 from samara.kube.definition import is_absent, is_standing, stands
 from samara.kube.errors import Forbidden, Gone, NotFound, SamaraError, Unreachable
 from samara.kube.ingest import Changed, Ingest, pages
 from samara.kube.owner_word import word_of
-from samara.kube.store import Store, trace
 from samara.kube.trial import tried
 
 _LISTS = 5
@@ -74,7 +73,7 @@ class Snapshot:
         for dialect in self.cache.table.dialects:
             keys = (Key(dialect.name, source) for source in self.cache.sources(dialect.name))
             yield from (key for key in keys if not self.cache.is_idle(key))
-        yield from self.cache.marked()
+        yield from self.cache.marked_sources()
 
     async def look_for_marks(self, kinds: Collection[Kind]) -> None:
         """Notes what carries a mark of ours among kinds that nobody serves; of their objects only metadata is read.
@@ -82,7 +81,7 @@ class Snapshot:
         Marks alone say nothing there: controllers give what they make the labels of what they make it from.
         """
         for kind in kinds:
-            self.cache.stores[kind] = Store()
+            self.cache.stores[kind] = KindStore()
             try:
                 await _Lister(self, kind, METADATA_LIST).run()
             except SamaraError as fault:
@@ -100,7 +99,7 @@ class Snapshot:
             async with room:
                 found = await self.read(ref)
             if found is None:
-                self.cache.absent(ref)
+                self.cache.note_absent(ref)
             else:
                 self.cache.put(found)
 
@@ -174,7 +173,7 @@ class _Lister:
     async def run(self) -> None:
         for _ in range(_LISTS):
             try:
-                self._shot.cache.relisted(self._kind, await self._pages())
+                self._shot.cache.finish_list(self._kind, await self._pages())
                 return
             except Gone:
                 continue  # the pages took too long: the list begins again
@@ -183,7 +182,7 @@ class _Lister:
     async def _pages(self) -> set[int]:
         read = pages(self._shot.client, self._kind, self._accept)
         found = [self._take(raw) async for page in read for raw in page.items or ()]
-        return set(map(trace, found))
+        return set(map(address_hash, found))
 
     def _take(self, raw: msgspec.Raw) -> Ref:
         envelope = self._ingest.envelope(raw)

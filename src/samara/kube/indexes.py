@@ -1,0 +1,208 @@
+"""The indexes of the cache: which sources may write where, where copies are, and which namespaces name each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import chain
+from typing import TypeVar
+
+from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
+from samara.core.table import Table
+from samara.core.want import Places
+
+T = TypeVar("T")
+Target = tuple[Kind, str]
+"""The kind and the name of a copy, in any namespace."""
+_ByNamespace = dict[str, dict[Key, None]]
+
+
+def _count(counter: Counter[T], item: T, by: int) -> None:
+    """Adds to a counter that holds no zeros."""
+    counter[item] += by
+    if not counter[item]:
+        del counter[item]
+
+
+class _Claims:
+    """The sources that claim one target. `within` has those that write into one namespace, by its name. `below` has
+    those that write below their own namespace, by its name, and under "" those that may write anywhere."""
+
+    __slots__ = ("below", "within")
+
+    def __init__(self) -> None:
+        self.below: _ByNamespace = {}
+        self.within: _ByNamespace = {}
+
+    def entry(self, places: Places) -> tuple[_ByNamespace, str]:
+        return (self.within, places.within) if places.within else (self.below, places.below)
+
+    def overlapping(self, places: Places) -> Iterator[Key]:
+        """Sources that may write to the same addresses. Whether one namespace is below the other is not checked."""
+        if places.within:
+            yield from self.within.get(places.within, ())
+            yield from chain.from_iterable(self.below.values())
+            return
+        near = dict.fromkeys(("", places.below)) if places.below else self.below
+        yield from (key for name in near for key in self.below.get(name, ()))
+        yield from chain.from_iterable(self.within.values())
+
+
+class ClaimIndex:
+    """Finds the sources that may write to an address, by kind and name and by the namespaces they are limited to.
+
+    A chain has a source of the same name in every namespace. Without the limits, all of them would have to be compared
+    at every copy.
+    """
+
+    def __init__(self) -> None:
+        self._claims: dict[Target, _Claims] = {}
+        self._pinned: dict[tuple[str, str], Counter[Ref]] = {}
+        """By source type and namespace: the sources that write into this namespace only, or have their copy there."""
+
+    def __contains__(self, target: Target) -> bool:
+        return target in self._claims
+
+    def add(self, places: Places, key: Key) -> None:
+        index, name = self._claims.setdefault(places.spot, _Claims()).entry(places)
+        index.setdefault(name, {})[key] = None
+        if places.within:
+            self.pin(key, places.within)
+
+    def discard(self, places: Places, key: Key) -> None:
+        claims = self._claims[places.spot]
+        index, name = claims.entry(places)
+        index[name].pop(key, None)
+        if not index[name]:
+            del index[name]
+        if not claims.below and not claims.within:
+            del self._claims[places.spot]
+        if places.within:
+            self.pin(key, places.within, -1)
+
+    def pin(self, key: Key, namespace: str, by: int = 1) -> None:
+        """Counts how often a source is bound to a namespace: once by its target, and once by a copy that exists."""
+        entry = key.dialect, namespace
+        sources = self._pinned.setdefault(entry, Counter())
+        _count(sources, key.source, by)
+        if not sources:
+            del self._pinned[entry]
+
+    def pinned(self, source_type: str, namespace: str) -> tuple[Ref, ...]:
+        return tuple(self._pinned.get((source_type, namespace), ()))
+
+    def at(self, target: Target, namespace: str, ancestors: Iterable[str]) -> tuple[Key, ...]:
+        """The sources that claim this target in a namespace with these ancestors."""
+        claims = self._claims.get(target)
+        if claims is None:
+            return ()
+        near = (key for name in ("", *ancestors) for key in claims.below.get(name, ()))
+        return (*near, *claims.within.get(namespace, ()))
+
+    def overlapping(self, places: Places) -> Iterable[Key]:
+        """The sources that may write to the same addresses as a source with these places; it is one of them."""
+        claims = self._claims.get(places.spot)
+        return () if claims is None else claims.overlapping(places)
+
+
+@lru_cache(maxsize=4096)
+def _interned(targets: tuple[Target, ...]) -> tuple[Target, ...]:
+    return targets
+
+
+class CopyIndex:
+    """Finds the copies of a source, also of one that no longer exists, and counts them.
+
+    By source and namespace it keeps a tuple of targets. Ten thousand namespaces with a copy of the same name share one
+    tuple.
+    """
+
+    def __init__(self) -> None:
+        self._targets: dict[Key, dict[str, tuple[Target, ...]]] = {}
+        self._counts: Counter[Key] = Counter()
+        self._counts_in_namespace: Counter[str] = Counter()
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._targets)
+
+    def __contains__(self, source: Key) -> bool:
+        return source in self._targets
+
+    def of(self, key: Key) -> Iterator[Ref]:
+        """The addresses of a source's copies; of those in one namespace if the key is for that one."""
+        by_namespace = self._targets.get(key.whole, {})
+        found = by_namespace.items() if key.slice is None else ((key.slice, by_namespace.get(key.slice, ())),)
+        return (Ref(kind, namespace, name) for namespace, targets in found for kind, name in targets)
+
+    def add(self, source: Key, ref: Ref) -> None:
+        by_namespace = self._targets.setdefault(source, {})
+        targets = by_namespace.get(ref.namespace, ())
+        by_namespace[ref.namespace] = _interned((*targets, (ref.kind, ref.name)))
+
+    def discard(self, source: Key, ref: Ref) -> None:
+        by_namespace = self._targets[source]
+        target = ref.kind, ref.name
+        rest = tuple(each for each in by_namespace.get(ref.namespace, ()) if each != target)
+        if rest:
+            by_namespace[ref.namespace] = _interned(rest)
+        else:
+            by_namespace.pop(ref.namespace, None)
+        if not by_namespace:
+            del self._targets[source]
+
+    def count(self, source: Key, by: int) -> None:
+        """Counts a copy that Samara made. A forged mark makes an object a copy, but does not count."""
+        _count(self._counts, source, by)
+        _count(self._counts_in_namespace, source.source.namespace, by)
+
+    def number_of(self, source: Key) -> int:
+        return self._counts[source]
+
+    def number_from(self, namespace: str) -> int:
+        """The copies of all sources in one namespace."""
+        return self._counts_in_namespace[namespace]
+
+
+class RelationIndex:
+    """Finds Namespaces by the labels that name other Namespaces, and sources by their own namespace.
+
+    Only source types that follow such labels use it.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._labels = frozenset().union(*(dialect.relations for dialect in table.dialects))
+        self._source_types = frozenset(dialect.name for dialect in table.dialects if dialect.relations)
+        self._by_label: dict[tuple[str, str], dict[Ref, None]] = {}
+        self._sources: dict[tuple[str, str], dict[Ref, None]] = {}
+
+    def with_label(self, label: str, value: str) -> Iterable[Ref]:
+        return tuple(self._by_label.get((label, value), ()))
+
+    def is_named(self, namespace: str) -> bool:
+        """True if a label of another Namespace names this one."""
+        return any((label, namespace) in self._by_label for label in self._labels)
+
+    def sources(self, source_type: str, namespace: str) -> Iterable[Ref]:
+        return tuple(self._sources.get((source_type, namespace), ()))
+
+    def add(self, obj: Object, source_types: Iterable[str]) -> None:
+        for label in self._labels if obj.ref.kind == NAMESPACE else ():
+            if label in obj.labels:
+                self._by_label.setdefault((label, obj.labels[label]), {})[obj.ref] = None
+        for source_type in self._source_types.intersection(source_types):
+            self._sources.setdefault((source_type, obj.ref.namespace), {})[obj.ref] = None
+
+    def discard(self, obj: Object, source_types: Iterable[str]) -> None:
+        for label in self._labels if obj.ref.kind == NAMESPACE else ():
+            if label in obj.labels:
+                _discard(self._by_label, (label, obj.labels[label]), obj.ref)
+        for source_type in self._source_types.intersection(source_types):
+            _discard(self._sources, (source_type, obj.ref.namespace), obj.ref)
+
+
+def _discard(index: dict[tuple[str, str], dict[Ref, None]], entry: tuple[str, str], ref: Ref) -> None:
+    refs = index.get(entry, {})
+    refs.pop(ref, None)
+    if not refs:
+        index.pop(entry, None)
