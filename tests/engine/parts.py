@@ -28,10 +28,10 @@ from samara.engine.queue import Queue
 from samara.engine.retry import Waits
 from samara.engine.tell import Teller
 from samara.kube.auth import Access
+from samara.kube.auth.credentials import Fixed
 from samara.kube.cache import Cache
 from samara.kube.client import Client
 from samara.kube.codec import Codec
-from samara.kube.credentials import Fixed
 
 HOME = "admin"
 

@@ -14,8 +14,8 @@ from tests.kube import files
 from tests.kube.files import CANARY, headers
 
 from samara.kube.auth import Access, load
+from samara.kube.auth.exec_plugin import Exec, Plugin, plugin
 from samara.kube.errors import SamaraError
-from samara.kube.exec_plugin import Exec, Plugin, plugin
 
 V1 = "client.authentication.k8s.io/v1"
 BETA = "client.authentication.k8s.io/v1beta1"

@@ -12,7 +12,7 @@ from typing import Any
 from aiohttp import web
 
 from samara.kube.auth import Access
-from samara.kube.credentials import Credentials, Fixed
+from samara.kube.auth.credentials import Credentials, Fixed
 
 PATIENCE = 8.0
 

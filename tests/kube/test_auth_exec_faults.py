@@ -13,8 +13,8 @@ import pytest
 from tests.kube.files import CANARY, headers
 from tests.kube.plugins import BETA, CONTEXT, ENV, V1, access, credential, fault, prints, ready, script, spec
 
+from samara.kube.auth.exec_plugin import Exec, ExecCredentials, Plugin
 from samara.kube.errors import ConfigError, SamaraError, Unreachable
-from samara.kube.exec_plugin import Exec, ExecCredentials, Plugin
 
 
 @pytest.mark.parametrize(

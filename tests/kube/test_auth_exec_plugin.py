@@ -14,8 +14,8 @@ from tests.kube import pki
 from tests.kube.files import headers
 from tests.kube.plugins import BETA, CONTEXT, ENV, V1, access, credential, prints, ready, runs, script, spec
 
+from samara.kube.auth.exec_plugin import Exec, ExecCredentials, plugin
 from samara.kube.errors import ConfigError, Unreachable
-from samara.kube.exec_plugin import Exec, ExecCredentials, plugin
 
 
 @pytest.mark.parametrize("version", [V1, BETA])

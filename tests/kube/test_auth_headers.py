@@ -11,7 +11,7 @@ import pytest
 from tests.kube.files import CANARY, POD, access, b64, headers, pod, refusal
 
 from samara.kube.auth import load
-from samara.kube.credentials import TokenFile
+from samara.kube.auth.credentials import TokenFile
 from samara.kube.errors import ConfigError
 
 

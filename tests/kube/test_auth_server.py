@@ -71,11 +71,11 @@ def test_an_authority_that_is_being_replaced_ends_nothing(tmp_path: Path, meanwh
     assert found.ssl
 
     file.unlink() if meanwhile is None else file.write_bytes(meanwhile)
-    found.trust_anew()
+    found.reload_ca()
     pki.handshake(found.ssl, old, pki.server(old, "server"), "server")
 
     file.write_bytes(new.certificate)
-    found.trust_anew()
+    found.reload_ca()
     pki.handshake(found.ssl, new, pki.server(new, "server"), "server")
 
 

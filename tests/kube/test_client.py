@@ -18,8 +18,8 @@ from tests.support.world import at
 from samara import __version__
 from samara.core.model import NAMESPACE, SECRET, Kind, namespace_ref
 from samara.kube import errors
+from samara.kube.auth.credentials import Headers
 from samara.kube.client import APPLY_PATCH, JSON, MERGE_PATCH, Client, address, collection
-from samara.kube.credentials import Headers
 from samara.kube.errors import ApiError, Conflict, ServerFault, Unauthorized, Unreachable
 
 TOKEN = "canary-token-4711"

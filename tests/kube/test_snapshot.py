@@ -16,10 +16,10 @@ from samara.core.reads import Definition, Reading, SecretPath
 from samara.core.table import Table
 from samara.dialects import secret_copy
 from samara.kube.auth import Access
+from samara.kube.auth.credentials import Fixed
 from samara.kube.cache import Cache
 from samara.kube.client import Client
 from samara.kube.codec import Codec
-from samara.kube.credentials import Fixed
 from samara.kube.snapshot import Snapshot, take
 
 TABLE = Table((secret_copy.dialect(),))

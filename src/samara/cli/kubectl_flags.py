@@ -77,9 +77,9 @@ class Cluster:
 
     def access(self) -> Access:
         from samara.kube.auth import load
-        from samara.kube.overrides import Overrides
+        from samara.kube.auth.kubeconfig import Flags
 
-        flags = Overrides(**{name: value for name, value in self.rare.items() if value})
+        flags = Flags(**{name: value for name, value in self.rare.items() if value})
         home = Path.home()
         return load(self.kubeconfig, self.context, self.namespace, self.as_user, os.environ, home, flags=flags)
 

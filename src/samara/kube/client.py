@@ -17,7 +17,7 @@ from yarl import URL
 from samara import __version__
 from samara.core.model import MANAGER, Kind, Ref
 from samara.kube.auth import Access
-from samara.kube.credentials import Headers
+from samara.kube.auth.credentials import Headers
 from samara.kube.errors import ApiError, ConfigError, Unauthorized, Unreachable, from_status
 from samara.kube.lean import aiohttp
 from samara.kube.wire import Wires
@@ -213,7 +213,7 @@ class Client:
 
     async def _unreachable(self, fault: BaseException) -> Unreachable:
         if isinstance(fault, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
-            await asyncio.to_thread(self.access.trust_anew)
+            await asyncio.to_thread(self.access.reload_ca)
         return Unreachable(f"no answer from {self._server}: {_described(fault)}")
 
 

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from samara.kube.auth import Access, load
+from samara.kube.auth.kubeconfig import NO_FLAGS, Flags, select_context
 from samara.kube.errors import ConfigError
-from samara.kube.overrides import NONE, Overrides, choose
 
 
 def config(folder: Path, *, current: str = "one") -> Path:
@@ -31,7 +31,7 @@ def config(folder: Path, *, current: str = "one") -> Path:
     return file
 
 
-def access(folder: Path, file: Path | None, flags: Overrides, context: str | None = None) -> Access:
+def access(folder: Path, file: Path | None, flags: Flags, context: str | None = None) -> Access:
     return load(str(file) if file else None, context, None, None, {}, folder, flags=flags)
 
 
@@ -43,42 +43,42 @@ def headers(found: Access) -> dict[str, list[str]]:
 
 
 def test_cluster_and_user_are_taken_in_place_of_the_contexts(tmp_path: Path) -> None:
-    found = access(tmp_path, config(tmp_path), Overrides(cluster="there", user="adam"))
+    found = access(tmp_path, config(tmp_path), Flags(cluster="there", user="adam"))
     assert (found.server, found.namespace) == ("https://there", "team")
     assert headers(found)["Authorization"][0].startswith("Basic ")
 
 
-@pytest.mark.parametrize(("flags", "what"), [(Overrides(cluster="x"), "cluster"), (Overrides(user="x"), "user")])
-def test_a_name_that_is_not_defined_is_told(tmp_path: Path, flags: Overrides, what: str) -> None:
+@pytest.mark.parametrize(("flags", "what"), [(Flags(cluster="x"), "cluster"), (Flags(user="x"), "user")])
+def test_a_name_that_is_not_defined_is_told(tmp_path: Path, flags: Flags, what: str) -> None:
     with pytest.raises(ConfigError, match=f"expected the name of a {what}, found 'x'"):
         access(tmp_path, config(tmp_path), flags)
 
 
 def test_another_server_is_not_checked_for_the_old_ones_name(tmp_path: Path) -> None:
-    assert access(tmp_path, config(tmp_path), NONE).server_hostname == "inner"
-    found = access(tmp_path, config(tmp_path), Overrides(server="https://other:1"))
+    assert access(tmp_path, config(tmp_path), NO_FLAGS).server_hostname == "inner"
+    found = access(tmp_path, config(tmp_path), Flags(server="https://other:1"))
     assert (found.server, found.server_hostname) == ("https://other:1", None)
-    assert access(tmp_path, config(tmp_path), Overrides(tls_server_name="n")).server_hostname == "n"
+    assert access(tmp_path, config(tmp_path), Flags(tls_server_name="n")).server_hostname == "n"
 
 
 def test_a_token_is_meant_whoever_the_kubeconfig_is_for(tmp_path: Path) -> None:
-    found = access(tmp_path, config(tmp_path), Overrides(user="adam", token="t"))
+    found = access(tmp_path, config(tmp_path), Flags(user="adam", token="t"))
     assert headers(found)["Authorization"] == ["Bearer t"]
 
 
 def test_groups_uid_and_extra_replace_those_of_the_kubeconfig(tmp_path: Path) -> None:
-    flags = Overrides(as_groups=("h", "i"), as_uid="7", as_user_extra=("k=v", "k=w"))
+    flags = Flags(as_groups=("h", "i"), as_uid="7", as_user_extra=("k=v", "k=w"))
     told = headers(access(tmp_path, config(tmp_path), flags))
     assert told["Impersonate-User"] == ["boss"]
     assert told["Impersonate-Group"] == ["h", "i"]
     assert told["Impersonate-Uid"] == ["7"]
     assert told["Impersonate-Extra-k"] == ["v", "w"]
     with pytest.raises(ConfigError, match="expected KEY=VALUE"):
-        access(tmp_path, config(tmp_path), Overrides(as_user_extra=("k",)))
+        access(tmp_path, config(tmp_path), Flags(as_user_extra=("k",)))
 
 
 def test_a_server_needs_no_context_and_no_kubeconfig(tmp_path: Path) -> None:
-    flags = Overrides(server="https://other", token="t")
+    flags = Flags(server="https://other", token="t")
     for file in (None, config(tmp_path, current="")):
         found = access(tmp_path, file, flags)
         assert (found.server, found.namespace, headers(found)["Authorization"]) == (
@@ -90,8 +90,8 @@ def test_a_server_needs_no_context_and_no_kubeconfig(tmp_path: Path) -> None:
 
 def test_files_in_flags_count_from_here_and_replace_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    flags = Overrides(server="https://x", certificate_authority="ca.pem", client_certificate="c", client_key="k")
-    chosen = choose(None, None, flags)
+    flags = Flags(server="https://x", certificate_authority="ca.pem", client_certificate="c", client_key="k")
+    chosen = select_context(None, None, flags)
     assert chosen.cluster.certificate_authority == str(tmp_path / "ca.pem")
     assert (chosen.user.client_certificate, chosen.user.client_key) == (str(tmp_path / "c"), str(tmp_path / "k"))
 
@@ -101,10 +101,10 @@ def test_insecure_leaves_the_authority_of_the_kubeconfig_out(tmp_path: Path) -> 
     text = yaml.safe_load(file.read_text())
     text["clusters"][0]["cluster"]["certificate-authority-data"] = "bm9uc2Vuc2U="
     file.write_text(yaml.safe_dump(text))
-    found = access(tmp_path, file, Overrides(insecure_skip_tls_verify=True))
+    found = access(tmp_path, file, Flags(insecure_skip_tls_verify=True))
     assert found.ssl is not None
     assert not found.ssl.check_hostname
 
 
 def test_a_token_is_in_no_repr() -> None:
-    assert "hush" not in repr(Overrides(token="hush"))
+    assert "hush" not in repr(Flags(token="hush"))

@@ -1,4 +1,4 @@
-"""Where the API server is and how to speak to it: flags, kubeconfig files, or the pod's service account."""
+"""How to reach the API server: from flags, kubeconfig files, or the pod's service account."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 import msgspec
 
-from samara.kube import kubeconfig as kc
-from samara.kube import tls
-from samara.kube.credentials import Credentials, Fixed, Impersonating, TokenFile, bearer, read_token
+from samara.kube.auth import kubeconfig as kc
+from samara.kube.auth import tls
+from samara.kube.auth.credentials import Credentials, Fixed, Impersonating, TokenFile, bearer, read_token
+from samara.kube.auth.exec_plugin import Exec, ExecCredentials, plugin
 from samara.kube.errors import ConfigError
-from samara.kube.exec_plugin import Exec, ExecCredentials, plugin
-from samara.kube.overrides import NONE, Overrides, choose
-from samara.kube.overrides import user as overridden
 
 __all__ = ["SERVICE_ACCOUNT", "Access", "Credentials", "load"]
 
@@ -28,7 +26,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Everything needed to open a connection; headers (impersonation included) come from the credentials."""
+    """Everything that a connection needs. The credentials give the headers, including those for impersonation."""
 
     server: str
     namespace: str = field(repr=False)
@@ -39,12 +37,12 @@ class Access:
     context: str
     in_cluster: bool = field(repr=False, default=False)
     authority: Path | None = field(repr=False, default=None)
-    """The file with the certificates that we trust, where it is a file: it may be rotated."""
+    """The file with the certificate authorities, which may be rotated; None if they come from elsewhere."""
 
-    def trust_anew(self) -> None:
-        """After a certificate that we do not trust: the authority may have been replaced. The old one stays trusted."""
+    def reload_ca(self) -> None:
+        """Call it after an untrusted certificate: the authority may have been rotated. The old one stays trusted."""
         if self.authority is not None and self.ssl is not None:
-            tls.trust(self.ssl, self.authority)
+            tls.reload_ca(self.ssl, self.authority)
 
 
 def load(  # noqa: PLR0913 - kubectl's flags, and where to look without them
@@ -56,18 +54,18 @@ def load(  # noqa: PLR0913 - kubectl's flags, and where to look without them
     home: Path,
     *,
     service_account: Path = SERVICE_ACCOUNT,
-    flags: Overrides = NONE,
+    flags: kc.Flags = kc.NO_FLAGS,
 ) -> Access:
-    """Flag, then KUBECONFIG, then ~/.kube/config, then the pod's service account."""
+    """Uses --kubeconfig, or else KUBECONFIG, ~/.kube/config or the pod's service account, in this order."""
     files = _files(kubeconfig, env, home)
     if files or (flags.server and not context):
-        access, user = _from_context(choose(kc.read(files) if files else None, context, flags), env)
+        access, user = _from_context(kc.select_context(kc.read(files) if files else None, context, flags), env)
     elif context:
         raise ConfigError(f"--context {context} needs a kubeconfig and there is none; name one with --kubeconfig")
     else:
-        access, user = _from_pod_with(flags, _from_pod(env, home, service_account))
-    acting = _impersonated(access, user, as_user)
-    return replace(acting, namespace=namespace or access.namespace)
+        access, user = _with_flags(_from_pod(env, home, service_account), flags)
+    access = _impersonated(access, user, as_user)
+    return replace(access, namespace=namespace or access.namespace)
 
 
 def _files(flag: str | None, env: Mapping[str, str], home: Path) -> list[Path]:
@@ -79,12 +77,12 @@ def _files(flag: str | None, env: Mapping[str, str], home: Path) -> list[Path]:
         if not present:
             raise ConfigError(f"KUBECONFIG names {', '.join(map(str, listed))}; expected a file, found none there")
         return present
-    usual = home / ".kube" / "config"
-    return [usual] if usual.exists() else []
+    default = home / ".kube" / "config"
+    return [default] if default.exists() else []
 
 
-def _from_context(chosen: kc.Chosen, env: Mapping[str, str]) -> tuple[Access, kc.User]:
-    cluster, where = chosen.cluster, chosen.cluster_entry
+def _from_context(selected: kc.SelectedContext, env: Mapping[str, str]) -> tuple[Access, kc.User]:
+    cluster, where = selected.cluster, selected.cluster_entry
     server = _url(cluster.server, f"{where}: server", "https://host:port")
     ca = kc.pem(where, "certificate-authority", cluster.certificate_authority_data, cluster.certificate_authority)
     if ca is not None and cluster.insecure_skip_tls_verify:
@@ -92,35 +90,37 @@ def _from_context(chosen: kc.Chosen, env: Mapping[str, str]) -> tuple[Access, kc
     context = tls.client_context(ca, cluster.insecure_skip_tls_verify) if server.scheme == "https" else None
     access = Access(
         server=server.geturl().rstrip("/"),
-        namespace=chosen.namespace or "default",
+        namespace=selected.namespace or "default",
         ssl=context,
         server_hostname=(cluster.tls_server_name or None) if context else None,
         proxy=_proxy(where, cluster.proxy_url),
-        # Like kubectl: no secret travels over plain http.
-        credentials=_credentials(chosen, context, ca, env) if context else Fixed(),
-        context=chosen.context,
+        # Like kubectl: no credentials are sent over plain http.
+        credentials=_credentials(selected, context, ca, env) if context else Fixed(),
+        context=selected.context,
         authority=ca if isinstance(ca, Path) else None,
     )
-    return access, chosen.user
+    return access, selected.user
 
 
-def _credentials(chosen: kc.Chosen, context: SSLContext, ca: tls.Pem | None, env: Mapping[str, str]) -> Credentials:
-    user, where = chosen.user, chosen.user_entry
+def _credentials(
+    selected: kc.SelectedContext, context: SSLContext, ca: tls.Pem | None, env: Mapping[str, str]
+) -> Credentials:
+    user, where = selected.user, selected.user_entry
     _client_certificate(user, where, context)
-    named = bool(user.username or user.password)
-    if named and (user.token or user.token_file):
+    has_password = bool(user.username or user.password)
+    if has_password and (user.token or user.token_file):
         raise ConfigError(f"{where}: expected a token or a username, found both; remove one")
     if user.token_file:
-        return TokenFile(kc.relative(where, user.token_file), user.token)
+        return TokenFile(kc.resolve(where, user.token_file), user.token)
     if user.token:
         return Fixed((bearer(user.token.strip(), str(where)),))
-    if named:
+    if has_password:
         pair = base64.b64encode(f"{user.username}:{user.password}".encode()).decode()
         return Fixed((("Authorization", f"Basic {pair}"),))
     if user.exec:
-        cluster = _told(chosen.cluster, ca) if user.exec.provide_cluster_info else None
-        ready = plugin(str(where), _located(where, user.exec), cluster, env, os.isatty(0))
-        return ExecCredentials(ready, context)
+        cluster = _cluster_info(selected.cluster, ca) if user.exec.provide_cluster_info else None
+        checked = plugin(str(where), _with_path(where, user.exec), cluster, env, os.isatty(0))
+        return ExecCredentials(checked, context)
     return Fixed()
 
 
@@ -134,18 +134,18 @@ def _client_certificate(user: kc.User, where: kc.Entry, context: SSLContext) -> 
     tls.load_client_certificate(context, certificate, key, str(where))
 
 
-def _located(where: kc.Entry, spec: Exec) -> Exec:
-    """The spec with its command found as kubectl finds it: a path counts from the file, a bare name from PATH."""
+def _with_path(where: kc.Entry, spec: Exec) -> Exec:
+    """As in kubectl, a command with a slash is relative to the kubeconfig; a bare name is looked up in PATH."""
     if os.sep not in spec.command:
         return spec
-    return msgspec.structs.replace(spec, command=str(kc.relative(where, spec.command)))
+    return msgspec.structs.replace(spec, command=str(kc.resolve(where, spec.command)))
 
 
-def _told(cluster: kc.Cluster, ca: tls.Pem | None) -> dict[str, Any]:
-    """The cluster as an exec plugin is told about it; the authority always as data."""
+def _cluster_info(cluster: kc.Cluster, ca: tls.Pem | None) -> dict[str, Any]:
+    """The cluster as an exec plugin sees it. The certificate authority is always passed as data."""
     authority = tls.read(ca, "certificate-authority") if ca is not None else b""
     extra = [e.get("extension") for e in cluster.extensions if e.get("name") == "client.authentication.k8s.io/exec"]
-    told = {
+    info = {
         "server": cluster.server,
         "tls-server-name": cluster.tls_server_name,
         "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
@@ -154,7 +154,7 @@ def _told(cluster: kc.Cluster, ca: tls.Pem | None) -> dict[str, Any]:
         "disable-compression": cluster.disable_compression,
         "config": extra[0] if extra else None,
     }
-    return {key: value for key, value in told.items() if value}
+    return {key: value for key, value in info.items() if value}
 
 
 def _from_pod(env: Mapping[str, str], home: Path, directory: Path) -> Access:
@@ -178,13 +178,14 @@ def _from_pod(env: Mapping[str, str], home: Path, directory: Path) -> Access:
     )
 
 
-def _from_pod_with(flags: Overrides, access: Access) -> tuple[Access, kc.User]:
-    if flags.beside_a_pod:
-        named = ", ".join(flags.beside_a_pod)
-        raise ConfigError(f"{named} needs a kubeconfig or --server, found neither; name one of them")
+def _with_flags(access: Access, flags: kc.Flags) -> tuple[Access, kc.User]:
+    """The pod's access with the flags that apply to it."""
+    if flags.useless_in_pod:
+        useless = ", ".join(flags.useless_in_pod)
+        raise ConfigError(f"{useless} needs a kubeconfig or --server, found neither; name one of them")
     if flags.token:
         access = replace(access, credentials=Fixed((bearer(flags.token, "--token"),)))
-    return access, overridden(kc.User(), flags)
+    return access, kc.user_with_flags(kc.User(), flags)
 
 
 def _namespace(path: Path) -> str:
@@ -219,7 +220,7 @@ def _proxy(where: kc.Entry, url: str) -> str | None:
 
 
 def _url(text: str, what: str, example: str, *, userinfo: bool = False) -> SplitResult:
-    """The parts of an http or https URL; the text itself is in no message, for it may hold a password."""
+    """Parses an http or https URL. No message quotes it, since it may hold a password."""
     try:
         parts = urlsplit(text)
         usable = bool(parts.hostname) and (parts.port is None or parts.port > 0)

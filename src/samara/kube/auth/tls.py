@@ -1,4 +1,4 @@
-"""TLS towards the API server, as lenient and as strict about certificates as Go's clients are."""
+"""TLS towards the API server. It accepts and refuses the same certificates as Go's clients."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ssl import SSLContext
 from samara.kube.errors import ConfigError
 
 Pem = bytes | Path
-"""Certificates or a key: the text itself, or the file that holds it."""
+"""Certificates or a key: the PEM text, or a file that holds it."""
 
 
 def client_context(ca: Pem | None, insecure: bool) -> SSLContext:
-    """A context that trusts the given authority, or the system's when there is none."""
+    """Trusts the given certificate authority, or the system's if none is given."""
     context = ssl.create_default_context() if ca is None else _trusting(ca)
-    # Python 3.13 turns on STRICT, which refuses the authorities of many clusters (no key identifier);
-    # Go accepts those, and accepts an intermediate as a root. The same kubeconfig must work everywhere.
+    # Python 3.13 sets STRICT, which refuses the authorities of many clusters because they have no key identifier.
+    # Go accepts those, and accepts an intermediate as a root. The same kubeconfig must work here.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if insecure:
@@ -28,14 +28,14 @@ def client_context(ca: Pem | None, insecure: bool) -> SSLContext:
     return context
 
 
-def trust(context: SSLContext, ca: Path) -> None:
-    """Trusts what the file holds now, too; what cannot be read changes nothing."""
+def reload_ca(context: SSLContext, ca: Path) -> None:
+    """Also trusts what the file holds now. If it cannot be read, nothing changes."""
     with suppress(ssl.SSLError, ConfigError):
         context.load_verify_locations(cadata=_certificates(ca))
 
 
 def load_client_certificate(context: SSLContext, certificate: Pem, key: Pem, whose: str) -> None:
-    """Present this certificate on every connection the context makes from now on."""
+    """Presents this certificate on every new connection."""
     try:
         with ExitStack() as stack:
             files = _on_disk(certificate, stack), _on_disk(key, stack)
@@ -50,7 +50,7 @@ def load_client_certificate(context: SSLContext, certificate: Pem, key: Pem, who
 
 
 def read(pem: Pem, what: str) -> bytes:
-    """The text of a PEM, wherever it is."""
+    """The PEM text."""
     if isinstance(pem, bytes):
         return pem
     try:
@@ -68,13 +68,13 @@ def _trusting(ca: Pem) -> SSLContext:
 
 
 def _certificates(ca: Pem) -> str:
-    """The authorities' text, never empty: of nothing at all Python makes the system's authorities, or a ValueError."""
-    # As text, comments in other alphabets would be refused.
+    """The PEM text, never empty: for an empty text Python loads the system's authorities, or raises a ValueError."""
+    # Python refuses comments that are not ASCII.
     return read(ca, "the certificate authority").decode("ascii", "ignore") or "empty"
 
 
 def _on_disk(pem: Pem, stack: ExitStack) -> Path:
-    """A file for OpenSSL, which loads client certificates from files only; gone when the stack closes."""
+    """A file with the PEM, since OpenSSL loads client certificates from files only. The stack removes it."""
     if isinstance(pem, Path):
         return pem
     directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="samara-"))
@@ -85,7 +85,7 @@ def _on_disk(pem: Pem, stack: ExitStack) -> Path:
 
 
 def _no_password() -> str:
-    # Without this OpenSSL would ask on the terminal, and an operator would hang there.
+    # Without a callback OpenSSL asks on the terminal, and the operator would hang.
     raise ConfigError("the client key is encrypted; expected a key without a password, as kubectl does")
 
 

@@ -1,4 +1,4 @@
-"""Who we are, as headers fresh for every request: a fixed secret, a file that rotates, or somebody else's name."""
+"""Credentials as HTTP headers, asked for before every request: fixed, from a file that rotates, or impersonated."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from typing import Protocol
 from samara.kube.errors import ConfigError
 
 REREAD_AFTER = 60.0
+"""Seconds."""
 
 Headers = list[tuple[str, str]]
 
 
 class Credentials(Protocol):
-    """What proves who we are."""
+    """Proves who is sending a request."""
 
     async def headers(self) -> Headers: ...
 
     def forget(self) -> None:
-        """After a 401: get new ones before the next request."""
+        """After a 401: obtain new ones for the next request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +36,11 @@ class Fixed:
         return list(self._headers)
 
     def forget(self) -> None:
-        """There is nothing newer to be had."""
+        """There are no newer ones."""
 
 
 class TokenFile:
-    """A token that something else rotates on disk."""
+    """A token in a file that another program rotates."""
 
     __slots__ = ("_clock", "_path", "_read_at", "_token")
 
@@ -61,10 +62,10 @@ class TokenFile:
     async def _refresh(self) -> None:
         now = self._clock()
         try:
-            # In a thread: a home folder may be on a slow network disk.
+            # In a thread, since the file may be on a slow network disk.
             self._token = await asyncio.to_thread(read_token, self._path)
         except ConfigError:
-            # A rotation may be half done, and the token we have may be good for long.
+            # The rotation may be half done, and the old token may still be valid.
             if not self._token:
                 raise
         self._read_at = now
@@ -72,7 +73,7 @@ class TokenFile:
 
 @dataclass(frozen=True, slots=True)
 class Impersonating:
-    """Somebody's credentials, acting as somebody else."""
+    """Own credentials, plus the headers that act as another user."""
 
     _own: Credentials
     _as: tuple[tuple[str, str], ...] = field(repr=False)
@@ -92,9 +93,9 @@ def bearer(token: str, source: str) -> tuple[str, str]:
 
 
 def read_token(path: Path) -> str:
-    """What the file holds, without the newline at its end."""
+    """The token in a file, without surrounding whitespace."""
     try:
-        # What is not ASCII is refused where the header is made, without quoting it.
+        # `bearer` refuses what is not ASCII, without quoting it.
         token = path.read_bytes().decode("ascii", "replace").strip()
     except OSError as error:
         raise ConfigError(f"{path}: expected a file with a token, found: {error.strerror}; is it mounted?") from error

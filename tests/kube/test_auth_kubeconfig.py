@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from samara.kube.auth.kubeconfig import SelectedContext, read, select_context
 from samara.kube.errors import ConfigError
-from samara.kube.kubeconfig import Chosen, choose, read
 
 CANARY = "c4n4ry-s3cret"
 
@@ -31,8 +31,8 @@ def config(name: str = "a", current: str = "", user: Any = None, cluster: Any = 
     }
 
 
-def one(tmp_path: Path, **parts: Any) -> Chosen:
-    return choose(read([write(tmp_path / "config", config(current="a", **parts))]), None)
+def one(tmp_path: Path, **parts: Any) -> SelectedContext:
+    return select_context(read([write(tmp_path / "config", config(current="a", **parts))]), None)
 
 
 def test_the_first_file_wins_for_each_name(tmp_path: Path) -> None:
@@ -42,21 +42,21 @@ def test_the_first_file_wins_for_each_name(tmp_path: Path) -> None:
 
     merged = read([first, second, third])
 
-    assert choose(merged, "a").cluster.server == "https://first"
-    assert choose(merged, "b").cluster.server == "https://b"
+    assert select_context(merged, "a").cluster.server == "https://first"
+    assert select_context(merged, "b").cluster.server == "https://b"
 
 
 def test_the_first_file_that_sets_a_current_context_wins(tmp_path: Path) -> None:
     files = [write(tmp_path / name, config(name, current)) for name, current in (("a", ""), ("b", "b"), ("c", "c"))]
 
-    assert choose(read(files), None).context == "b"
+    assert select_context(read(files), None).context == "b"
 
 
 def test_a_context_may_point_into_another_file(tmp_path: Path) -> None:
     first = write(tmp_path / "1", {"contexts": [{"name": "x", "context": {"cluster": "a", "user": "b"}}]})
     files = [first, write(tmp_path / "2", config("a")), write(tmp_path / "3", config("b"))]
 
-    chosen = choose(read(files), "x")
+    chosen = select_context(read(files), "x")
 
     assert (chosen.cluster_entry.file, chosen.user_entry.file) == (files[1], files[2])
 
@@ -64,7 +64,7 @@ def test_a_context_may_point_into_another_file(tmp_path: Path) -> None:
 def test_an_empty_file_among_others_is_passed_over(tmp_path: Path) -> None:
     files = [write(tmp_path / "1", ""), write(tmp_path / "2", config(current="a"))]
 
-    assert choose(read(files), None).context == "a"
+    assert select_context(read(files), None).context == "a"
 
 
 def test_nulls_are_defaults(tmp_path: Path) -> None:
@@ -141,19 +141,19 @@ def test_an_unknown_context_is_answered_with_those_there_are(tmp_path: Path) -> 
     files = [write(tmp_path / name, config(name)) for name in ("prod", "dev")]
 
     with pytest.raises(ConfigError, match="no context 'stage'; there are: dev, prod"):
-        choose(read(files), "stage")
+        select_context(read(files), "stage")
 
 
 def test_no_current_context_is_answered_with_those_there_are(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"--context \(there are: prod\)"):
-        choose(read([write(tmp_path / "c", config("prod"))]), None)
+        select_context(read([write(tmp_path / "c", config("prod"))]), None)
 
 
 def test_a_long_list_of_names_is_cut(tmp_path: Path) -> None:
     files = [write(tmp_path / f"c{n}", config(f"c{n:02}")) for n in range(25)]
 
     with pytest.raises(ConfigError, match="c19 and 5 more"):
-        choose(read(files), "x")
+        select_context(read(files), "x")
 
 
 @pytest.mark.parametrize("what", ["cluster", "user"])
@@ -164,9 +164,9 @@ def test_a_context_that_points_nowhere_is_answered_with_the_names_there_are(tmp_
     del missing["contexts"][0]["context"][what]
 
     with pytest.raises(ConfigError, match=f"name of a {what}, found 'gone', which is not defined; there are: a"):
-        choose(read([write(tmp_path / "c", content)]), None)
+        select_context(read([write(tmp_path / "c", content)]), None)
     with pytest.raises(ConfigError, match=f"name of a {what}, found none; there are: a"):
-        choose(read([write(tmp_path / "c", missing)]), None)
+        select_context(read([write(tmp_path / "c", missing)]), None)
 
 
 def test_an_auth_provider_is_refused_with_what_to_use_instead(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_an_unused_user_may_hold_anything(tmp_path: Path) -> None:
     content = config("a", "a")
     content["users"].append({"name": "other", "user": {"auth-provider": {"name": "gcp"}}})
 
-    assert choose(read([write(tmp_path / "c", content)]), None).context == "a"
+    assert select_context(read([write(tmp_path / "c", content)]), None).context == "a"
 
 
 @pytest.mark.parametrize(
@@ -206,6 +206,6 @@ def test_nothing_secret_is_in_a_repr(tmp_path: Path) -> None:
     cluster = {"server": "https://a", "proxy-url": f"http://u:{CANARY}@p"}
 
     merged = read([write(tmp_path / "config", config(current="a", user=user, cluster=cluster))])
-    chosen = choose(merged, None)
+    chosen = select_context(merged, None)
 
     assert CANARY not in f"{merged!r} {chosen!r} {chosen.user.exec!r} {chosen.user.exec and chosen.user.exec.env!r}"

@@ -17,17 +17,18 @@ from typing import Annotated, Any
 
 import msgspec
 
-from samara.kube.credentials import bearer
+from samara.kube.auth.credentials import bearer
+from samara.kube.auth.tls import load_client_certificate
 from samara.kube.errors import ConfigError, Unreachable, redact
-from samara.kube.tls import load_client_certificate
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 MODES = ("Never", "IfAvailable", "Always")
 INFO = "KUBERNETES_EXEC_INFO"
 TIMEOUT = 60.0
-TIMEOUT_FOR_PEOPLE = 300.0
+INTERACTIVE_TIMEOUT = 300.0
+"""Seconds. A person who logs in needs longer."""
 
-# A plugin may print what it got; no word of an explanation is this long, tokens are.
+# A plugin may print the token it got. No word of an explanation is this long.
 _TOKEN_LIKE = re.compile(r"[\w+=.-]{40,}")
 
 
@@ -74,17 +75,18 @@ class _Credential(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A command ready to run: checked, with its environment, and whether a person can answer it."""
+    """A checked command with its environment."""
 
     whose: str
     spec: Exec
     env: Mapping[str, str] = field(repr=False)
     interactive: bool
+    """True if it may use the terminal."""
     timeout: float
 
 
 def plugin(whose: str, spec: Exec, cluster: Mapping[str, Any] | None, env: Mapping[str, str], terminal: bool) -> Plugin:
-    """Check the `exec` part and lay out the environment; cluster is what provideClusterInfo tells."""
+    """Checks the `exec` part and builds the environment. `cluster` is what provideClusterInfo passes on."""
     if spec.api_version not in VERSIONS:
         raise ConfigError(
             f"{whose}: expected an exec apiVersion of {' or '.join(VERSIONS)}, found {spec.api_version!r}"
@@ -92,15 +94,15 @@ def plugin(whose: str, spec: Exec, cluster: Mapping[str, Any] | None, env: Mappi
     if not spec.command:
         raise ConfigError(f"{whose}: expected a command in exec, found none")
     interactive = _mode(whose, spec, terminal) != "Never" and terminal
-    told = {"interactive": interactive} | ({"cluster": cluster} if cluster is not None else {})
-    info = {"apiVersion": spec.api_version, "kind": "ExecCredential", "spec": told}
+    request = {"interactive": interactive} | ({"cluster": cluster} if cluster is not None else {})
+    info = {"apiVersion": spec.api_version, "kind": "ExecCredential", "spec": request}
     own = {variable.name: variable.value for variable in spec.env}
-    whole = {**env, **own, INFO: msgspec.json.encode(info).decode()}
-    return Plugin(whose, spec, whole, interactive, TIMEOUT_FOR_PEOPLE if interactive else TIMEOUT)
+    environment = {**env, **own, INFO: msgspec.json.encode(info).decode()}
+    return Plugin(whose, spec, environment, interactive, INTERACTIVE_TIMEOUT if interactive else TIMEOUT)
 
 
 def _mode(whose: str, spec: Exec, terminal: bool) -> str:
-    # v1 made the field compulsory; v1beta1 has this default.
+    # v1 requires the field; v1beta1 has this default.
     mode = spec.interactive_mode or ("IfAvailable" if spec.api_version.endswith("beta1") else "")
     if mode not in MODES:
         raise ConfigError(f"{whose}: expected an exec interactiveMode of {', '.join(MODES)}, found {mode!r}")
@@ -117,7 +119,7 @@ def _now() -> datetime:
 
 
 class ExecCredentials:
-    """Runs the plugin when there is no answer, when the answer has expired, and after a 401."""
+    """Runs the plugin for the first request, when its credentials have expired, and after a 401."""
 
     __slots__ = ("_answer", "_context", "_lock", "_now", "_plugin")
 
@@ -129,26 +131,26 @@ class ExecCredentials:
         self._lock = asyncio.Lock()
 
     async def headers(self) -> list[tuple[str, str]]:
-        async with self._lock:  # many requests wait for one run
+        async with self._lock:  # concurrent requests wait for one run
             answer = self._answer
             if answer is None or self._expired(answer):
                 answer = self._answer = await self._fetch()
-        return self._sent(answer)
+        return self._headers(answer)
 
     def forget(self) -> None:
         self._answer = None
 
-    def _sent(self, answer: _Answer) -> list[tuple[str, str]]:
+    def _headers(self, answer: _Answer) -> list[tuple[str, str]]:
         return [bearer(answer.token, f"exec plugin {self._plugin.spec.command}")] if answer.token else []
 
     def _expired(self, answer: _Answer) -> bool:
         return answer.expiration_timestamp is not None and self._now() >= answer.expiration_timestamp
 
     async def _fetch(self) -> _Answer:
-        answer = _understand(self._plugin, await _run(self._plugin))
-        self._sent(answer)  # refused before it is kept, so that the next request asks again
+        answer = _parse(self._plugin, await _run(self._plugin))
+        self._headers(answer)  # raises for an invalid token, so that it is not kept
         if answer.client_certificate_data and answer.client_key_data:
-            # Into the context the connections are made with, so the pair is in force from the next one on.
+            # New connections of this context present the pair.
             certificate, key = answer.client_certificate_data.encode(), answer.client_key_data.encode()
             whose = f"{self._plugin.whose}, from its exec plugin"
             await asyncio.to_thread(load_client_certificate, self._context, certificate, key, whose)
@@ -169,8 +171,8 @@ async def _run(plugin: Plugin) -> bytes:
         await _end(plugin, process)
         raise
     if process.returncode != 0:
-        said = _last_line(err)
-        raise Unreachable(f"{plugin.whose}: the exec plugin {plugin.spec.command} exited {process.returncode}: {said}")
+        why = _last_line(err)
+        raise Unreachable(f"{plugin.whose}: the exec plugin {plugin.spec.command} exited {process.returncode}: {why}")
     return out
 
 
@@ -180,7 +182,7 @@ async def _start(plugin: Plugin) -> Process:
     if command is None:
         hint = f"; {' '.join(spec.install_hint.split())}" if spec.install_hint else "; install it or correct PATH"
         raise ConfigError(f"{plugin.whose}: the exec plugin {spec.command} was not found{hint}")
-    # A person sees the plugin's questions and complaints as it makes them.
+    # A person sees the plugin's output at once.
     inherit = plugin.interactive
     try:
         return await asyncio.create_subprocess_exec(
@@ -197,21 +199,21 @@ async def _start(plugin: Plugin) -> Process:
 
 
 async def _end(plugin: Plugin, process: Process) -> None:
-    """Leave nothing running after a timeout or a cancellation, not even what a wrapper script started."""
+    """Kills the plugin and all processes it has started, after a timeout or a cancellation."""
     with suppress(ProcessLookupError, TimeoutError):
         if plugin.interactive:
             process.kill()
         else:
             os.killpg(process.pid, signal.SIGKILL)
-        await asyncio.wait_for(process.communicate(), 1)  # to the end of its pipes, or they stay open
+        await asyncio.wait_for(process.communicate(), 1)  # reads to the end, or the pipes stay open
 
 
-def _understand(plugin: Plugin, out: bytes) -> _Answer:
+def _parse(plugin: Plugin, out: bytes) -> _Answer:
     start = f"{plugin.whose}: the exec plugin {plugin.spec.command} should have printed"
     try:
         credential = msgspec.json.decode(out, type=_Credential)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        # Without the cause, which may carry what was printed.
+        # Without the cause, which may quote the output.
         raise ConfigError(f"{start} an ExecCredential in JSON and printed something else ({error})") from None
     if credential.kind != "ExecCredential" or credential.api_version != plugin.spec.api_version:
         wanted = plugin.spec.api_version

@@ -1,4 +1,4 @@
-"""Reads kubeconfig files, merges them as kubectl does, and picks one context out of them."""
+"""Reads kubeconfig files, merges them as kubectl does, and selects one context, with kubectl's flags applied."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import base64
 import binascii
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,21 +14,21 @@ import msgspec
 import yaml
 
 from samara.core.match import sample
+from samara.kube.auth.exec_plugin import Exec
+from samara.kube.auth.tls import Pem
 from samara.kube.errors import ConfigError
-from samara.kube.exec_plugin import Exec
-from samara.kube.tls import Pem
 
 T = TypeVar("T", bound=msgspec.Struct)
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-INSTEAD = {
+REPLACEMENTS = {
     "auth-provider": "kubectl no longer supports it either; use `exec:` with a plugin,"
     " such as gke-gcloud-auth-plugin for gcp, kubelogin for azure and oidc",
 }
 
 
 class Cluster(msgspec.Struct, frozen=True, rename="kebab"):
-    """The server's side of a context, by kubectl's own names."""
+    """The `cluster` of a context, by kubectl's names."""
 
     server: str = ""
     certificate_authority: str = ""
@@ -44,7 +44,7 @@ class Cluster(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class User(msgspec.Struct, frozen=True, rename="kebab"):
-    """The client's side of a context, by kubectl's own names."""
+    """The `user` of a context, by kubectl's names."""
 
     client_certificate: str = ""
     client_certificate_data: str = ""
@@ -73,7 +73,7 @@ class _Context(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One named thing of a kubeconfig, and the file its relative paths count from."""
+    """A named context, cluster or user. Its paths are relative to the folder of its file."""
 
     what: str
     file: Path
@@ -85,7 +85,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Kubeconfig:
-    """All files together."""
+    """All files merged."""
 
     files: tuple[Path, ...]
     current: str
@@ -95,8 +95,8 @@ class Kubeconfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """One context, with what it points at."""
+class SelectedContext:
+    """A context with its cluster and its user."""
 
     context: str
     namespace: str
@@ -107,7 +107,7 @@ class Chosen:
 
 
 def read(files: Sequence[Path]) -> Kubeconfig:
-    """The files merged: per name the first file wins, and the first that says so sets the current context."""
+    """Merges files. For each name the first file wins; the first current-context that is set wins."""
     documents = [(file, document) for file in files if (document := _document(file))]
     if not documents:
         raise ConfigError(f"{_join(files)}: expected a kubeconfig, found an empty file; name another with --kubeconfig")
@@ -121,8 +121,54 @@ def read(files: Sequence[Path]) -> Kubeconfig:
     )
 
 
-def choose(config: Kubeconfig, context: str | None, cluster: str = "", user: str = "") -> Chosen:
-    """The named context, or the current one, with its cluster and its user, or those that are named instead."""
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """kubectl's flags. Empty means not given."""
+
+    cluster: str = ""
+    user: str = ""
+    server: str = ""
+    certificate_authority: str = ""
+    insecure_skip_tls_verify: bool = False
+    tls_server_name: str = ""
+    client_certificate: str = ""
+    client_key: str = ""
+    token: str = field(default="", repr=False)
+    as_uid: str = ""
+    as_groups: tuple[str, ...] = ()
+    as_user_extra: tuple[str, ...] = ()
+
+    @property
+    def useless_in_pod(self) -> list[str]:
+        """The given flags that do not apply to a pod's service account."""
+        given = {
+            "--cluster": self.cluster,
+            "--user": self.user,
+            "--certificate-authority": self.certificate_authority,
+            "--insecure-skip-tls-verify": self.insecure_skip_tls_verify,
+            "--tls-server-name": self.tls_server_name,
+            "--client-certificate": self.client_certificate,
+            "--client-key": self.client_key,
+        }
+        return [flag for flag, value in given.items() if value]
+
+
+NO_FLAGS = Flags()
+
+
+def select_context(config: Kubeconfig | None, context: str | None, flags: Flags = NO_FLAGS) -> SelectedContext:
+    """The named context or the current one. With --server, no context is needed."""
+    if flags.server and (config is None or not (context or config.current)):
+        entry = Entry("the flags", Path.cwd() / "flags", {})
+        selected = SelectedContext("", "", Cluster(), entry, User(), entry)
+    else:
+        assert config is not None
+        selected = _find_context(config, context, flags)
+    cluster, user = cluster_with_flags(selected.cluster, flags), user_with_flags(selected.user, flags)
+    return replace(selected, cluster=cluster, user=user)
+
+
+def _find_context(config: Kubeconfig, context: str | None, flags: Flags) -> SelectedContext:
     name = context or config.current
     where = _join(config.files)
     if not name:
@@ -131,25 +177,79 @@ def choose(config: Kubeconfig, context: str | None, cluster: str = "", user: str
     if name not in config.contexts:
         raise ConfigError(f"{where}: there is no context {name!r}; there are: {_names(config.contexts)}")
     entry = config.contexts[name]
-    chosen = _convert(entry, _Context)
-    cluster_entry = _pointed(entry, "cluster", cluster or chosen.cluster, config.clusters)
-    user_entry = _pointed(entry, "user", user or chosen.user, config.users)
-    server = _strict(cluster_entry, Cluster)
-    return Chosen(name, chosen.namespace, server, cluster_entry, _user(user_entry), user_entry)
+    names = _convert(entry, _Context)
+    cluster_entry = _lookup(entry, "cluster", flags.cluster or names.cluster, config.clusters)
+    user_entry = _lookup(entry, "user", flags.user or names.user, config.users)
+    cluster = _strict(cluster_entry, Cluster)
+    return SelectedContext(name, names.namespace, cluster, cluster_entry, _user(user_entry), user_entry)
+
+
+def cluster_with_flags(cluster: Cluster, flags: Flags) -> Cluster:
+    changed = {"server": flags.server} if flags.server else {}
+    if flags.server or flags.tls_server_name:  # the kubeconfig's name belongs to another server
+        changed["tls_server_name"] = flags.tls_server_name
+    cluster = msgspec.structs.replace(cluster, **changed)
+    if not (flags.certificate_authority or flags.insecure_skip_tls_verify):
+        return cluster
+    return msgspec.structs.replace(
+        cluster,
+        insecure_skip_tls_verify=flags.insecure_skip_tls_verify,
+        certificate_authority=_absolute(flags.certificate_authority),
+        certificate_authority_data="",
+    )
+
+
+def user_with_flags(user: User, flags: Flags) -> User:
+    """With --token all other credentials are dropped, since a client certificate would take precedence at the API
+    server."""
+    if flags.token:
+        user = User(
+            token=flags.token,
+            as_=user.as_,
+            as_uid=user.as_uid,
+            as_groups=user.as_groups,
+            as_user_extra=user.as_user_extra,
+        )
+    changed: dict[str, object] = {}
+    for name in ("client_certificate", "client_key"):
+        if path := getattr(flags, name):
+            changed |= {name: _absolute(path), f"{name}_data": ""}
+    if flags.as_uid:
+        changed["as_uid"] = flags.as_uid
+    if flags.as_groups:
+        changed["as_groups"] = flags.as_groups
+    if flags.as_user_extra:
+        changed["as_user_extra"] = _extra(flags.as_user_extra)
+    return msgspec.structs.replace(user, **changed)
+
+
+def _extra(pairs: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    extra: dict[str, tuple[str, ...]] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not (key and equals):
+            raise ConfigError(f"--as-user-extra: expected KEY=VALUE, found {pair!r}")
+        extra[key] = (*extra.get(key, ()), value)
+    return extra
+
+
+def _absolute(path: str) -> str:
+    """A path in a flag is relative to the working directory, not to the folder of the kubeconfig."""
+    return str(Path(path).absolute()) if path else ""
 
 
 def pem(entry: Entry, key: str, data: str, path: str) -> Pem | None:
-    """What the -data field holds, else the file the other field names, else nothing."""
+    """The decoded -data field, or else the file that the other field names."""
     if data:
         try:
             return base64.b64decode("".join(data.split()), validate=True)
         except (binascii.Error, ValueError) as error:
             raise ConfigError(f"{entry}: expected base64 in {key}-data, found something else") from error
-    return relative(entry, path) if path else None
+    return resolve(entry, path) if path else None
 
 
-def relative(entry: Entry, path: str) -> Path:
-    """A path of a kubeconfig counts from the folder of its file."""
+def resolve(entry: Entry, path: str) -> Path:
+    """A path in a kubeconfig is relative to the folder of its file."""
     return entry.file.parent / path
 
 
@@ -161,7 +261,7 @@ def _document(file: Path) -> Mapping[str, Any]:
     except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f" (line {mark.line + 1})" if mark else ""
-        # Without the cause: PyYAML's message quotes the line, and the line may hold a token.
+        # Without the cause: PyYAML quotes the line, and the line may hold a token.
         raise ConfigError(f"{file}: expected a kubeconfig in YAML, found a syntax error{line}") from None
     if document is None:
         return {}
@@ -198,7 +298,7 @@ def _named(file: Path, document: Mapping[str, Any], what: str) -> Iterator[tuple
         yield item["name"], body
 
 
-def _pointed(entry: Entry, what: str, name: str, among: Mapping[str, Entry]) -> Entry:
+def _lookup(entry: Entry, what: str, name: str, among: Mapping[str, Entry]) -> Entry:
     if name in among:
         return among[name]
     found = f"{name!r}, which is not defined" if name else "none"
@@ -215,12 +315,12 @@ def _user(entry: Entry) -> User:
 
 
 def _strict(entry: Entry, into: type[T]) -> T:
-    """Convert, refusing unknown fields: ignoring one could mean the wrong server, or the wrong user."""
+    """Converts and refuses unknown fields. Ignoring one could select the wrong server or user."""
     known = into.__struct_encode_fields__
     for key in _present(entry.body):
         if key not in known:
             near = difflib.get_close_matches(str(key), known, 1)
-            advice = INSTEAD.get(key) or (f"did you mean {near[0]}?" if near else "remove it")
+            advice = REPLACEMENTS.get(key) or (f"did you mean {near[0]}?" if near else "remove it")
             raise ConfigError(f"{entry}: the field {key!r} is not supported; {advice}")
     return _convert(entry, into)
 
