@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 import yaml
 
@@ -27,20 +27,22 @@ from samara.core.model import Kind
 from samara.core.table import Table
 from samara.devcluster.cluster import to_stderr
 from samara.devcluster.helm_program import find_helm
-from samara.settings import VOCABULARIES, KindName, Settings, SettingsError, parse
-from samara.settings.schema import (
-    AsGiven,
+from samara.setting_types import (
+    FILE,
+    Inline,
     Leaf,
     ListOf,
+    Named,
     Nullable,
     Record,
     Setting,
-    Type,
-    Vocabularies,
+    Shape,
+    Struct,
     keys_of,
     settings_of,
 )
-from samara.settings.values import FILE, KIND, OURS
+from samara.settings import VOCABULARIES, KindName, Settings, SettingsError, parse
+from samara.settings.reader import CUSTOM_RESOURCES
 from samara.vocabularies import kinds_in
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -92,7 +94,7 @@ def _vocabulary(name: str) -> Json:
         "validating": [hook for hook in hooks[VALIDATING] if not _is_for_probe(hook)],
         "mutating": [hook for hook in hooks[MUTATING] if not _is_for_probe(hook)],
         **({"kinds": _kinds(name, listed, rules, hooks[VALIDATING])} if listed is not None else {}),
-        "fileSettings": [each.key for each in settings_of(VOCABULARIES[name]) if FILE in _types(each.type)],
+        "fileSettings": [each.key for each in settings_of(VOCABULARIES[name]) if FILE in _shapes(each.shape)],
         "overwriteNeedsOpenTenancy": _accepted(name, {}, tenancy="strict", conflicts="overwrite") is None,
     }
 
@@ -116,7 +118,7 @@ class KindList(NamedTuple):
         return None
 
     def write(self, kind: KindName) -> str | Json:
-        return kind._asdict() if self.as_object else KIND.show(kind)
+        return kind._asdict() if self.as_object else str(kind)
 
 
 def _kinds(name: str, listed: KindList, rules: list[Json], hooks: list[Json]) -> Json:
@@ -141,7 +143,7 @@ def _denied(name: str, listed: KindList) -> Json:
         return _accepted(name, {listed.key: [listed.write(kind)]}) is None
 
     groups = [group for group in sorted(_DENIED_GROUPS) if is_denied(KindName(group, "v1", PROBE.kind))]
-    kinds = [(group, kind) for group, kind in (*(("", core) for core in _DENIED_CORE), *OURS)]
+    kinds = [(group, kind) for group, kind in (*(("", core) for core in _DENIED_CORE), *CUSTOM_RESOURCES)]
     denied = sorted("/".join(filter(None, each)) for each in kinds if is_denied(KindName(each[0], "v1", each[1])))
     return {"groups": groups, "kinds": denied}
 
@@ -154,8 +156,8 @@ def _accepted(name: str, own: Json, **general: str) -> Settings | None:
         return None
 
 
-def _types(setting: Type) -> tuple[Type, ...]:
-    return (setting, setting.inner) if isinstance(setting, Nullable) else (setting,)
+def _shapes(shape: Shape) -> tuple[Shape, ...]:
+    return (shape, shape.inner) if isinstance(shape, Nullable) else (shape,)
 
 
 def _is_for_probe(hook: Json) -> bool:
@@ -184,39 +186,40 @@ def schema() -> str:
     return json.dumps(made, indent=2, ensure_ascii=False) + "\n"
 
 
-def _record(into: type[Any]) -> Json:
-    known = {key: shape for each in settings_of(into) for key, shape in _properties(each)}
-    required = [each.key for each in settings_of(into) if each.required]
+def _record(struct: type[Struct]) -> Json:
+    properties = {key: shape for setting in settings_of(struct) for key, shape in _properties(setting)}
+    required = [setting.key for setting in settings_of(struct) if setting.required]
     return {
         "type": "object",
         "additionalProperties": False,
-        "properties": known,
+        "properties": properties,
         **({"required": required} if required else {}),
     }
 
 
-def _properties(each: Setting) -> Iterator[tuple[str, Json]]:
-    for key in each.keys:
-        yield key, {"description": each.about, **_shape(each.type, key)}
+def _properties(setting: Setting) -> Iterator[tuple[str, Json]]:
+    for key in setting.keys:
+        yield key, {"description": setting.about, **_schema_of(setting.shape, key)}
 
 
-def _shape(kind: Type, key: str = "") -> Json:
-    match kind:
-        case Nullable():
-            return {"anyOf": [_shape(kind.inner), {"type": "null"}]}
-        case ListOf():
-            least = {"minItems": kind.least} if kind.least else {}
-            return {"type": "array", "items": _shape(kind.item), **least}
-        case Record():
-            return _record(kind.into)
-        case AsGiven():
-            return {"type": ["array", "null"], **({"items": KIND_OBJECT} if key in _lists_of_kind_objects() else {})}
-        case Vocabularies():
-            served = {name: {**_record(own), "type": ["object", "null"]} for name, own in VOCABULARIES.items()}
-            return {"type": "object", "additionalProperties": False, "properties": served, "minProperties": 1}
+def _schema_of(shape: Shape, key: str = "") -> Json:
+    match shape:
         case Leaf():
-            return _leaf(kind)
-    raise AssertionError(f"no shape for {kind}")
+            return dict(shape.schema)
+        case Nullable():
+            return {"anyOf": [_schema_of(shape.inner), {"type": "null"}]}
+        case ListOf():
+            least = {"minItems": shape.least} if shape.least else {}
+            return {"type": "array", "items": _schema_of(shape.item), **least}
+        case Record():
+            return _record(shape.struct)
+        case Inline():
+            return {"type": ["array", "null"], **({"items": KIND_OBJECT} if key in _lists_of_kind_objects() else {})}
+        case Named():
+            named = {name: {**_record(own), "type": ["object", "null"]} for name, own in shape.structs().items()}
+            return {"type": "object", "additionalProperties": False, "properties": named, "minProperties": 1}
+        case _:
+            assert_never(shape)
 
 
 @cache
@@ -224,37 +227,6 @@ def _lists_of_kind_objects() -> frozenset[str]:
     """The settings that the templates read, of those that the program keeps unread."""
     lists = filter(None, map(KindList.of, VOCABULARIES))
     return frozenset(found.key for found in lists if found.as_object)
-
-
-def _leaf(leaf: Leaf) -> Json:
-    """The type and the words; the operator itself reads the rest strictly."""
-    if leaf.form == "true | false":
-        return {"type": "boolean"}
-    if leaf.form.startswith("duration"):
-        return _duration(leaf)
-    if "number" in leaf.expects:
-        return {"type": "integer" if "whole" in leaf.expects else "number", **_bounds(leaf.form)}
-    if leaf.pattern:
-        return {**TEXT, "pattern": f"^{leaf.pattern}$"}
-    return {"enum": leaf.form.split(" | ")} if " | " in leaf.form else TEXT
-
-
-def _duration(leaf: Leaf) -> Json:
-    """`duration | 0 | forever`: a text of at least one part, not all of them nothing unless nothing is meant."""
-    _, *words = leaf.form.split(" | ")
-    parts = {**TEXT, "minLength": 1, "pattern": f"^{leaf.pattern}$"}
-    if "0" in words:
-        return {"anyOf": [parts, {"enum": ["0", 0]}]}
-    some = {**parts, "allOf": [{"pattern": "[1-9]"}]}
-    return {"anyOf": [some, *({"const": word} for word in words)]} if words else some
-
-
-def _bounds(form: str) -> Json:
-    """`>= 1` or `1..256`."""
-    if form.startswith(">= "):
-        return {"minimum": int(form.removeprefix(">= "))}
-    least, _, most = form.partition("..")
-    return {"minimum": int(least), "maximum": int(most)}
 
 
 # from the chart to the program

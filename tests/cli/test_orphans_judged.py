@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 
+import msgspec
 import pytest
 from tests.engine.parts import an_access
 from tests.support.world import content, secret
@@ -116,7 +117,7 @@ SYNCED = replace(
 def test_a_copy_in_a_namespace_that_was_protected_later_is_listed_though_its_source_would_keep_it(
     settings: Settings, source: Object, copy: Object, protected: tuple[str, ...], orphaned: list[str]
 ) -> None:
-    at = a_session(replace(settings, protected_namespaces=protected))
+    at = a_session(msgspec.structs.replace(settings, protected_namespaces=protected))
     seen = a_picture(at, source, copy)
     assert listed(at, seen)[0] == orphaned
 
@@ -135,7 +136,7 @@ def test_what_was_made_and_asks_for_copies_is_an_orphan_once_nobody_makes_it() -
 
 
 def test_it_is_none_while_its_own_source_is_served() -> None:
-    at = a_session(replace(FISHY, vocabularies={**FISHY.vocabularies, **SYNC_TO.vocabularies}))
+    at = a_session(msgspec.structs.replace(FISHY, vocabularies={**FISHY.vocabularies, **SYNC_TO.vocabularies}))
     assert listed(at, a_picture(at, ASKING, HANDED_ON))[0] == []
 
 

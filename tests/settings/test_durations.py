@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samara.settings.durations import format_duration, parse_duration
+from samara.setting_types import format_duration, parse_duration
 
 
 @pytest.mark.parametrize(

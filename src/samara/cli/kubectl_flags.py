@@ -124,9 +124,9 @@ def _picked(rest: dict[str, Any]) -> dict[str, Any]:
 
 def _seconds(text: str) -> float:
     """As kubectl reads it: a duration, or a bare number of seconds."""
-    from samara.settings.durations import FORM, parse_duration
+    from samara.setting_types import DURATION, parse_duration
 
     seconds = float(text) if text.isdecimal() and len(text) < 10 else parse_duration(text)
     if seconds is None:
-        raise click.UsageError(f"--request-timeout: expected {FORM}, found {text!r}")
+        raise click.UsageError(f"--request-timeout: expected {DURATION}, found {text!r}")
     return seconds or ENDLESS

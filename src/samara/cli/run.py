@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import click
+from msgspec.structs import replace
 
 from samara import log
 from samara.cli.base import Command

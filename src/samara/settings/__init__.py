@@ -1,7 +1,7 @@
-"""The settings file: its model, its strict reading and its manual."""
+"""The settings: their model, their strict reader and their manual."""
 
 from samara.core.travel import NEVER_TRAVELS, NOT_BY_DEFAULT
-from samara.settings.faults import SettingsError
+from samara.setting_types import KindName
 from samara.settings.manual import help_text
 from samara.settings.model import (
     VOCABULARIES,
@@ -19,8 +19,8 @@ from samara.settings.model import (
     Writes,
     watched_kinds,
 )
-from samara.settings.parse import load, parse
-from samara.settings.values import KindName
+from samara.settings.reader import load, parse
+from samara.settings.yaml_text import SettingsError
 
 __all__ = [
     "NEVER_TRAVELS",

@@ -1,12 +1,11 @@
-"""The file of the original that the settings of Accurate may name: YAML or JSON, taken unchanged."""
+"""The configuration file of the original Accurate, which the settings may name: YAML or JSON, unchanged."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 from samara.dialects.accurate.config import KEYS, UNREADABLE, BadConfigError
-from samara.settings.faults import SettingsError, found
-from samara.settings.text import read_text
+from samara.settings.yaml_text import SettingsError, quoted, read_text
 
 
 def content_of(path: str) -> bytes:
@@ -19,7 +18,7 @@ def content_of(path: str) -> bytes:
 
 
 def read_document(content: bytes) -> dict[str, object]:
-    """What the file says, unchecked, and nothing where it is empty; raises BadConfigError."""
+    """The document, unchecked; an empty file is an empty document. Raises BadConfigError."""
     try:
         document = _document(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -27,7 +26,7 @@ def read_document(content: bytes) -> dict[str, object]:
     except SettingsError as error:
         raise BadConfigError(UNREADABLE + error.faults[0].removeprefix(": ")) from error
     if document is not None and not isinstance(document, dict):
-        raise BadConfigError(f"{UNREADABLE}found {found(document)}, expected a mapping with {', '.join(KEYS)}")
+        raise BadConfigError(f"{UNREADABLE}found {quoted(document)}, expected a mapping with {', '.join(KEYS)}")
     return document or {}
 
 
@@ -37,13 +36,13 @@ def _document(text: str) -> object:
 
 
 def _json(text: str) -> object:
-    """The document if it is JSON, which may be indented by tabs, as YAML for PyYAML may not."""
+    """The document if it is JSON. JSON may be indented by tabs, which PyYAML refuses."""
     if not text.lstrip().startswith("{"):
         return None
     try:
         return json.loads(text, object_pairs_hook=_no_key_twice)
     except (ValueError, RecursionError):
-        return None  # the reader of YAML says what is wrong
+        return None  # the YAML reader reports the fault
 
 
 def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from samara.core.travel import NEVER_TRAVELS, NOT_BY_DEFAULT
+from samara.setting_types import Inline, Leaf, ListOf, Named, Nullable, Record, Setting, Shape, Struct, settings_of
 from samara.settings.model import Settings
-from samara.settings.schema import AsGiven, Leaf, ListOf, Nullable, Record, Setting, Type, Vocabularies, settings_of
 
 HEADER = (
     "# The settings of samara, with their defaults. Every key is optional; an unknown one stops the start.",
@@ -21,35 +21,35 @@ def help_text() -> str:
     return "\n".join((*HEADER, *_record(Settings(), ""))) + "\n"
 
 
-def _record(value: Any, indent: str) -> Iterator[str]:
-    for each in settings_of(type(value)):
-        yield from _setting(each, getattr(value, each.attribute), indent)
+def _record(value: Struct, indent: str) -> Iterator[str]:
+    for setting in settings_of(type(value)):
+        yield from _setting(setting, getattr(value, setting.attribute), indent)
 
 
-def _setting(each: Setting, value: Any, indent: str) -> Iterator[str]:
-    kind = each.type.inner if isinstance(each.type, Nullable) and value is not None else each.type
-    match kind:
-        case Vocabularies():
-            yield _line(f"{indent}{each.key}:", each.about)
+def _setting(setting: Setting, value: Any, indent: str) -> Iterator[str]:
+    shape = setting.shape.inner if isinstance(setting.shape, Nullable) and value is not None else setting.shape
+    match shape:
+        case Named():
+            yield _line(f"{indent}{setting.key}:", setting.about)
             for name, own in value.items():
                 yield f"{indent}  {name}:"
                 yield from _record(own, indent + "    ")
         case Record():
-            yield _line(f"{indent}{each.key}:", each.about)
+            yield _line(f"{indent}{setting.key}:", setting.about)
             yield from _record(value, indent + "  ")
-        case AsGiven():
-            yield from (_line(f"{indent}# {key}: []", each.about) for key in kind.keys)
+        case Inline():
+            yield from (_line(f"{indent}# {key}: []", setting.about) for key in shape.keys)
         case _:
-            yield _line(f"{indent}{each.key}: {_shown(kind, value)}", f"{each.type.form}; {each.about}")
+            yield _line(f"{indent}{setting.key}: {_shown(shape, value)}", f"{setting.shape.form}; {setting.about}")
 
 
-def _shown(kind: Type, value: Any) -> str:
+def _shown(shape: Shape, value: Any) -> str:
     if value is None:
         return "null"
-    if isinstance(kind, ListOf):
-        return f"[{', '.join(_shown(kind.item, item) for item in value)}]"
-    assert isinstance(kind, Leaf)
-    return kind.show(value)
+    if isinstance(shape, ListOf):
+        return f"[{', '.join(_shown(shape.item, item) for item in value)}]"
+    assert isinstance(shape, Leaf)
+    return shape.show(value)
 
 
 def _line(text: str, comment: str) -> str:

@@ -1,28 +1,30 @@
-"""What can be set: one dataclass per mapping, each field with its default, type and description."""
+"""What can be set: one struct per mapping, each field with its default, its type and its line in the manual."""
 
-# ruff: noqa: RUF009 - `setting` declares a dataclass field, as `field` does
+from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal
+from typing import Annotated, Literal
+
+import msgspec
 
 from samara.dialects.accurate.config import KEYS, Config, read
-from samara.settings.schema import AsGiven, ListOf, Nullable, Record, Vocabularies, setting
-from samara.settings.values import (
-    FILE,
-    FLAG,
-    KEY_GLOB,
-    KIND,
-    MANAGER,
-    NAMESPACE,
-    NAMESPACE_GLOB,
-    PATH_GLOB,
+from samara.setting_types import (
+    CopiedKind,
+    Duration,
+    DurationOrForever,
+    DurationOrZero,
+    FieldManager,
+    FilePath,
+    Inline,
+    KeyGlob,
     KindName,
-    duration,
-    number,
-    one_of,
-    whole,
+    Named,
+    NamespaceGlob,
+    NamespaceName,
+    PathGlob,
+    Struct,
+    about,
 )
 
 Conflicts = Literal["refuse", "overwrite"]
@@ -31,45 +33,48 @@ CrossNamespace = Literal["allow", "consent"]
 SECRET = KindName("", "v1", "Secret")
 CONFIG_MAP = KindName("", "v1", "ConfigMap")
 
-CONFLICTS = one_of("refuse", "overwrite")
-CROSS = one_of("allow", "consent")
-INHERITED = "null: as the general `conflicts` says"
-CONSENT = (
-    "must a target namespace accept it? null: by tenancy, open = allow, strict = consent; "
-    "a word written here comes before tenancy: allow asks nobody, under strict, too"
-)
-TAKEOVER = "serve although the original still runs in this cluster"
-MORE = "more keys that stay behind"
-MANAGERS = "field managers of the original, whose marks count as ours"
+# Settings that several vocabularies have.
+Takeover = Annotated[bool, about("serve although the original still runs in this cluster")]
+Managers = Annotated[tuple[FieldManager, ...], about("field managers of the original, whose marks count as ours")]
+OwnConflicts = Annotated[Conflicts | None, about("null: as the general `conflicts` says")]
+OwnCrossNamespace = Annotated[
+    CrossNamespace | None,
+    about(
+        "must a target namespace accept it? null: by tenancy, open = allow, strict = consent; "
+        "a word written here comes before tenancy: allow asks nobody, under strict, too"
+    ),
+]
 
 
-@dataclass(frozen=True, slots=True)
-class SecretCopy:
-    home: str = setting("admin", NAMESPACE, "the namespace whose Secrets are copied")
-    on_source_gone: Literal["keep", "delete"] = setting("keep", one_of("keep", "delete"), "copies whose source is gone")
-    conflicts: Conflicts | None = setting(None, Nullable(CONFLICTS), INHERITED)
-    takeover: bool = setting(False, FLAG, TAKEOVER)
-    managers: tuple[str, ...] = setting((), ListOf(MANAGER), MANAGERS)
+class SecretCopy(Struct, frozen=True):
+    home: Annotated[NamespaceName, about("the namespace whose Secrets are copied")] = "admin"
+    on_source_gone: Annotated[Literal["keep", "delete"], about("copies whose source is gone")] = "keep"
+    conflicts: OwnConflicts = None
+    takeover: Takeover = False
+    managers: Managers = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceDistribution:
-    kinds: tuple[KindName, ...] = setting((SECRET, CONFIG_MAP), ListOf(KIND, 1), "the kinds that may be distributed")
-    takeover: bool = setting(False, FLAG, TAKEOVER)
-    managers: tuple[str, ...] = setting((), ListOf(MANAGER), MANAGERS)
-
-
-@dataclass(frozen=True, slots=True)
-class Accurate:
-    config_file: str | None = setting(None, Nullable(FILE), "the original's own file, unchanged")
-    config: Mapping[str, object] = setting(
-        MappingProxyType({}), AsGiven(KEYS), "the original's own keys, in place of configFile"
+class ResourceDistribution(Struct, frozen=True):
+    kinds: Annotated[tuple[CopiedKind, ...], about("the kinds that may be distributed", min_length=1)] = (
+        SECRET,
+        CONFIG_MAP,
     )
-    allow_cascading_deletion: bool = setting(False, FLAG, "a sub-namespace with children may be deleted")
-    propagate_generated: bool = setting(False, FLAG, "objects that controllers made are propagated too")
-    conflicts: Conflicts | None = setting(None, Nullable(CONFLICTS), INHERITED)
-    takeover: bool = setting(False, FLAG, TAKEOVER)
-    managers: tuple[str, ...] = setting(("accurate-controller",), ListOf(MANAGER), MANAGERS)
+    takeover: Takeover = False
+    managers: Managers = ()
+
+
+class Accurate(Struct, frozen=True):
+    config_file: Annotated[FilePath | None, about("the original's own file, unchanged")] = None
+    config: Annotated[
+        Mapping[str, object],
+        Inline(KEYS),
+        about("the original's own keys, in place of configFile"),
+    ] = MappingProxyType({})
+    allow_cascading_deletion: Annotated[bool, about("a sub-namespace with children may be deleted")] = False
+    propagate_generated: Annotated[bool, about("objects that controllers made are propagated too")] = False
+    conflicts: OwnConflicts = None
+    takeover: Takeover = False
+    managers: Managers = ("accurate-controller",)
 
     def read_config(self) -> Config:
         """What the original's keys say, from here or from its file; settings that were parsed raise nothing."""
@@ -78,39 +83,35 @@ class Accurate:
 
 def watched_kinds(accurate: Accurate) -> tuple[KindName, ...]:
     """The kinds that are propagated along the trees."""
-    return tuple(KindName(*each) for each in accurate.read_config().watches)
+    return tuple(KindName(*watch) for watch in accurate.read_config().watches)
 
 
-@dataclass(frozen=True, slots=True)
-class PathRule:
-    namespaces: tuple[str, ...] = setting((), ListOf(NAMESPACE_GLOB), "of the FishySecrets", required=True)
-    allow: tuple[str, ...] = setting((), ListOf(PATH_GLOB), "paths they may read", required=True)
+class PathRule(Struct, frozen=True):
+    namespaces: Annotated[tuple[NamespaceGlob, ...], about("of the FishySecrets")]
+    allow: Annotated[tuple[PathGlob, ...], about("paths they may read")]
 
 
-@dataclass(frozen=True, slots=True)
-class FishySecret:
-    namespace: str | None = setting(None, Nullable(NAMESPACE), "where fishysecret-config is; null = the operator's own")
-    cross_namespace: CrossNamespace | None = setting(None, Nullable(CROSS), CONSENT)
-    paths: tuple[PathRule, ...] | None = setting(
-        None,
-        Nullable(ListOf(Record(PathRule))),
-        "who may read which paths; null = any under tenancy open, none if strict",
+class FishySecret(Struct, frozen=True):
+    namespace: Annotated[NamespaceName | None, about("where fishysecret-config is; null = the operator's own")] = None
+    cross_namespace: OwnCrossNamespace = None
+    paths: Annotated[
+        tuple[PathRule, ...] | None, about("who may read which paths; null = any under tenancy open, none if strict")
+    ] = None
+    refresh_interval: Annotated[Duration, about("how often the store is read, where the object does not say")] = 300.0
+    last_synced: Annotated[Literal["interval", "change"], about("when status.lastSyncedTime is written")] = "interval"
+    takeover: Takeover = False
+    managers: Managers = ()
+
+
+class SyncTo(Struct, frozen=True):
+    kinds: Annotated[tuple[CopiedKind, ...], about("the kinds whose annotations are read", min_length=1)] = (
+        SECRET,
+        CONFIG_MAP,
     )
-    refresh_interval: float = setting(300.0, duration(), "how often the store is read, where the object does not say")
-    last_synced: Literal["interval", "change"] = setting(
-        "interval", one_of("interval", "change"), "when status.lastSyncedTime is written"
-    )
-    takeover: bool = setting(False, FLAG, TAKEOVER)
-    managers: tuple[str, ...] = setting((), ListOf(MANAGER), MANAGERS)
-
-
-@dataclass(frozen=True, slots=True)
-class SyncTo:
-    kinds: tuple[KindName, ...] = setting((SECRET, CONFIG_MAP), ListOf(KIND, 1), "the kinds whose annotations are read")
-    cross_namespace: CrossNamespace | None = setting(None, Nullable(CROSS), CONSENT)
-    conflicts: Conflicts | None = setting(None, Nullable(CONFLICTS), INHERITED)
-    takeover: bool = setting(False, FLAG, TAKEOVER)
-    managers: tuple[str, ...] = setting((), ListOf(MANAGER), MANAGERS)
+    cross_namespace: OwnCrossNamespace = None
+    conflicts: OwnConflicts = None
+    takeover: Takeover = False
+    managers: Managers = ()
 
 
 Vocabulary = SecretCopy | ResourceDistribution | Accurate | FishySecret | SyncTo
@@ -125,68 +126,68 @@ VOCABULARIES: Mapping[str, type[Vocabulary]] = MappingProxyType(
         "sync-to": SyncTo,
     }
 )
+_MORE = "more keys that stay behind"
 
 
-def _all_of_them() -> Mapping[str, Vocabulary]:
-    return MappingProxyType({name: made() for name, made in VOCABULARIES.items()})
+class NeverCopied(Struct, frozen=True):
+    labels: Annotated[tuple[KeyGlob, ...], about(_MORE)] = ()
+    annotations: Annotated[tuple[KeyGlob, ...], about(_MORE)] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NeverCopied:
-    labels: tuple[str, ...] = setting((), ListOf(KEY_GLOB), MORE)
-    annotations: tuple[str, ...] = setting((), ListOf(KEY_GLOB), MORE)
+class Writes(Struct, frozen=True):
+    in_flight: Annotated[
+        int, msgspec.Meta(ge=1, le=256), about("writes at the same time at most; adapts to what the server bears")
+    ] = 32
+    per_second: Annotated[float, msgspec.Meta(ge=0, le=100_000), about("0 = as fast as the server stays healthy")] = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Writes:
-    in_flight: int = setting(32, whole(1, 256), "writes at the same time at most; adapts to what the server bears")
-    per_second: float = setting(0.0, number(0, 100_000), "0 = as fast as the server stays healthy")
+class MassDelete(Struct, frozen=True):
+    most: Annotated[int, msgspec.Meta(ge=0), about("more deletes than this in 10 minutes are held …")] = 50
+    percent: Annotated[
+        int, msgspec.Meta(ge=0, le=100), about("… if they are also more than this part of a source's copies")
+    ] = 30
+    hold: Annotated[DurationOrForever, about("how long; forever = until `samara release`")] = 600.0
+    namespaces: Annotated[
+        int, msgspec.Meta(ge=0), about("more sub-namespaces than this in 10 minutes wait for `samara release`")
+    ] = 3
 
 
-@dataclass(frozen=True, slots=True)
-class MassDelete:
-    most: int = setting(50, whole(0), "more deletes than this in 10 minutes are held …")
-    percent: int = setting(30, whole(0, 100), "… if they are also more than this part of a source's copies")
-    hold: float = setting(600.0, duration(forever=True), "how long; forever = until `samara release`")
-    namespaces: int = setting(3, whole(0), "more sub-namespaces than this in 10 minutes wait for `samara release`")
+class Timers(Struct, frozen=True):
+    lease: Annotated[Duration, about("the leader's lease lasts this long")] = 15.0
+    renew: Annotated[Duration, about("it must be renewed within this time; less than lease")] = 10.0
+    silence: Annotated[Duration, about("a watch silent for this long is reopened")] = 75.0
+    backoff_most: Annotated[Duration, about("the longest wait before a refused write is tried again")] = 900.0
 
 
-@dataclass(frozen=True, slots=True)
-class Timers:
-    lease: float = setting(15.0, duration(), "the leader's lease lasts this long")
-    renew: float = setting(10.0, duration(), "it must be renewed within this time; less than lease")
-    silence: float = setting(75.0, duration(), "a watch silent for this long is reopened")
-    backoff_most: float = setting(900.0, duration(), "the longest wait before a refused write is tried again")
+def _all_vocabularies() -> Mapping[str, Vocabulary]:
+    return MappingProxyType({name: struct() for name, struct in VOCABULARIES.items()})
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    vocabularies: Mapping[str, Vocabulary] = field(
-        default_factory=_all_of_them,
-        metadata={"type": Vocabularies(), "about": "absent: all of them; present: only those named", "required": False},
+_VOCABULARIES = Named(
+    lambda: VOCABULARIES,
+    "{name: settings}",
+    "a mapping that names at least one vocabulary (leave it out for all)",
+)
+
+
+class Settings(Struct, frozen=True):
+    vocabularies: Annotated[
+        Mapping[str, Vocabulary], _VOCABULARIES, about("absent: all of them; present: only those named")
+    ] = msgspec.field(default_factory=_all_vocabularies)
+    tenancy: Annotated[Literal["open", "strict"], about("who may have what copied where")] = "open"
+    conflicts: Annotated[Conflicts, about("an object that is not ours in the place of a copy")] = "refuse"
+    recreate: Annotated[Literal["allow", "refuse"], about("copies whose fixed fields differ")] = "allow"
+    protected_namespaces: Annotated[tuple[NamespaceGlob, ...], about("no targets of `all` or of a selector")] = (
+        "kube-system",
+        "kube-public",
+        "kube-node-lease",
     )
-    tenancy: Literal["open", "strict"] = setting("open", one_of("open", "strict"), "who may have what copied where")
-    conflicts: Conflicts = setting("refuse", CONFLICTS, "an object that is not ours in the place of a copy")
-    recreate: Literal["allow", "refuse"] = setting(
-        "allow", one_of("allow", "refuse"), "copies whose fixed fields differ"
-    )
-    protected_namespaces: tuple[str, ...] = setting(
-        ("kube-system", "kube-public", "kube-node-lease"),
-        ListOf(NAMESPACE_GLOB),
-        "no targets of `all` or of a selector",
-    )
-    never_copied: NeverCopied = setting(
-        NeverCopied(),
-        Record(NeverCopied),
-        "stays behind, besides what the lists above name",
-    )
-    source_gone_after: float = setting(3.0, duration(zero=True), "a source that vanished keeps its copies this long")
-    resync: float = setting(600.0, duration(zero=True), "everything is planned again from the cache; 0 = off")
-    writes: Writes = setting(Writes(), Record(Writes), "the load on the API server")
-    mass_delete: MassDelete | None = setting(
-        MassDelete(), Nullable(Record(MassDelete)), "the brake against mass deletion; null = off"
-    )
-    timers: Timers = setting(Timers(), Record(Timers), "of leader election, watches and retries")
+    never_copied: Annotated[NeverCopied, about("stays behind, besides what the lists above name")] = NeverCopied()
+    source_gone_after: Annotated[DurationOrZero, about("a source that vanished keeps its copies this long")] = 3.0
+    resync: Annotated[DurationOrZero, about("everything is planned again from the cache; 0 = off")] = 600.0
+    writes: Annotated[Writes, about("the load on the API server")] = Writes()
+    mass_delete: Annotated[MassDelete | None, about("the brake against mass deletion; null = off")] = MassDelete()
+    timers: Annotated[Timers, about("of leader election, watches and retries")] = Timers()
 
     def conflicts_of(self, name: str) -> Conflicts:
         """A vocabulary's own word, else the general one; those that own by reference or spec always refuse."""

@@ -23,9 +23,8 @@ from samara.core.table import Table
 from samara.core.travel import APP
 from samara.core.want import Dialect
 from samara.kube.errors import ConfigError
+from samara.setting_types import FILE, settings_of
 from samara.settings import Settings
-from samara.settings.schema import settings_of
-from samara.settings.values import FILE
 
 IMAGE = f"samara:{__version__}"
 BASE = "base.yaml"
@@ -72,7 +71,7 @@ def _check(installation: Installation) -> None:
     for name, own in installation.settings.vocabularies.items():
         for setting in settings_of(type(own)):
             path = getattr(own, setting.attribute)
-            if getattr(setting.type, "inner", setting.type) == FILE and path is not None:
+            if getattr(setting.shape, "inner", setting.shape) is FILE and path is not None:
                 raise ConfigError(
                     f"vocabularies.{name}.{setting.key}: expected the keys of that file in its place, found {path}: "
                     "there is no such file in the operator's pods"

@@ -1,13 +1,54 @@
-"""Strict reading of YAML text: one document, no key twice, plain values only."""
+"""Reads YAML text strictly (one document, no key twice, plain values only), and puts values into messages."""
+
+from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import yaml
 from yaml.reader import ReaderError
 
-from samara.settings.faults import SettingsError, found
+from samara.setting_types import PLAIN
+
+LONGEST = 60
+"""Characters of a value that a message repeats."""
+HUGE = 10**18
+
+
+class SettingsError(Exception):
+    """Settings that cannot be used. The message has one line per fault."""
+
+    def __init__(self, name: str, faults: Sequence[str]) -> None:
+        self.faults = tuple(f"{name}: {fault}" for fault in faults)
+        super().__init__("\n".join(self.faults))
+
+
+def located(path: str, text: str) -> str:
+    """A fault with the path of its key. The document itself has no path."""
+    return f"{path}: {text}" if path else text
+
+
+def is_plain_key(text: str) -> bool:
+    """True if a message can show the key without quotes."""
+    return PLAIN.fullmatch(text) is not None and len(text) <= LONGEST
+
+
+def quoted(raw: object) -> str:
+    """A YAML value on one line, as a person would name it."""
+    if raw is None:
+        return "null"
+    if isinstance(raw, bool):
+        return "true" if raw else "false"
+    if isinstance(raw, str):
+        return repr(raw if len(raw) <= LONGEST else raw[:LONGEST] + "…")
+    if isinstance(raw, int | float):
+        # Python refuses to print integers of more than 4,300 digits, which YAML can hold as hexadecimal.
+        return "a huge number" if isinstance(raw, int) and abs(raw) > HUGE else str(raw)
+    if isinstance(raw, list):
+        return "a list" if raw else "an empty list"
+    return "a mapping" if raw else "an empty mapping"
+
 
 _PREFIX = "tag:yaml.org,2002:"
 _TAGS = frozenset(_PREFIX + name for name in ("null", "bool", "int", "float", "str", "seq", "map", "merge"))
@@ -22,9 +63,9 @@ _NUMBERS = {
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML without dates, sets and binaries: where the schema wants text, a date-like text stays text.
+    """YAML without dates, sets and binaries, so that a text that looks like a date stays text.
 
-    A number is what people read: to YAML 1.1 `1:30` is ninety, and `010` is eight.
+    Only decimal numbers as people read them are numbers: YAML 1.1 reads `1:30` as ninety and `010` as eight.
     """
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - the name and form are PyYAML's
@@ -40,12 +81,12 @@ class _Loader(yaml.SafeLoader):
             return super().construct_object(node, deep)
         except (ValueError, LookupError) as error:
             # PyYAML lets these through for a tag that its value does not fit, such as `!!int x`.
-            problem = f"{found(node.value)} is not {node.tag.replace(_PREFIX, '!!')}"
+            problem = f"{quoted(node.value)} is not {node.tag.replace(_PREFIX, '!!')}"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
 
 
 def read_text(text: str, name: str) -> object:
-    """The document as plain values, None where it is empty."""
+    """The document as plain values; None if it is empty."""
     try:
         return _document(text, name)
     except ReaderError as error:
@@ -66,7 +107,7 @@ def _document(text: str, name: str) -> object:
         node = loader.get_single_node()
         if node is None:
             return None
-        # Before construction, because there merging `<<` makes legal duplicates.
+        # Before construction, where merging `<<` makes legal duplicates.
         faults = list(_duplicates(node))
         if faults:
             raise SettingsError(name, faults)
@@ -92,7 +133,7 @@ def _duplicates(root: yaml.Node) -> Iterator[str]:
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
             line = _line(key.start_mark)
             if (key.tag, key.value) in first:
-                yield f"line {line}: duplicate key {found(key.value)}, first on line {first[key.tag, key.value]}"
+                yield f"line {line}: duplicate key {quoted(key.value)}, first on line {first[key.tag, key.value]}"
             else:
                 first[key.tag, key.value] = line
 

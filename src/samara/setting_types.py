@@ -1,0 +1,328 @@
+"""The types of settings: what each accepts, and how messages and the manual describe it.
+
+A setting is a field of a `Struct`; its key in YAML is its name in camelCase:
+
+    home: Annotated[NamespaceName, about("the namespace whose Secrets are copied")] = "admin"
+
+msgspec checks choices, booleans and numbers. A `Leaf` in the annotation reads a text that has a form of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+
+import msgspec
+
+from samara.core.kinds import is_denied
+from samara.core.match import is_namespace_name
+from samara.core.model import Kind
+
+FOREVER = "forever"
+DURATION = "a duration such as 90s, 5m, 1h30m or 500ms"
+NEVER_COPIED = "kinds that give rights, that keep the cluster's books or that ask for copies are never copied"
+
+PLAIN = re.compile(r"[A-Za-z][-A-Za-z0-9_./]*")
+"""Text that needs no quotes in YAML, but for the words below."""
+_SPECIAL = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
+"""Words that YAML 1.1 reads as something other than text."""
+
+
+class Struct(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A mapping in the settings. Every field without a default must be given."""
+
+
+class UnfitError(ValueError):
+    """A value that a Leaf does not accept. The message, if there is one, is a hint for the user."""
+
+
+# The shapes of values. `form` describes a shape in the few words of the manual, `expects` in those of a message.
+
+
+def scalar(value: object) -> str:
+    """A scalar as YAML that reads back as the same value."""
+    is_plain = isinstance(value, str) and PLAIN.fullmatch(value) is not None and value.lower() not in _SPECIAL
+    return str(value) if is_plain else json.dumps(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    form: str
+    expects: str
+    parse: Callable[[object], Any]
+    """Returns the value of the setting, or raises UnfitError or msgspec.ValidationError."""
+    show: Callable[[Any], str] = scalar
+    """The YAML of a value."""
+    schema: Mapping[str, object] = field(default_factory=lambda: {"type": "string"})
+    """JSON Schema, for tools that check settings without the program; it may accept more than `parse`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    struct: type[Struct]
+
+    @property
+    def form(self) -> str:
+        return f"{{{', '.join(keys_of(self.struct))}}}"
+
+    @property
+    def expects(self) -> str:
+        return f"a mapping with {', '.join(keys_of(self.struct))}"
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    item: Leaf | Record
+    least: int
+
+    @property
+    def form(self) -> str:
+        return f"[{self.item.form}, …]"
+
+    @property
+    def expects(self) -> str:
+        return f"a list{' that is not empty' if self.least else ''}, each item {self.item.expects}"
+
+
+@dataclass(frozen=True, slots=True)
+class Nullable:
+    inner: Leaf | ListOf | Record
+
+    @property
+    def form(self) -> str:
+        return f"{self.inner.form} | null"
+
+    @property
+    def expects(self) -> str:
+        return f"{self.inner.expects}, or null"
+
+
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """Several keys of the mapping itself, each a list or null; the field holds those that were given, unread."""
+
+    keys: tuple[str, ...]
+    form: str = "list"
+    expects: str = "a list or null"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A mapping from names to structs. It has at least one of them."""
+
+    structs: Callable[[], Mapping[str, type[Struct]]]
+    form: str
+    expects: str
+
+
+Shape = Leaf | Record | ListOf | Nullable | Inline | Named
+
+
+class Setting(NamedTuple):
+    """A field of a Struct."""
+
+    attribute: str
+    key: str
+    shape: Shape
+    about: str
+    required: bool
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return self.shape.keys if isinstance(self.shape, Inline) else (self.key,)
+
+
+def about(text: str, *, min_length: int | None = None) -> msgspec.Meta:
+    """The line of a setting in the manual; `min_length` is for lists."""
+    return msgspec.Meta(description=text, min_length=min_length)
+
+
+@cache
+def settings_of(struct: type[Struct]) -> tuple[Setting, ...]:
+    return tuple(
+        Setting(each.name, each.encode_name, shape_of(each.type), _about(each.type), each.required)
+        for each in msgspec.structs.fields(struct)
+    )
+
+
+def keys_of(struct: type[Struct]) -> tuple[str, ...]:
+    return tuple(key for each in settings_of(struct) for key in each.keys)
+
+
+def _about(annotation: Any) -> str:
+    found = [each.description for each in _metadata(annotation) if isinstance(each, msgspec.Meta)]
+    return next(filter(None, found), "")
+
+
+def _metadata(annotation: Any) -> tuple[Any, ...]:
+    return getattr(annotation, "__metadata__", ())
+
+
+def shape_of(annotation: Any) -> Any:
+    """The shape that the type of a field stands for."""
+    metadata = _metadata(annotation)
+    plain = annotation.__origin__ if metadata else annotation
+    for each in metadata:
+        if isinstance(each, Leaf | Inline | Named):
+            return each
+    if get_origin(plain) in (Union, UnionType):
+        [inner] = (each for each in get_args(plain) if each is not NoneType)
+        return Nullable(shape_of(inner))
+    if get_origin(plain) is tuple:
+        least = next((each.min_length for each in metadata if each.min_length), 0)
+        return ListOf(shape_of(get_args(plain)[0]), least)
+    if isinstance(plain, type) and issubclass(plain, Struct):
+        return Record(plain)
+    return _leaf(annotation, plain, metadata)
+
+
+def _leaf(annotation: Any, plain: Any, metadata: tuple[msgspec.Meta, ...]) -> Leaf:
+    """A type that msgspec checks."""
+    parse = partial(msgspec.convert, type=annotation)
+    schema = {key: value for key, value in msgspec.json.schema(annotation).items() if key != "description"}
+    if get_origin(plain) is Literal:
+        words = get_args(plain)
+        return Leaf(" | ".join(words), " or ".join(words), parse, schema={"enum": list(words)})
+    if plain is bool:
+        return Leaf("true | false", "true or false", parse, schema=schema)
+    noun = {int: "a whole number", float: "a number"}[plain]
+    low, high = (next((getattr(each, end) for each in metadata), None) for end in ("ge", "le"))
+    show = scalar if plain is int else "{:g}".format
+    if high is None:
+        return Leaf(f">= {low}", f"{noun} of at least {low}", parse, show, schema)
+    return Leaf(f"{low}..{high}", f"{noun} from {low} to {high}", parse, show, schema)
+
+
+# The types.
+
+
+class KindName(NamedTuple):
+    """A kind as settings name it; the group of the core is empty."""
+
+    group: str
+    version: str
+    kind: str
+
+    def __str__(self) -> str:
+        return "/".join(filter(None, self))
+
+
+def _matching(pattern: str, form: str, expects: str) -> Leaf:
+    return _text(lambda raw: re.fullmatch(pattern, raw) is not None, form, expects)
+
+
+def _text(accepts: Callable[[str], bool], form: str, expects: str) -> Leaf:
+    def parse(raw: object) -> object:
+        if not isinstance(raw, str) or not accepts(raw):
+            raise UnfitError
+        return raw
+
+    return Leaf(form, expects, parse)
+
+
+_LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
+_KEY = r"[-A-Za-z0-9_.*?]"
+_KIND = rf"(?:({_LABEL}(?:\.{_LABEL})*)/)?([a-z](?:[-a-z0-9]{{0,61}}[a-z0-9])?)/([A-Z][A-Za-z0-9]{{0,62}})"
+
+
+def _parse_kind(raw: object) -> KindName:
+    match = re.fullmatch(_KIND, raw) if isinstance(raw, str) else None
+    if match is None:
+        raise UnfitError
+    name = KindName(*match.groups(default=""))
+    if is_denied(Kind(*name, plural="")):
+        raise UnfitError(NEVER_COPIED)
+    return name
+
+
+# Nine digits a part keep every sum exact in a float. Without look-ahead, which not every JSON Schema engine has.
+_DURATION = "(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?(?:([0-9]{1,9})ms)?"
+_UNITS = (("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
+
+
+def parse_duration(text: str) -> float | None:
+    """Seconds, or None if the text is not a duration such as `90s`, `5m`, `1h30m` or `500ms`."""
+    if text == "0":
+        return 0.0
+    match = re.fullmatch(_DURATION, text)
+    if not text or match is None:
+        return None
+    milliseconds = sum(int(part) * unit for part, (_, unit) in zip(match.groups(default="0"), _UNITS, strict=True))
+    return milliseconds / 1000
+
+
+def format_duration(seconds: float) -> str:
+    """The shortest text that `parse_duration` reads as the same duration, to the millisecond."""
+    if math.isinf(seconds):
+        return FOREVER
+    rest = round(seconds * 1000)
+    text = ""
+    for name, unit in _UNITS:
+        count, rest = divmod(rest, unit)
+        text += f"{count}{name}" if count else ""
+    return text or "0"
+
+
+def _duration(*, zero: bool = False, forever: bool = False) -> Leaf:
+    def parse(raw: object) -> float:
+        if forever and raw == FOREVER:
+            return math.inf
+        is_number = isinstance(raw, int | float) and not isinstance(raw, bool)
+        if is_number and raw != 0:
+            raise UnfitError("a number needs its unit")
+        seconds = 0.0 if is_number else parse_duration(raw) if isinstance(raw, str) else None
+        if seconds is None or (seconds == 0 and not zero):
+            raise UnfitError
+        return seconds
+
+    words = (["0"] if zero else []) + ([FOREVER] if forever else [])
+    expects = DURATION + ("" if zero else ", more than 0") + "".join(f", or {word}" for word in words)
+    return Leaf(" | ".join(["duration", *words]), expects, parse, format_duration, _duration_schema(zero, forever))
+
+
+def _duration_schema(zero: bool, forever: bool) -> dict[str, object]:
+    """A text of at least one part, and a digit that is not 0 unless 0 is accepted."""
+    parts: dict[str, object] = {"type": "string", "minLength": 1, "pattern": f"^{_DURATION}$"}
+    if zero:
+        return {"anyOf": [parts, {"enum": ["0", 0]}]}
+    some = {**parts, "allOf": [{"pattern": "[1-9]"}]}
+    return {"anyOf": [some, {"const": FOREVER}]} if forever else some
+
+
+NamespaceName = Annotated[
+    str, _text(is_namespace_name, "name", "a namespace name (at most 63 of a-z, 0-9 and '-', no '-' at the ends)")
+]
+NamespaceGlob = Annotated[
+    str, _matching(r"[-a-z0-9*?]{1,63}", "glob", "a namespace name or glob (a-z, 0-9, '-', '*' and '?')")
+]
+KeyGlob = Annotated[
+    str, _matching(f"{_KEY}{{1,253}}(?:/{_KEY}{{1,63}})?", "glob", "a key such as example.com/team, or a glob of keys")
+]
+"""Of labels or annotations."""
+PathGlob = Annotated[str, _matching(r"[!-~]{1,1024}", "glob", "a path or glob without spaces")]
+FILE = _matching(r"[^\0]+", "file", "the path of a file")
+FilePath = Annotated[str, FILE]
+FieldManager = Annotated[
+    str, _matching(r"[ -~]{1,128}", "name", "the name of a field manager (1 to 128 printable characters)")
+]
+CopiedKind = Annotated[
+    KindName,
+    Leaf(
+        "kind",
+        "a kind such as v1/Secret or apps/v1/Deployment",
+        _parse_kind,
+        str,
+        {"type": "string", "pattern": f"^{_KIND}$"},
+    ),
+]
+"""A kind whose objects are copied. The reader refuses the custom resources that ask for copies as well."""
+Duration = Annotated[float, _duration()]
+"""In seconds, and more than 0."""
+DurationOrZero = Annotated[float, _duration(zero=True)]
+DurationOrForever = Annotated[float, _duration(forever=True)]
