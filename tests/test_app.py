@@ -22,10 +22,10 @@ from samara.core.plan import plan
 from samara.core.want import Adopt
 from samara.core.write import Create, Plan, Update
 from samara.dialects.secret_copy import TARGETS
+from samara.environment import Environment, discover_environment
 from samara.kube.cache import Cache
 from samara.kube.client import Client
 from samara.settings import Accurate, FishySecret, NeverCopied, SecretCopy, Settings, parse
-from samara.surroundings import Surroundings, look_around
 from samara.vocabularies import table_of
 
 KEY = Key("secret-copy", at("admin", "db"))
@@ -175,10 +175,10 @@ def test_only_the_kinds_of_what_is_served_are_watched() -> None:
 def test_where_the_chart_has_registered_us_we_answer_also_for_what_waits_for_its_original(in_cluster: bool) -> None:
     """Else everybody who writes a SubNamespace would wait for nobody, and be refused."""
     place, reached = Listener(in_cluster=in_cluster), an_access()
-    around = Surroundings(originals={"accurate": "accurate"})
+    environment = Environment(originals={"accurate": "accurate"})
     clients = Client(reached), Client(reached), Client(reached)
     operator = Operator(
-        Settings(vocabularies={"accurate": Accurate()}), Options(webhook=place), reached, clients, around
+        Settings(vocabularies={"accurate": Accurate()}), Options(webhook=place), reached, clients, environment
     )
 
     admission = operator._admission
@@ -211,21 +211,21 @@ def test_a_vocabulary_that_waits_for_its_original_wants_nothing() -> None:
 def test_the_operator_begins_anew_when_what_it_waits_for_has_come_and_not_when_that_is_said_in_other_words(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(app, "LOOK_FIRST", 0.0)
+    monkeypatch.setattr(app, "DISCOVERY_FIRST", 0.0)
     kinds = {"resources": [{"name": "widgets", "kind": "Widget", "namespaced": True}]}
     settings = parse("vocabularies: {sync-to: {kinds: [toys.dev/v1/Widget]}}", "test")
 
     async def run() -> None:
         answers = (refuses(404, "NotFound"), refuses(500, "InternalError", "etcd is away"), says(kinds))
         async with serving(*answers) as script, Client(access(script)) as client:
-            first = await look_around(client, settings)
+            first = await discover_environment(client, settings)
             operator = Operator(settings, Options(), access(script), (client, client, client), first)
             metrics = operator._metrics().text()
-            await operator._look_around()
+            await operator._await_environment()
             assert len(script.seen) == 3
             assert "etcd is away" in operator._health().waiting["toys.dev/v1/Widget"]
             assert b'samara_kind_waiting{kind="toys.dev/v1/Widget"} 1.0' in metrics
-            assert operator.around.waiting == {}
+            assert operator.environment.waiting == {}
 
     asyncio.run(run())
 
@@ -233,8 +233,8 @@ def test_the_operator_begins_anew_when_what_it_waits_for_has_come_and_not_when_t
 def test_a_vocabulary_that_waits_for_its_original_is_named_by_the_metric_of_what_waits() -> None:
     async def run() -> None:
         async with serving(refuses(404, "NotFound")) as script, Client(access(script)) as client:
-            around = Surroundings(originals={"accurate": "original running"})
-            operator = Operator(Settings(), Options(), access(script), (client, client, client), around)
+            environment = Environment(originals={"accurate": "original running"})
+            operator = Operator(Settings(), Options(), access(script), (client, client, client), environment)
             assert b'samara_kind_waiting{kind="accurate"} 1.0' in operator._metrics().text()
 
     asyncio.run(run())

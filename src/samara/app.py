@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from samara import __version__, crds, log
 from samara.core.allow import Rules
 from samara.core.model import CONFIG_MAP, SECRET, Ref
-from samara.definitions import tell_of_older
 from samara.dialects import fishysecret
 from samara.engine import holdbook, lease
 from samara.engine.desk import Desk, desk_of
@@ -25,6 +24,7 @@ from samara.engine.loop import Engine
 from samara.engine.moment import utc_now
 from samara.engine.route import orphans
 from samara.engine.watchdog import Watchdog
+from samara.environment import Environment, discover_at_start, discover_environment, unless_stopped
 from samara.kube.auth import Access
 from samara.kube.client import Client
 from samara.kube.errors import SamaraError
@@ -33,7 +33,6 @@ from samara.secretstores.config import StoreConfigWatcher
 from samara.secretstores.poller import PollTimings, SecretPoller, SecretValues
 from samara.secretstores.readings import Readings
 from samara.settings import Settings
-from samara.surroundings import Surroundings, first_look, look_around, looked_until
 from samara.vocabularies import CERTIFICATE, CONVERTERS, reserved, served, store_config, table_of
 from samara.web.health import Health
 from samara.web.metrics import Metrics, Sources
@@ -63,10 +62,10 @@ class Options:
     """Where admission listens; None: no webhook server."""
 
 
-LOOK_FIRST, LOOK_MOST = 2.0, 60.0
-"""How soon, and later how often, it is looked for what was missing."""
-LOOK_AGAIN = 8.0
-"""How often it is looked whether an original is still at work: it takes several looks to know that it is not."""
+DISCOVERY_FIRST, DISCOVERY_MAX = 2.0, 60.0
+"""Seconds between discoveries while something is missing: at first, and at most."""
+DISCOVERY_BESIDE_ORIGINAL = 8.0
+"""At most, while an original controller runs. It takes several discoveries to see that it has stopped."""
 
 
 class LeaseLostError(SamaraError):
@@ -105,18 +104,18 @@ class Operator:
         options: Options,
         access: Access,
         clients: tuple[Client, Client, Client],
-        around: Surroundings | None = None,
+        environment: Environment | None = None,
     ) -> None:
         client, own, asking = clients
         self._own = own
         self._settings = settings
         self._options = options
-        self.around = around or Surroundings()
-        self._waiting = self.around.waiting
+        self.environment = environment or Environment()
+        self._waiting = self.environment.waiting
         self._changed = asyncio.Event()
         self._lease = self._leased(settings, access, own) if options.leader_elect else None
         home, rules = access.namespace, rules_of(settings, access)
-        table = table_of(settings, self.around.kinds, frozenset(self.around.originals), home=home)
+        table = table_of(settings, self.environment.kinds, frozenset(self.environment.originals), home=home)
         desk = desk_of(settings, client, table, rules, home, silent=options.observe)
         stores = _stores(settings, desk, lambda message: self._engine.secret_values(message))
         self._desk = replace(desk, stores=stores)
@@ -144,7 +143,7 @@ class Operator:
         desk, engine, place = self._desk, self._engine, self._options.webhook
         guarding = tuple(dialect for dialect in desk.table.dialects if dialect.admit is not None)
         # Where the chart has registered us, the server asks us also about what waits for its original: we say yes.
-        asked = served(self._settings, self.around.kinds) if place.in_cluster else guarding
+        asked = served(self._settings, self.environment.kinds) if place.in_cluster else guarding
         if not any(dialect.admit is not None for dialect in asked):
             return None
         leads, listed = (lambda: engine.leading), desk.cache.is_settled
@@ -163,7 +162,7 @@ class Operator:
         return self._lease.may_write if self._lease is not None else lambda: True
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Works until `stop`, or until its surroundings are not what it was made for; then lets running writes end."""
+        """Works until `stop`, or until the environment has changed; then lets running writes end."""
         listening = answering(self._options.http_address, self._health(), self._metrics())
         async with listening, asyncio.TaskGroup() as group:
             tasks = [group.create_task(each) for each in self._tasks()]
@@ -185,23 +184,23 @@ class Operator:
             yield reflector.run()
         if self._admission is not None:
             yield self._admission.run()
-        if self.around.waiting:
-            yield self._look_around()
+        if self.environment.waiting:
+            yield self._await_environment()
         yield self._lead()
 
-    async def _look_around(self) -> None:
-        """Looks now and then whether what was missing has come; kinds that go are the watches' business."""
-        for what, why in self.around.waiting.items():
+    async def _await_environment(self) -> None:
+        """Waits until something that was missing is there. Kinds that disappear are reported by their watches."""
+        for what, why in self.environment.waiting.items():
             log.warning("waiting", what=what, why=why)
-        wait = LOOK_FIRST
+        wait = DISCOVERY_FIRST
         while True:
             await asyncio.sleep(wait)
-            wait = min(2 * wait, LOOK_AGAIN if self.around.originals else LOOK_MOST)
-            now = await look_around(self._own, self._settings, self.around)
+            wait = min(2 * wait, DISCOVERY_BESIDE_ORIGINAL if self.environment.originals else DISCOVERY_MAX)
+            now = await discover_environment(self._own, self._settings, self.environment)
             self._waiting.update(now.waiting)
-            if not now.is_as(self.around):
+            if not now.serves_same_as(self.environment):
                 log.info("surroundings.changed", waiting=",".join(now.waiting))
-                self.around = now
+                self.environment = now
                 self._changed.set()
                 return
 
@@ -230,7 +229,7 @@ class Operator:
                 lambda dialect: orphans(dialect, desk),
                 desk.cache.sources,
                 lambda: self._watchdog.longest,
-                tuple(self.around.waiting),
+                tuple(self.environment.waiting),
             )
         )
 
@@ -268,11 +267,11 @@ async def run(settings: Settings, options: Options, access: Access) -> None:
         asking = own
         if options.webhook is not None:
             asking = await stack.enter_async_context(Client(access, options.request_seconds, connections=16))
-        around = await looked_until(stop, _first_look(own, settings))
-        while around is not None and not stop.is_set():
-            operator = Operator(settings, options, access, (client, own, asking), around)
+        environment = await unless_stopped(stop, discover_at_start(own, settings))
+        while environment is not None and not stop.is_set():
+            operator = Operator(settings, options, access, (client, own, asking), environment)
             await operator.run(stop)
-            around = operator.around
+            environment = operator.environment
     log.info("stopped")
 
 
@@ -284,12 +283,6 @@ async def _first(*events: asyncio.Event) -> None:
     finally:
         for each in waits:
             each.cancel()
-
-
-async def _first_look(client: Client, settings: Settings) -> Surroundings:
-    around = await first_look(client, settings)
-    await tell_of_older(client, settings)
-    return around
 
 
 def _on_signals(stop: asyncio.Event) -> None:

@@ -23,6 +23,7 @@ from samara.core.table import Table
 from samara.core.write import Plan
 from samara.engine.holdbook import NAME, Entry, endings, entries
 from samara.engine.holds import Holds
+from samara.environment import discover_kinds
 from samara.kube.auth import Access
 from samara.kube.client import Client, address
 from samara.kube.codec import decode
@@ -30,7 +31,6 @@ from samara.kube.discovery import listable
 from samara.kube.errors import ConfigError, Forbidden, NotFound, SamaraError, Unreachable
 from samara.kube.snapshot import Snapshot, take
 from samara.settings import Settings, load, parse
-from samara.surroundings import find_kinds
 from samara.vocabularies import WELL_KNOWN, Kinds, brake_of, store_config, table_of
 
 EVENTS = frozenset({("", "Event"), ("events.k8s.io", "Event")})
@@ -124,11 +124,11 @@ async def session(cluster: Cluster, config: str | None, asked: str | None = None
     async with Client(access, timeout=cluster.timeout) as client:
         installed = await find_installed(client, asked or cluster.namespace, access.namespace)
         settings = given if given is not None else _told(installed)
-        around = await find_kinds(client, settings)
-        for what, why in around.missing.items():
+        environment = await discover_kinds(client, settings)
+        for what, why in environment.missing.items():
             note(f"{what} is left out: {why}")
         unproven = given is None and installed is not None and not installed.proven
-        yield Session(client, access, settings, installed, around.kinds, unproven)
+        yield Session(client, access, settings, installed, environment.kinds, unproven)
 
 
 def _told(installed: Installed | None) -> Settings:

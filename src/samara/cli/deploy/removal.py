@@ -20,13 +20,13 @@ from samara.cli.deploy.rights import NAME, Rule
 from samara.core.model import DEPLOYMENT, Kind, Ref
 from samara.engine.lease import LEASE
 from samara.engine.lease import NAME as LEASE_NAME
+from samara.environment import is_live
 from samara.kube.client import AS_US, MERGE_PATCH, Client, address, collection
 from samara.kube.codec import decode, encode
 from samara.kube.definition import CRD
 from samara.kube.errors import ConfigError, Conflict, NotFound, ServerFault
 from samara.kube.ingest import pages
 from samara.settings import Settings
-from samara.surroundings import is_live
 from samara.vocabularies import served
 
 DOMAIN = ".samara.dev"

@@ -18,10 +18,10 @@ from samara.core.want import Dialect
 from samara.engine.holdbook import NAME as HOLDS
 from samara.engine.lease import LEASE
 from samara.engine.lease import NAME as LEASE_NAME
+from samara.environment import leases_of_originals
 from samara.kube.definition import CRD
 from samara.kube.discovery import guess
 from samara.settings import Settings
-from samara.surroundings import leases_of_originals
 from samara.vocabularies import CERTIFICATE, WELL_KNOWN, kinds_in, served
 
 GROUP = "rbac.authorization.k8s.io"

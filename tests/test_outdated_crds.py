@@ -1,4 +1,4 @@
-"""Definitions that are installed, compared with ours."""
+"""Installed CRDs, compared with those that are shipped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import yaml
 from tests.kube.scripted import Answer, access, refuses, says, serving
 
 from samara import crds
-from samara.definitions import fields_missing, tell_of_older
+from samara.environment import missing_fields, warn_of_outdated_crds
 from samara.kube.client import Client
 from samara.settings import parse
 
@@ -37,7 +37,7 @@ def without(*path: str) -> Json:
 
 @pytest.mark.parametrize("name", crds.shipped())
 def test_our_own_lacks_nothing(name: str) -> None:
-    assert fields_missing(ours(name), ours(name)) == []
+    assert missing_fields(ours(name), ours(name)) == []
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_our_own_lacks_nothing(name: str) -> None:
     ],
 )
 def test_a_field_that_is_not_there_is_named(path: tuple[str, ...], told: str) -> None:
-    assert fields_missing(without(*path), ours()) == [told]
+    assert missing_fields(without(*path), ours()) == [told]
 
 
 def test_a_definition_that_keeps_everything_lacks_nothing() -> None:
@@ -57,18 +57,18 @@ def test_a_definition_that_keeps_everything_lacks_nothing() -> None:
     for version in loose["spec"]["versions"]:
         keeps = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
         version["schema"]["openAPIV3Schema"]["properties"] = {"spec": keeps, "status": keeps}
-    assert fields_missing(loose, ours()) == []
+    assert missing_fields(loose, ours()) == []
 
 
 @pytest.mark.parametrize("version", [{"name": "v1alpha1"}, {"name": "v1alpha1", "schema": {}}, {"name": "v0"}])
 def test_one_without_a_schema_has_nothing_that_could_be_compared(version: Json) -> None:
-    assert fields_missing({"spec": {"versions": [version]}}, ours()) == []
+    assert missing_fields({"spec": {"versions": [version]}}, ours()) == []
 
 
 def told(caplog: pytest.LogCaptureFixture, answer: Answer) -> list[str]:
     async def run() -> None:
         async with serving(answer) as script, Client(access(script)) as client:
-            await tell_of_older(client, parse("vocabularies: {fishysecret: {}, secret-copy: {}}", "test"))
+            await warn_of_outdated_crds(client, parse("vocabularies: {fishysecret: {}, secret-copy: {}}", "test"))
             assert [seen.path.rpartition("/")[2] for seen in script.seen] == [FISHY]
 
     asyncio.run(run())

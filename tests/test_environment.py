@@ -1,4 +1,4 @@
-"""What the operator finds before it serves."""
+"""What the operator discovers before it serves."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from tests.engine.parts import Clock
 from tests.kube.scripted import Answer, access, refuses, says, serving
 
+from samara.environment import Environment, LeaseObservations, discover_environment, leases_of_originals
 from samara.kube.client import Client
 from samara.kube.errors import ConfigError
 from samara.settings import parse
-from samara.surroundings import Sightings, Surroundings, leases_of_originals, look_around
 
 DISTRIBUTE = "vocabularies: {resource-distribution: {}}"
 POLICIES = "vocabularies: {sync-to: {kinds: [v1/Secret, networking.k8s.io/v1/NetworkPolicy]}}"
@@ -29,18 +29,18 @@ def lease(age: float, holder: str = "kruise", version: int = 1, **more: Any) -> 
     return {"items": [{"metadata": meta, "spec": {**spec, **more}}]}
 
 
-def around(settings: str, *answers: Answer) -> tuple[Surroundings, list[tuple[str, dict[str, str]]]]:
-    async def run() -> tuple[Surroundings, list[tuple[str, dict[str, str]]]]:
+def discovered(settings: str, *answers: Answer) -> tuple[Environment, list[tuple[str, dict[str, str]]]]:
+    async def run() -> tuple[Environment, list[tuple[str, dict[str, str]]]]:
         async with serving(*answers) as script, Client(access(script)) as client:
-            told = await look_around(client, parse(settings, "test"))
-            return told, [(seen.path, seen.query) for seen in script.seen]
+            found = await discover_environment(client, parse(settings, "test"))
+            return found, [(seen.path, seen.query) for seen in script.seen]
 
     return asyncio.run(run())
 
 
 def test_a_live_lease_of_the_original_makes_the_vocabulary_wait() -> None:
-    told, asked = around(DISTRIBUTE, says(lease(age=3)))
-    assert told.waiting["resource-distribution"].startswith("original running")
+    found, asked = discovered(DISTRIBUTE, says(lease(age=3)))
+    assert found.waiting["resource-distribution"].startswith("original running")
     assert asked == [("/apis/coordination.k8s.io/v1/leases", {"fieldSelector": "metadata.name=kruise-manager"})]
 
 
@@ -58,8 +58,8 @@ def test_a_live_lease_of_the_original_makes_the_vocabulary_wait() -> None:
     ids=["none", "old", "released", "odd", "beyond all time", "from tomorrow", "unreadable"],
 )
 def test_without_a_live_lease_it_is_served(answer: Answer) -> None:
-    told, _ = around(DISTRIBUTE, answer)
-    assert told.waiting == {}
+    found, _ = discovered(DISTRIBUTE, answer)
+    assert found.waiting == {}
 
 
 @pytest.mark.parametrize("age", [120.0, HOUR, -HOUR], ids=["a while", "an hour ago", "in an hour"])
@@ -69,31 +69,31 @@ def test_fault_36_a_lease_is_live_while_it_changes_and_over_when_it_has_not_for_
     async def run() -> None:
         answers = [says(lease(age, version=version)) for version in (1, 2, 3, 3, 3)]
         async with serving(*answers) as script, Client(access(script)) as client:
-            settings, now = parse(DISTRIBUTE, "test"), Surroundings(sightings=Sightings(clock := Clock()))
+            settings, now = parse(DISTRIBUTE, "test"), Environment(leases=LeaseObservations(clock := Clock()))
             for _ in range(4):
-                now = await look_around(client, settings, now)
+                now = await discover_environment(client, settings, now)
                 assert now.waiting["resource-distribution"].startswith("original running")
                 clock.now += 29.0
             clock.now += 2.0
-            assert (await look_around(client, settings, now)).waiting == {}
+            assert (await discover_environment(client, settings, now)).waiting == {}
 
     asyncio.run(run())
 
 
 def test_a_server_that_cannot_be_asked_makes_the_vocabulary_wait() -> None:
-    told, _ = around(DISTRIBUTE, refuses(500, "InternalError", "etcd is away"))
-    assert "not known" in told.waiting["resource-distribution"]
+    found, _ = discovered(DISTRIBUTE, refuses(500, "InternalError", "etcd is away"))
+    assert "not known" in found.waiting["resource-distribution"]
 
 
 def test_takeover_asks_nobody() -> None:
-    told, asked = around("vocabularies: {resource-distribution: {takeover: true}}", says(lease(age=3)))
-    assert (told.waiting, asked) == ({}, [])
+    found, asked = discovered("vocabularies: {resource-distribution: {takeover: true}}", says(lease(age=3)))
+    assert (found.waiting, asked) == ({}, [])
 
 
 def test_a_kind_that_the_server_does_not_have_waits_and_the_others_are_served() -> None:
-    told, _ = around(POLICIES, refuses(404, "NotFound"))
-    assert list(told.waiting) == ["networking.k8s.io/v1/NetworkPolicy"]
-    assert [kind.name for kind in told.kinds.values()] == ["Secret"]
+    found, _ = discovered(POLICIES, refuses(404, "NotFound"))
+    assert list(found.waiting) == ["networking.k8s.io/v1/NetworkPolicy"]
+    assert [kind.name for kind in found.kinds.values()] == ["Secret"]
 
 
 def test_a_kind_without_a_namespace_is_refused_by_the_path_of_its_key() -> None:
@@ -101,25 +101,25 @@ def test_a_kind_without_a_namespace_is_refused_by_the_path_of_its_key() -> None:
     with pytest.raises(
         ConfigError, match=r"vocabularies\.sync-to\.kinds: found v1/Node, expected kinds that may be copied"
     ):
-        around("vocabularies: {secret-copy: {}, sync-to: {kinds: [v1/Node]}}", says({"resources": [nodes]}))
+        discovered("vocabularies: {secret-copy: {}, sync-to: {kinds: [v1/Node]}}", says({"resources": [nodes]}))
 
 
 @pytest.mark.parametrize(
     ("other", "same"),
     [
-        (Surroundings(missing={"v1/Odd": "the server answered 503"}, originals={"accurate": "not known: 503"}), True),
-        (Surroundings(missing={"v1/Odd": "no such kind"}), False),
-        (Surroundings(missing={"v1/Other": "no such kind"}, originals={"accurate": "original running"}), False),
-        (Surroundings({}, {"v1/Odd": "no such kind"}, {"accurate": "original running"}), False),
+        (Environment(missing={"v1/Odd": "the server answered 503"}, originals={"accurate": "not known: 503"}), True),
+        (Environment(missing={"v1/Odd": "no such kind"}), False),
+        (Environment(missing={"v1/Other": "no such kind"}, originals={"accurate": "original running"}), False),
+        (Environment({}, {"v1/Odd": "no such kind"}, {"accurate": "original running"}), False),
     ],
     ids=["other words", "no original", "another kind", "no kinds"],
 )
-def test_other_words_for_what_is_missing_are_no_other_surroundings(other: Surroundings, same: bool) -> None:
-    now = Surroundings(missing={"v1/Odd": "no such kind"}, originals={"accurate": "original running"})
-    assert (now.is_as(other), other.is_as(now)) == (same, same)
+def test_only_what_is_served_and_what_waits_makes_another_environment(other: Environment, same: bool) -> None:
+    now = Environment(missing={"v1/Odd": "no such kind"}, originals={"accurate": "original running"})
+    assert (now.serves_same_as(other), other.serves_same_as(now)) == (same, same)
 
 
-def test_the_leases_of_all_originals_are_looked_for() -> None:
+def test_each_original_is_known_by_its_lease() -> None:
     assert leases_of_originals(parse("{}", "test")) == {
         "resource-distribution": "kruise-manager",
         "accurate": "accurate",

@@ -1,0 +1,253 @@
+"""What the cluster offers to the operator: the kinds that settings name, originals that still run, CRDs of ours."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import yaml
+
+from samara import crds, log
+from samara.core.kinds import is_denied
+from samara.core.match import sample
+from samara.core.model import Kind, Ref
+from samara.dialects.accurate.config import VERBS, cluster_scoped, lacking
+from samara.engine.lease import LEASE, boot_time
+from samara.kube.client import Client, address, collection
+from samara.kube.codec import MALFORMED, decode
+from samara.kube.definition import CRD
+from samara.kube.discovery import discover
+from samara.kube.errors import ConfigError, Forbidden, NotFound, SamaraError
+from samara.kube.rights import may
+from samara.settings import KindName, Settings
+from samara.vocabularies import WELL_KNOWN, Kinds, kinds_for_all, kinds_in, kinds_of_trees, served
+
+Json = dict[str, Any]
+
+ORIGINALS = {"resource-distribution": "kruise-manager", "accurate": "accurate", "fishysecret": "dd9fe84d.2v.pm"}
+"""By vocabulary: the Lease of the original controller."""
+DEFAULT_LEASE_SECONDS = 15
+CLOCK_SKEW = timedelta(minutes=1)
+"""How far clocks in a cluster may differ. A renewTime further in the future than this does not count as live."""
+MAX_CLOCK_ERROR = timedelta(hours=2)
+"""A Lease whose renewTime is this near to our time is observed, since either clock may be wrong."""
+
+
+@dataclass(slots=True)
+class LeaseObservations:
+    """Since when each Lease of an original has been unchanged, by a clock that does not jump."""
+
+    clock: Callable[[], float] = boot_time
+    _unchanged_since: dict[str, tuple[str, float]] = field(default_factory=dict)
+
+    def is_held(self, lease: Json) -> bool:
+        """True until a Lease with a holder has been unchanged for twice its duration."""
+        spec, meta = lease.get("spec") or {}, lease.get("metadata") or {}
+        renewed = _renewed(spec)
+        if not spec.get("holderIdentity") or renewed is None or abs(datetime.now(UTC) - renewed) > MAX_CLOCK_ERROR:
+            return False
+        name, version = f"{meta.get('namespace')}/{meta.get('name')}", str(meta.get("resourceVersion"))
+        known, since = self._unchanged_since.get(name, ("", 0.0))
+        if known != version:
+            since = self.clock()
+            self._unchanged_since[name] = version, since
+        return self.clock() - since <= 2 * _duration(spec).total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The operator is built for one environment, and rebuilt when it changes."""
+
+    kinds: Kinds = field(default_factory=lambda: WELL_KNOWN)
+    missing: dict[str, str] = field(default_factory=dict)
+    """By kind: why it cannot be served. The server does not have it, or refuses to say."""
+    originals: dict[str, str] = field(default_factory=dict)
+    """By vocabulary: why it waits for its original controller."""
+    leases: LeaseObservations = field(default_factory=LeaseObservations, compare=False)
+    """Shared by successive discoveries: it takes several to see that a Lease does not change."""
+
+    @property
+    def waiting(self) -> dict[str, str]:
+        return {**self.missing, **self.originals}
+
+    def serves_same_as(self, other: Environment) -> bool:
+        """True if the same is served and the same waits, even for another reason."""
+        mine, theirs = ((each.kinds, each.missing.keys(), each.originals.keys()) for each in (self, other))
+        return mine == theirs
+
+
+async def discover_environment(client: Client, settings: Settings, before: Environment | None = None) -> Environment:
+    """`before` is the result of the last discovery."""
+    found = await discover_kinds(client, settings)
+    leases = (before or Environment()).leases
+    return Environment(found.kinds, found.missing, await _running_originals(client, settings, leases), leases)
+
+
+async def discover_at_start(client: Client, settings: Settings) -> Environment:
+    """Raises ConfigError if a right on a watched kind is missing, so that nobody finds out object by object."""
+    found = await discover_environment(client, settings)
+    kinds = [found.kinds[name] for name in kinds_of_trees(settings) if name in found.kinds]
+    needed = [(verb, kind) for kind in kinds for verb in VERBS]
+    allowed = await asyncio.gather(*(_may(client, verb, kind) for verb, kind in needed))
+    fault = lacking(right for right, is_allowed in zip(needed, allowed, strict=True) if not is_allowed)
+    if fault is not None:
+        raise ConfigError(fault)
+    await warn_of_outdated_crds(client, settings)
+    return found
+
+
+async def unless_stopped(stop: asyncio.Event, discovery: Coroutine[None, None, Environment]) -> Environment | None:
+    """The result of a discovery. None if a signal comes first: a server that does not answer must not hold us up."""
+    discovering, stopping = asyncio.create_task(discovery), asyncio.create_task(stop.wait())
+    await asyncio.wait((discovering, stopping), return_when=asyncio.FIRST_COMPLETED)
+    for task in (discovering, stopping):
+        task.cancel()
+    return discovering.result() if discovering.done() else None
+
+
+async def _may(client: Client, verb: str, kind: Kind) -> bool:
+    """Whether we have a right in every namespace. An error does not stop the start."""
+    try:
+        return await may(client.request, verb, kind)
+    except SamaraError:
+        return True
+
+
+# Kinds
+
+
+async def discover_kinds(client: Client, settings: Settings) -> Environment:
+    """Only the kinds, for commands: they run beside an original as well."""
+    found = await discover(client, kinds_in(settings), WELL_KNOWN)
+    _refuse_denied([found.kinds[name] for name in kinds_for_all(settings) if name in found.kinds], settings)
+    _refuse_cluster_scoped([found.kinds[name] for name in kinds_of_trees(settings) if name in found.kinds])
+    missing = {f"{name.group}/{name.version}/{name.kind}".lstrip("/"): why for name, why in found.missing.items()}
+    return Environment(found.kinds, missing)
+
+
+def _refuse_cluster_scoped(kinds: Iterable[Kind]) -> None:
+    fault = cluster_scoped(kinds)
+    if fault is not None:
+        raise ConfigError(fault)
+
+
+def _refuse_denied(kinds: Iterable[Kind], settings: Settings) -> None:
+    """Settings refuse kinds by name; only the server knows which kinds have no namespace."""
+    for kind in filter(is_denied, kinds):
+        named = KindName(kind.group, kind.version, kind.name)
+        keys = [
+            f"vocabularies.{name}.kinds"
+            for name, own in settings.vocabularies.items()
+            if named in getattr(own, "kinds", ())
+        ]
+        expected = "expected kinds that may be copied; kinds that have no namespace are never copied"
+        raise ConfigError(f"{', '.join(keys)}: found {kind}, {expected}")
+
+
+# Original controllers
+
+
+async def _running_originals(client: Client, settings: Settings, leases: LeaseObservations) -> dict[str, str]:
+    names = leases_of_originals(settings).items()
+    found = {vocabulary: await _why_wait(client, lease, leases) for vocabulary, lease in names}
+    return {vocabulary: why for vocabulary, why in found.items() if why is not None}
+
+
+def leases_of_originals(settings: Settings) -> dict[str, str]:
+    """By vocabulary: the Lease for whose holder it waits, unless `takeover` is set."""
+    return {
+        name: lease
+        for name, lease in ORIGINALS.items()
+        if name in settings.vocabularies and not settings.vocabularies[name].takeover
+    }
+
+
+async def _why_wait(client: Client, lease: str, leases: LeaseObservations) -> str | None:
+    try:
+        raw = await client.get(collection(LEASE), {"fieldSelector": f"metadata.name={lease}"})
+    except (Forbidden, NotFound):
+        return None  # users who never ran the original need not grant this right
+    except SamaraError as fault:
+        return f"whether the original is running is not known: {fault}"
+    held = [leases.is_held(item) for item in decode(raw).get("items") or ()]
+    return f"original running (Lease {lease}); it must stop first, or set takeover: true" if any(held) else None
+
+
+def is_live(spec: Json) -> bool:
+    """True if the holder of this Lease renewed it lately, as far as a single look can tell."""
+    renewed, now = _renewed(spec), datetime.now(UTC)
+    if not spec.get("holderIdentity") or renewed is None:
+        return False
+    return -CLOCK_SKEW <= now - renewed < 2 * _duration(spec)
+
+
+def _renewed(spec: Json) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(str(spec["renewTime"]))
+    except (KeyError, ValueError):
+        return None
+    return found if found.tzinfo is not None else None
+
+
+def _duration(spec: Json) -> timedelta:
+    try:
+        return timedelta(seconds=int(spec.get("leaseDurationSeconds") or DEFAULT_LEASE_SECONDS))
+    except (ValueError, OverflowError, TypeError):
+        return timedelta(seconds=DEFAULT_LEASE_SECONDS)
+
+
+# CRDs
+
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+async def warn_of_outdated_crds(client: Client, settings: Settings) -> None:
+    """Warns of installed CRDs that lack fields of ours: the server drops such fields without telling the author."""
+    for name in crds.needed(kind for dialect in served(settings) for kind in dialect.asking):
+        try:
+            installed = decode(await client.get(address(Ref(CRD, "", name))))
+        except (SamaraError, *MALFORMED):
+            continue  # if it is missing, or may not be read, the watch of its kind reports that
+        missing = missing_fields(installed, yaml.load(crds.text(name), _Loader))  # noqa: S506 - the safe one
+        if missing:
+            log.warning(
+                "definition.older",
+                name=name,
+                lacks=sample(missing),
+                then="the server drops these fields; apply what `samara crds` prints",
+            )
+
+
+def missing_fields(installed: Json, shipped: Json) -> list[str]:
+    """The fields of the shipped CRD that the installed one lacks, in the versions that both have."""
+    have = _schemas(installed)
+    return [
+        f"{version} {path}"
+        for version, schema in _schemas(shipped).items()
+        if version in have
+        for path in _missing(have[version], schema, "")
+        if path.startswith(("spec", "status"))
+    ]
+
+
+def _schemas(crd: Json) -> dict[str, Json]:
+    found = {each["name"]: (each.get("schema") or {}).get("openAPIV3Schema") for each in crd["spec"]["versions"]}
+    return {version: schema for version, schema in found.items() if schema}
+
+
+def _missing(installed: Json, shipped: Json, path: str) -> Iterator[str]:
+    if installed.get("x-kubernetes-preserve-unknown-fields"):
+        return
+    known = installed.get("properties") or {}
+    for name, schema in (shipped.get("properties") or {}).items():
+        below = f"{path}.{name}".lstrip(".")
+        if name in known:
+            yield from _missing(known[name], schema, below)
+        else:
+            yield below
+    if "items" in shipped:
+        yield from _missing(installed.get("items") or {}, shipped["items"], f"{path}[]")
