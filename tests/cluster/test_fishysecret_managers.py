@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.cli.test_lint_fishysecret import GOOD as SAMPLE
+from tests.cli.lint.test_fishysecret import GOOD as SAMPLE
 from tests.cluster.support.fishy import CONFIG, SELDOM, TARGET, Fishy
 from tests.cluster.support.fishy_folder import CANARY
 from tests.cluster.support.stage import OWN, Stage, encoded

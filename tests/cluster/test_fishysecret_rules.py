@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.cli.test_lint_fishysecret import GOOD as SAMPLE
+from tests.cli.lint.test_fishysecret import GOOD as SAMPLE
 from tests.cluster.support.api import ApiFault
 from tests.cluster.support.audit import Event, until_recorded
 from tests.cluster.support.faults import answered

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.cli.lint.test_lint import CANARY, found_in
 from tests.cli.program import samara_inside
-from tests.cli.test_lint import CANARY, found_in
 
 from samara.cli.lint_nodes import Finding
 from samara.settings import KindName, ResourceDistribution, SecretCopy, Settings, parse

@@ -414,4 +414,4 @@ def test_no_value_of_a_secret_is_shown(tmp_path: Path) -> None:
 
 
 def test_the_examples_of_the_project_have_no_findings() -> None:
-    assert findings((str(Path(__file__).parents[2] / "examples"),), Settings()) == []
+    assert findings((str(Path(__file__).parents[3] / "examples"),), Settings()) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.cli.test_lint import CANARY, found_in
+from tests.cli.lint.test_lint import CANARY, found_in
 
 from samara.cli.lint_nodes import Finding
 from samara.settings import Settings, parse

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.cli.lint.test_lint import found_in
+from tests.cli.lint.test_resource_distribution import line_of, one
 from tests.cli.test_crds_fishysecret import item, spec
-from tests.cli.test_lint import found_in
-from tests.cli.test_lint_resource_distribution import line_of, one
 
 from samara.cli.lint_fishysecret import FIELDS
 from samara.settings import Settings, parse

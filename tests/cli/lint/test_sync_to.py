@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.cli.test_lint import CANARY, found_in, one
+from tests.cli.lint.test_lint import CANARY, found_in, one
 
 from samara.dialects.sync_to import MOST
 from samara.settings import SecretCopy, Settings, SyncTo, parse
