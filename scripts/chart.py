@@ -86,6 +86,7 @@ def _vocabulary(name: str) -> Json:
     hooks = {kind: _webhooks(settings, kind) for kind in PATHS}
     return {
         "name": name,
+        "servedByDefault": name in Settings().vocabularies,
         "crds": list(crds.needed(kind for dialect in served_dialects(settings) for kind in dialect.kinds)),
         "rules": [rule for rule in rules if PROBE.group not in rule["apiGroups"]],
         "rulesUnlessTakeover": [rule for rule in waiting_rules if rule not in rules],

@@ -79,7 +79,10 @@ def write() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for flags, settings in combinations():
             names[flags][settings] = [_kept(obj, objects) for obj in printed(flags, settings, Path(folder))]
-    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(obj, ensure_ascii=False)}" for name, obj in objects.items())
+    items = sorted(objects.items())
+    lines = ",\n".join(
+        f"{json.dumps(name)}: {json.dumps(obj, ensure_ascii=False, sort_keys=True)}" for name, obj in items
+    )
     FILE.write_text(f'{{"printed": {json.dumps(names, indent=1)},\n"objects": {{\n{lines}\n}}}}\n')
 
 

@@ -1,12 +1,12 @@
 {{/*
-The vocabularies that the settings name (all of them if they name none), as JSON. Each has its own settings in `own`.
+The vocabularies that the settings name, or those that are served by default, as JSON. Each has its settings in `own`.
 Everything else about it is in files/vocabularies.yaml, which `make chart` generates from the program.
 */}}
 {{- define "samara.vocabularies" -}}
 {{- $given := .Values.settings.vocabularies | default dict -}}
 {{- $served := list -}}
 {{- range (.Files.Get "files/vocabularies.yaml" | fromYaml).vocabularies -}}
-{{- if or (not (hasKey $.Values.settings "vocabularies")) (hasKey $given .name) -}}
+{{- if ternary (hasKey $given .name) .servedByDefault (hasKey $.Values.settings "vocabularies") -}}
 {{- $own := get $given .name | default dict -}}
 {{- $served = append $served (set . "own" $own) -}}
 {{- end -}}
