@@ -15,7 +15,8 @@ from typing import Any
 import uvloop
 
 from bench.bare import BareError
-from bench.bars import Row, of_calm, of_fishy, of_large, of_memory, of_turns, table
+from bench.bars import Row, of_bystander, of_calm, of_fishy, of_large, of_memory, of_turns, table
+from bench.bystander import Bystander, stand_by
 from bench.controller import ControllerError
 from bench.fishysecret import Fishy, fish
 from bench.idle import Calm, stay_calm
@@ -34,6 +35,7 @@ class Report:
     vocabulary: str
     calm: Calm | None = None
     turns: Turns | None = None
+    bystander: Bystander | None = None
     memory: Memory | None = None
     large: Large | None = None
     fishy: Fishy | None = None
@@ -41,6 +43,7 @@ class Report:
     def rows(self) -> list[Row]:
         return [
             *(of_turns(self.turns, self.vocabulary) if self.turns else ()),
+            *(of_bystander(self.bystander) if self.bystander else ()),
             *(of_calm(self.calm) if self.calm else ()),
             *(of_memory(self.memory) if self.memory else ()),
             *(of_large(self.large) if self.large else ()),
@@ -56,12 +59,14 @@ async def measure(options: Options, report: Report) -> None:
     if options.wants("memory"):
         async with lab(options, options.small) as small:
             report.memory = await weigh(small)
-    if options.wants("latency", "rest", "restart", "fill", "change"):
+    if options.wants("latency", "rest", "restart", "fill", "change", "bystander"):
         async with lab(options, options.namespaces) as usual:
             if options.wants("latency", "rest", "restart"):
                 report.calm = await stay_calm(usual)
             if options.wants("fill", "change"):
                 report.turns = await take_turns(usual)
+            if options.wants("bystander"):
+                report.bystander = await stand_by(usual)
     if options.wants("large"):
         async with lab(options, options.copies // SOURCES) as wide:
             report.large = await enlarge(wide)

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 
 import msgspec
 
 from bench.bare import spread
 from bench.figures import Burst, median, trial
-from bench.lab import BARE, Lab, say
+from bench.lab import BARE, WORKERS, Lab, say
 from bench.secrets import content, folder, like_a_copy
 
 CONCURRENCY = (8, 16, 32)
 MOST = 10_000
 """Writes in one trial: more of them change nothing any more."""
-DEFAULT = 16
-"""Writes in flight by our default settings: what a bare client reaches with as many bounds what we can."""
+WARM_UP = 16
 Place = tuple[str, str]
 """Namespace and name."""
 Pair = tuple[Burst, Burst]
@@ -48,13 +47,11 @@ class Baseline:
     unwatched: list[Pair] = field(default_factory=list)
     """For the record: without a watch."""
     rounds: list[Pair] = field(default_factory=list)
-    alike: list[Pair] = field(default_factory=list)
-    """For the record: with as many writes in flight as our default settings allow."""
     number: int = 0
 
     async def choose(self, lab: Lab) -> None:
         """Finds the best concurrency for each kind of write, by several trials that take turns."""
-        await self._pair(lab, DEFAULT, DEFAULT)  # to warm the server up
+        await self._pair(lab, WARM_UP, WARM_UP)  # to warm the server up
         for _ in range(lab.options.rounds):
             for each in CONCURRENCY:
                 self.found.setdefault(each, []).append(await self._pair(lab, each, each))
@@ -70,10 +67,7 @@ class Baseline:
         # As many writes as a fan-out has: a short burst is faster than what a server sustains, for whoever sends it.
         many = min(MOST, len(lab.namespaces) * lab.options.resources)
         self.rounds.append(await self._pair(lab, self.creates, self.updates, many=many))
-        is_same = self.creates == self.updates == DEFAULT
-        self.alike.append(self.rounds[-1] if is_same else await self._pair(lab, DEFAULT, DEFAULT, many=many))
         say(f"bare client: {_shown(self.rounds[-1:])}; without a watch: {_shown(self.unwatched[-1:])}")
-        say(f"bare client, {DEFAULT} at a time: {_shown(self.alike[-1:])}")
 
     def per_second(self, kind: int, *, watched: bool = True) -> float:
         return median(each[kind].per_second for each in (self.rounds if watched else self.unwatched))
@@ -85,24 +79,20 @@ class Baseline:
         self, lab: Lab, creates: int, updates: int, *, watched: bool = True, many: int | None = None
     ) -> Pair:
         self.number += 1
-        loop = _Loop(lab, f"bare-{self.number}", many or lab.options.trial)
-        async with _watch(lab, watched):
+        loop = BareLoop(lab, f"bare-{self.number}", many or lab.options.trial)
+        async with watching(lab) if watched else nullcontext():
             created = await loop.measured(creates, loop.create)
             updated = await loop.measured(updates, loop.update)
-        await spread(loop.places, 16, loop.delete)
+        await loop.clean_up()
         return created, updated
 
 
-@asynccontextmanager
-async def _watch(lab: Lab, watched: bool) -> AsyncIterator[None]:
-    if not watched:
-        yield
-        return
-    async with lab.bare.watching("/api/v1/secrets"):
-        yield
+def watching(lab: Lab) -> AbstractAsyncContextManager[None]:
+    """A controller watches what it writes, so the bare client does, too."""
+    return lab.bare.watching("/api/v1/secrets")
 
 
-class _Loop:
+class BareLoop:
     """One pair of trials: so many Secrets, spread over the namespaces."""
 
     def __init__(self, lab: Lab, name: str, writes: int) -> None:
@@ -111,15 +101,15 @@ class _Loop:
         self._data = content(name)
         self._versions: dict[Place, str] = {}
         many = len(lab.namespaces)
-        self.places = [(lab.namespaces[i % many], f"{name}-{i // many}") for i in range(writes)]
+        self._places = [(lab.namespaces[i % many], f"{name}-{i // many}") for i in range(writes)]
 
     async def measured(self, workers: int, do: Callable[[Place], Awaitable[None]]) -> Burst:
         lab = self._lab
         mark, before = lab.log.catch_up(), lab.cpu(time.process_time())
-        await spread(self.places, workers, do)
+        await spread(self._places, workers, do)
         used = lab.cpu(time.process_time()).since(before)
         self._versions = {place: _answer(raw).metadata.resourceVersion for place, raw in self._answers.items()}
-        self._data = content(f"{self.places[0]} changed")
+        self._data = content(f"{self._places[0]} changed")
         return trial(lab.log.since(mark), BARE, used)
 
     async def create(self, place: Place) -> None:
@@ -130,7 +120,10 @@ class _Loop:
         body = like_a_copy(*place, self._data, self._versions[place])
         await self._lab.bare.send("PUT", f"{folder(place[0])}/{place[1]}", body)
 
-    async def delete(self, place: Place) -> None:
+    async def clean_up(self) -> None:
+        await spread(self._places, WORKERS, self._delete)
+
+    async def _delete(self, place: Place) -> None:
         await self._lab.bare.send("DELETE", f"{folder(place[0])}/{place[1]}")
 
 

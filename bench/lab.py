@@ -23,6 +23,7 @@ from samara.devcluster.cluster import APISERVER, ETCD
 
 ADMIN = "bench"
 BARE = "bench-bare"
+BYSTANDER = "bench-bystander"
 CONTROLLER = "bench-controller"
 SET_UP = (("kube-root-ca.crt", "configmaps"), ("default", "serviceaccounts"))
 """What the server's own controllers put into every namespace."""
@@ -57,6 +58,8 @@ class Lab:
     log: AuditLog
     admin: Bare
     bare: Bare
+    other: Bare
+    """The bystander's client."""
     kubeconfig: Path
     namespaces: list[str] = field(default_factory=list)
     runs: int = 0
@@ -177,10 +180,10 @@ async def lab(options: Options, namespaces: int) -> AsyncIterator[Lab]:
     """A fresh control plane; its data is thrown away in the end, which is faster than deleting anything."""
     say("starting a control plane")
     with Devcluster(DevclusterOptions(controller_manager_qps=CONTROLLER_MANAGER_QPS)) as cluster:
-        users = [cluster.kubeconfig_for(user, [ALL_RIGHTS]) for user in (ADMIN, BARE, CONTROLLER)]
+        users = [cluster.kubeconfig_for(user, [ALL_RIGHTS]) for user in (ADMIN, BARE, BYSTANDER, CONTROLLER)]
         log = AuditLog(cluster.audit_log)
-        async with bare(users[0], ADMIN) as admin, bare(users[1], BARE) as loop:
-            made = Lab(options, cluster, log, admin, loop, users[2])
+        async with bare(users[0], ADMIN) as admin, bare(users[1], BARE) as loop, bare(users[2], BYSTANDER) as other:
+            made = Lab(options, cluster, log, admin, loop, other, users[3])
             await made.make_namespace(options.home)
             (cluster.data / SETTINGS).write_text("vocabularies: {accurate: {watches: [{version: v1, kind: Secret}]}}")
             if options.vocabulary in ("resource-distribution", *CONFIGURED):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
-PHASES = ("fill", "change", "latency", "rest", "restart", "memory", "large")
+ABOUT = "Measures speed and memory beside a bare client on the same server, and prints one table."
+PHASES = ("fill", "change", "bystander", "latency", "rest", "restart", "memory", "large")
 OURS = "{python} -m samara.cli.main run --kubeconfig {kubeconfig} --http-address 127.0.0.1:{port}"
 READY = "http://127.0.0.1:{port}/readyz"
 SYNCED = "http://127.0.0.1:{port}/syncz"
@@ -112,7 +113,10 @@ def _phases(text: str) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="Measures speed and memory beside a bare client on the same server, and prints one table.",
+    )
     add = parser.add_argument
     add("--vocabulary", choices=sorted(ASKS), default="secret-copy", help="which of ours is measured")
     add("--namespaces", type=int, metavar="N", help=f"how many the fan-outs go to (default {SMALL}, {FULL} if --full)")
