@@ -18,16 +18,16 @@ WORKERS ?= 2
 PARALLEL := -n $(WORKERS) --dist loadfile
 
 PIP := -m pip --disable-pip-version-check --quiet
-# $(call install,<folder>): the pinned requirements and this checkout.
+# $(call install,<folder>): the pinned requirements, and both projects of this checkout.
 install = \
 	$(1)/bin/python $(PIP) install --require-hashes -r requirements/dev.txt && \
-	$(1)/bin/python $(PIP) install --no-deps --no-build-isolation -e . && \
+	$(1)/bin/python $(PIP) install --no-deps --no-build-isolation -e . -e devtools && \
 	touch $(1)/.installed
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-$(INSTALLED): requirements/dev.txt pyproject.toml
+$(INSTALLED): requirements/dev.txt pyproject.toml devtools/pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer, with venv, was not found: install it, or name one with make PYTHON=…" >&2; exit 1; }
 	@echo "Setting up the virtual environment $(VENV)."
 	@$(BIN)/python -c '' 2>/dev/null || "$(PYTHON)" -m venv --clear $(VENV)
@@ -60,14 +60,14 @@ matrix: control-plane rusty-vault helm ## the test suite on every installed Pyth
 		echo "Python $$version ($$python)"; \
 		venv=.venv-$$version; \
 		$$venv/bin/python -c '' 2>/dev/null || "$$python" -m venv --clear $$venv; \
-		if [ ! $$venv/.installed -nt requirements/dev.txt ] || [ ! $$venv/.installed -nt pyproject.toml ]; then \
+		if [ ! $$venv/.installed -nt requirements/dev.txt ] || [ ! $$venv/.installed -nt pyproject.toml ] || [ ! $$venv/.installed -nt devtools/pyproject.toml ]; then \
 			$(call install,$$venv); \
 		fi; \
 		$$venv/bin/python -m pytest $(PARALLEL) $(PYTEST) < /dev/null; \
 	done
 
 bench: $(INSTALLED) control-plane ## speed and memory against a bare client on the same server; one table and JSON
-	@$(BIN)/python -m bench
+	@$(BIN)/python -m samara_devtools.bench
 
 seeded-faults: $(INSTALLED) ## breaks the core in many small ways, and shows that the suite notices each
 	@$(BIN)/python -m tests.contract.seeded_faults
@@ -92,19 +92,20 @@ sbom: $(INSTALLED) ## what the program is made of: CycloneDX and a licence list,
 lock: ## pins the dependencies anew from the ranges in pyproject.toml (needs uv)
 	@requirements/lock.sh
 
-dist: $(INSTALLED) ## wheel and sdist, in dist/
+dist: $(INSTALLED) ## wheels of both projects and the sdist, in dist/
 	@rm -rf dist
 	@$(BIN)/python -m build --no-isolation
+	@$(BIN)/python -m build --no-isolation --wheel --outdir dist devtools
 
 clean: ## removes all that make made here; what was built for tests stays in the user's cache folder
-	@rm -rf .venv .venv-3.* dist build bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	@find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+	@rm -rf .venv .venv-3.* dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find src devtools tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 control-plane: $(INSTALLED)
-	@$(BIN)/python -m samara.devcluster build > /dev/null
+	@$(BIN)/python -m samara_devtools.devcluster build > /dev/null
 
 helm: $(INSTALLED)
-	@$(BIN)/python -m samara.devcluster helm > /dev/null
+	@$(BIN)/python -m samara_devtools.devcluster helm > /dev/null
 
 rusty-vault: $(INSTALLED)
 	@$(BIN)/python -m tests.secretstores.rvault

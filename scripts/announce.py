@@ -15,11 +15,11 @@ SUITE_MINUTES = 28
 
 def bare_binaries() -> types.ModuleType:
     """The module that finds the control plane, without its package, whose dependencies may not be there yet."""
-    sys.path.insert(0, str(ROOT / "src"))
-    package = types.ModuleType("samara.devcluster")
-    package.__path__ = [str(ROOT / "src" / "samara" / "devcluster")]
-    sys.modules["samara.devcluster"] = package
-    from samara.devcluster import binaries
+    sys.path.insert(0, str(ROOT / "devtools"))
+    package = types.ModuleType("samara_devtools.devcluster")
+    package.__path__ = [str(ROOT / "devtools" / "samara_devtools" / "devcluster")]
+    sys.modules["samara_devtools.devcluster"] = package
+    from samara_devtools.devcluster import binaries
 
     return binaries
 
@@ -43,7 +43,7 @@ def helm() -> str:
     if os.environ.get("HELM"):
         return f"the helm of HELM ({os.environ['HELM']}) is used: nothing to build"
     bare_binaries()
-    from samara.devcluster import helm_program
+    from samara_devtools.devcluster import helm_program
 
     found = helm_program.cached_helm()
     if found.exists():

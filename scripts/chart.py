@@ -25,8 +25,6 @@ from samara.cli.output import as_yaml
 from samara.core.kinds import _DENIED_CORE, _DENIED_GROUPS
 from samara.core.model import Kind
 from samara.core.table import Table
-from samara.devcluster.cluster import to_stderr
-from samara.devcluster.helm_program import find_helm
 from samara.setting_types import (
     FILE,
     Inline,
@@ -44,6 +42,8 @@ from samara.setting_types import (
 from samara.settings import VOCABULARIES, KindName, Settings, SettingsError, parse
 from samara.settings.reader import CUSTOM_RESOURCES
 from samara.vocabularies import kinds_in
+from samara_devtools.devcluster.cluster import to_stderr
+from samara_devtools.devcluster.helm_program import find_helm
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "deploy" / "chart"

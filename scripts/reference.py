@@ -12,7 +12,7 @@ import click
 from scripts.definitions_reference import custom_resources
 
 from samara import vocabularies
-from samara.cli.main import COMMANDS, samara
+from samara.cli.main import COMMANDS, SEPARATE, samara
 from samara.engine.holds import Holds
 from samara.engine.meter import Meter
 from samara.engine.queue import Queue
@@ -31,7 +31,7 @@ def settings() -> str:
 
 
 def commands() -> str:
-    return "\n".join(f"### `samara {name}`\n\n```text\n{_help(name)}\n```\n" for name in COMMANDS)
+    return "\n".join(f"### `samara {name}`\n\n```text\n{_help(name)}\n```\n" for name in (*COMMANDS, *SEPARATE))
 
 
 def _help(name: str) -> str:

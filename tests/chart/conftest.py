@@ -9,9 +9,9 @@ import pytest
 from tests.chart.helm import Helm
 from tests.cluster.support.stage import Stage, on_stage
 
-from samara.devcluster import Devcluster, DevclusterOptions
-from samara.devcluster.cluster import to_stderr
-from samara.devcluster.helm_program import find_helm
+from samara_devtools.devcluster import Devcluster, DevclusterOptions
+from samara_devtools.devcluster.cluster import to_stderr
+from samara_devtools.devcluster.helm_program import find_helm
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

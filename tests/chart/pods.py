@@ -15,8 +15,8 @@ from tests.cluster.support.operators import Operator
 from tests.cluster.support.stage import Stage
 from tests.support.ports import free_port
 
-from samara.devcluster import Devcluster
-from samara.devcluster.process import leashed
+from samara_devtools.devcluster import Devcluster
+from samara_devtools.devcluster.process import leashed
 
 Json = dict[str, Any]
 NAMESPACE = "samara-system"

@@ -19,8 +19,8 @@ from tests.cluster.support.waiting import eventually
 from tests.support.ports import free_port
 
 from samara.cli.deploy.manifests import Installation, objects
-from samara.devcluster import DevclusterError
 from samara.settings import VOCABULARIES, parse
+from samara_devtools.devcluster import DevclusterError
 
 Json = dict[str, Any]
 EXAMPLES = ROOT / "examples"

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.program import Done, samara
 from tests.cluster.support.stage import Stage, on_stage, prepare
 
-from samara.devcluster import Devcluster, DevclusterOptions
+from samara_devtools.devcluster import Devcluster, DevclusterOptions
 
 
 @pytest.fixture(scope="module")

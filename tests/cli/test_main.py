@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import os
 import shlex
 import signal
@@ -15,7 +16,7 @@ import pytest
 from tests.cli.program import environment, samara, samara_inside
 from tests.support.ports import free_port
 
-from samara.cli.main import COMMANDS
+from samara.cli.main import COMMANDS, NO_DEMO, SEPARATE
 from samara.cli.main import samara as program
 
 pytestmark = pytest.mark.heavy
@@ -52,14 +53,38 @@ def test_help_lists_every_command_without_importing_one() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), check=False
     )
     assert done.returncode == 0, done.stderr
-    for name in COMMANDS:
+    for name in (*COMMANDS, *SEPARATE):
         assert f"\n  {name} " in done.stdout
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "demo"])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help(name: str) -> None:
     done = samara_inside(name, "--help")
     assert (done.code, done.err) == (0, "")
+
+
+def test_without_the_development_tools_demo_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **selection: ())
+    done = samara_inside("demo")
+    assert (done.code, done.out) == (2, "")
+    assert f"Error: {NO_DEMO}\n" in done.err
+    assert samara_inside("no-such-command").code == 2
+
+
+def test_another_package_adds_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    @click.command()
+    def hello() -> None:
+        click.echo("hello")
+
+    class Entry:
+        def load(self) -> click.Command:
+            return hello
+
+    def entry_points(group: str, name: str) -> list[Entry]:
+        return [Entry()] if (group, name) == ("samara.commands", "hello") else []
+
+    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+    assert samara_inside("hello") == (0, "hello\n", "")
 
 
 @pytest.mark.parametrize("args", [*ON_A_CLUSTER, *WITHOUT_A_CLUSTER])
@@ -241,7 +266,7 @@ def _interrupted(process: subprocess.Popen[bytes]) -> bool:
 
 def commands() -> list[click.Command]:
     context = click.Context(program)
-    found = [program.get_command(context, name) for name in COMMANDS if name != "demo"]
+    found = [program.get_command(context, name) for name in COMMANDS]
     return [each for each in found if each is not None]
 
 

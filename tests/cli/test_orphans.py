@@ -19,11 +19,11 @@ from tests.cluster.support.waiting import eventually
 from samara.cli.marked import Orphan
 from samara.cli.orphans import orphans as find_orphans
 from samara.cli.session import Session, picture, snapshot
-from samara.devcluster import Devcluster
 from samara.kube.auth import load
 from samara.kube.client import Client
 from samara.settings import Settings
 from samara.vocabularies import WELL_KNOWN
+from samara_devtools.devcluster import Devcluster
 
 pytestmark = pytest.mark.cluster
 

@@ -14,9 +14,9 @@ from tests.cluster.support.waiting import eventually
 
 from samara.cli.deploy.rights import Rule, cluster_rules, objects, own_rules
 from samara.core.model import SECRET
-from samara.devcluster import DevclusterError
 from samara.dialects.accurate.config import VERBS
 from samara.settings import Settings, parse
+from samara_devtools.devcluster import DevclusterError
 
 Grant = tuple[str, str, str, str]
 FULL = {"get", "list", "watch", "create", "update", "patch", "delete"}

@@ -15,7 +15,7 @@ from tests.cluster.support.stage import OWN, USER, Stage
 from tests.cluster.support.waiting import eventually
 
 from samara import crds
-from samara.devcluster import Devcluster
+from samara_devtools.devcluster import Devcluster
 
 pytestmark = pytest.mark.cluster
 

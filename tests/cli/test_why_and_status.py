@@ -10,8 +10,8 @@ from tests.cluster.support.granting import granted
 from tests.cluster.support.stage import Stage
 from tests.cluster.support.waiting import eventually
 
-from samara.devcluster import Devcluster
 from samara.dialects.secret_copy import TARGETS
+from samara_devtools.devcluster import Devcluster
 
 pytestmark = pytest.mark.cluster
 

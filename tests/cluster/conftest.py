@@ -18,7 +18,7 @@ from tests.cluster.support.stage import Stage, on_stage, prepare
 from tests.cluster.support.trees import SETTLED, Trees, defined
 from tests.cluster.support.trees import judge as judge_trees
 
-from samara.devcluster import Devcluster, DevclusterOptions
+from samara_devtools.devcluster import Devcluster, DevclusterOptions
 
 ORACLES = frozenset({"O1", "O2", "O4", "O5"})
 _FAILED = pytest.StashKey[bool]()

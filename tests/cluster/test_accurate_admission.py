@@ -27,7 +27,7 @@ from tests.cluster.support.waiting import eventually, never
 from tests.kubectl_accurate.plugin import Told, accurate
 from tests.support.ports import free_port
 
-from samara.devcluster import DevclusterError
+from samara_devtools.devcluster import DevclusterError
 
 pytestmark = [
     pytest.mark.oracle_off("O4", reason="it knows the rules of Secret copy only; trees have a judge of theirs"),

@@ -23,7 +23,7 @@ from tests.cluster.support.waiting import eventually, never
 
 from samara import crds
 from samara.app import STANDSTILL
-from samara.devcluster import Devcluster
+from samara_devtools.devcluster import Devcluster
 
 pytestmark = pytest.mark.oracle_off("O4", reason="it knows Secrets only; here each test counts its own writes")
 

@@ -15,8 +15,8 @@ from tests.cluster.support.operators import SHORT, Operator
 from tests.cluster.support.stage import Stage
 from tests.cluster.support.waiting import eventually, never
 
-from samara.devcluster import Devcluster, DevclusterOptions
-from samara.devcluster.errors import DevclusterError
+from samara_devtools.devcluster import Devcluster, DevclusterOptions
+from samara_devtools.devcluster.errors import DevclusterError
 
 Json = dict[str, Any]
 MIB = 2**20

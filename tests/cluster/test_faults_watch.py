@@ -31,7 +31,7 @@ from tests.cluster.support.proxy import Exchange, Fault, Proxy, Rule, Seen, Stre
 from tests.cluster.support.stage import ORIGIN, TARGETS, Stage, decoded
 from tests.cluster.support.waiting import eventually, never
 
-from samara.devcluster import Devcluster
+from samara_devtools.devcluster import Devcluster
 
 Json = dict[str, Any]
 BLIND = "the watch"

@@ -19,7 +19,7 @@ from tests.cluster.support.waiting import eventually
 from tests.kubectl_accurate.plugin import Told, accurate
 
 from samara import crds
-from samara.devcluster import Devcluster
+from samara_devtools.devcluster import Devcluster
 
 Json = dict[str, Any]
 KEY = "accurate.cybozu.com"

@@ -20,8 +20,8 @@ from tests.cluster.test_faults_kinds import a_map, listed
 
 from samara import crds
 from samara.cli.deploy.rights import cluster_rules
-from samara.devcluster import Devcluster
 from samara.settings import Accurate, FishySecret, ResourceDistribution, SecretCopy, Settings, Vocabulary
+from samara_devtools.devcluster import Devcluster
 
 pytestmark = pytest.mark.oracle_off("O4", reason="it knows Secrets only; here each test counts its own writes")
 

@@ -14,7 +14,7 @@ from tests.cluster.support.operators import Operator
 from tests.cluster.support.proxy import Exchange, Proxy, Seen
 from tests.cluster.support.stage import Stage
 
-from samara.devcluster import Devcluster
+from samara_devtools.devcluster import Devcluster
 
 Json = dict[str, Any]
 REFUSED = (

@@ -28,7 +28,7 @@ from tests.cluster.test_resource_distribution_rules import (
 )
 from tests.support.ports import free_port
 
-from samara.devcluster import Devcluster, DevclusterError
+from samara_devtools.devcluster import Devcluster, DevclusterError
 
 pytestmark = [
     pytest.mark.oracle_off("O4", reason="it knows the rules of Secret copy only; here each test asserts its own"),

@@ -25,8 +25,8 @@ from tests.cluster.support.waiting import eventually, never
 
 from samara import crds
 from samara.cli.deploy.rights import cluster_rules
-from samara.devcluster import Devcluster
 from samara.settings import KindName, ResourceDistribution, Settings
+from samara_devtools.devcluster import Devcluster
 
 pytestmark = pytest.mark.oracle_off(
     "O4", reason="it knows the rules of Secret copy only; here each test asserts its own"

@@ -15,7 +15,7 @@ from tests.cluster.support.oracles import words
 from tests.cluster.support.stage import SECOND, SYSTEM, USER, Stage, encoded
 from tests.cluster.support.waiting import eventually, never
 
-from samara.devcluster import Devcluster
+from samara_devtools.devcluster import Devcluster
 
 Json = dict[str, Any]
 ASK = "openkruise.io/sync-to"

@@ -18,10 +18,10 @@ from tests.support.ports import free_port
 from samara import crds
 from samara.admission.webhooks import ADMIT, MUTATE, MUTATING, Endpoint, webhook_configuration
 from samara.core.table import Table
-from samara.devcluster import DevclusterError
 from samara.dialects.accurate import Terms, dialects
 from samara.dialects.accurate.config import Config
 from samara.dialects.accurate.words import FINALIZER, PARENT, ROLES, SUB_NAMESPACE, TEMPLATE, TYPE
+from samara_devtools.devcluster import DevclusterError
 
 NAMESPACES = "/api/v1/namespaces"
 CRD_NAME = "subnamespaces.accurate.cybozu.com"

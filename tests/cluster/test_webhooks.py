@@ -30,7 +30,6 @@ from samara.core.model import CONFIG_MAP, NAMESPACE, SECRET
 from samara.core.reads import Rejected, Trial
 from samara.core.table import Table
 from samara.core.view import View
-from samara.devcluster import DevclusterError
 from samara.dialects import sync_to
 from samara.dialects.accurate.convert import convert
 from samara.engine.meter import Meter
@@ -38,6 +37,7 @@ from samara.kube.auth import load
 from samara.kube.cache import Cache
 from samara.kube.client import Client
 from samara.kube.codec import Codec
+from samara_devtools.devcluster import DevclusterError
 
 CONFIG = f"{HOOKS}/samara"
 TLS = f"/api/v1/namespaces/{OWN}/secrets/samara-webhook-tls"

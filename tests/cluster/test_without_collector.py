@@ -20,7 +20,7 @@ from tests.cluster.test_resource_distribution_rules import (
 )
 
 from samara import crds
-from samara.devcluster import Devcluster, DevclusterOptions
+from samara_devtools.devcluster import Devcluster, DevclusterOptions
 
 pytestmark = pytest.mark.oracle_off(
     "O4", reason="it knows the rules of Secret copy only; here each test asserts its own"

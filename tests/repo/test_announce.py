@@ -9,7 +9,7 @@ from scripts import announce
 from tests.secretstores import rvault
 from tests.support.pages import ROOT
 
-from samara.devcluster import binaries, helm_program
+from samara_devtools.devcluster import binaries, helm_program
 
 
 def announced(cache: Path, **more: str) -> str:

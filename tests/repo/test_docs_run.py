@@ -14,9 +14,9 @@ from tests.repo.walk_before import ASKED, BEFORE
 from tests.support.pages import EXAMPLES, PAGES, ROOT, Fence, fences
 
 from samara import crds
-from samara.devcluster import Devcluster, DevclusterOptions
-from samara.devcluster.cluster import to_stderr
-from samara.devcluster.helm_program import find_helm
+from samara_devtools.devcluster import Devcluster, DevclusterOptions
+from samara_devtools.devcluster.cluster import to_stderr
+from samara_devtools.devcluster.helm_program import find_helm
 
 RUN = ("yaml", "sh", "console")
 LISTED = tuple(fences())

@@ -14,16 +14,15 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner
-from tests.devcluster.test_lifetime import children_of, none_runs
-from tests.devcluster.waiting import eventually
+from tests.devtools.devcluster.test_lifetime import children_of, none_runs
+from tests.devtools.devcluster.waiting import eventually
 from tests.support.pages import EXAMPLES, MANIFESTS, ROOT, SETTINGS, fences
 
 from samara import crds
 from samara.cli.main import samara
-from samara.demo import examples
-from samara.devcluster import Devcluster
-from samara.kube.errors import ConfigError
 from samara.settings import VOCABULARIES, load
+from samara_devtools.demo import stage
+from samara_devtools.devcluster import Devcluster
 
 SHOWN = {str(path.relative_to(ROOT)): path.read_text() for path in MANIFESTS}
 LINTED = SHOWN | {
@@ -84,13 +83,8 @@ def test_a_server_accepts_a_shown_manifest(name: str, cluster: Devcluster) -> No
         cluster.kubectl("apply", *dry, "--filename=-", input=yaml.safe_dump(document))
 
 
-def test_examples_are_found_in_a_checkout_and_in_a_package(tmp_path: Path) -> None:
-    assert examples.folder("secret-copy") == EXAMPLES / "secret-copy"
-    package = tmp_path / "lib" / "samara"
-    (package / "examples" / "secret-copy").mkdir(parents=True)
-    assert examples.folder("secret-copy", package) == package / "examples" / "secret-copy"
-    with pytest.raises(ConfigError, match="not part of this installation"):
-        examples.folder("no-such-vocabulary", package)
+def test_the_demo_of_a_checkout_uses_the_examples_of_the_checkout() -> None:
+    assert stage.EXAMPLES == EXAMPLES
 
 
 def finished(command: tuple[str, ...]) -> subprocess.CompletedProcess[str]:

@@ -23,25 +23,48 @@ LOCKS = ("all.txt", "dev.txt", "run.txt")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("dist")
     run(sys.executable, "-m", "build", "--no-isolation", f"--outdir={out}", str(ROOT))
+    run(sys.executable, "-m", "build", "--no-isolation", "--wheel", f"--outdir={out}", str(ROOT / "devtools"))
     return out
 
 
 @pytest.fixture(scope="module")
 def wheel(dist: Path) -> Path:
-    [found] = dist.glob("*.whl")
+    [found] = dist.glob("samara-*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def devtools_wheel(dist: Path) -> Path:
+    [found] = dist.glob("samara_devtools-*.whl")
     return found
 
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return installed_in(tmp_path_factory.mktemp("operator"), wheel)
+
+
+@pytest.fixture(scope="module")
+def installed_with_devtools(wheel: Path, devtools_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return installed_in(tmp_path_factory.mktemp("devtools"), wheel, devtools_wheel)
+
+
+def installed_in(folder: Path, *wheels: Path) -> Path:
     """The bin folder of a fresh environment outside the checkout; only the dependencies come from this one."""
-    home = tmp_path_factory.mktemp("installed") / "venv"
+    home = folder / "venv"
     venv.create(home)
     python = home / "bin" / "python"
-    run(sys.executable, "-m", "pip", f"--python={python}", "install", "--no-deps", "--no-index", str(wheel))
+    run(sys.executable, "-m", "pip", f"--python={python}", "install", "--no-deps", "--no-index", *map(str, wheels))
     [site] = home.glob("lib/python*/site-packages")
-    # A path in a .pth file is searched, but the .pth files in it are not read: this checkout stays out of sight.
-    (site / "dependencies.pth").write_text("\n".join(path for path in sys.path if path.endswith("site-packages")))
+    # A path in a .pth file is searched, but the .pth files in it are not read: this checkout stays out of sight. Its
+    # entry points would be seen, so the dependencies are links.
+    dependencies = folder / "dependencies"
+    dependencies.mkdir()
+    for path in (Path(path) for path in sys.path if path.endswith("site-packages")):
+        for entry in path.iterdir():
+            if not entry.name.startswith(("samara", "_samara")) and entry.suffix != ".pth":
+                (dependencies / entry.name).symlink_to(entry)
+    (site / "dependencies.pth").write_text(str(dependencies))
     return home / "bin"
 
 
@@ -61,19 +84,25 @@ def tracked() -> Iterator[Path]:
             yield path
 
 
-def test_the_wheel_holds_the_examples_and_the_go_modules(wheel: Path) -> None:
-    names = set(zipfile.ZipFile(wheel).namelist())
-    modules = ("tools", "helm")
-    expected = {f"samara/devcluster/{each}/{name}" for each in modules for name in ("go.mod", "go.sum", "tools.go")}
-    expected |= {f"samara/{path.relative_to(ROOT)}" for path in (ROOT / "examples").rglob("*.yaml")}
+def test_the_devtools_wheel_holds_the_examples_and_the_go_modules(devtools_wheel: Path) -> None:
+    names = set(zipfile.ZipFile(devtools_wheel).namelist())
+    files = ("go.mod", "go.sum", "tools.go")
+    expected = {f"samara_devtools/devcluster/{module}/{file}" for module in ("tools", "helm") for file in files}
+    expected |= {f"samara_devtools/{path.relative_to(ROOT)}" for path in (ROOT / "examples").rglob("*.yaml")}
     assert expected <= names
     assert len(expected) > 5
 
 
-def test_the_wheel_holds_every_module_and_nothing_beside_the_package(wheel: Path) -> None:
-    names = set(zipfile.ZipFile(wheel).namelist())
-    assert {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*.py")} <= names
-    assert {name.split("/")[0].split("-")[0] for name in names} == {"samara", "kubectl_accurate"}
+@pytest.mark.parametrize(
+    ("built", "source", "packages"),
+    [("wheel", "src", {"samara", "kubectl_accurate"}), ("devtools_wheel", "devtools", {"samara_devtools"})],
+)
+def test_each_wheel_holds_every_module_and_nothing_beside_its_packages(
+    built: str, source: str, packages: set[str], request: pytest.FixtureRequest
+) -> None:
+    names = set(zipfile.ZipFile(request.getfixturevalue(built)).namelist())
+    assert {str(path.relative_to(ROOT / source)) for path in (ROOT / source).rglob("*.py")} <= names
+    assert {name.split("/")[0].split("-")[0] for name in names} == packages
     assert not [name for name in names if name.endswith((".pth", ".pyc"))]
 
 
@@ -87,7 +116,13 @@ def test_the_sdist_holds_what_a_build_needs(dist: Path) -> None:
 def test_the_version_is_the_same_in_the_project_and_the_package() -> None:
     from samara import __version__
 
-    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == __version__
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == __version__
+    assert project["optional-dependencies"]["demo"] == [f"samara-devtools=={__version__}"]
+
+
+def test_both_wheels_have_the_same_version(wheel: Path, devtools_wheel: Path) -> None:
+    assert wheel.name.split("-")[1] == devtools_wheel.name.split("-")[1]
 
 
 def test_the_installed_wheel_works_outside_the_checkout(installed: Path, tmp_path: Path) -> None:
@@ -107,10 +142,17 @@ def test_the_installed_wheel_tells_its_version_without_a_cluster(
     assert __version__ in run(str(installed / "samara"), "version", cwd=tmp_path)
 
 
+def test_the_operator_alone_has_no_demo_and_says_where_it_is(installed: Path, tmp_path: Path) -> None:
+    done = subprocess.run([installed / "samara", "demo"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "pip install 'samara[demo]'" in done.stderr
+
+
 @pytest.mark.cluster
-def test_the_demo_of_the_installed_wheel_works_outside_the_checkout(installed: Path, tmp_path: Path) -> None:
-    told = run(str(installed / "samara"), "demo", cwd=tmp_path)
-    assert "the copy in billing is gone" in told
+def test_the_demo_of_the_installed_wheels_works_outside_the_checkout(
+    installed_with_devtools: Path, tmp_path: Path
+) -> None:
+    assert "the copy in billing is gone" in run(str(installed_with_devtools / "samara"), "demo", cwd=tmp_path)
 
 
 @pytest.mark.parametrize("name", LOCKS)

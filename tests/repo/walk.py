@@ -19,9 +19,9 @@ import yaml
 from tests.support.pages import ROOT, Fence
 from tests.support.ports import free_port
 
-from samara.devcluster import Devcluster
-from samara.devcluster.process import leashed
-from samara.devcluster.wire import answers
+from samara_devtools.devcluster import Devcluster
+from samara_devtools.devcluster.process import leashed
+from samara_devtools.devcluster.wire import answers
 
 PATIENCE = 60.0
 POLL = 0.2

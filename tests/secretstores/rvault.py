@@ -84,7 +84,7 @@ def _build(folder: Path, progress: Progress, heartbeat: float) -> None:
 
 
 def _compile(cargo: str, work: Path, progress: Progress, heartbeat: float) -> None:
-    from samara.devcluster.process import leashed
+    from samara_devtools.devcluster.process import leashed
 
     log = work / "log"
     with log.open("wb") as output:
@@ -123,7 +123,7 @@ def _waited(child: subprocess.Popen[bytes], progress: Progress, heartbeat: float
 @contextmanager
 def running(folder: Path) -> Iterator[Running]:
     """A server with an empty store below this folder, initialised and unsealed."""
-    from samara.devcluster.process import Children
+    from samara_devtools.devcluster.process import Children
 
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

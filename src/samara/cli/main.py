@@ -33,10 +33,14 @@ COMMANDS = {
     "manifests": "the whole installation that the settings need",
     "uninstall": "webhooks, conversions and finalizers go, and with --copies the copies; shows it all first",
     "tree": "namespace trees and templates, with what flows along them",
-    "demo": "a real local control plane, the operator, the examples, and a guided look at the result",
     "version": "version, vocabularies, the server's version",
     "completion": "shell completion for bash, zsh or fish",
 }
+PLUGIN_GROUP = "samara.commands"
+"""Other packages add commands to `samara` by entry points of this group."""
+SEPARATE = {"demo": "a real local control plane, the operator, the examples, and a guided look at the result"}
+"""Commands of `samara-devtools`, which the operator does not need."""
+NO_DEMO = "the demo is in a package of its own: pip install 'samara[demo]', or make demo in a checkout"
 INTERRUPTED = 130
 PACKAGES = {"samara", "kubectl_accurate"}
 UNANSWERED = "expected an answer, or --yes, found the end of the input; nothing was changed"
@@ -50,18 +54,25 @@ class Commands(click.Group):
     """One module per command, imported when it is asked for: `samara run` must not carry the others' weight."""
 
     def list_commands(self, context: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return [*COMMANDS, *SEPARATE]
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
-            return None
-        command: click.Command = import_module(f"samara.cli.{name}").command
-        return command
+        if name in COMMANDS:
+            command: click.Command = import_module(f"samara.cli.{name}").command
+            return command
+        from importlib.metadata import entry_points  # slow to import, and seldom needed
+
+        for entry in entry_points(group=PLUGIN_GROUP, name=name):
+            plugin: click.Command = entry.load()
+            return plugin
+        if name in SEPARATE and not context.resilient_parsing:
+            raise click.UsageError(NO_DEMO, context)
+        return None
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """From the table, so that `--help` imports no command."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([*COMMANDS.items(), *SEPARATE.items()])
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,8 +18,9 @@ import yaml
 _SILENT: ContextVar[bool] = ContextVar("silent", default=False)
 _ANEW = "\r\x1b[2K"
 """Begins a terminal's line anew."""
-_FOLDABLE = 1000
-"""Rows that a library may measure and fold; ten thousand would take it seconds."""
+_GAP = "  "
+_MIN_WIDTH = 20
+"""Characters that a folded column needs at least."""
 _Base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
@@ -59,37 +62,35 @@ def as_yaml(documents: Iterable[Mapping[str, Any]]) -> str:
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Columns as wide as their widest cell; on a terminal the header stands out and long cells are folded."""
-    cells = [[_cell(each) for each in row] for row in rows]
-    if sys.stdout.isatty() and len(cells) <= _FOLDABLE:
-        _rich(headers, cells)
-    else:
-        _plain([list(headers), *cells])
+    """Columns as wide as their widest cell. On a terminal the last column is folded and the header is bold."""
+    lines = [list(headers), *([_cell(value) for value in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    is_terminal = sys.stdout.isatty()
+    room = _room_for_last(widths) if is_terminal else None
+    for number, line in enumerate(lines):
+        bold = number == 0 and is_terminal and "NO_COLOR" not in os.environ
+        for text in _folded(line, widths, room):
+            click.echo(click.style(text, bold=True) if bold else text)
 
 
 def _cell(value: object) -> str:
-    """One line, and nothing in it that a terminal would obey."""
+    """One line without control characters, which a terminal would obey."""
     return "".join(char if char.isprintable() else "·" for char in str(value))
 
 
-def _plain(lines: list[list[str]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+def _room_for_last(widths: Sequence[int]) -> int | None:
+    """Characters that a terminal has left for the last column. None if folding would make it unreadable."""
+    room = shutil.get_terminal_size().columns - sum(width + len(_GAP) for width in widths[:-1])
+    return room if room >= _MIN_WIDTH else None
 
 
-def _rich(headers: Sequence[str], rows: list[list[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    bold = "" if "NO_COLOR" in os.environ else "bold"  # the library takes only the colours away
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=bold)
-    for header in headers:
-        made.add_column(header, overflow="fold")
-    for row in rows:
-        made.add_row(*map(Text, row))
-    Console(highlight=False).print(made)
+def _folded(line: Sequence[str], widths: Sequence[int], room: int | None) -> Iterator[str]:
+    """The line of a row, and more lines if its last cell is wider than the room for it."""
+    *cells, last = line
+    prefix = "".join(cell.ljust(width) + _GAP for cell, width in zip(cells, widths, strict=False))
+    first, *more = [last] if room is None else textwrap.wrap(last, room) or [""]
+    yield (prefix + first).rstrip()
+    yield from (" " * len(prefix) + text for text in more)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from tests.cluster.support.api import Api, ApiFault
 from tests.cluster.support.registry import forget
 from tests.cluster.support.waiting import eventually
 
-from samara.devcluster import Devcluster
+from samara_devtools.devcluster import Devcluster
 
 Json = dict[str, Any]
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -18,8 +18,8 @@ from tests.cluster.support.waiting import eventually
 
 from samara import crds
 from samara.cli.deploy.rights import cluster_rules
-from samara.devcluster import Devcluster
 from samara.settings import FishySecret, SecretCopy, Settings
+from samara_devtools.devcluster import Devcluster
 
 Json = dict[str, Any]
 GROUP = "fishykeys.2v.pm"

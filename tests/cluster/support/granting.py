@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.cluster.support.api import Api
 
-from samara.devcluster import Devcluster
+from samara_devtools.devcluster import Devcluster
 
 GROUP = "rbac.authorization.k8s.io"
 RBAC = f"/apis/{GROUP}/v1"

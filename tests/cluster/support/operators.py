@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.cluster.support.waiting import eventually
 from tests.support.ports import free_port
 
-from samara.devcluster.process import leashed
+from samara_devtools.devcluster.process import leashed
 
 Json = dict[str, Any]
 

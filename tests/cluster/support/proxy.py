@@ -26,7 +26,7 @@ from aiohttp import web
 from tests.support.transports import until_closed
 from yarl import URL
 
-from samara.devcluster.certs import Authority, write_private
+from samara_devtools.devcluster.certs import Authority, write_private
 
 Json = dict[str, Any]
 _HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "content-length", "host", "upgrade"})

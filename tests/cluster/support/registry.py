@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 
-from samara.devcluster import Devcluster
+from samara_devtools.devcluster import Devcluster
 
 
 def forget(cluster: Devcluster, *keys: str, exact: bool = False) -> None:

@@ -18,7 +18,7 @@ from tests.cluster.support.proxy import Proxy
 from tests.cluster.support.registry import forget
 from tests.cluster.support.waiting import eventually
 
-from samara.devcluster import Devcluster
+from samara_devtools.devcluster import Devcluster
 
 Json = dict[str, Any]
 TARGETS = "secret-copy/namespaces"

@@ -25,8 +25,8 @@ from tests.cluster.support.waiting import eventually, no_faults
 
 from samara import crds
 from samara.cli.deploy.rights import cluster_rules
-from samara.devcluster import Devcluster
 from samara.settings import Accurate, SecretCopy, Settings
+from samara_devtools.devcluster import Devcluster
 
 Json = dict[str, Any]
 GROUP = "accurate.cybozu.com"

@@ -1,0 +1,137 @@
+"""B: what a bare client loop reaches on the same server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
+
+import msgspec
+
+from samara_devtools.bench.bare import spread
+from samara_devtools.bench.figures import Burst, median, trial
+from samara_devtools.bench.lab import BARE, WORKERS, Lab, say
+from samara_devtools.bench.secrets import content, folder, like_a_copy
+
+CONCURRENCY = (8, 16, 32)
+MOST = 10_000
+"""Writes in one trial: more of them change nothing any more."""
+WARM_UP = 16
+Place = tuple[str, str]
+"""Namespace and name."""
+Pair = tuple[Burst, Burst]
+"""Creates and updates."""
+
+
+class _Meta(msgspec.Struct):
+    resourceVersion: str
+
+
+class _Answer(msgspec.Struct):
+    metadata: _Meta
+
+
+_answer = msgspec.json.Decoder(_Answer).decode
+
+
+@dataclass(slots=True)
+class Baseline:
+    """All trials; creates and updates of the same Secrets come in pairs."""
+
+    creates: int = 0
+    """The best concurrency for creates."""
+    updates: int = 0
+    found: dict[int, list[Pair]] = field(default_factory=dict)
+    """By concurrency: the trials that the choice was made by."""
+    unwatched: list[Pair] = field(default_factory=list)
+    """For the record: without a watch."""
+    rounds: list[Pair] = field(default_factory=list)
+    number: int = 0
+
+    async def choose(self, lab: Lab) -> None:
+        """Finds the best concurrency for each kind of write, by several trials that take turns."""
+        await self._pair(lab, WARM_UP, WARM_UP)  # to warm the server up
+        for _ in range(lab.options.rounds):
+            for each in CONCURRENCY:
+                self.found.setdefault(each, []).append(await self._pair(lab, each, each))
+        for each, pairs in self.found.items():
+            say(f"bare client, {each} at a time: {_shown(pairs)}")
+        self.creates, self.updates = (self._best(kind) for kind in (0, 1))
+
+    def _best(self, kind: int) -> int:
+        return max(self.found, key=lambda each: median(pair[kind].per_second for pair in self.found[each]))
+
+    async def again(self, lab: Lab) -> None:
+        self.unwatched.append(await self._pair(lab, self.creates, self.updates, watched=False))
+        # As many writes as a fan-out has: a short burst is faster than what a server sustains, for whoever sends it.
+        many = min(MOST, len(lab.namespaces) * lab.options.resources)
+        self.rounds.append(await self._pair(lab, self.creates, self.updates, many=many))
+        say(f"bare client: {_shown(self.rounds[-1:])}; without a watch: {_shown(self.unwatched[-1:])}")
+
+    def per_second(self, kind: int, *, watched: bool = True) -> float:
+        return median(each[kind].per_second for each in (self.rounds if watched else self.unwatched))
+
+    def cpu_ms(self, kind: int) -> float:
+        return median(each[kind].cpu_ms.serving for each in self.rounds)
+
+    async def _pair(
+        self, lab: Lab, creates: int, updates: int, *, watched: bool = True, many: int | None = None
+    ) -> Pair:
+        self.number += 1
+        loop = BareLoop(lab, f"bare-{self.number}", many or lab.options.trial)
+        async with watching(lab) if watched else nullcontext():
+            created = await loop.measured(creates, loop.create)
+            updated = await loop.measured(updates, loop.update)
+        await loop.clean_up()
+        return created, updated
+
+
+def watching(lab: Lab) -> AbstractAsyncContextManager[None]:
+    """A controller watches what it writes, so the bare client does, too."""
+    return lab.bare.watching("/api/v1/secrets")
+
+
+class BareLoop:
+    """One pair of trials: so many Secrets, spread over the namespaces."""
+
+    def __init__(self, lab: Lab, name: str, writes: int) -> None:
+        self._lab = lab
+        self._answers: dict[Place, bytes] = {}
+        self._data = content(name)
+        self._versions: dict[Place, str] = {}
+        many = len(lab.namespaces)
+        self._places = [(lab.namespaces[i % many], f"{name}-{i // many}") for i in range(writes)]
+
+    async def measured(self, workers: int, do: Callable[[Place], Awaitable[None]]) -> Burst:
+        lab = self._lab
+        mark, before = lab.log.catch_up(), lab.cpu(time.process_time())
+        await spread(self._places, workers, do)
+        used = lab.cpu(time.process_time()).since(before)
+        self._versions = {place: _answer(raw).metadata.resourceVersion for place, raw in self._answers.items()}
+        self._data = content(f"{self._places[0]} changed")
+        return trial(lab.log.since(mark), BARE, used)
+
+    async def create(self, place: Place) -> None:
+        body = like_a_copy(*place, self._data)
+        self._answers[place] = await self._lab.bare.send("POST", folder(place[0]), body)
+
+    async def update(self, place: Place) -> None:
+        body = like_a_copy(*place, self._data, self._versions[place])
+        await self._lab.bare.send("PUT", f"{folder(place[0])}/{place[1]}", body)
+
+    async def clean_up(self) -> None:
+        await spread(self._places, WORKERS, self._delete)
+
+    async def _delete(self, place: Place) -> None:
+        await self._lab.bare.send("DELETE", f"{folder(place[0])}/{place[1]}")
+
+
+def _shown(pairs: list[Pair]) -> str:
+    found = [
+        (median(pair[kind].per_second for pair in pairs), median(pair[kind].cpu_ms.serving for pair in pairs))
+        for kind in (0, 1)
+    ]
+    return ", ".join(
+        f"{rate:.0f} {what}/s ({cpu:.2f} ms)" for (rate, cpu), what in zip(found, ("creates", "updates"), strict=True)
+    )

@@ -1,0 +1,102 @@
+"""The arithmetic between the audit log and the table."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from samara_devtools.bench.audit import Counts, Entry, by, count, written
+
+
+class Cpu(NamedTuple):
+    """CPU seconds that each process has used."""
+
+    server: float
+    etcd: float
+    client: float
+
+    def since(self, before: Cpu) -> Cpu:
+        return Cpu(self.server - before.server, self.etcd - before.etcd, self.client - before.client)
+
+    def per(self, copies: int) -> Cpu:
+        """Milliseconds for each copy."""
+        return Cpu(*(1000 * used / max(1, copies) for used in self))
+
+    @property
+    def serving(self) -> float:
+        """What the server costs: itself and its etcd."""
+        return self.server + self.etcd
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Many writes of one kind: a trial of the bare client, or one fan-out of a controller."""
+
+    copies: int
+    seconds: float
+    counts: Counts
+    cpu_ms: Cpu
+    """For each copy."""
+
+    @property
+    def per_second(self) -> float:
+        return self.copies / self.seconds if self.seconds > 0 else 0.0
+
+    def per_copy(self, requests: int) -> float:
+        return requests / max(1, self.copies)
+
+
+class Who(NamedTuple):
+    """Whose writes, of objects with which names."""
+
+    user: str
+    names: tuple[str, ...]
+    resource: str = "secrets"
+
+
+def fan_out(entries: Sequence[Entry], cause: Who, effect: Who, cpu: Cpu) -> Burst:
+    """From the answer to the first write that causes it to the answer to the last write of a copy."""
+    start = min(_times(by(entries, cause.user), cause))
+    mine = by(entries, effect.user)
+    ends = _times(mine, effect)
+    return Burst(len(ends), max(ends) - start, count(mine), cpu.per(len(ends)))
+
+
+def _times(entries: Sequence[Entry], who: Who) -> list[float]:
+    """When each object was last written."""
+    return [time for name in who.names for time in written(entries, name, who.resource).values()]
+
+
+def trial(entries: Sequence[Entry], user: str, cpu: Cpu) -> Burst:
+    """From the first request of a bare loop to its last answer."""
+    mine = by(entries, user)
+    good = [entry for entry in mine if entry.is_write and entry.is_good]
+    seconds = max(entry.ended for entry in good) - min(entry.began for entry in good)
+    return Burst(len(good), seconds, count(mine), cpu.per(len(good)))
+
+
+def ratios(measured: Sequence[float], beside: Sequence[float]) -> list[float]:
+    """Each figure over the mean of what was measured just before and just after it."""
+    pairs = zip(measured, itertools.pairwise(beside), strict=False)
+    return [each / statistics.fmean(pair) for each, pair in pairs]
+
+
+def delays(made: Mapping[str, float], filled: Mapping[str, float]) -> list[float]:
+    """Milliseconds from the answer to a namespace's creation to the answer to the write of its last copy."""
+    return sorted(1000 * (filled[name] - made[name]) for name in made if name in filled)
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """The nearest rank: a figure that was measured, never one between two."""
+    if not ordered:
+        return math.nan
+    return ordered[max(0, math.ceil(percent / 100 * len(ordered)) - 1)]
+
+
+def median(values: Iterable[float]) -> float:
+    listed = list(values)
+    return statistics.median(listed) if listed else math.nan

@@ -1,0 +1,96 @@
+"""The Secrets of the benchmark: sources, what the bare client writes, and bystanders."""
+
+from __future__ import annotations
+
+import base64
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from samara_devtools.bench.bare import JSON, encode
+from samara_devtools.bench.options import Options
+
+KIB = 1024
+MERGE = "application/merge-patch+json"
+DISTRIBUTIONS = "resourcedistributions"
+
+
+def content(seed: str, size: int = KIB) -> dict[str, str]:
+    """Data of this many bytes, the same for the same seed."""
+    return {"value": base64.b64encode(random.Random(seed).randbytes(size)).decode()}
+
+
+def secret(namespace: str, name: str, data: dict[str, str], **metadata: Any) -> dict[str, Any]:
+    meta = {"name": name, "namespace": namespace, **metadata}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "type": "Opaque", "data": data}
+
+
+def folder(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/secrets"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A Secret that the controller copies to every namespace; each edition has another content."""
+
+    options: Options
+    name: str
+    edition: int = 0
+
+    resource = "secrets"
+
+    @property
+    def data(self) -> dict[str, str]:
+        return content(f"{self.name} {self.edition}")
+
+    def request(self) -> tuple[str, str, bytes, str]:
+        """Method, path, body and its form of the write that makes this edition."""
+        where = folder(self.options.home)
+        method, path = ("PUT", f"{where}/{self.name}") if self.edition else ("POST", where)
+        return method, path, self.body(), JSON
+
+    def body(self) -> bytes:
+        words = {"labels": self.options.labels, "annotations": self.options.annotations}
+        return encode(secret(self.options.home, self.name, self.data, **words))
+
+    def changed(self) -> Source:
+        return replace(self, edition=self.edition + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution(Source):
+    """The same by a custom resource that holds the Secret."""
+
+    resource = DISTRIBUTIONS
+
+    def request(self) -> tuple[str, str, bytes, str]:
+        where = f"/apis/apps.kruise.io/v1beta1/{DISTRIBUTIONS}"
+        if self.edition:
+            return "PATCH", f"{where}/{self.name}", encode({"spec": {"resource": {"data": self.data}}}), MERGE
+        return "POST", where, self.body(), JSON
+
+    def body(self) -> bytes:
+        held = secret("", self.name, self.data)
+        spec = {"resource": held, "targets": {"allNamespaces": True}}
+        kind = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "ResourceDistribution"}
+        return encode({**kind, "metadata": {"name": self.name}, "spec": spec})
+
+
+def source_of(options: Options, name: str) -> Source:
+    """A source of the vocabulary that is measured."""
+    return Distribution(options, name) if options.vocabulary == "resource-distribution" else Source(options, name)
+
+
+def like_a_copy(namespace: str, name: str, data: dict[str, str], version: str = "") -> bytes:
+    """What a controller has to send for a copy: the content, one label and one annotation."""
+    words = {"labels": {"bench/from": f"admin-{name}"}, "annotations": {"bench/origin": f"admin/{name}"}}
+    return encode(secret(namespace, name, data, **words, **({"resourceVersion": version} if version else {})))
+
+
+def unrelated(namespaces: list[str], number: int) -> Iterator[tuple[str, bytes]]:
+    """Folders and bodies of Secrets of 10 KiB that nobody has asked to copy."""
+    for index in range(number):
+        namespace = namespaces[index % len(namespaces)]
+        name = f"unrelated-{index}"
+        yield folder(namespace), encode(secret(namespace, name, content(name, 10 * KIB)))

@@ -1,0 +1,78 @@
+"""The walk through Accurate: a tree of namespaces, and what flows along it."""
+
+from __future__ import annotations
+
+from samara_devtools.demo.steps import Place, Steps
+
+TEMPLATE, ROOT, SHOP, BILLING, DEV = "baseline", "acme", "acme-shop", "acme-billing", "acme-shop-dev"
+REGISTRY = "acme-registry"
+NETWORK = "example.com/network"
+SHOWN = f"--label-columns={NETWORK},example.com/team,example.com/stage"
+CHANGED = '{"stringData":{"extra":"changed-by-hand"}}'
+
+
+class Accurate(Steps):
+    vocabulary = "accurate"
+
+    def all(self) -> None:
+        self.sources()
+        self.deeper()
+        self.inherited()
+        self.edited_in_the_middle()
+        self.removed()
+
+    def sources(self) -> None:
+        """A template, a root, and what they pass on; then the tree grows."""
+        self._screen.title("12. Accurate: a tree of namespaces, and what flows along it")
+        self._screen.say("The root acme is made from a template. A SubNamespace in it makes a namespace below it.")
+        self._kubectl("apply", *self._files("namespaces.yaml", "config-reader.yaml", "registry.yaml"))
+        self._fresh()
+        self._kubectl("apply", *self._files("sub-namespaces.yaml"))
+        took = self._until("create", _copies(SHOP, BILLING))
+        self._screen.took("two namespaces, each with its copy of the Secret", took)
+
+    def deeper(self) -> None:
+        """What is below a sub-namespace gets everything as well, hop by hop."""
+        self._screen.title("13. One level further down")
+        self._fresh()
+        self._kubectl("apply", *self._files("stages.yaml"))
+        took = self._until("create", _copies(DEV))
+        self._expect_equal((ROOT, REGISTRY), (DEV, REGISTRY))
+        self._screen.took("the namespace is there, and so is its copy, equal to that in the root", took)
+        self._samara("tree", ROOT)
+
+    def inherited(self) -> None:
+        """A label changes at the top and arrives at the bottom."""
+        self._screen.title("14. A label of the template changes, and flows three deep")
+        self._fresh()
+        self._kubectl("label", "namespace", TEMPLATE, "--overwrite", f"{NETWORK}=open")
+        took = self._until("patch", {(name, name) for name in (ROOT, SHOP, BILLING, DEV)}, "namespaces")
+        self._screen.took("the root and all below it have the new value", took)
+        self._kubectl("get", "namespaces", TEMPLATE, ROOT, SHOP, BILLING, DEV, SHOWN)
+
+    def edited_in_the_middle(self) -> None:
+        """A copy that is a source itself is put right before anything is passed on."""
+        self._screen.title("15. Somebody edits the copy in the middle")
+        self._fresh()
+        self._kubectl("patch", "secret", REGISTRY, f"--namespace={SHOP}", "--type=merge", f"--patch={CHANGED}")
+        took = self._until("update", _copies(SHOP))
+        self._expect_equal((ROOT, REGISTRY), (SHOP, REGISTRY))
+        self._expect_equal((ROOT, REGISTRY), (DEV, REGISTRY))
+        self._screen.took("it is as the root says again, and the copy below never saw the change", took)
+
+    def removed(self) -> None:
+        """A SubNamespace goes, and its namespace with it."""
+        self._screen.title("16. A SubNamespace is removed")
+        self._fresh()
+        self._kubectl("delete", "subnamespace", DEV, f"--namespace={SHOP}", "--wait=false")
+        took = self._until("delete", {(DEV, DEV)}, "namespaces")
+        self._screen.took("its namespace is being deleted", took)
+        self._stage.wait_for(f"the end of {DEV}", lambda: DEV not in self._namespaces())
+        self._samara("tree", ROOT)
+
+    def _files(self, *names: str) -> list[str]:
+        return [word for name in names for word in ("-f", self._file(name))]
+
+
+def _copies(*namespaces: str) -> set[Place]:
+    return {(namespace, REGISTRY) for namespace in namespaces}

@@ -1,0 +1,74 @@
+"""`samara demo`: a real local control plane, the operator, the examples, and a guided look at the result."""
+
+from __future__ import annotations
+
+import signal
+import time
+from types import FrameType
+
+import click
+
+from samara.cli.base import Command
+from samara_devtools.demo.accurate import Accurate
+from samara_devtools.demo.fishysecret import FishySecret
+from samara_devtools.demo.resource_distribution import ResourceDistribution
+from samara_devtools.demo.screen import Screen, spoken
+from samara_devtools.demo.secret_copy import SecretCopy
+from samara_devtools.demo.stage import DemoError, Stage
+from samara_devtools.demo.steps import Steps, timed
+from samara_devtools.demo.sync_to import SyncTo
+from samara_devtools.devcluster import DevclusterError, find
+
+WALKS: tuple[type[Steps], ...] = (SecretCopy, SyncTo, ResourceDistribution, Accurate, FishySecret)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@click.command("demo", cls=Command)
+@click.option("--keep", is_flag=True, help="Skip the walk; keep cluster and operator up until Ctrl-C.")
+@click.pass_context
+def command(context: click.Context, keep: bool) -> None:
+    """Start a cluster of its own, the operator and the examples; walk through them; remove it all."""
+    for number in _SIGNALS:
+        signal.signal(number, _interrupt)
+    screen = Screen()
+    try:
+        show(screen, keep)
+    except KeyboardInterrupt:
+        screen.title("Stopped. Nothing is left of it.")
+        context.exit(0 if keep else 128 + signal.SIGINT)
+    except DevclusterError as error:
+        raise DemoError(str(error)) from error
+    screen.say("The cluster, the operator and their data are gone.")
+
+
+def show(screen: Screen, keep: bool) -> None:
+    screen.title("Samara on a real Kubernetes API server, on this machine only")
+    with Stage(find(screen.say)) as stage:
+        screen.took("etcd, kube-apiserver and kube-controller-manager are up", timed(stage.start_cluster))
+        operator = timed(lambda: stage.start_operator(log_to_terminal=keep))
+        screen.took("samara run is in sync, with the rights of `samara rbac` and no others", operator)
+        if keep:
+            _keep(stage, screen)
+        began = time.monotonic()
+        for walk in WALKS:
+            walk(stage, screen).all()
+        screen.title(f"That was all of it, in {spoken(time.monotonic() - began)}.")
+
+
+def _keep(stage: Stage, screen: Screen) -> None:
+    """Until a signal, or until something ends by itself."""
+    for walk in WALKS:
+        walk(stage, screen).sources()
+    screen.title("All of it runs until Ctrl-C. In a second terminal:")
+    click.echo(f"export KUBECONFIG={stage.cluster.kubeconfig}")
+    click.echo(f"export PATH={stage.cluster.binaries.kubectl.parent}:$PATH")
+    while True:
+        stage.check()
+        time.sleep(0.5)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    # Only once: a second signal must not interrupt the clean-up that the first one began.
+    for each in _SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+    raise KeyboardInterrupt

@@ -1,0 +1,59 @@
+"""The walk through ResourceDistribution: a custom resource that holds the object and says where it goes."""
+
+from __future__ import annotations
+
+import json
+
+from samara_devtools.demo.stage import PROTECTED
+from samara_devtools.demo.steps import Steps
+
+REGISTRY, PROXY = "company-registry", "proxy-settings"
+WIDER = '{"spec":{"targets":{"excludedNamespaces":null}}}'
+
+
+class ResourceDistribution(Steps):
+    vocabulary = "resource-distribution"
+
+    def all(self) -> None:
+        self.sources()
+        self.waited_for()
+        self.wider()
+
+    def sources(self) -> None:
+        """A Secret for every namespace, and a ConfigMap for those whose label asks for it."""
+        self._screen.title("9. ResourceDistribution: a Secret for every namespace, a ConfigMap for those with a label")
+        self._kubectl("apply", "-f", self._file("namespaces.yaml"))
+        self._fresh()
+        self._kubectl("apply", "-f", self._file(f"{REGISTRY}.yaml"), "-f", self._file(f"{PROXY}.yaml"))
+        wanted = {(namespace, REGISTRY) for namespace in self._namespaces(*PROTECTED)}
+        took = self._until("create", wanted)
+        self._screen.took(f"{len(wanted)} Secrets, from the first request to the last copy", took)
+        self._until_reported(REGISTRY, len(wanted))
+        self._until_reported(PROXY, 1)
+        self._kubectl("get", "distributor")
+
+    def waited_for(self) -> None:
+        """A namespace that is named and was not there: its copies come with it."""
+        self._screen.title("10. A namespace that a distribution waits for")
+        self._fresh()
+        self._kubectl("create", "namespace", "build")
+        took = self._until("create", {("build", PROXY)}, "configmaps")
+        self._screen.took("the namespace has what was waiting for it", took)
+        self._until_reported(PROXY, 2)
+        self._kubectl("get", "distributor", PROXY)
+
+    def wider(self) -> None:
+        """The targets change."""
+        self._screen.title("11. An excluded namespace is excluded no more")
+        self._fresh()
+        self._kubectl("patch", "distributor", PROXY, "--type=merge", f"--patch={WIDER}")
+        took = self._until("create", {("billing", PROXY)}, "configmaps")
+        self._screen.took("it has its copy", took)
+        self._samara("status")
+
+    def _until_reported(self, name: str, succeeded: int) -> None:
+        def told() -> bool:
+            found = json.loads(self._stage.cluster.kubectl("get", "distributor", name, "--output=json"))
+            return bool(found.get("status", {}).get("succeeded") == succeeded)
+
+        self._stage.wait_for(f"the status of {name}", told)

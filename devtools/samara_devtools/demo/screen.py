@@ -1,0 +1,48 @@
+"""What the demo prints: coloured on a terminal, the same lines in plain text elsewhere."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+_COLUMN = 72
+
+
+def spoken(seconds: float) -> str:
+    """A duration as people say it."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+
+
+class Screen:
+    """Lines in the order of what happens."""
+
+    def __init__(self) -> None:
+        self._color = False if "NO_COLOR" in os.environ else None
+        """None lets click decide: colours on a terminal only."""
+
+    def title(self, text: str) -> None:
+        self._line(click.style(f"\n{text}", bold=True))
+
+    def say(self, text: str) -> None:
+        self._line(f"  {text}")
+
+    def command(self, *words: str) -> None:
+        self._line(click.style("  $ ", dim=True) + click.style(" ".join(map(_quoted, words)), fg="cyan"))
+
+    def output(self, text: str) -> None:
+        for line in text.rstrip().splitlines():
+            self._line(click.style(f"    {line}", dim=True))
+
+    def took(self, what: str, seconds: float) -> None:
+        check, duration = click.style("  ✓ ", fg="green"), click.style(spoken(seconds), fg="green", bold=True)
+        self._line(f"{check}{what:<{_COLUMN}} {duration}")
+
+    def _line(self, text: str) -> None:
+        click.echo(text, color=self._color)
+
+
+def _quoted(word: str) -> str:
+    return f"'{word}'" if set(word) & set(' "{}$,;|&*') else word

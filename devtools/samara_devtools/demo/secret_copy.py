@@ -1,0 +1,73 @@
+"""The walk through Secret copy: every step does one thing with kubectl and shows what the operator made of it."""
+
+from __future__ import annotations
+
+from samara_devtools.demo.steps import Steps
+
+HOME = "admin"
+PULL, DATABASE = "registry-pull", "orders-database"
+CHANGED = '{"stringData":{"password":"changed-by-hand"}}'
+
+
+class SecretCopy(Steps):
+    vocabulary = "secret-copy"
+
+    def all(self) -> None:
+        self.sources()
+        self.edited_copy()
+        self.new_namespace()
+        self.dropped_target()
+        self.questions()
+
+    def sources(self) -> None:
+        """Two Secrets ask to be copied, and are."""
+        self._screen.title("1. Two Secrets that ask to be copied")
+        self._screen.say("One goes to every namespace, one to the two that its annotation lists.")
+        self._kubectl("apply", "-f", self._file("namespaces.yaml"))
+        self._fresh()
+        self._kubectl("apply", "-f", self._file("pull-secret.yaml"), "-f", self._file("database.yaml"))
+        wanted = {(namespace, PULL) for namespace in self._namespaces(HOME)} | {
+            ("shop", DATABASE),
+            ("billing", DATABASE),
+        }
+        took = self._until("create", wanted)
+        self._screen.took(f"{len(wanted)} copies, from the first request to the last copy", took)
+        self._kubectl("get", "secrets", "--all-namespaces", "--selector=secret-copy/from")
+
+    def edited_copy(self) -> None:
+        """Somebody changes a copy: it is put back, and that person finds out why."""
+        self._screen.title("2. Somebody edits a copy")
+        self._fresh()
+        self._kubectl("patch", "secret", DATABASE, "--namespace=shop", "--type=merge", f"--patch={CHANGED}")
+        took = self._until("update", {("shop", DATABASE)})
+        self._expect_equal((HOME, DATABASE), ("shop", DATABASE))
+        self._screen.took("the copy is equal to its source again", took)
+        events = ("get", "events", "--namespace=shop", f"--field-selector=involvedObject.name={DATABASE}")
+        self._stage.wait_for("an Event in shop", lambda: DATABASE in self._stage.cluster.kubectl(*events))
+        self._kubectl(*events, "--output=custom-columns=REASON:.reason,MESSAGE:.message")
+
+    def new_namespace(self) -> None:
+        """A namespace appears: what goes everywhere goes there too."""
+        self._screen.title("3. A new namespace")
+        self._fresh()
+        self._kubectl("create", "namespace", "warehouse")
+        took = self._until("create", {("warehouse", PULL)})
+        self._expect_equal((HOME, PULL), ("warehouse", PULL))
+        self._screen.took("the new namespace has its copy", took)
+        self._kubectl("get", "secrets", "--namespace=warehouse")
+
+    def dropped_target(self) -> None:
+        """A namespace leaves the list: its copy goes, the others stay."""
+        self._screen.title("4. A target leaves the list")
+        self._fresh()
+        targets = "secret-copy/namespaces=shop"
+        self._kubectl("annotate", "secret", DATABASE, f"--namespace={HOME}", "--overwrite", targets)
+        took = self._until("delete", {("billing", DATABASE)})
+        self._screen.took("the copy in billing is gone", took)
+        self._kubectl("get", "secrets", "--all-namespaces", f"--selector=secret-copy/from={HOME}-{DATABASE}")
+
+    def questions(self) -> None:
+        """The program explains itself, with the function that decides."""
+        self._screen.title("5. Ask it")
+        self._samara("why", f"secret/{DATABASE}", "-n", "billing")
+        self._samara("status")

@@ -1,0 +1,155 @@
+"""A control plane and an operator beside it, both gone at the end whatever happens."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from samara.core.travel import APP
+from samara.kube.errors import SamaraError
+from samara_devtools.devcluster import Binaries, Devcluster
+from samara_devtools.devcluster.process import leashed
+from samara_devtools.devcluster.wire import answers, free_port
+
+HOME = "samara"
+"""The operator's own namespace and its service account in it."""
+EXAMPLES = Path(__file__).resolve().parents[1].joinpath("examples").resolve()
+"""In a checkout the folder is a link; its target is shown to people."""
+SETTINGS = ("accurate", "settings.yaml")
+"""The settings among the examples: one vocabulary can do nothing without any, and the others need none."""
+PROTECTED = ("kube-system", "kube-public", "kube-node-lease", HOME)
+"""No targets of "every namespace"."""
+MOST_STAY = "720h"
+"""How long the operator can work before its credentials end: long enough for any demo."""
+READY = 60.0
+GRACE = 15.0
+_POLL = 0.02
+_TAIL = 2000
+# -P: a folder named samara where the user stands must not be taken for ours.
+_SAMARA = (sys.executable, "-P", "-m", "samara.cli.main")
+
+
+class DemoError(SamaraError):
+    """The demo cannot go on."""
+
+
+class Operator:
+    """`samara run` as a process of its own, which the kernel ends with us."""
+
+    def __init__(self, kubeconfig: Path, settings: Path, data: Path, log_to_terminal: bool) -> None:
+        self._address = f"127.0.0.1:{free_port()}"
+        self._log = data / "samara.log"
+        access = (f"--kubeconfig={kubeconfig}", f"--namespace={HOME}")
+        arguments = ("run", *access, f"--config={settings}", f"--http-address={self._address}")
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(  # noqa: S603
+                leashed(*_SAMARA, *arguments),
+                cwd=data,
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=None if log_to_terminal else log,
+                process_group=0,  # Ctrl-C goes to us alone, so that things end in order
+            )
+
+    def is_ready(self) -> bool:
+        if self.has_ended():
+            said = self._log.read_text(errors="replace")[-_TAIL:].strip()
+            raise DemoError(f"the operator ended by itself; the end of its log: {said or 'nothing'}")
+        return answers(f"http://{self._address}", "/syncz")
+
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def stop(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _environment() -> dict[str, str]:
+    """Ours, without what would make the operator another one than the demo's."""
+    return {
+        name: value for name, value in os.environ.items() if name != "KUBECONFIG" and not name.startswith("SAMARA_")
+    }
+
+
+class Stage:
+    """`start_cluster` and then `start_operator` fill it; when it is left, nothing remains."""
+
+    def __init__(self, binaries: Binaries) -> None:
+        self.cluster = Devcluster(binaries=binaries)
+        self._operator: Operator | None = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def start_cluster(self) -> None:
+        self._stack.enter_context(self.cluster)
+
+    def samara(self, *words: str) -> str:
+        """What one of our own commands says about the cluster."""
+        env = {**_environment(), "KUBECONFIG": str(self.cluster.kubeconfig)}
+        done = subprocess.run([*_SAMARA, *words], env=env, capture_output=True, text=True, timeout=READY, check=False)  # noqa: S603
+        if done.returncode != 0:
+            raise DemoError(f"samara {' '.join(words)} failed: {done.stderr.strip()}")
+        return done.stdout
+
+    def start_operator(self, *, log_to_terminal: bool = False) -> None:
+        """With the rights that `samara rbac` prints and no others; returns when all that was there is planned."""
+        settings = self._settings()
+        self._tell(settings)
+        self.cluster.kubectl("apply", "--filename=-", input=self.samara("crds"))
+        self.cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+        self.cluster.kubectl("apply", "--filename=-", input=self.samara("rbac", f"--namespace={HOME}"))
+        token = self.cluster.service_account_token(HOME, HOME, MOST_STAY)
+        kubeconfig = self.cluster.kubeconfig_with_token(token)
+        self._operator = Operator(kubeconfig, settings, self.cluster.data, log_to_terminal)
+        self._stack.callback(self._operator.stop)
+        self.wait_for("the operator", self._operator.is_ready)
+
+    def _settings(self) -> Path:
+        """The example's; and our own namespace is protected, as every command takes it to be in an installation."""
+        vocabulary, file = SETTINGS
+        made = self.cluster.data / file
+        text = (EXAMPLES / vocabulary / file).read_text(encoding="utf-8")
+        made.write_text(f"{text}protectedNamespaces: [{', '.join(PROTECTED)}]\n", encoding="utf-8")
+        return made
+
+    def _tell(self, settings: Path) -> None:
+        """Puts the settings where every command finds them, as an installation does."""
+        self.cluster.kubectl("create", "namespace", HOME)
+        self.cluster.kubectl("create", "configmap", HOME, f"--namespace={HOME}", f"--from-file=config.yaml={settings}")
+        self.cluster.kubectl("label", "configmap", HOME, f"--namespace={HOME}", f"{APP}=samara")
+
+    def check(self) -> None:
+        """Raises where something that must run has ended by itself."""
+        ended = self.cluster.ended()
+        if ended is not None:
+            raise DemoError(f"{ended} ended by itself, so everything was stopped")
+        if self._operator is not None and self._operator.has_ended():
+            raise DemoError("the operator ended by itself, so everything was stopped")
+
+    def wait_for(self, what: str, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + READY
+        while not condition():
+            self.check()
+            if time.monotonic() > deadline:
+                raise DemoError(f"expected {what} within {READY:.0f} s; it did not come")
+            time.sleep(_POLL)

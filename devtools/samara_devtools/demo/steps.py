@@ -1,0 +1,96 @@
+"""What the walks are made of: commands as people type them, and the server's own times."""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+from samara_devtools.demo.audit import Audit, Entry
+from samara_devtools.demo.screen import Screen
+from samara_devtools.demo.stage import EXAMPLES, DemoError, Stage
+
+Place = tuple[str, str]
+"""Namespace and name of a copy."""
+
+
+class Steps(ABC):
+    """One vocabulary's walk; every step does one thing and shows what the operator made of it."""
+
+    vocabulary = ""
+
+    def __init__(self, stage: Stage, screen: Screen) -> None:
+        self._stage = stage
+        self._screen = screen
+        self._examples = EXAMPLES / self.vocabulary
+        self._audit = Audit(stage.cluster.audit_log)
+
+    @abstractmethod
+    def sources(self) -> None:
+        """The first step, and the only one where everything stays up."""
+
+    @abstractmethod
+    def all(self) -> None:
+        """Every step, in order."""
+
+    def _file(self, name: str) -> str:
+        path = self._examples / name
+        here = Path.cwd()
+        return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+    def _kubectl(self, *words: str) -> None:
+        self._screen.command("kubectl", *words)
+        self._screen.output(self._stage.cluster.kubectl(*words))
+
+    def _samara(self, *words: str) -> None:
+        self._screen.command("samara", *words)
+        self._screen.output(self._stage.samara(*words))
+
+    def _namespaces(self, *besides: str) -> list[str]:
+        listed = json.loads(self._stage.cluster.kubectl("get", "namespaces", "--output=json"))
+        return [name for item in listed["items"] if (name := item["metadata"]["name"]) not in besides]
+
+    def _fresh(self) -> None:
+        """What was written before the next command does not count for it."""
+        for _ in self._audit.news():
+            pass
+
+    def _until(self, verb: str, places: set[Place], resource: str = "secrets", since: datetime | None = None) -> float:
+        """Seconds from the moment the server received a person's request, or from `since`, to the last write."""
+        missing = set(places)
+        received = [] if since is None else [since]
+        done: list[datetime] = []
+
+        def take(entry: Entry) -> None:
+            if entry.by_people:
+                received.append(entry.received)
+            elif entry.by_operator and entry.verb == verb and entry.resource == resource:
+                missing.discard((entry.namespace, entry.name))
+                done.append(entry.done)
+
+        def arrived() -> bool:
+            for entry in self._audit.news():
+                take(entry)
+            return not missing
+
+        self._stage.wait_for(f"to see the {verb} of {len(places)} copies", arrived)
+        return (max(done) - min(received)).total_seconds()
+
+    def _expect_equal(self, source: Place, copy: Place, kind: str = "secret") -> None:
+        one, other = (self._content(place, kind) for place in (source, copy))
+        if one != other:
+            raise DemoError(f"expected {'/'.join(copy)} to be equal to {'/'.join(source)}; it differs")
+
+    def _content(self, place: Place, kind: str) -> object:
+        namespace, name = place
+        found = json.loads(self._stage.cluster.kubectl("get", kind, name, f"--namespace={namespace}", "--output=json"))
+        return found.get("type"), found["data"]
+
+
+def timed(action: Callable[[], object]) -> float:
+    began = time.monotonic()
+    action()
+    return time.monotonic() - began

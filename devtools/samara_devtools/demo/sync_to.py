@@ -1,0 +1,47 @@
+"""The walk through sync-to: objects that say themselves where they are needed."""
+
+from __future__ import annotations
+
+from samara_devtools.demo.stage import PROTECTED
+from samara_devtools.demo.steps import Steps
+
+HOME = "platform"
+BUNDLE, RELAY = "company-ca", "mail-relay"
+
+
+class SyncTo(Steps):
+    vocabulary = "sync-to"
+
+    def all(self) -> None:
+        self.sources()
+        self.deleted_copy()
+        self.cleared_annotation()
+
+    def sources(self) -> None:
+        """A ConfigMap for every namespace, and a Secret for two."""
+        self._screen.title("6. sync-to: a ConfigMap for every namespace, and a Secret for two")
+        self._kubectl("apply", "-f", self._file("namespaces.yaml"))
+        self._fresh()
+        self._kubectl("apply", "-f", self._file("company-ca.yaml"), "-f", self._file("mail-relay.yaml"))
+        bundles = {(namespace, BUNDLE) for namespace in self._namespaces(HOME, *PROTECTED)}
+        took = self._until("create", bundles, "configmaps")
+        self._screen.took(f"{len(bundles)} ConfigMaps, from the first request to the last copy", took)
+        self._kubectl("get", "configmaps,secrets", "--all-namespaces", "--selector=openkruise.io/synced-from")
+
+    def deleted_copy(self) -> None:
+        """Somebody deletes a copy: it comes back."""
+        self._screen.title("7. Somebody deletes a copy")
+        self._fresh()
+        self._kubectl("delete", "secret", RELAY, "--namespace=shop")
+        took = self._until("create", {("shop", RELAY)})
+        self._expect_equal((HOME, RELAY), ("shop", RELAY))
+        self._screen.took("the copy is back", took)
+
+    def cleared_annotation(self) -> None:
+        """The annotation goes: so do the copies, and the source stays."""
+        self._screen.title("8. The annotation is taken away")
+        self._fresh()
+        self._kubectl("annotate", "secret", RELAY, f"--namespace={HOME}", "openkruise.io/sync-to-")
+        took = self._until("delete", {("shop", RELAY), ("billing", RELAY)})
+        self._screen.took("both copies of the Secret are gone", took)
+        self._kubectl("get", "secrets", "--all-namespaces", f"--field-selector=metadata.name={RELAY}")

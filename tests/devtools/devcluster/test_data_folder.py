@@ -1,0 +1,50 @@
+"""A data folder is removed by its owner, or by the next start when its owner was killed."""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from samara_devtools.devcluster.folder import DataFolder, remove_stale
+
+OWNER = """
+from samara_devtools.devcluster.folder import DataFolder
+folder = DataFolder()
+print(folder.path, flush=True)
+input()
+"""
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_the_owner_removes_its_folder() -> None:
+    folder = DataFolder()
+    (folder.path / "etcd").mkdir()
+    folder.remove()
+    assert not folder.path.exists()
+
+
+def test_the_folder_of_a_living_owner_stays_and_that_of_a_killed_one_goes() -> None:
+    with subprocess.Popen([sys.executable, "-c", OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
+        assert owner.stdout is not None
+        path = Path(owner.stdout.readline().decode().strip())
+        remove_stale()
+        assert path.exists()
+        owner.kill()
+    remove_stale()
+    assert not path.exists()
+
+
+def test_a_folder_in_the_making_stays(elsewhere: Path) -> None:
+    path = elsewhere / "samara-devcluster-new"
+    path.mkdir()
+    (path / "owner.pid").touch()
+    remove_stale()
+    assert path.exists()
