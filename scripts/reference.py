@@ -14,12 +14,12 @@ from scripts.definitions_reference import custom_resources
 from samara import vocabularies
 from samara.cli.main import COMMANDS, SEPARATE, samara
 from samara.engine.holds import Holds
-from samara.engine.meter import Meter
+from samara.engine.metrics import Metrics
 from samara.engine.queue import Queue
 from samara.engine.reasons import REASONS
 from samara.settings import Settings, help_text
 from samara.web.health import Health
-from samara.web.metrics import Metrics, Sources
+from samara.web.metrics import MetricsPage, Sources
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
 BEGIN, END = "<!-- generated: make docs -->\n", "<!-- end of the generated part -->\n"
@@ -49,12 +49,17 @@ def metrics() -> str:
 
 def _families() -> Iterator[tuple[str, str, str, str]]:
     for family in sorted(asyncio.run(_collected()), key=lambda each: str(each.name)):
-        labels = ", ".join(f"`{label}`" for label in getattr(family, "_labelnames", ()))
+        names = getattr(family, "_labelnames", None) or [name for name in family.samples[0].labels if name != "le"]
+        labels = ", ".join(f"`{name}`" for name in names)
         yield family.name + ("_total" if family.type == "counter" else ""), family.type, labels, family.documentation
 
 
 async def _collected() -> list[Any]:
-    """The families of an operator that has nothing to count."""
+    """The families of an operator without sources. A counter shows its labels once it has counted."""
+    counted = Metrics()
+    counted.write_done("", "", "", 0.0)
+    counted.provider_called("", "")
+    counted.admission_answered("", "", 0.0)
     clock = asyncio.get_running_loop().time
     parts: dict[str, Any] = {each.name: lambda *about: 0 for each in fields(Sources)}
     parts |= {
@@ -63,9 +68,9 @@ async def _collected() -> list[Any]:
         "reflectors": (),
         "sources": lambda dialect: (),
     }
-    parts |= {"queue": Queue(clock), "meter": Meter(), "holds": Holds(None, 0.0, clock), "unserved": ()}
+    parts |= {"queue": Queue(clock), "metrics": counted, "holds": Holds(None, 0.0, clock), "unserved": ()}
     parts |= {"health": Health((), SimpleNamespace(synced=False))}
-    return list(Metrics(Sources(**parts)).collect())
+    return [*MetricsPage(Sources(**parts)).collect(), *counted.registry.collect()]
 
 
 def events() -> str:

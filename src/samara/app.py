@@ -35,7 +35,7 @@ from samara.secretstores.readings import Readings
 from samara.settings import Settings
 from samara.vocabularies import CERTIFICATE, CONVERTERS, reserved, served, store_config, table_of
 from samara.web.health import Health
-from samara.web.metrics import Metrics, Sources
+from samara.web.metrics import MetricsPage, Sources
 from samara.web.server import answering
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _stores(settings: Settings, desk: Desk, post: Callable[[SecretValues], None]
     if not served:
         return None
     timings = PollTimings(desk.clock, utc_now)
-    return SecretPoller(Readings(desk.clock), served, timings, post=post, count_call=desk.meter.called_provider)
+    return SecretPoller(Readings(desk.clock), served, timings, post=post, count_call=desk.metrics.provider_called)
 
 
 class Operator:
@@ -147,7 +147,7 @@ class Operator:
         if not any(dialect.admit is not None for dialect in asked):
             return None
         leads, listed = (lambda: engine.leading), desk.cache.is_settled
-        deps = AdmissionDeps(client, desk.codec, desk.cache, desk.table, desk.home, leads, listed, desk.meter)
+        deps = AdmissionDeps(client, desk.codec, desk.cache, desk.table, desk.home, leads, listed, desk.metrics)
         shipped = crds.needed(kind for dialect in guarding for kind in dialect.asking)
         return Admission(deps, place, asked, converters=CONVERTERS, crds=shipped, timings=Timings())
 
@@ -213,15 +213,15 @@ class Operator:
         obstacle = lambda: self._engine.obstacle  # noqa: E731 - asked when somebody asks
         return Health(self._reflectors, self._engine, leases, self._waiting, unanswered, obstacle, frozenset(converted))
 
-    def _metrics(self) -> Metrics:
+    def _metrics(self) -> MetricsPage:
         engine, desk = self._engine, self._desk
-        return Metrics(
+        return MetricsPage(
             Sources(
                 desk.table,
                 engine.tallies,
                 desk.queue,
                 lambda: max(desk.queue.oldest(), desk.outbox.oldest()),
-                desk.meter,
+                desk.metrics,
                 desk.holds,
                 self._reflectors,
                 lambda: engine.leading,

@@ -31,7 +31,7 @@ from samara.core.reads import UNREAD, Rejected, Trial
 from samara.core.table import Table
 from samara.core.view import View
 from samara.core.want import Dialect, Want
-from samara.engine.meter import Meter
+from samara.engine.metrics import Metrics
 from samara.kube.cache import Cache
 from samara.kube.client import Client
 from samara.kube.codec import Codec
@@ -282,7 +282,7 @@ class Scene:
         client = await self.stack.enter_async_context(Client(access(self.script), timeout=5.0))
         cache = Cache(table, built=codec.content)
         is_leading = leads or (lambda: self.leads)
-        return AdmissionDeps(client, codec, cache, table, HOME, is_leading, lambda kind: self.listed, Meter())
+        return AdmissionDeps(client, codec, cache, table, HOME, is_leading, lambda kind: self.listed, Metrics())
 
     def timings(self) -> Timings:
         return Timings(now=self.clock, interval=0.01, recheck_interval=0.05)
@@ -314,7 +314,7 @@ class Scene:
         """Without a certificate."""
         deps = await self.deps()
         validator = Validator(deps.view, deps.client, deps.codec, deps.namespace)
-        return WebhookServer("127.0.0.1:0", guarded_kinds(deps.table), validator, deps.is_listed, {}, deps.meter)
+        return WebhookServer("127.0.0.1:0", guarded_kinds(deps.table), validator, deps.is_listed, {}, deps.metrics)
 
     async def admission(
         self, listener: Listener, deps: AdmissionDeps | None = None, crds: tuple[str, ...] = ()

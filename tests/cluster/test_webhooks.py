@@ -32,7 +32,7 @@ from samara.core.table import Table
 from samara.core.view import View
 from samara.dialects import sync_to
 from samara.dialects.accurate.convert import convert
-from samara.engine.meter import Meter
+from samara.engine.metrics import Metrics
 from samara.kube.auth import load
 from samara.kube.cache import Cache
 from samara.kube.client import Client
@@ -194,7 +194,7 @@ class Webhooks:
         timings = Timings(now=self.clock, interval=0.05, recheck_interval=0.2)
         async with Client(access, 10.0) as client:
             deps = AdmissionDeps(
-                client, self._codec, self._cache, self._table, OWN, lambda: self._leads, lambda kind: True, Meter()
+                client, self._codec, self._cache, self._table, OWN, lambda: self._leads, lambda kind: True, Metrics()
             )
             converters = {"toys.dev/Thing": a_converter, "accurate.cybozu.com/SubNamespace": convert}
             self.admission = Admission(

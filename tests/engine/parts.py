@@ -21,7 +21,7 @@ from samara.engine.crash import CrashPoints
 from samara.engine.desk import Desk
 from samara.engine.holds import Holds
 from samara.engine.limiter import ConcurrencyLimiter
-from samara.engine.meter import Meter
+from samara.engine.metrics import Metrics
 from samara.engine.news import News
 from samara.engine.outbox import Outbox
 from samara.engine.queue import Queue
@@ -124,7 +124,7 @@ def a_desk(
         holds=holds or Holds(Brake(), 600.0, clock),
         applier=Applier(client, codec, cache, table, CrashPoints()),
         news=News(Teller(client, clock), cache),
-        meter=Meter(),
+        metrics=Metrics(),
         clock=clock,
         resync=0.0,
         home="operator",

@@ -40,7 +40,7 @@ class EngineHarness:
         desk = a_desk(self.clock, holds or Holds(None, 0.0, self.clock), client, gone_after, table)
         desk = replace(desk, stores=stores)
         self.cache, self.table, self.queue, self.outbox = desk.cache, desk.table, desk.queue, desk.outbox
-        self.retry, self.holds, self.events, self.metrics = desk.waits, desk.holds, desk.news, desk.meter
+        self.retry, self.holds, self.events, self.metrics = desk.waits, desk.holds, desk.news, desk.metrics
         self.limiter = desk.limiter
         for obj in (*map(a_namespace, [HOME, *namespaces]), *objects):
             self.cache.put(obj)

@@ -8,6 +8,7 @@ import re
 import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -29,9 +30,10 @@ from samara.engine.loop import Engine
 from samara.kube.errors import ConfigError
 from samara.kube.reflector import Reflector, ReflectorTimings
 from samara.web.health import Health, Progress
-from samara.web.metrics import Metrics, Sources
+from samara.web.metrics import MetricsPage, Sources
 from samara.web.server import answering, split_address
 
+EXPOSITION = Path(__file__).with_name("exposition.txt")
 SPECIFIED = {
     "samara_copies": {"vocabulary", "state"},
     "samara_sources": {"vocabulary"},
@@ -97,16 +99,16 @@ class Stage:
     def health(self) -> Health:
         return Health(self.reflectors, self.engine, self.parts)
 
-    def metrics(self) -> Metrics:
+    def metrics(self) -> MetricsPage:
         desk = self.desk
         table = self.table or desk.table
-        return Metrics(
+        return MetricsPage(
             Sources(
                 table,
                 self.tallies,
                 desk.queue,
                 lambda: max(desk.queue.oldest(), desk.outbox.oldest()),
-                desk.meter,
+                desk.metrics,
                 desk.holds,
                 self.reflectors,
                 lambda: True,
@@ -282,10 +284,10 @@ def full(stage: Stage) -> None:
     desk.cache.put(a_source())
     desk.cache.put(a_copy("a"))
     stage.tallies[a_key()] = blocked("a", "b")
-    desk.meter.wrote("secret-copy", "create", "done", 0.02)
-    desk.meter.plan_seconds.observe(0.002)
-    desk.meter.provider_calls["store", "done"] += 1
-    desk.meter.admitted("v1/Secret", "refused", 0.3)
+    desk.metrics.write_done("secret-copy", "create", "done", 0.02)
+    desk.metrics.planned(0.002)
+    desk.metrics.provider_called("store", "done")
+    desk.metrics.admission_answered("v1/Secret", "refused", 0.3)
     desk.queue.add(a_key())
     stage.clock.now += 4.0
     desk.holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
@@ -368,6 +370,18 @@ def test_names_and_labels_are_those_of_the_specification() -> None:
         assert {sample.name for family in families if family.type == "counter" for sample in family.samples} == {
             f"{name}_total" for name in counters
         }
+
+    on_stage(deed)
+
+
+def test_the_exposition_is_the_one_that_dashboards_were_made_for() -> None:
+    """Every line without its value: names, help, types, labels and buckets."""
+
+    async def deed(stage: Stage) -> None:
+        full(stage)
+        lines = stage.metrics().text().decode().splitlines()
+        shown = sorted(line if line.startswith("#") else line.rpartition(" ")[0] for line in lines)
+        assert shown == EXPOSITION.read_text().splitlines()
 
     on_stage(deed)
 

@@ -16,7 +16,7 @@ from samara.core.model import Kind
 from samara.core.table import Table
 from samara.core.view import View
 from samara.core.want import Dialect
-from samara.engine.meter import Meter
+from samara.engine.metrics import Metrics
 from samara.kube.client import Client
 from samara.kube.codec import Codec
 
@@ -35,7 +35,7 @@ class AdmissionDeps:
     is_leading: Callable[[], bool]
     is_listed: Callable[[Kind], bool]
     """True if a kind has been listed, or never will be."""
-    meter: Meter
+    metrics: Metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Admission:
         endpoint = Endpoint(deps.namespace, listener.url, listener.service)
         validator = Validator(deps.view, deps.client, deps.codec, deps.namespace)
         self._server = WebhookServer(
-            listener.address, guarded_kinds(deps.table), validator, deps.is_listed, converters, deps.meter
+            listener.address, guarded_kinds(deps.table), validator, deps.is_listed, converters, deps.metrics
         )
         self._secret = TlsSecret(
             deps.client,

@@ -21,7 +21,7 @@ from samara.admission.live_recheck import Validator
 from samara.admission.review import GuardedKinds, MalformedError, Review, patch, read_review, verdict
 from samara.admission.webhooks import ADMIT, CONVERT, MUTATE, Converters, convert_review
 from samara.core.model import NAMESPACE, Kind
-from samara.engine.meter import Meter
+from samara.engine.metrics import Metrics
 from samara.kube.codec import encode
 from samara.kube.errors import ConfigError, SamaraError
 from samara.web.server import split_address
@@ -55,14 +55,14 @@ class WebhookServer:
         validator: Validator,
         is_listed: Callable[[Kind], bool],
         converters: Converters,
-        meter: Meter,
+        metrics: Metrics,
     ) -> None:
         self._address = address
         self._guarded = guarded
         self._validator = validator
         self._is_listed = is_listed
         self._converters = converters
-        self._meter = meter
+        self._metrics = metrics
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._has_certificate = asyncio.Event()
         self.not_ready_reason: str | None = "not listening yet"
@@ -111,7 +111,7 @@ class WebhookServer:
             entry.result = "refused" if faults else "allowed"
             return _json(verdict(review.uid, faults))
         finally:
-            self._meter.admitted(entry.kind, entry.result, monotonic() - started)
+            self._metrics.admission_answered(entry.kind, entry.result, monotonic() - started)
 
     async def _mutate(self, request: web.Request) -> web.StreamResponse:
         """Needs only the object, so it also answers before the caches are filled."""

@@ -13,7 +13,7 @@ from samara.engine.apply import Applier
 from samara.engine.crash import CrashPoints
 from samara.engine.holds import Holds
 from samara.engine.limiter import ConcurrencyLimiter
-from samara.engine.meter import Meter
+from samara.engine.metrics import Metrics
 from samara.engine.news import News
 from samara.engine.outbox import Outbox
 from samara.engine.queue import Queue
@@ -43,7 +43,7 @@ class Desk:
     holds: Holds
     applier: Applier
     news: News
-    meter: Meter
+    metrics: Metrics
     clock: Callable[[], float]
     home: str
     """The operator's own namespace."""
@@ -83,7 +83,7 @@ def desk_of(settings: Settings, client: Client, table: Table, rules: Rules, home
         holds=Holds(brake_of(settings), settings.mass_delete.hold if settings.mass_delete else 0.0, clock),
         applier=Applier(client, codec, cache, table, CrashPoints()),
         news=News(Teller(client, clock, silent=silent), cache),
-        meter=Meter(),
+        metrics=Metrics(),
         clock=clock,
         home=home,
         resync=settings.resync,

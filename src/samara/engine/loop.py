@@ -226,7 +226,7 @@ class Engine:
         for step in growth.steps:
             self._step(growth, tally, step)
         self._finish(growth, tally)
-        desk.meter.plan_seconds.observe(desk.clock() - began)
+        desk.metrics.planned(desk.clock() - began)
 
     async def drain(self, most: float) -> None:
         """Takes no more work and lets running writes end."""

@@ -163,7 +163,8 @@ class Sender:
 
     def _judge(self, write: Write, result: Result, took: float) -> None:
         if not result.spared:
-            self.desk.meter.wrote(self.desk.table[write.key.dialect].title, verb(write), result.outcome.value, took)
+            vocabulary = self.desk.table[write.key.dialect].title
+            self.desk.metrics.write_done(vocabulary, verb(write), result.outcome.value, took)
         if result.overloaded:
             self.desk.limiter.overloaded(write.ref.namespace, result.retry_after)
         else:

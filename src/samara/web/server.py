@@ -11,7 +11,7 @@ from aiohttp import web
 from samara import log
 from samara.kube.errors import ConfigError
 from samara.web.health import Health
-from samara.web.metrics import Metrics
+from samara.web.metrics import MetricsPage
 
 Answer = Callable[[], tuple[bool, dict[str, Any]]]
 
@@ -25,7 +25,7 @@ def split_address(address: str) -> tuple[str | None, int]:
 
 
 @asynccontextmanager
-async def answering(address: str, health: Health, metrics: Metrics) -> AsyncIterator[None]:
+async def answering(address: str, health: Health, metrics: MetricsPage) -> AsyncIterator[None]:
     """Listens before anything else is begun, and answers to the end."""
     app = web.Application()
     app.router.add_get("/healthz", _json(health.live))
@@ -61,7 +61,7 @@ def _json(answer: Answer) -> Callable[[web.Request], Awaitable[web.StreamRespons
     return respond
 
 
-def _metrics(metrics: Metrics) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+def _metrics(metrics: MetricsPage) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def respond(request: web.Request) -> web.StreamResponse:
         return web.Response(body=metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
