@@ -8,12 +8,13 @@ from __future__ import annotations
 import io
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
+
+from tests.support import forks
 
 from samara.cli.main import main
 
@@ -49,15 +50,7 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def samara(*args: str | Path, stdin: str = "", env: Mapping[str, str] | None = None) -> Done:
-    done = subprocess.run(
-        [sys.executable, "-m", "samara.cli.main", *map(str, args)],
-        input=stdin,
-        env=environment(env),
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-        check=False,
-    )
+    done = forks.run("samara", list(map(str, args)), environment(env), stdin, TIMEOUT)
     return Done(done.returncode, done.stdout, done.stderr)
 
 

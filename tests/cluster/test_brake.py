@@ -6,11 +6,10 @@ The tests' brake: more than 5 deletes and more than 30 % of what a source has.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
+from tests.cli import program
 from tests.cluster.support.oracles import words
 from tests.cluster.support.stage import OWN, Stage
 from tests.cluster.support.waiting import eventually, never
@@ -49,10 +48,9 @@ def brake(**changes: Any) -> Json:
 
 def samara(stage: Stage, *words: str) -> str:
     """A command of the program, as an administrator would type it."""
-    command = [sys.executable, "-m", "samara.cli.main", *words, f"--kubeconfig={stage.cluster.kubeconfig}", "-n", OWN]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    done = program.samara(*words, f"--kubeconfig={stage.cluster.kubeconfig}", "-n", OWN)
+    assert done.code == 0, done.err
+    return done.out
 
 
 def shrink(stage: Stage) -> None:

@@ -15,7 +15,7 @@ from tests.cluster.support.definitions import DEFINITIONS, defined
 from tests.cluster.support.granting import granted
 from tests.cluster.support.hooks import CANARY, SAYS, Webhook
 from tests.cluster.support.operators import LEASE as LASTS
-from tests.cluster.support.operators import SHORT, Operator
+from tests.cluster.support.operators import SHORT, STARTED, Operator
 from tests.cluster.support.oracles import words
 from tests.cluster.support.proxy import Stream
 from tests.cluster.support.stage import SECOND, USER, Stage
@@ -309,7 +309,7 @@ def test_fault_23_a_webhook_that_is_down_slow_or_refuses_degrades_only_its_own_n
 
 def test_fault_30_what_just_fits_is_copied_as_it_is(stage: Stage, measured: Callable[[str, float], None]) -> None:
     stage.namespace("a", "b")
-    operator = stage.operator()
+    operator = stage.operator(program=STARTED)
     before = operator.memory_peak()
     stage.source("brim", "a,b", {"value": "x" * (MIB - 1)})
     stage.source("empty", "a,b")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.cluster.support.faults import delayed, late, stalled
-from tests.cluster.support.operators import SHORT, Operator
+from tests.cluster.support.operators import SHORT, STARTED, Operator
 from tests.cluster.support.oracles import words
 from tests.cluster.support.proxy import Proxy, Seen
 from tests.cluster.support.stage import OWN, SECOND, Stage, decoded, encoded
@@ -312,11 +312,11 @@ def test_fault_37_a_start_among_many_large_unrelated_objects_streams_them_and_ke
     """8,000 Secrets of 10 KiB: more than 100 MB on the wire."""
     stage.namespace("bulk", "a")
     stage.source("db", "a")
-    first = stage.operator()
+    first = stage.operator(program=STARTED)
     alone = first.memory_peak()
     first.stop()
     unrelated(stage, 8000, 10_000)
-    second = stage.operator()
+    second = stage.operator(program=STARTED)
     assert f"passed={8000}" in second.log
     grown = second.memory_peak() - alone
     measured("growth of the peak in MiB among 8,000 Secrets of 10 KiB:", grown / 2**20)

@@ -8,6 +8,7 @@ import pytest
 from tests.cluster.support.api import ApiFault, in_parallel
 from tests.cluster.support.fishy import CONFIG, SELDOM, TARGET, Fishy
 from tests.cluster.support.fishy_folder import CANARY, Folder
+from tests.cluster.support.operators import STARTED
 from tests.cluster.support.scripted_vault import TOKEN, Vault
 from tests.cluster.support.stage import OWN, Stage
 from tests.cluster.support.waiting import eventually
@@ -85,7 +86,7 @@ def test_defect_14_a_changed_configuration_is_noticed_at_once(fishy: Fishy, stag
 
 
 def test_defect_15_secrets_that_concern_nobody_take_no_room(fishy: Fishy, stage: Stage) -> None:
-    operator = fishy.served({"A": "a"}, refreshInterval=SELDOM)
+    operator = fishy.served({"A": "a"}, refreshInterval=SELDOM, program=STARTED)
     operator.stop()
     operator.start().synced()
     alone = operator.memory()

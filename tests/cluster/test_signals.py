@@ -11,7 +11,7 @@ import pytest
 from tests.cluster.support.audit import Event, until_recorded
 from tests.cluster.support.faults import held, stalled
 from tests.cluster.support.operators import LEASE as LASTS
-from tests.cluster.support.operators import SHORT, Operator
+from tests.cluster.support.operators import SHORT, STARTED, Operator
 from tests.cluster.support.proxy import Seen
 from tests.cluster.support.stage import OWN, SECOND, USER, Stage
 from tests.cluster.support.waiting import eventually
@@ -46,7 +46,7 @@ def pair(stage: Stage, config: Json | None = None) -> tuple[Operator, Operator]:
 def test_a_signal_stops_it_with_exit_code_0_and_the_lease_is_released(stage: Stage, number: signal.Signals) -> None:
     stage.namespace("a")
     stage.source("db", "a")
-    operator = stage.operator("--leader-elect")
+    operator = stage.operator("--leader-elect", program=STARTED)
     stage.until_copied("db", "a")
     assert holder(stage)
     operator.signal(number)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.cli.program import TIMEOUT, environment, inside
+from tests.support import forks
 
 from kubectl_accurate.program import main
 
@@ -34,14 +33,7 @@ class Told(NamedTuple):
 
 
 def accurate(*args: str | Path, env: Mapping[str, str] | None = None) -> Told:
-    done = subprocess.run(
-        [sys.executable, "-m", "kubectl_accurate", *map(str, args)],
-        env=environment(env),
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-        check=False,
-    )
+    done = forks.run("kubectl-accurate", list(map(str, args)), environment(env), timeout=TIMEOUT)
     return Told(done.returncode, done.stdout, done.stderr)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import yaml
+from tests.support import forks
 from tests.support.pages import ROOT, Fence
 from tests.support.ports import free_port
 
@@ -67,7 +68,7 @@ class Walk:
         self._log = folder.parent / "operator.log"
         self._operator: subprocess.Popen[bytes] | None = None
         self._port = free_port()
-        programs = (self._make(), Path(sys.executable).parent, cluster.binaries.kubectl.parent, helm.parent)
+        programs = (self._programs(), Path(sys.executable).parent, cluster.binaries.kubectl.parent, helm.parent)
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("SAMARA_", "HELM", "KUBE"))}
         self._env = {
             **kept,
@@ -79,14 +80,15 @@ class Walk:
             "SAMARA_HTTP_ADDRESS": f"127.0.0.1:{self._port}",
         }
 
-    def _make(self) -> Path:
-        """A `make` that only says what it would do: it would set up this environment anew, and test within a test."""
+    def _programs(self) -> Path:
+        """The program, forked; and a `make` that only prints its commands, since it would test within a test."""
         folder = self.folder.parent / "bin"
         folder.mkdir()
         (folder / "make").write_text(
             f'#!/bin/sh\nexec {shutil.which("make")} -n -C {ROOT} PYTHON={sys.executable} "$@"\n'
         )
         (folder / "make").chmod(0o755)
+        forks.on_path(folder)
         return folder
 
     def prepare(self, before: Before) -> None:

@@ -11,7 +11,7 @@ from tests.cluster.support.api import Api
 from tests.cluster.support.audit import Event
 from tests.cluster.support.fishy_folder import CANARY, Folder
 from tests.cluster.support.granting import granted
-from tests.cluster.support.operators import PROGRAM, Operator
+from tests.cluster.support.operators import Operator
 from tests.cluster.support.proxy import Proxy
 from tests.cluster.support.stage import OWN, SECOND, USER, Stage, encoded
 from tests.cluster.support.waiting import eventually
@@ -177,7 +177,7 @@ class Fishy:
         through: Proxy | None = None,
         user: str = USER,
         wait: str = "synced",
-        program: tuple[str, ...] = PROGRAM,
+        program: tuple[str, ...] | None = None,
         **settings: Any,
     ) -> Operator:
         """An operator; the settings of the vocabulary are those of one word, like `paths`, the rest is as it is."""

@@ -1,4 +1,4 @@
-"""The operator as a real process: `python -m samara.cli.main run`, with fast timers, its log in a file."""
+"""The operator as a process of its own: `samara run`, with fast timers, its log in a file."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from typing import Any
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from tests.cluster.support.waiting import eventually
+from tests.support import forks
+from tests.support.forks import Fork
 from tests.support.ports import free_port
 
 from samara_devtools.devcluster.process import leashed
@@ -37,8 +39,8 @@ renew a short one would end rightly.
 LEASE, RENEW = 5.0, 4.0
 SHORT: Json = {"timers": {"lease": f"{LEASE:g}s", "renew": f"{RENEW:g}s"}}
 """For who waits for the end of a lease."""
-PROGRAM = ("-m", "samara.cli.main")
-"""What Python is told to run."""
+STARTED = ("-m", "samara.cli.main")
+"""What Python is told to run where a test is about starting or memory. Other operators are forks: see `forks.py`."""
 
 
 def settings(changes: Mapping[str, Any]) -> Json:
@@ -64,33 +66,31 @@ class Operator:
         flags: tuple[str, ...],
         config: Json,
         env: dict[str, str],
-        program: tuple[str, ...] = PROGRAM,
+        program: tuple[str, ...] | None = None,
     ) -> None:
         number = next(self._numbers)
         self.port = free_port()
         self.log_file = folder / f"operator-{number}.log"
         file = folder / f"operator-{number}.yaml"
         file.write_text(yaml.safe_dump(config))
-        self._command = leashed(
-            sys.executable,
-            *program,
-            "run",
-            f"--kubeconfig={kubeconfig}",
-            f"--config={file}",
-            f"--http-address=127.0.0.1:{self.port}",
-            *flags,
-        )
+        self._arguments = ["run", f"--kubeconfig={kubeconfig}", f"--config={file}"]
+        self._arguments += [f"--http-address=127.0.0.1:{self.port}", *flags]
+        self._program = program
         self._env = {**os.environ, **env}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Fork | None = None
 
     # life
 
     def start(self) -> Operator:
         """Starts the process; `ready` and `synced` wait for more."""
-        with self.log_file.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command, env=self._env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0
-            )
+        with self.log_file.open("ab") as log, open(os.devnull, "rb") as nothing:
+            if self._program is None:
+                self._process = forks.start("samara", self._arguments, self._env, (nothing, log, log))
+            else:
+                command = leashed(sys.executable, *self._program, *self._arguments)
+                self._process = subprocess.Popen(
+                    command, env=self._env, stdin=nothing, stdout=log, stderr=log, process_group=0
+                )
         return self
 
     @property

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.cluster.support.api import Api, ApiFault, in_parallel
 from tests.cluster.support.audit import Audit
-from tests.cluster.support.operators import PROGRAM, Operator, settings
+from tests.cluster.support.operators import Operator, settings
 from tests.cluster.support.proxy import Proxy
 from tests.cluster.support.registry import forget
 from tests.cluster.support.waiting import eventually
@@ -238,7 +238,7 @@ class Stage:
         through: Proxy | None = None,
         env: Mapping[str, str] | None = None,
         wait: str = "synced",
-        program: tuple[str, ...] = PROGRAM,
+        program: tuple[str, ...] | None = None,
     ) -> Operator:
         """Starts an operator and waits until it is `synced`, `ready` or merely `started`."""
         chosen = through.kubeconfig() if through is not None else kubeconfig or self.kubeconfig()

@@ -18,7 +18,7 @@ from tests.cluster.support import definitions
 from tests.cluster.support.api import Api
 from tests.cluster.support.audit import Event
 from tests.cluster.support.granting import granted
-from tests.cluster.support.operators import PROGRAM, Operator
+from tests.cluster.support.operators import Operator
 from tests.cluster.support.oracles import words
 from tests.cluster.support.stage import OWN, SECOND, USER, Stage, encoded
 from tests.cluster.support.waiting import eventually, no_faults
@@ -241,7 +241,7 @@ class Trees:
         accurate: Json | None = None,
         wait: str = "synced",
         user: str = USER,
-        program: tuple[str, ...] = PROGRAM,
+        program: tuple[str, ...] | None = None,
         **more: Any,
     ) -> Operator:
         config = {"vocabularies": {"accurate": {**CONFIG, **(accurate or {})}}, **more}

@@ -1,0 +1,40 @@
+"""Stands for a program on a PATH: asks the server of `forks.py` for a run, and ends as that ends.
+
+`python -I -S fork_client.py SOCKET PROGRAM ARGUMENTS…`, with few imports, since it is there to save time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+
+
+def request(
+    path: str, program: str, arguments: Sequence[str], env: Mapping[str, str], streams: Sequence[int], folder: str
+) -> socket.socket:
+    """Begins a run. The connection answers with its pid, then with its exit code; closing it kills the run."""
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(path)
+    asked = {"program": program, "arguments": list(arguments), "env": dict(env), "folder": folder}
+    socket.send_fds(connection, [b"\n"], list(streams))
+    connection.sendall(json.dumps(asked).encode() + b"\n")
+    return connection
+
+
+def main() -> int:
+    _, path, program, *arguments = sys.argv
+    connection = request(path, program, arguments, os.environ, (0, 1, 2), os.getcwd())
+    with connection, connection.makefile("rb") as answers:
+        pid = int(answers.readline())
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda number, _: os.kill(pid, number))
+        code = int(answers.readline())
+    return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
