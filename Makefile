@@ -1,10 +1,11 @@
-# Everything a developer does, from a bare machine with Python 3.11+, Go, Rust's cargo and make. `make` lists it.
+# Everything a developer does, from a bare machine with Python 3.11+, Go and make; `make verify` also needs Rust's cargo.
+# `make` lists it.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo run test check static matrix bench seeded-faults fmt docs chart lock dist clean control-plane rusty-vault helm announce
+.PHONY: help demo run test verify check static matrix bench seeded-faults fmt docs chart lock dist clean control-plane rusty-vault helm announce
 
 VENV := .venv
 INSTALLED := $(VENV)/.installed
@@ -13,9 +14,11 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell scripts/pythons | sed -n '1s/^[^ ]* //p')
 # More arguments for pytest: make test PYTEST="-k brake".
 PYTEST ?=
-# Two at a time, each with a control plane of its own: a cluster test waits more than it works. WORKERS=0: one by one.
-WORKERS ?= 2
-PARALLEL := -n $(WORKERS) --dist loadfile
+# Two for each core and at most eight, each with a control plane of its own: a cluster test waits more than it works.
+# WORKERS=0: one by one.
+WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 4 ? 2 * cores : 8)))
+# In the order of tests/conftest.py: what takes longest comes first.
+PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 PIP := -m pip --disable-pip-version-check --quiet
 # $(call install,<folder>): the pinned requirements, and both projects of this checkout.
@@ -39,13 +42,16 @@ demo: $(INSTALLED) ## a real cluster, the operator and the example, shown step b
 run: $(INSTALLED) ## cluster, operator and example stay up until Ctrl-C; prints the KUBECONFIG line
 	@$(BIN)/samara demo --keep
 
-test: announce static control-plane rusty-vault helm ## all of it: format, lint, types, layers, unit, property and cluster tests
-	@$(BIN)/python -m pytest $(PARALLEL) $(PYTEST)
+test: announce static control-plane helm ## format, lint, types, layers, unit, property and cluster tests
+	@$(BIN)/python -m pytest $(PARALLEL) -m 'not verify' $(PYTEST)
 
-# Fewer examples per property, nothing that is built or started, and no seeded faults, which run the pure suite once
-# each: those are for `make test`.
+# What repeats itself or takes long: seeded faults, every property with a thousand examples, long faults, RustyVault.
+verify: $(INSTALLED) control-plane rusty-vault ## what CI runs after `make test`: seeded faults, deep properties, long waits
+	@HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'verify or property' $(PYTEST)
+
+# Fewer examples per property, and nothing that is built or started: that is for `make test`.
 check: static ## the part without a cluster, in under a minute
-	@HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n auto -m 'not cluster and not heavy' --ignore=tests/contract/test_seeded_faults.py $(PYTEST)
+	@HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n auto -m 'not cluster and not heavy and not verify' $(PYTEST)
 
 static: $(INSTALLED) ## format, lint, types and layers only
 	@$(BIN)/ruff format --check --quiet .
@@ -54,7 +60,7 @@ static: $(INSTALLED) ## format, lint, types and layers only
 	@$(BIN)/lint-imports --config .importlinter > $(VENV)/.layers || { cat $(VENV)/.layers; exit 1; }
 	@echo "Format, lint, types and layers are right."
 
-matrix: control-plane rusty-vault helm ## the test suite on every installed Python of 3.11, 3.12 and 3.13
+matrix: control-plane helm ## the test suite on every installed Python of 3.11, 3.12 and 3.13
 	@scripts/pythons | while read -r version python; do \
 		case $$version in 3.11|3.12|3.13) ;; *) continue ;; esac; \
 		echo "Python $$version ($$python)"; \
@@ -63,7 +69,7 @@ matrix: control-plane rusty-vault helm ## the test suite on every installed Pyth
 		if [ ! $$venv/.installed -nt requirements/dev.txt ] || [ ! $$venv/.installed -nt pyproject.toml ] || [ ! $$venv/.installed -nt devtools/pyproject.toml ]; then \
 			$(call install,$$venv); \
 		fi; \
-		$$venv/bin/python -m pytest $(PARALLEL) $(PYTEST) < /dev/null; \
+		$$venv/bin/python -m pytest $(PARALLEL) -m 'not verify' $(PYTEST) < /dev/null; \
 	done
 
 bench: $(INSTALLED) control-plane ## speed and memory against a bare client on the same server; one table and JSON

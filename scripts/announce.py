@@ -9,7 +9,7 @@ import types
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SUITE_MINUTES = 28
+SUITE_MINUTES = 12
 """What checks and tests take when all is built. What a build takes is said by the module that builds."""
 
 
@@ -54,19 +54,6 @@ def helm() -> str:
     )
 
 
-def rusty_vault() -> str:
-    sys.path.insert(0, str(ROOT))
-    from tests.secretstores import rvault
-
-    found = rvault.program()
-    if found.exists():
-        return f"a Vault to test against is there, in {found.parent}: nothing to build"
-    return (
-        f"a Vault to test against ({rvault.CRATE} {rvault.VERSION}) with cargo, into {found.parent}: "
-        f"about {rvault.MINUTES} minutes, once per version"
-    )
-
-
 def environment() -> str:
     if (ROOT / ".venv" / ".installed").exists():
         return "the virtual environment is there, in .venv"
@@ -74,7 +61,7 @@ def environment() -> str:
 
 
 def main() -> None:
-    needed = (environment(), control_plane(), helm(), rusty_vault())
+    needed = (environment(), control_plane(), helm())
     head = "What this needs, and makes where it is missing (times are those of two cores):"
     tail = f"Then the checks and all tests: about {SUITE_MINUTES} minutes."
     sys.stdout.write("\n".join((head, *(f"  - {each}" for each in needed), tail)) + "\n")

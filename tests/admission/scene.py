@@ -37,7 +37,7 @@ from samara.kube.client import Client
 from samara.kube.codec import Codec
 
 HOME = "samara"
-PATIENCE = 8.0
+PATIENCE = 30.0
 WORD, TWIN, TRY = "toys.dev/word", "toys.dev/twin", "toys.dev/trial"
 ABOVE, ROLE, MARK = "toys.dev/above", "toys.dev/role", "toys.dev/mark"
 THING = Kind("toys.dev", "v1", "Thing", "things")

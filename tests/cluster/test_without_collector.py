@@ -22,9 +22,10 @@ from tests.cluster.test_resource_distribution_rules import (
 from samara import crds
 from samara_devtools.devcluster import Devcluster, DevclusterOptions
 
-pytestmark = pytest.mark.oracle_off(
-    "O4", reason="it knows the rules of Secret copy only; here each test asserts its own"
-)
+pytestmark = [
+    pytest.mark.oracle_off("O4", reason="it knows the rules of Secret copy only; here each test asserts its own"),
+    pytest.mark.verify,  # the garbage collector has half a minute before we act in its place
+]
 __all__ = ["definition"]
 LATE = 30.0
 """For so long what a distribution made is left to the garbage collector."""

@@ -103,6 +103,9 @@ def _chosen(arguments: list[str]) -> list[Fault]:
 
 
 def main(arguments: list[str]) -> int:
+    if "--help" in arguments:
+        print(__doc__)  # noqa: T201
+        return 0
     assert not any(name.startswith("samara") for name in sys.modules), "samara must not be loaded here"
     started, found = time.monotonic(), list[Verdict]()
     faults, tests = _chosen(arguments), _tests(arguments)

@@ -9,7 +9,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.verify
+@pytest.mark.timeout(1800)
 def test_every_seeded_fault_is_caught() -> None:
     command = (sys.executable, "-m", "tests.contract.seeded_faults")
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

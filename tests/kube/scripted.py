@@ -14,7 +14,7 @@ from aiohttp import web
 from samara.kube.auth import Access
 from samara.kube.auth.credentials import Credentials, Fixed
 
-PATIENCE = 8.0
+PATIENCE = 30.0
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 from scripts import announce
-from tests.secretstores import rvault
 from tests.support.pages import ROOT
 
 from samara_devtools.devcluster import binaries, helm_program
@@ -22,7 +21,7 @@ def announced(cache: Path, **more: str) -> str:
 
 def test_a_bare_machine_is_told_what_is_built_and_how_long_each_takes(tmp_path: Path) -> None:
     told = announced(tmp_path)
-    for minutes in (binaries.MINUTES, helm_program.MINUTES, rvault.MINUTES):
+    for minutes in (binaries.MINUTES, helm_program.MINUTES):
         assert f"about {minutes} minutes, once per version" in told
     assert f"all tests: about {announce.SUITE_MINUTES} minutes." in told
     assert told.count("nothing to build") == 0

@@ -11,7 +11,7 @@ from tests.secretstores.vault_admin import Admin, administering, value
 
 from samara.secretstores.base import NotFound, Unauthenticated, Unavailable, Unusable
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ PROGRAMS = {
     "kubectl-accurate": "kubectl_accurate.program",
 }
 """The module of each program, whose `main` reads `sys.argv` and ends the process."""
-OPTIONAL = ("aws", "fishykeys", "_pb2", "__main__", "devcluster", "demo")
+OPTIONAL = ("aws", "fishykeys", "_pb2", "__main__")
 """Modules whose names contain one of these are loaded by the run that needs them, if any does."""
 PR_SET_PDEATHSIG = 1
 STREAMS = 3
@@ -73,6 +73,7 @@ class Server:
             self._close(connection)
             become(request, streams)
             return request
+        os.setpgid(pid, pid)  # here, so that its client finds it done
         for number in streams:
             os.close(number)
         connection.sendall(b"%d\n" % pid)
@@ -125,7 +126,6 @@ def load() -> None:
 def become(request: dict[str, Any], streams: list[int]) -> None:
     """Makes the fork look like a process that was started: streams, signals, folder, environment."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    os.setpgid(0, 0)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)

@@ -55,8 +55,8 @@ class Expect:
     """(namespace, name) of copies that cannot be right at the end: quota, rights, immutable with `recreate: refuse`."""
     kept: set[tuple[str, str]] = field(default_factory=set)
     """(namespace, name) of copies that stay although nothing wants them: held by the brake, or discarded."""
-    quiet: float = 1.0
-    """O2's window in seconds; a test of quietness itself asks for the full 5."""
+    quiet: float = 0.5
+    """O2's window in seconds, after O5 has seen that nothing is pending; a test of quietness itself asks for 5."""
 
 
 def prepare(cluster: Devcluster) -> None:

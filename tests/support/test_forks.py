@@ -1,0 +1,81 @@
+"""A fork of the program behaves as a process that was started."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.cli.program import environment
+from tests.support import fork_client, forks
+
+WRONG = "apiVersion: v1\nkind: Secret\nmetadata: {name: db, annotations: {secret-copy/namespaces: No_Name}}\n"
+WAITS = ("lint", "-", "--config=/dev/null")
+"""Reads its input to the end, and we do not end it."""
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    reading, writing = os.pipe()
+    yield reading, writing
+    os.close(reading)
+    os.close(writing)
+
+
+@pytest.fixture
+def nothing() -> Iterator[int]:
+    number = os.open(os.devnull, os.O_WRONLY)
+    yield number
+    os.close(number)
+
+
+def test_it_has_the_streams_the_folder_and_the_environment_that_it_is_given(tmp_path: Path) -> None:
+    (tmp_path / "db.yaml").write_text(WRONG)
+    done = forks.run("samara", ["lint", "db.yaml", "--config=/dev/null"], environment(), folder=tmp_path)
+    assert (done.returncode, done.stderr) == (1, "2 findings\n")
+    assert done.stdout.startswith("db.yaml:")
+    told = forks.run("samara", ["rbac"], environment({"SAMARA_CONFIG": str(tmp_path / "none")}))
+    assert told.returncode == 1
+    assert str(tmp_path / "none") in told.stderr
+    read = forks.run("samara", WAITS, environment(), stdin=WRONG)
+    assert read.stdout == done.stdout.replace("db.yaml", "<stdin>")
+
+
+def test_each_has_a_process_of_its_own(pipe: tuple[int, int], nothing: int) -> None:
+    made = [forks.start("samara", WAITS, environment(), (pipe[0], nothing, nothing)) for _ in range(2)]
+    assert len({os.getpid(), *(each.pid for each in made), *(os.getpgid(each.pid) for each in made)}) == 3
+    made[0].kill()
+    assert made[0].wait(20) == -signal.SIGKILL
+    assert made[1].poll() is None
+    made[1].terminate()
+    assert made[1].wait(20) == -signal.SIGTERM
+
+
+def test_it_ends_with_its_client(pipe: tuple[int, int], nothing: int) -> None:
+    """So that nothing goes on when the tests end, however they end."""
+    connection = fork_client.request(
+        str(forks.server()), "samara", WAITS, environment(), (pipe[0], nothing, nothing), os.getcwd()
+    )
+    made = forks.Fork(connection)
+    watched = os.pidfd_open(made.pid)
+    connection.shutdown(socket.SHUT_WR)
+    with selectors.DefaultSelector() as selector:
+        selector.register(watched, selectors.EVENT_READ)
+        assert selector.select(20)
+    os.close(watched)
+    assert made.wait(20) == -signal.SIGKILL
+
+
+def test_on_a_path_it_ends_as_the_program_does(tmp_path: Path) -> None:
+    forks.on_path(tmp_path)
+    env = environment({"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    for program in ("samara", "kubectl-samara", "kubectl-accurate"):
+        command = ["bash", "-c", f"{program} nothing 2>&1"]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == (1 if program == "kubectl-accurate" else 2)
+        assert "No such command 'nothing'" in done.stdout
