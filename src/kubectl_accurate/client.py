@@ -11,7 +11,7 @@ import msgspec
 from kubectl_accurate.program import PROGRAM
 from samara import __version__
 from samara.cli.inspect.namespaces import Namespace, decode_namespace, not_found
-from samara.cli.kubectl_flags import Cluster
+from samara.cli.options import Cluster
 from samara.core.model import Ref, namespace_ref
 from samara.dialects.accurate.words import ROLES, SUB_NAMESPACE
 from samara.kube.client import JSON, MERGE_PATCH, METADATA, Client, address, collection

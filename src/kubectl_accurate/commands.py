@@ -8,10 +8,10 @@ import click
 
 from kubectl_accurate.client import ApiClient, api_client, connect
 from kubectl_accurate.program import Command
-from samara.cli.base import config_flag, note, wait_for
 from samara.cli.inspect.namespaces import Namespace, list_namespaces, list_objects, not_found, read_namespace
 from samara.cli.inspect.watches import resolve_kinds, watched_by_accurate, watched_by_samara
-from samara.cli.kubectl_flags import Cluster, kubectl_flags
+from samara.cli.options import Cluster, config_flag, kubectl_flags, wait_for
+from samara.cli.output import note
 from samara.core.model import Kind
 from samara.dialects.accurate.words import FROM, IS_TEMPLATE, PARENT, PROPAGATE, ROOT, TEMPLATE, TYPE
 from samara.kube.client import Client

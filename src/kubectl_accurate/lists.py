@@ -9,10 +9,9 @@ import click
 
 from kubectl_accurate.client import connect
 from kubectl_accurate.program import Command
-from samara.cli.base import wait_for
 from samara.cli.inspect.namespaces import Namespace, list_namespaces, not_found
 from samara.cli.inspect.trees import draw_branches
-from samara.cli.kubectl_flags import Cluster, kubectl_flags
+from samara.cli.options import Cluster, kubectl_flags, wait_for
 from samara.dialects.accurate.words import IS_TEMPLATE, PARENT, ROOT, TEMPLATE, TYPE
 
 

@@ -13,8 +13,7 @@ import click
 from click.core import ParameterSource
 
 from samara import __version__
-from samara.cli.base import Switching, debug_flag
-from samara.cli.kubectl_flags import kubectl_options
+from samara.cli.options import Switching, debug_flag, kubectl_options
 
 PROGRAM = "kubectl-accurate"
 COMPLETION_VARIABLE = "_KUBECTL_ACCURATE_COMPLETE"
@@ -109,7 +108,7 @@ def _show_help_without_command(context: click.Context, /, **flags: object) -> No
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
     """Print what makes the shell complete, for its start-up file: eval "$(kubectl-accurate completion bash)"."""
-    from samara.cli.completion import completed
+    from samara.cli.commands.completion import completed
 
     click.echo(completed(context, shell, PROGRAM, COMPLETION_VARIABLE))
 

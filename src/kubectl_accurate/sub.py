@@ -14,8 +14,8 @@ import click
 from kubectl_accurate import moves
 from kubectl_accurate.client import Spec, SubNamespace, api_client
 from kubectl_accurate.program import Command
-from samara.cli.base import note, wait_for
-from samara.cli.kubectl_flags import Cluster, kubectl_flags
+from samara.cli.options import Cluster, kubectl_flags, wait_for
+from samara.cli.output import note
 from samara.dialects.accurate.words import PARENT
 from samara.kube.errors import SamaraError
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.support.world import at, secret
 
-from samara.cli.diff import changes
-from samara.cli.outcome import Outcome
-from samara.cli.plan import _show_diffs
+from samara.cli.commands.plan import _show_diffs
+from samara.cli.inspect.diff import changes
+from samara.cli.inspect.outcome import Outcome
 from samara.cli.session import Picture
 from samara.core.model import Key
 from samara.core.want import Copy

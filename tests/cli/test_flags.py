@@ -8,9 +8,9 @@ from unittest.mock import patch
 import click
 import pytest
 
-from samara.cli.base import Command
+from samara.cli.commands.run import command as run
 from samara.cli.main import samara
-from samara.cli.run import command as run
+from samara.cli.options import Command
 
 
 def parsed(*args: str, **variables: str) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from tests.support.server import perform
 from tests.support.settle import settle
 from tests.support.world import World, at, content, secret
 
-from samara.cli.diff import changes
-from samara.cli.foresee import NAMED, lay, left_by
+from samara.cli.inspect.diff import changes
+from samara.cli.inspect.simulate import NAMED, lay, left_by
 from samara.core.allow import Rules
 from samara.core.model import ANNOTATIONS, LABELS, MANAGER, NAMESPACE, Key, Object, Owned, namespace_ref
 from samara.core.status import status_of

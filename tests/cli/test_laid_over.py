@@ -10,7 +10,7 @@ import pytest
 from tests.kube.scripted import access, refuses, serving
 
 from samara.cli.files import Text
-from samara.cli.whatif import lay_over
+from samara.cli.inspect.overlay import lay_over
 from samara.core.model import SECRET, Kind, Ref
 from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
 from samara.kube.cache import Cache

@@ -46,7 +46,7 @@ def test_help_lists_every_command_without_importing_one() -> None:
     script = (
         "import sys; sys.argv = ['samara', '--help']\nfrom samara.cli import main\n"
         "try:\n    main.main()\nexcept SystemExit as end:\n    code = end.code\n"
-        "loaded = [m for m in sys.modules if m.startswith('samara.cli.') and m.rpartition('.')[2] in main.COMMANDS]\n"
+        "loaded = [name for name in sys.modules if name.startswith('samara.cli.commands.')]\n"
         "sys.exit(f'{code} {loaded}' if code or loaded else 0)\n"
     )
     done = subprocess.run(
@@ -194,10 +194,10 @@ def test_the_variable_of_a_repeatable_flag_takes_several(text: str, tmp_path: Pa
 def test_an_unexpected_fault_is_one_line_that_says_where_and_debug_shows_the_rest(tmp_path: Path) -> None:
     # A command whose module is broken is the one bug that can be had without changing our own code.
     script = (
-        "import sys, types\nfrom samara.cli import main, base\nimport click\n"
-        "@click.command('plan', cls=base.Command)\ndef command():\n    raise KeyError('CANARY')\n"
-        "broken = types.ModuleType('samara.cli.plan'); broken.command = command\n"
-        "sys.modules['samara.cli.plan'] = broken\nmain.main()\n"
+        "import sys, types\nfrom samara.cli import main, options\nimport click\n"
+        "@click.command('plan', cls=options.Command)\ndef command():\n    raise KeyError('CANARY')\n"
+        "broken = types.ModuleType('samara.cli.commands.plan'); broken.command = command\n"
+        "sys.modules['samara.cli.commands.plan'] = broken\nmain.main()\n"
     )
     for more, shown in ((["plan"], False), (["plan", "--debug"], True)):
         done = subprocess.run(

@@ -11,9 +11,9 @@ import pytest
 from tests.engine.parts import an_access
 from tests.support.world import content, secret
 
-from samara.cli.orphans import _certain, _meant, orphans
+from samara.cli.commands.orphans import _certain, _meant, orphans
+from samara.cli.commands.uninstall import _going
 from samara.cli.session import Picture, Session
-from samara.cli.uninstall import _going
 from samara.core.model import ANNOTATIONS, LABELS, MANAGER, SECRET, Kind, Object, Owned, Ref, namespace_ref
 from samara.dialects import sync_to
 from samara.dialects.fishysecret import FINALIZER, FISHY_SECRET, OWNER_NAME, OWNER_NAMESPACE

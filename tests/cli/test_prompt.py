@@ -7,8 +7,8 @@ from unittest.mock import patch
 import click
 from tests.cli.program import Done, inside
 
-from samara.cli.base import Command, wait_for
 from samara.cli.main import run
+from samara.cli.options import Command, wait_for
 
 
 async def _asks() -> None:

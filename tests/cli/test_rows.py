@@ -10,11 +10,11 @@ import pytest
 from tests.support.trees import namespace, obj
 from tests.support.world import at, secret
 
-from samara.cli import orphans, plan, status, tree
+from samara.cli.commands import orphans, plan, status, tree
+from samara.cli.inspect.orphan_scan import Orphan
+from samara.cli.inspect.outcome import Outcome
 from samara.cli.inspect.trees import add_propagations, build_forest
-from samara.cli.marked import Orphan
-from samara.cli.outcome import Outcome
-from samara.cli.rows import folded
+from samara.cli.output import folded
 from samara.cli.session import Picture
 from samara.core.model import SECRET, Key, Object
 from samara.core.want import Copy

@@ -14,8 +14,8 @@ from tests.support.pages import ROOT, fences
 from tests.support.trees import namespace, obj
 
 from samara.cli.advice import ADVICE
+from samara.cli.inspect.outcome import VERBS
 from samara.cli.inspect.trees import add_propagations, build_forest
-from samara.cli.outcome import VERBS
 from samara.core.allow import Reason
 from samara.core.model import SECRET
 from samara.core.want import Fault

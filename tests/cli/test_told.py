@@ -8,7 +8,7 @@ import pytest
 from tests.engine.parts import a_key, create
 from tests.support.world import at
 
-from samara.cli.told import _is_fresh, _read, _stopped
+from samara.cli.inspect.reported import _is_fresh, _read, _stopped
 from samara.core.write import Plan
 
 QUOTA = "the API server answered 403 Forbidden: exceeded quota: few, used: count/secrets=0; limited to 0"

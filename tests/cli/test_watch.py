@@ -18,7 +18,7 @@ from tests.cluster.support.stage import Stage
 from tests.cluster.support.waiting import eventually
 
 from samara.cli.output import progress
-from samara.cli.watched import EVERY, SHARE, watched
+from samara.cli.watch import EVERY, SHARE, watched
 from samara.kube.errors import SamaraError, Unreachable
 
 

@@ -6,7 +6,7 @@ import pytest
 from tests.support.toys import whole_table
 from tests.support.world import at
 
-from samara.cli.why import named
+from samara.cli.commands.why import named
 from samara.core.model import CONFIG_MAP
 
 

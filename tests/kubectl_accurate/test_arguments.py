@@ -21,7 +21,7 @@ from kubectl_accurate.program import Command
 from kubectl_accurate.sub import create, finish_on_interrupt
 from samara import __version__
 from samara.cli.inspect.namespaces import read_namespace
-from samara.cli.kubectl_flags import Cluster, kubectl_flags
+from samara.cli.options import Cluster, kubectl_flags
 from samara.kube.client import Client
 
 pytestmark = pytest.mark.heavy

@@ -8,7 +8,7 @@ from types import FrameType
 
 import click
 
-from samara.cli.base import Command
+from samara.cli.options import Command
 from samara_devtools.demo.accurate import Accurate
 from samara_devtools.demo.fishysecret import FishySecret
 from samara_devtools.demo.resource_distribution import ResourceDistribution

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from samara.cli.base import note
+from samara.cli.output import note
 from samara.core.model import CONFIG_MAP, Kind
 from samara.core.travel import APP
 from samara.kube.client import Client, collection

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from samara.cli.base import Debug
+from samara.cli.options import Debug
 
 if TYPE_CHECKING:  # faults are rare, and what tells them apart takes longer to import than all the rest
     from samara.kube.errors import SamaraError
@@ -58,7 +58,7 @@ class Commands(click.Group):
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name in COMMANDS:
-            command: click.Command = import_module(f"samara.cli.{name}").command
+            command: click.Command = import_module(f"samara.cli.commands.{name}").command
             return command
         from importlib.metadata import entry_points  # slow to import, and seldom needed
 

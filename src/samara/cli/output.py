@@ -1,4 +1,4 @@
-"""Answers in the form that was asked for: JSON, YAML, or a table that fits a terminal and a pipe alike."""
+"""Prints answers as JSON, YAML or a table, and notes and progress on stderr."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import yaml
 
+from samara.core.model import Ref
+
+T = TypeVar("T")
+Grouping = Callable[[T], Hashable]
+
 _SILENT: ContextVar[bool] = ContextVar("silent", default=False)
-_ANEW = "\r\x1b[2K"
-"""Begins a terminal's line anew."""
+_CLEAR_LINE = "\r\x1b[2K"
 _GAP = "  "
 _MIN_WIDTH = 20
 """Characters that a folded column needs at least."""
@@ -25,21 +29,21 @@ _Base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class _Dumper(_Base):  # type: ignore[misc]
-    """For people: nothing stands for something else, and a text of several lines is one."""
+    """Writes YAML for people: no anchors and aliases, and texts of several lines as blocks."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True
 
 
-def _text(dumper: Any, value: str) -> Any:
+def _represent_text(dumper: Any, value: str) -> Any:
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
 
 
-_Dumper.add_representer(str, _text)
+_Dumper.add_representer(str, _represent_text)
 
 
 def emit(shape: Callable[[], Mapping[str, Any]], form: str, table: Callable[[], None]) -> None:
-    """Prints one answer; only the form that is asked for is made."""
+    """Prints one answer in the form that `-o` asked for. The other forms are not computed."""
     if form == "json":
         click.echo(_as_json(shape()))
     elif form == "yaml":
@@ -53,12 +57,19 @@ def _as_json(shape: Mapping[str, Any]) -> str:
 
 
 def as_list(items: Iterable[Mapping[str, Any]]) -> str:
-    """Several objects as JSON, as kubectl reads them."""
+    """Several objects as one JSON List, which `kubectl apply` accepts."""
     return _as_json({"apiVersion": "v1", "kind": "List", "items": list(items)})
 
 
 def as_yaml(documents: Iterable[Mapping[str, Any]]) -> str:
     return yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1000)
+
+
+def note(text: str) -> None:
+    """Prints on stderr what is not part of the answer, with the name of the running program in front."""
+    context = click.get_current_context(silent=True)
+    program = context.find_root().info_name if context is not None else None
+    click.echo(f"{program or 'samara'}: {text}", err=True)
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -95,25 +106,63 @@ def _folded(line: Sequence[str], widths: Sequence[int], room: int | None) -> Ite
 
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
-    """One line on a terminal that says what is going on, and goes when it is over."""
+    """One line on a terminal that shows the current step, and is cleared at the end."""
+    is_shown = sys.stderr.isatty() and not _SILENT.get()
 
-    shown = sys.stderr.isatty() and not _SILENT.get()
-
-    def told(text: str) -> None:
-        if shown:
-            click.echo(f"{_ANEW}{text} …", nl=False, err=True)
+    def show(text: str) -> None:
+        if is_shown:
+            click.echo(f"{_CLEAR_LINE}{text} …", nl=False, err=True)
 
     try:
-        yield told
+        yield show
     finally:
-        if shown:
-            click.echo(_ANEW, nl=False, err=True)
+        if is_shown:
+            click.echo(_CLEAR_LINE, nl=False, err=True)
 
 
 def without_progress() -> None:
-    """From now on: whoever looks every two seconds has no need to be told so."""
+    """Shows no progress from now on: `--watch` would flicker every two seconds."""
     _SILENT.set(True)
 
 
 def plural(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+# tables of ten thousand rows
+
+MAX_ROWS = 40
+"""Rows that a table may have before it is grouped more coarsely."""
+_HERE = "…"
+
+
+def folded(items: Iterable[T], *groupings: Grouping[T], most: int = MAX_ROWS) -> list[list[T]]:
+    """Groups the items by the first grouping that gives at most `most` groups, else by the last one."""
+    items = list(items)
+    groups: dict[Hashable, list[T]] = {}
+    for grouping in groupings:
+        groups = {}
+        for item in items:
+            groups.setdefault(grouping(item), []).append(item)
+        if len(groups) <= most:
+            break
+    return list(groups.values())
+
+
+def hint(count: int, groups: int, what: str) -> None:
+    """Notes that a table was folded, and how to see all of it."""
+    if groups < count:
+        note(f"{count:,} {what} are shown in {groups:,} rows; --all lists each")
+
+
+def common(message: str, ref: Ref) -> str:
+    """A message without its namespace, so that the same message about other namespaces is equal."""
+    return message.replace(ref.namespace, _HERE) if ref.namespace else message
+
+
+def shared(messages: Sequence[str], commons: Sequence[str]) -> str:
+    """One text for a row of several messages: the only one, their common form, or the first of several forms."""
+    if len(set(messages)) == 1:
+        return messages[0]
+    others = len(set(commons)) - 1
+    return f"{commons[0]} (and {others:,} other messages)" if others else commons[0]

@@ -11,11 +11,10 @@ from math import inf
 from typing import Any, TypeVar
 
 from samara.app import rules_of
-from samara.cli.base import note
+from samara.cli.inspect.secret_values import corrected, readings
 from samara.cli.installed import FILE, LABEL, Installed, find_installed
-from samara.cli.kubectl_flags import Cluster
-from samara.cli.output import progress
-from samara.cli.store import corrected, readings
+from samara.cli.options import Cluster
+from samara.cli.output import note, progress
 from samara.core.allow import Rules
 from samara.core.match import sample
 from samara.core.model import CONFIG_MAP, Key, Ref

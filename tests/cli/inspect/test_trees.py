@@ -7,9 +7,9 @@ import time
 import pytest
 from tests.support.trees import KEY, namespace, obj
 
+from samara.cli.commands.tree import drawing
 from samara.cli.inspect.namespaces import Namespace, decode_namespace
 from samara.cli.inspect.trees import Forest, add_propagations, build_forest
-from samara.cli.tree import drawing
 from samara.core.model import SECRET
 
 

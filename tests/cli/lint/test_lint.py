@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.cli.program import Done, samara_inside
 
-from samara.cli.lint import findings
+from samara.cli.commands.lint import findings
 from samara.cli.lint_nodes import Finding
 from samara.settings import Settings, parse
 

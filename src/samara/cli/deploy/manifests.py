@@ -16,7 +16,7 @@ import yaml
 
 from samara import __version__
 from samara.admission.webhooks import PATHS, SERVICE, Endpoint, needed_configurations, webhook_configuration
-from samara.cli import crds
+from samara.cli.commands import crds
 from samara.cli.deploy import rights
 from samara.cli.deploy.rights import NAME
 from samara.core.table import Table

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from samara.cli.base import note
-from samara.cli.kubectl_flags import Cluster
+from samara.cli.options import Cluster
+from samara.cli.output import note
 from samara.cli.session import settings_if_any
 from samara.core.model import CONFIG_MAP, DEPLOYMENT, Kind, Ref
 from samara.dialects.accurate.config import BadConfigError, read

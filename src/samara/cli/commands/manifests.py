@@ -6,11 +6,10 @@ from pathlib import Path
 
 import click
 
-from samara.cli.base import Command, config_flag, note, output_flag, wait_for
 from samara.cli.deploy.manifests import IMAGE, Installation, objects
 from samara.cli.installed import Installed, home_of
-from samara.cli.kubectl_flags import Cluster, kubectl_flags
-from samara.cli.output import as_list, as_yaml
+from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
+from samara.cli.output import as_list, as_yaml, note
 from samara.cli.session import settings_if_any
 from samara.settings import Settings, parse
 

@@ -6,9 +6,8 @@ import click
 import yaml
 
 from samara import crds
-from samara.cli.base import Command, config_flag, note, output_flag, wait_for
-from samara.cli.kubectl_flags import Cluster, kubectl_flags
-from samara.cli.output import as_list
+from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
+from samara.cli.output import as_list, note
 from samara.cli.session import settings_if_any
 from samara.settings import Settings
 from samara.vocabularies import served

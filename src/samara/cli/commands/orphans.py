@@ -6,12 +6,10 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 
 import click
 
-from samara.cli.base import Command, config_flag, output_flag, wait_for
-from samara.cli.kubectl_flags import Cluster, kubectl_flags
-from samara.cli.marked import Orphan, is_own_source, of_dialects
-from samara.cli.output import emit, plural, table
-from samara.cli.removing import remove
-from samara.cli.rows import folded, hint
+from samara.cli.inspect.orphan_removal import remove
+from samara.cli.inspect.orphan_scan import Orphan, is_own_source, of_dialects
+from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
+from samara.cli.output import emit, folded, hint, plural, table
 from samara.cli.session import Picture, Session, picture, session, whole_snapshot
 from samara.core.allow import Rules
 from samara.core.compare import is_marked_by_us

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from samara.cli.base import Command
+from samara.cli.options import Command
 
 PROGRAMS = ("samara", "kubectl-samara")
 VARIABLE = "_SAMARA_COMPLETE"

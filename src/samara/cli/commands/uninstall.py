@@ -7,13 +7,12 @@ from collections.abc import Iterator
 
 import click
 
-from samara.cli.base import Command, config_flag, note, wait_for
 from samara.cli.deploy.removal import Found, Removal
+from samara.cli.inspect.orphan_removal import must_stay, perform
+from samara.cli.inspect.orphan_scan import Orphan, is_own_source, of_dialects
 from samara.cli.installed import found_in
-from samara.cli.kubectl_flags import Cluster, kubectl_flags
-from samara.cli.marked import Orphan, is_own_source, of_dialects
-from samara.cli.output import plural
-from samara.cli.removing import must_stay, perform
+from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, wait_for
+from samara.cli.output import note, plural
 from samara.cli.session import Picture, Session, session, whole_snapshot
 from samara.core.model import NAMESPACE
 from samara.core.travel import ADOPTED

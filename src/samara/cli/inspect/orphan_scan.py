@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from samara.cli.outcome import place
+from samara.cli.inspect.namespace_only import marked_origin
+from samara.cli.inspect.outcome import place
 from samara.cli.session import Picture
-from samara.cli.why_local import marked_origin
 from samara.core.compare import is_marked_by_us
 from samara.core.model import Key, Object, Ref
 from samara.core.want import Dialect

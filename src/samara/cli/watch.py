@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import click
 
-from samara.cli.base import note, wait_for
-from samara.cli.output import without_progress
+from samara.cli.options import wait_for
+from samara.cli.output import note, without_progress
 from samara.kube.errors import SamaraError
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -5,10 +5,9 @@ from __future__ import annotations
 import click
 from click.core import ParameterSource
 
-from samara.cli.base import Command, config_flag, output_flag, wait_for
 from samara.cli.deploy.rights import Rule, cluster_rules, objects, own_rules
 from samara.cli.installed import home_of
-from samara.cli.kubectl_flags import Cluster, kubectl_flags
+from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import as_list, as_yaml, emit
 from samara.cli.session import settings_if_any
 from samara.settings import Settings

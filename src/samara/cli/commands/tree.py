@@ -10,12 +10,11 @@ from functools import partial
 
 import click
 
-from samara.cli.base import Command, config_flag, note, output_flag, wait_for
 from samara.cli.inspect.namespaces import Object, list_namespaces, list_objects, not_found
 from samara.cli.inspect.trees import Folding, Forest, Node, Propagation, add_propagations, build_forest, draw_branches
 from samara.cli.inspect.watches import resolve_kinds, watched_by_accurate, watched_by_samara
-from samara.cli.kubectl_flags import Cluster, kubectl_flags
-from samara.cli.output import emit, progress
+from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
+from samara.cli.output import emit, note, progress
 from samara.core.match import sample
 from samara.core.model import Kind
 from samara.dialects.accurate.words import ROOT, TYPE

@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from samara.cli.admitted import admitted, changed_plurals
-from samara.cli.base import note
 from samara.cli.files import Text, documents
-from samara.cli.foresee import NAMED, invented_uid
+from samara.cli.inspect.admitted import admitted, changed_plurals
+from samara.cli.inspect.simulate import NAMED, invented_uid
+from samara.cli.output import note
 from samara.core import model as kinds
 from samara.core.kinds import canonical_base64
 from samara.core.model import NAMESPACE, SECRET, Kind, Object, Ref, namespace_ref

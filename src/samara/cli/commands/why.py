@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 import click
 
 from samara.cli.advice import ADVICE
-from samara.cli.base import Command, config_flag, note, output_flag, wait_for
-from samara.cli.kubectl_flags import Cluster, kubectl_flags
-from samara.cli.outcome import awaiting, outcome, place
-from samara.cli.output import emit
+from samara.cli.inspect.namespace_only import Local, local_answer
+from samara.cli.inspect.outcome import awaiting, outcome, place
+from samara.cli.inspect.reported import as_told
+from samara.cli.inspect.secret_values import is_unread
+from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
+from samara.cli.output import emit, note
 from samara.cli.session import Picture, Session, picture, session, snapshot
-from samara.cli.store import is_unread
-from samara.cli.told import as_told
-from samara.cli.why_local import Local, local_answer
 from samara.core.allow import allow
 from samara.core.model import Key, Kind, Object, Ref, namespace_ref
 from samara.core.plan import prepare

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from samara.cli.foresee import lay
-from samara.cli.outcome import Outcome, of_key
+from samara.cli.inspect.outcome import Outcome, of_key
+from samara.cli.inspect.simulate import lay
 from samara.cli.session import Picture, Session, planned
 from samara.core.model import NAMESPACE, Key
 from samara.core.write import Blocked, Delete, Write

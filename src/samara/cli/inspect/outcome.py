@@ -7,9 +7,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from samara.cli.inspect.secret_values import FAULTS as OF_STORE
+from samara.cli.inspect.secret_values import is_unread
 from samara.cli.session import Picture
-from samara.cli.store import FAULTS as OF_STORE
-from samara.cli.store import is_unread
 from samara.core.allow import Reason, Rules, standstill
 from samara.core.brake import is_explicit
 from samara.core.model import NAMESPACE, Key, Ref

@@ -11,17 +11,15 @@ from typing import Any, NamedTuple
 import click
 
 from samara.cli.advice import advise
-from samara.cli.base import Command, config_flag, output_flag, wait_for
-from samara.cli.diff import Change, changes
 from samara.cli.files import Text, texts
-from samara.cli.forecast import forecast
-from samara.cli.kubectl_flags import Cluster, kubectl_flags
-from samara.cli.outcome import VERBS, Outcome, shape, summary
-from samara.cli.output import emit, plural, table
-from samara.cli.rows import common, folded, hint, shared
+from samara.cli.inspect.diff import Change, changes
+from samara.cli.inspect.forecast import forecast
+from samara.cli.inspect.outcome import VERBS, Outcome, shape, summary
+from samara.cli.inspect.overlay import lay_over
+from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
+from samara.cli.output import common, emit, folded, hint, plural, shared, table
 from samara.cli.session import Picture, Session, picture, session, snapshot
-from samara.cli.watched import until_interrupted, watch_flag, watched
-from samara.cli.whatif import lay_over
+from samara.cli.watch import until_interrupted, watch_flag, watched
 from samara.core.match import sample
 from samara.core.model import Content
 from samara.core.write import Blocked, Create, Write

@@ -7,8 +7,7 @@ from typing import Any
 import click
 
 from samara import __version__
-from samara.cli.base import Command, output_flag, wait_for
-from samara.cli.kubectl_flags import Cluster, kubectl_flags
+from samara.cli.options import Cluster, Command, kubectl_flags, output_flag, wait_for
 from samara.cli.output import emit
 from samara.kube.client import Client
 from samara.kube.codec import decode

@@ -7,11 +7,10 @@ from typing import Any
 
 import click
 
-from samara.cli.base import Command, config_flag, output_flag, wait_for
 from samara.cli.files import texts
-from samara.cli.kubectl_flags import Cluster, kubectl_flags
 from samara.cli.lint_nodes import Finding, manifests
 from samara.cli.lint_rules import Lint
+from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import emit, plural
 from samara.cli.session import settings_if_any
 from samara.settings import Settings

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from samara.cli.base import Command, wait_for
-from samara.cli.kubectl_flags import Cluster, kubectl_flags
+from samara.cli.options import Cluster, Command, kubectl_flags, wait_for
 from samara.cli.output import plural
 from samara.cli.session import Session, session
 from samara.core.match import shown

@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterable
 
 import click
 
-from samara.cli.base import note
-from samara.cli.marked import Orphan, of_dialects
-from samara.cli.output import plural, progress
+from samara.cli.inspect.orphan_scan import Orphan, of_dialects
+from samara.cli.output import note, plural, progress
 from samara.cli.session import Picture, Session
 from samara.core.allow import is_paused, standstill
 from samara.core.match import sample

@@ -10,8 +10,7 @@ import click
 from msgspec.structs import replace
 
 from samara import log
-from samara.cli.base import Command
-from samara.cli.kubectl_flags import Cluster, kubectl_flags
+from samara.cli.options import Cluster, Command, kubectl_flags
 from samara.kube.errors import ConfigError
 from samara.settings import VOCABULARIES, Settings, help_text
 from samara.settings import load as load_settings

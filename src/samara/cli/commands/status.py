@@ -9,14 +9,12 @@ from typing import Any
 import click
 
 from samara.cli.advice import advise
-from samara.cli.base import Command, config_flag, output_flag, wait_for
-from samara.cli.kubectl_flags import Cluster, kubectl_flags
-from samara.cli.outcome import counted, place
-from samara.cli.output import emit, plural, table
-from samara.cli.rows import folded, hint
+from samara.cli.inspect.outcome import counted, place
+from samara.cli.inspect.reported import as_told
+from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
+from samara.cli.output import emit, folded, hint, plural, table
 from samara.cli.session import Picture, Session, picture, session
-from samara.cli.told import as_told
-from samara.cli.watched import until_interrupted, watch_flag, watched
+from samara.cli.watch import until_interrupted, watch_flag, watched
 from samara.core.allow import standstill
 from samara.core.match import sample
 from samara.core.model import Key

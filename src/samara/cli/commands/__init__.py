@@ -1,0 +1,1 @@
+"""The commands of `samara`, one module each. A module is imported when its command is needed."""

@@ -1,0 +1,255 @@
+"""Options that commands share, the environment variable of each option, and kubectl's own flags."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:  # imported when a command connects, so that help and completion stay quick
+    from samara.kube.auth import Access
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+PREFIX = "SAMARA"
+WITHOUT_VARIABLE = frozenset({"--copies", "--delete", "--discard"})
+"""Flags that delete something must be given on the command line, so that a forgotten variable deletes nothing."""
+
+_ON = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+_OFF = frozenset({"0", "f", "F", "false", "FALSE", "False"})
+"""The values that kubectl accepts for a boolean flag."""
+
+
+@dataclass(slots=True)
+class Debug:
+    """True in `wanted` if `--debug` was given anywhere on the command line."""
+
+    wanted: bool = False
+
+
+def _set_debug(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    debug = context.find_object(Debug)
+    if wanted and debug is not None:
+        debug.wanted = True
+
+
+def debug_flag() -> click.Option:
+    about = "Show the traceback of an unexpected fault."
+    return click.Option(["--debug"], is_flag=True, expose_value=False, callback=_set_debug, is_eager=True, help=about)
+
+
+class Switching(click.Command):
+    """Accepts `--flag=true` and `--flag=false` like kubectl. The last value of a flag counts."""
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        options = {flag: option for option in self.params if isinstance(option, click.Option) for flag in option.opts}
+        flags = {flag: option for flag, option in options.items() if option.is_flag}
+        end = _end_of_flags(args, None if self.allow_interspersed_args else options)
+        off = _switched_off(flags, args[:end])
+        rest = super().parse_args(context, [*_without_values(flags, args[:end]), *args[end:]])
+        context.params.update(dict.fromkeys(off, False))
+        return rest
+
+
+def _without_values(flags: Mapping[str, click.Option], args: Sequence[str]) -> list[str]:
+    """The arguments as click reads them: `--flag=true` becomes `--flag`, and `--flag=false` is dropped."""
+    kept = []
+    for arg in args:
+        flag, _, value = arg.partition("=")
+        if flag not in flags or value not in _ON | _OFF:
+            kept.append(arg)
+        elif value in _ON:
+            kept.append(flag)
+    return kept
+
+
+def _switched_off(flags: Mapping[str, click.Option], args: Sequence[str]) -> list[str]:
+    """The parameters whose flag ends as `=false`. They are off even if an environment variable sets them."""
+    last = {}
+    for arg in args:
+        flag, _, value = arg.partition("=")
+        if flag in flags and flags[flag].expose_value:
+            last[flags[flag].name or ""] = value
+    return [name for name, value in last.items() if value in _OFF]
+
+
+def _end_of_flags(args: Sequence[str], options: Mapping[str, click.Option] | None) -> int:
+    """The index behind the last flag.
+
+    With `options`, flags end at the first word that is neither a flag nor its value: what follows belongs to a
+    subcommand. Without, they end at `--`.
+    """
+    last = args.index("--") if "--" in args else len(args)
+    index = 0
+    while options is not None and index < last and args[index].startswith("-"):
+        option = options.get(args[index])
+        index += 1 if option is None or option.is_flag else 2
+    return last if options is None else min(index, last)
+
+
+class Command(Switching):
+    """A command of `samara`. Each of its flags can be given as `SAMARA_<FLAG>` too."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.params.append(debug_flag())
+        for parameter in self.params:
+            if isinstance(parameter, click.Option):
+                _name_variable(parameter)
+
+
+def _name_variable(option: click.Option) -> None:
+    flag = max(option.opts, key=len)
+    if flag in WITHOUT_VARIABLE:
+        return
+    option.envvar = f"{PREFIX}_{flag.lstrip('-').replace('-', '_').upper()}"
+    option.show_envvar = not option.hidden
+
+
+def config_flag(command: F) -> F:
+    about = "The settings; without it those of the operator in the cluster, else the defaults."
+    return click.option("--config", metavar="FILE", help=about)(command)
+
+
+def output_flag(*forms: str) -> Callable[[F], F]:
+    choice = click.Choice(forms or ("table", "json", "yaml"))
+    return click.option("-o", "--output", type=choice, default=choice.choices[0], show_default=True, help="The form.")
+
+
+def wait_for(answer: Coroutine[Any, Any, T]) -> T:
+    """Runs a coroutine in a loop of its own.
+
+    The result does not leave through the task: `asyncio.run` would make its repr, which may be of 10,000 writes.
+    """
+    import asyncio  # late, because help and completion do not need it
+
+    results: list[T] = []
+
+    async def run() -> None:
+        results.append(await answer)
+
+    asyncio.run(run())
+    return results[0]
+
+
+# kubectl's flags
+
+NO_TIMEOUT = 86_400.0
+"""kubectl's `--request-timeout=0` means no timeout. A day is as good, and ends."""
+
+
+def _text(flag: str, *names: str, metavar: str, about: str, **more: Any) -> Callable[[F], F]:
+    return click.option(flag, *names, metavar=metavar, help=about, **more)
+
+
+_COMMON_FLAGS = (
+    _text("--kubeconfig", metavar="FILE", about="Path of the kubeconfig file."),
+    _text("--context", metavar="NAME", about="The kubeconfig context to use."),
+    _text("-n", "--namespace", metavar="NAME", about="The namespace, where the command has one."),
+    _text("--as", "as_user", metavar="USER", about="Act as this user."),
+    _text(
+        "--request-timeout", metavar="DURATION", about="How long a request may take.", default="30s", show_default=True
+    ),
+)
+_RARE_FLAGS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("--cluster", {"metavar": "NAME", "help": "The kubeconfig cluster to use."}),
+    ("--user", {"metavar": "NAME", "help": "The kubeconfig user to use."}),
+    ("--server", {"metavar": "URL", "help": "The address of the API server."}),
+    ("--certificate-authority", {"metavar": "FILE", "help": "The certificate of the authority to trust."}),
+    ("--insecure-skip-tls-verify", {"is_flag": True, "help": "Do not check the server's certificate."}),
+    ("--tls-server-name", {"metavar": "NAME", "help": "The name to check the server's certificate for."}),
+    ("--client-certificate", {"metavar": "FILE", "help": "The client certificate to show."}),
+    ("--client-key", {"metavar": "FILE", "help": "The key of the client certificate."}),
+    ("--token", {"metavar": "TOKEN", "help": "The bearer token to show."}),
+    ("--as-group", {"metavar": "GROUP", "multiple": True, "help": "Act as a member of this group; repeatable."}),
+    ("--as-uid", {"metavar": "UID", "help": "Act as the user with this uid."}),
+    ("--as-user-extra", {"metavar": "KEY=VALUE", "multiple": True, "help": "Act with this extra; repeatable."}),
+    ("--disable-compression", {"is_flag": True, "help": "Accepted; answers are never compressed."}),
+    ("--cache-dir", {"metavar": "FOLDER", "help": "Accepted; nothing is cached on disk."}),
+)
+"""Every command accepts them, but only `kubectl-accurate --help` lists them: other help would be twice as long."""
+_WITHOUT_EFFECT = ("disable_compression", "cache_dir")
+_SHORT_FORMS = {"--server": ("-s",)}
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The cluster that kubectl's flags name."""
+
+    kubeconfig: str | None
+    context: str | None
+    namespace: str | None
+    as_user: str | None
+    timeout: float
+    rare: dict[str, Any] = field(default_factory=dict, repr=False)
+    """The rare flags by parameter name. They may include a token."""
+
+    @property
+    def named(self) -> bool:
+        """True if a flag says which cluster is meant."""
+        return any((self.kubeconfig, self.context, *map(self.rare.get, ("cluster", "user", "server"))))
+
+    @property
+    def anywhere(self) -> Cluster:
+        """The same for commands in which -n names the namespace of an object, and not that of the operator."""
+        return replace(self, namespace=None)
+
+    def access(self) -> Access:
+        from samara.kube.auth import load
+        from samara.kube.auth.kubeconfig import Flags
+
+        flags = Flags(**{name: value for name, value in self.rare.items() if value})
+        home = Path.home()
+        return load(self.kubeconfig, self.context, self.namespace, self.as_user, os.environ, home, flags=flags)
+
+
+def kubectl_options(*, all_shown: bool = False) -> tuple[Callable[[F], F], ...]:
+    """Kubectl's flags as decorators."""
+    rare = (click.option(*_SHORT_FORMS.get(flag, ()), flag, hidden=not all_shown, **more) for flag, more in _RARE_FLAGS)
+    return (*_COMMON_FLAGS, *rare)
+
+
+def kubectl_flags(command: F) -> F:
+    """Adds kubectl's flags to a command, which gets one argument `cluster` in their place."""
+
+    def with_cluster(
+        kubeconfig: str | None,
+        context: str | None,
+        namespace: str | None,
+        as_user: str | None,
+        request_timeout: str,
+        **rest: Any,
+    ) -> Any:
+        timeout = _seconds(request_timeout)
+        rare = _pop_rare_flags(rest)
+        return command(cluster=Cluster(kubeconfig, context, namespace, as_user, timeout, rare), **rest)
+
+    with_cluster.__name__ = command.__name__
+    with_cluster.__doc__ = command.__doc__
+    with_cluster.__click_params__ = list(getattr(command, "__click_params__", []))  # type: ignore[attr-defined]
+    wrapped: Any = with_cluster
+    for flag in reversed(kubectl_options()):
+        wrapped = flag(wrapped)
+    return wrapped  # type: ignore[no-any-return]
+
+
+def _pop_rare_flags(rest: dict[str, Any]) -> dict[str, Any]:
+    names = [flag.strip("-").replace("-", "_") for flag, _ in _RARE_FLAGS]
+    rare = {name: rest.pop(name) for name in names}
+    rare["as_groups"] = rare.pop("as_group")
+    return {name: value for name, value in rare.items() if name not in _WITHOUT_EFFECT}
+
+
+def _seconds(text: str) -> float:
+    """Like kubectl: a duration, or a number of seconds without a unit."""
+    from samara.setting_types import DURATION, parse_duration
+
+    seconds = float(text) if text.isdecimal() and len(text) < 10 else parse_duration(text)
+    if seconds is None:
+        raise click.UsageError(f"--request-timeout: expected {DURATION}, found {text!r}")
+    return seconds or NO_TIMEOUT
