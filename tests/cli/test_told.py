@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from tests.engine.parts import a_key, create
@@ -14,25 +15,54 @@ from samara.core.write import Plan
 QUOTA = "the API server answered 403 Forbidden: exceeded quota: few, used: count/secrets=0; limited to 0"
 
 
+def event(reason: str = "Refused", message: str = QUOTA, **annotations: str) -> dict[str, Any]:
+    """An Event with the annotations `samara.dev/…`; `_` stands for `-`."""
+    named = {f"samara.dev/{name.replace('_', '-')}": value for name, value in annotations.items()}
+    return {"reason": reason, "message": message, "metadata": {"annotations": named}}
+
+
 @pytest.mark.parametrize(
-    ("message", "names"),
+    ("namespaces", "count", "names"),
     [
-        (f"{QUOTA} in 1 namespace: full", {"full"}),
-        (f"{QUOTA} in 2 namespaces: a, full; ask for more room", {"a", "full"}),
-        (f"{QUOTA} in 12 namespaces: a, b, c and 9 more; ask for more room", None),
-        (QUOTA, None),
-        (f"said in 1 namespace: other; {QUOTA} in 1 namespace: full", {"full"}),
+        ('["full"]', "1", {"full"}),
+        ('["a","full"]', "2", {"a", "full"}),
+        ('["a","b"]', "150", None),
+        ("[]", "0", None),
+        ("no JSON", "1", None),
+        ("[" * 100_000, "1", None),
+        ("[1]", "1", None),
     ],
 )
-def test_the_namespaces_of_an_event_are_known_where_all_are_named(message: str, names: set[str] | None) -> None:
-    told = _read({"reason": "Refused", "message": message})
+def test_an_event_concerns_the_namespaces_that_its_annotations_name(
+    namespaces: str, count: str, names: set[str] | None
+) -> None:
+    told = _read(event(namespaces=namespaces, namespace_count=count))
     assert told.namespaces == names
-    assert (told.reason, told.message) == ("refused", message)
+    assert (told.reason, told.message) == ("refused", QUOTA)
 
 
-def test_only_the_writes_of_which_it_is_told_are_blocked() -> None:
+def test_an_event_without_annotations_concerns_every_namespace() -> None:
+    """The operator that wrote it may be older. What its message says is for people."""
+    told = _read({"reason": "Refused", "message": f"{QUOTA} in 1 namespace: full", "metadata": {}})
+    assert told.concerns(a_key(), at("elsewhere", "db"))
+
+
+@pytest.mark.parametrize(
+    ("keys", "concerned"),
+    [
+        ("secret-copy/Secret/admin/db", True),
+        ("secret-copy/Secret/admin/db,sync-to/Secret/admin/db", True),
+        ("sync-to/Secret/admin/db", False),
+    ],
+)
+def test_an_event_concerns_the_keys_that_its_annotation_names(keys: str, concerned: bool) -> None:
+    told = _read(event(key=keys, namespaces='["a"]', namespace_count="1"))
+    assert told.concerns(a_key(), at("a", "db")) is concerned
+
+
+def test_only_the_writes_that_an_event_concerns_are_blocked() -> None:
     plan = Plan(writes=(create("a"), create("b")))
-    found = _stopped(plan, [_read({"reason": "Fought", "message": "somebody changes it in 1 namespace: b"})])
+    found = _stopped(plan, [_read(event("Fought", "somebody changes it", namespaces='["b"]', namespace_count="1"))])
     assert [write.ref for write in found.writes] == [at("a", "db")]
     assert [(each.key, each.ref, each.reason) for each in found.blocked] == [(a_key(), at("b", "db"), "fought")]
 

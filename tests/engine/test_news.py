@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -37,7 +38,7 @@ from samara.dialects import secret_copy, sync_to
 from samara.dialects.accurate.words import CREATE, FROM, PARENT, PROPAGATE, UPDATE
 from samara.engine.holds import Holds
 from samara.engine.news import News
-from samara.engine.tell import Teller
+from samara.engine.tell import KEY, NAMESPACE_COUNT, NAMESPACES, Teller
 from samara.kube.cache import Cache
 from samara.kube.client import AS_US, Client
 
@@ -100,6 +101,57 @@ def test_many_copies_are_one_event_with_a_count_and_a_sample() -> None:
         assert stage.requests() == 1
 
     on_stage(deed)
+
+
+def test_annotations_name_the_key_and_the_namespaces_for_programs() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.news.wrote(create("b"))
+        stage.news.wrote(create("a"))
+        await stage.tell()
+        assert annotated(stage) == ('["a", "b"]', "2", "secret-copy/Secret/admin/db")
+        stage.news.wrote(create("c"))
+        await stage.tell()
+        assert annotated(stage) == ('["c"]', "1", "secret-copy/Secret/admin/db")
+
+    on_stage(deed)
+
+
+def test_annotations_name_a_hundred_namespaces_and_the_number_of_all() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.news.planned(a_key(), Want(), blocked(numbered(0, 150)), None)
+        await stage.tell()
+        namespaces, count, _ = annotated(stage)
+        assert (json.loads(namespaces), count) == (numbered(0, 100), "150")
+
+    on_stage(deed)
+
+
+def test_annotations_name_every_key_that_an_event_is_about() -> None:
+    async def deed(stage: Stage) -> None:
+        with_two_vocabularies(stage)
+        stage.news.planned(a_key(), Want(), blocked(["a"]), None)
+        stage.news.planned(OTHER, Want(), blocked(["b"]), None)
+        await stage.tell()
+        keys = "secret-copy/Secret/admin/db,sync-to/Secret/admin/db"
+        assert annotated(stage) == ('["a", "b"]', "2", keys)
+
+    on_stage(deed)
+
+
+def test_an_event_without_namespaces_says_so_in_its_annotations() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.news.planned(a_key(), Want(faults=(Fault("Invalid", "no list"),)), Tally(), None)
+        await stage.tell()
+        assert annotated(stage)[:2] == ("[]", "0")
+
+    on_stage(deed)
+
+
+def annotated(stage: Stage) -> tuple[str, str, str]:
+    """Those of the only Event."""
+    (event,) = stage.events()
+    found = event["metadata"]["annotations"]
+    return found[NAMESPACES], found[NAMESPACE_COUNT], found[KEY]
 
 
 def test_an_event_is_about_the_source_and_in_its_namespace() -> None:
@@ -450,7 +502,7 @@ def test_nothing_is_sent_while_only_observing() -> None:
     async def run() -> None:
         async with serving(Store()) as script, Client(access(script)) as client:
             teller = Teller(client, Clock(), silent=True)
-            teller.note(namespace_ref("a"), "Copied", {"a"}, "copied")
+            teller.note(namespace_ref("a"), "Copied", [a_key()], {"a"}, "copied")
             await teller.flush()
             assert script.seen == []
 
@@ -651,7 +703,7 @@ def test_an_event_goes_on_to_count_after_a_restart() -> None:
 
 def test_the_event_of_a_very_long_name_has_a_legal_name_wherever_it_is_cut() -> None:
     async def deed(stage: Stage) -> None:
-        stage.teller.note(at("admin", f"{'x' * 219}-{'y' * 33}"), "Copied", {"a"}, "copied")
+        stage.teller.note(at("admin", f"{'x' * 219}-{'y' * 33}"), "Copied", [a_key()], {"a"}, "copied")
         await stage.teller.flush()
         (event,) = stage.events()
         label = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"

@@ -45,6 +45,7 @@ def _where(ref: Ref) -> str:
 class _Trouble(NamedTuple):
     """What stands against a source, in some namespaces or in none."""
 
+    key: Key
     namespaces: set[str]
     messages: tuple[str, ...]
     advice: str = ""
@@ -78,7 +79,8 @@ class News:
         words = _WORDS.get(type(write))
         source = self._first(write.key) if words is not None else None
         if words is not None and source is not None:
-            self._teller.note(self._about(source), words[0], {_where(write.ref)}, words[1])
+            key = Key(write.key.dialect, source)
+            self._teller.note(self._about(source), words[0], [key], {_where(write.ref)}, words[1])
 
     def _first(self, key: Key) -> Ref | None:
         """The source with which a chain begins: a tree is told of once, there; None where that is not in sight."""
@@ -104,14 +106,14 @@ class News:
 
     def obstructed(self, write: Write, reason: str, message: str) -> None:
         """No tally counts what is written on an object that is no copy: what stands against it is told as it comes."""
-        self._teller.note(self._about(write.key.source), reason, {_where(write.ref)}, message)
+        self._teller.note(self._about(write.key.source), reason, [write.key], {_where(write.ref)}, message)
 
     def put_back(self, write: Write, who: str) -> None:
         """The person who changed a copy finds out, in the namespace where it was changed."""
         by = f" after {who} changed it" if who else ""
         said = "is inherited here" if isinstance(write, Apply) else f"{write.key.source} says"
         now = self._cache.get(write.ref)
-        self._teller.note(now or write.ref, PUT_BACK, set(), f"put back to what {said}{by}")
+        self._teller.note(now or write.ref, PUT_BACK, [write.key], set(), f"put back to what {said}{by}")
 
     def planned(self, key: Key, want: Want, tally: Tally, hold: Hold | None) -> None:
         """Takes the end of a plan. A slice says nothing about the source itself."""
@@ -151,7 +153,7 @@ class News:
         lasting = {key: tallies[key] for key, troubles in found.items() if troubles}
         about, now = self._cache.get(place) or place, _merged(chain.from_iterable(found.values()))
         for reason, troubles in now.items():
-            self._teller.note(about, reason, *_told(troubles))
+            self._teller.note(about, reason, [trouble.key for trouble in troubles], *_told(troubles))
         for reason in self._told.pop(place, frozenset()) - now.keys():
             self._teller.over(about, reason)
         if lasting:
@@ -162,15 +164,15 @@ class News:
         advice = self._cache.table[key.dialect].advice
         told = _by_reason(self._faults.get(key, ()))  # what is wrong with the source itself explains its places, too
         for reason, message in told.items():
-            yield reason, _Trouble(set(), (message,))
+            yield reason, _Trouble(key, set(), (message,))
         for reason, found in tally.troubles().items():
             if reason in _REASONS and _REASONS[reason] not in told and not (told and reason == "invalid"):
                 where = set(map(_where, found))
-                yield _REASONS[reason], _Trouble(where, _messages(found), advice.get(reason, ""))
+                yield _REASONS[reason], _Trouble(key, where, _messages(found), advice.get(reason, ""))
         hold = self._held.get(key)
         if hold is not None:
             text = f"{hold.count} removals are held by the brake; `samara release {hold.key}` lets them go on"
-            yield "Held", _Trouble(set(map(_where, hold.refs)), (text,))
+            yield "Held", _Trouble(key, set(map(_where, hold.refs)), (text,))
 
     def _about(self, source: Ref) -> Object | Ref:
         """The source, or its namespace where it is gone. What is there and asks no more is not gone."""

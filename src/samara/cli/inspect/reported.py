@@ -1,39 +1,42 @@
-"""What only the operator knows of a place: that the server refuses its write, or that somebody undoes it each time.
+"""What only the operator knows about a write: that the API server refuses it, or that another client keeps undoing it.
 
-It says so by its Events, and these are read where a source has something left to write.
+The operator reports both with Events. They are read if a source still has something to write.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+import msgspec
+
 from samara.cli.session import Picture, Session
 from samara.core.allow import Reason
-from samara.core.model import EVENT, Ref
+from samara.core.model import EVENT, Key, Ref
 from samara.core.write import Apply, Blocked, Create, Plan, Recreate, Update
-from samara.engine.tell import AGAIN
+from samara.engine.tell import AGAIN, KEY, NAMESPACE_COUNT, NAMESPACES
 from samara.kube.client import collection
 from samara.kube.codec import decode
 from samara.kube.errors import Forbidden
 
 REASONS: dict[str, Reason] = {"Refused": "refused", "Fought": "fought"}
 _FRESH = timedelta(seconds=AGAIN + 60.0)
-"""What lasts is said again within this time."""
-_WHERE = re.compile(r" in \d+ namespaces?: (?P<names>[-a-z0-9, ]+?)(?P<more> and \d+ more)?(?:;|$)")
+"""The operator repeats the Event of a lasting problem within this time."""
 
 
 class Told(NamedTuple):
     reason: Reason
     message: str
+    keys: frozenset[str] | None
+    """None if the Event does not say which: an older version wrote it."""
     namespaces: frozenset[str] | None
-    """None where not every one of them is named."""
+    """None if the Event does not name all of them. Then it concerns every namespace."""
 
-    def concerns(self, ref: Ref) -> bool:
-        return self.namespaces is None or (ref.namespace or ref.name) in self.namespaces
+    def concerns(self, key: Key, ref: Ref) -> bool:
+        is_key = self.keys is None or str(key) in self.keys
+        return is_key and (self.namespaces is None or (ref.namespace or ref.name) in self.namespaces)
 
 
 Source = tuple[str, str, str]
@@ -69,11 +72,19 @@ def _is_fresh(event: dict[str, Any]) -> bool:
 
 
 def _read(event: dict[str, Any]) -> Told:
+    annotations = event.get("metadata", {}).get("annotations") or {}
+    keys = frozenset(annotations[KEY].split(",")) if KEY in annotations else None
     message = str(event.get("message") or "")
-    where = next(reversed(list(_WHERE.finditer(message))), None)
-    named = where is not None and where["more"] is None
-    names = frozenset(where["names"].split(", ")) if where is not None and named else None
-    return Told(REASONS[event["reason"]], message, names)
+    return Told(REASONS[event["reason"]], message, keys, _namespaces(annotations))
+
+
+def _namespaces(annotations: Mapping[str, str]) -> frozenset[str] | None:
+    """Anybody who may write Events can write these annotations, so they may be anything."""
+    try:
+        names = msgspec.json.decode(annotations.get(NAMESPACES, "[]"), type=list[str])
+    except msgspec.MsgspecError:
+        return None
+    return frozenset(names) if names and annotations.get(NAMESPACE_COUNT) == str(len(names)) else None
 
 
 def _about(event: dict[str, Any]) -> Source:
@@ -93,6 +104,6 @@ def _stopped(plan: Plan, told: list[Told]) -> Plan:
 
 def _stops(plan: Plan, told: list[Told]) -> Iterator[tuple[Ref, Blocked]]:
     for write in plan.writes:
-        why = next((each for each in told if each.concerns(write.ref)), None)
+        why = next((each for each in told if each.concerns(write.key, write.ref)), None)
         if why is not None and isinstance(write, Create | Update | Recreate | Apply):
             yield write.ref, Blocked(write.key, write.ref, why.reason, why.message)
