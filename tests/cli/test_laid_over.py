@@ -10,7 +10,7 @@ import pytest
 from tests.kube.scripted import access, refuses, serving
 
 from samara.cli.files import Text
-from samara.cli.inspect.overlay import lay_over
+from samara.cli.inspect.overlay import overlay_manifests
 from samara.core.model import SECRET, Kind, Ref
 from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
 from samara.kube.cache import Cache
@@ -46,7 +46,7 @@ def laid(
                 if kind not in unserved:
                     seen.cache.finish_list(kind, set())
             text = "\n".join(map(json.dumps, bodies))
-            await lay_over(seen, [Text("m.json", text)], "default", told.append)
+            await overlay_manifests(seen, [Text("m.json", text)], "default", told.append)
             return seen
 
     return asyncio.run(shot()), told

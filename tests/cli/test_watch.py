@@ -18,7 +18,7 @@ from tests.cluster.support.stage import Stage
 from tests.cluster.support.waiting import eventually
 
 from samara.cli.output import progress
-from samara.cli.watch import EVERY, SHARE, watched
+from samara.cli.watch import MIN_PAUSE, PAUSE_FACTOR, watched
 from samara.kube.errors import SamaraError, Unreachable
 
 
@@ -72,8 +72,8 @@ def test_blocks_are_set_apart_in_a_pipe(form: str, between: str, capsys: pytest.
 
 
 def test_a_look_is_a_small_part_of_the_time() -> None:
-    assert Script("a").run().pauses == [EVERY]
-    assert SHARE >= 9
+    assert Script("a").run().pauses == [MIN_PAUSE]
+    assert PAUSE_FACTOR >= 9
 
 
 def test_a_watch_has_no_exit_code_of_a_plan() -> None:

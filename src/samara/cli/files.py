@@ -1,4 +1,4 @@
-"""The manifests that a person names: files, folders walked for YAML and JSON, or standard input."""
+"""Reads the manifests named on the command line: files, folders with YAML and JSON, or standard input."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ LIST = "List"
 TAB = "a tab"
 MERGE = "tag:yaml.org,2002:merge"
 NOT_YAML = (yaml.YAMLError, ValueError, RecursionError, LookupError, AttributeError)
-"""What PyYAML raises for a text that it cannot read; the last two for a value that is not of its explicit tag."""
+"""What PyYAML raises for invalid text. The last two come from values that do not fit their explicit tag."""
 _HALF = re.compile("[\ud800-\udfff]")
 _QUOTED = re.compile(r"'[^']{2,}'|\"[^\"]{2,}\"")
 
 
 class Text(NamedTuple):
-    """One file's content, by the name that messages use."""
+    """The content of one file, and the name that messages use for it."""
 
     name: str
     text: str
     not_utf8_at: int | None = None
-    """Where it is in another encoding, as a byte of it; the text is what stands before."""
+    """The offset of the first byte that is not UTF-8, or None. The text ends before it."""
 
     def line(self, position: int) -> int:
         return self.text.count("\n", 0, position) + 1
@@ -50,10 +50,10 @@ def texts(names: Iterable[str]) -> Iterator[Text]:
 def _paths(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    found = sorted(each for each in path.rglob("*") if each.suffix in ENDINGS and each.is_file())
-    if not found:
+    files = sorted(file for file in path.rglob("*") if file.suffix in ENDINGS and file.is_file())
+    if not files:
         raise ConfigError(f"{path}: expected files that end in {', '.join(sorted(ENDINGS))}, found none in this folder")
-    return found
+    return files
 
 
 def _read(path: Path) -> Text:
@@ -77,7 +77,7 @@ class Syntax(NamedTuple):
 
 
 def syntax(error: Exception, text: str) -> Syntax:
-    """Where a text is not YAML, in words without any of the text: it may be a Secret's."""
+    """Where and why a text is not YAML. The message quotes nothing, since the text may be a Secret."""
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         problem = " ".join(part for part in (error.context, error.problem) if part).replace(r"character '\t'", TAB)
@@ -88,7 +88,7 @@ def syntax(error: Exception, text: str) -> Syntax:
 
 
 def documents(source: Text) -> list[Any]:
-    """The documents of one file as plain values; the items of a list are documents too."""
+    """The documents of one file as plain values. The items of a List count as documents."""
     if source.not_utf8_at is not None:
         at = source.not_utf8_at
         raise ConfigError(f"{source.name}: expected UTF-8 text, found another encoding at byte {at}")
@@ -96,15 +96,15 @@ def documents(source: Text) -> list[Any]:
         loaded = _loaded(source.text)
     except NOT_YAML as error:
         found = syntax(error, source.text)
-        # Without the cause: PyYAML's message quotes the line, and the line may hold a password.
+        # Without the cause: PyYAML quotes the line, which may hold a password.
         raise ConfigError(f"{source.name}: line {found.line}: expected YAML, found: {found.problem}") from None
     try:
-        sent = [_sent(document) for document in loaded if document is not None]
+        values = [_as_json(document) for document in loaded if document is not None]
     except (TypeError, ValueError, RecursionError):
         raise ConfigError(
             f"{source.name}: expected values that JSON has, found another, or one that holds itself"
         ) from None
-    return [item for document in sent for item in _objects(document)]
+    return [item for document in values for item in _objects(document)]
 
 
 def _loaded(text: str) -> list[Any]:
@@ -114,20 +114,20 @@ def _loaded(text: str) -> list[Any]:
     return [_Plain("").construct_document(node) for node in nodes]
 
 
-def _sent(document: Any) -> Any:
-    """As a server would get it: a key is text, and a value has an end."""
+def _as_json(document: Any) -> Any:
+    """The value as JSON would transport it: keys become text, and recursive values are refused."""
     return json.loads(json.dumps(document))
 
 
 def _objects(document: Any) -> Iterator[Any]:
-    """The document, or in place of a list its items; a list may hold lists."""
+    """The document itself, or the items of a List. Lists may be nested."""
     waiting = [document]
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, dict) and is_list(each.get("kind")) and isinstance(each.get("items"), list):
-            waiting += [_item(item, each) for item in reversed(each["items"])]
+        value = waiting.pop()
+        if isinstance(value, dict) and is_list(value.get("kind")) and isinstance(value.get("items"), list):
+            waiting += [_item(item, value) for item in reversed(value["items"])]
         else:
-            yield each
+            yield value
 
 
 def is_list(kind: object) -> bool:
@@ -135,7 +135,7 @@ def is_list(kind: object) -> bool:
 
 
 def _item(item: Any, held_by: dict[str, Any]) -> Any:
-    """With the kind that a list of one kind need not repeat."""
+    """Adds the kind, which the items of a typed list such as SecretList may leave out."""
     kind = held_by["kind"].removesuffix(LIST)
     if not isinstance(item, dict) or item.get("kind") or item.get("apiVersion") or not kind:
         return item
@@ -143,7 +143,7 @@ def _item(item: Any, held_by: dict[str, Any]) -> Any:
 
 
 class ManifestLoader(yaml.SafeLoader):
-    """Refuses half a character, as kubectl does: it could not even be shown. What is merged in twice is there once."""
+    """Like kubectl: refuses half of a surrogate pair, and keeps the last of several equal keys of a merge."""
 
     def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
         node: yaml.ScalarNode = super().compose_scalar_node(anchor)
@@ -154,7 +154,7 @@ class ManifestLoader(yaml.SafeLoader):
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         merges = any(key.tag == MERGE for key, _ in node.value)
         super().flatten_mapping(node)
-        if merges:  # what a mapping says itself comes last, and wins
+        if merges:  # the mapping's own keys come last, and win
             last = {
                 key.value if isinstance(key, yaml.ScalarNode) else id(key): (key, value) for key, value in node.value
             }
@@ -162,7 +162,7 @@ class ManifestLoader(yaml.SafeLoader):
 
 
 class _Plain(ManifestLoader):
-    """YAML as the API server reads it: a date is text."""
+    """YAML as the API server reads it: dates are text."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - the name and form are PyYAML's
         first: [(tag, regexp) for tag, regexp in rules if tag != "tag:yaml.org,2002:timestamp"]

@@ -1,4 +1,4 @@
-"""The program `samara`: finds the command, and turns every fault into one line and an exit code."""
+"""The program `samara`: runs a command, and turns every error into one line on stderr and an exit code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import click
 
 from samara.cli.options import Debug
 
-if TYPE_CHECKING:  # faults are rare, and what tells them apart takes longer to import than all the rest
+if TYPE_CHECKING:  # imported when an error occurs: it takes longer than all other imports of this module
     from samara.kube.errors import SamaraError
     from samara.settings import SettingsError
 
@@ -45,13 +45,13 @@ INTERRUPTED = 130
 PACKAGES = {"samara", "kubectl_accurate"}
 UNANSWERED = "expected an answer, or --yes, found the end of the input; nothing was changed"
 UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
-"""What a full disk says, most often of the file that our output goes to."""
-DEEP = 30_000
-"""The API server stores JSON that is nested 10,000 deep, and what it stores we must read."""
+"""Errors of a full or broken disk. Most often stdout is redirected to it."""
+RECURSION_LIMIT = 30_000
+"""The API server accepts JSON that is nested 10,000 deep, and the decoder is recursive."""
 
 
 class Commands(click.Group):
-    """One module per command, imported when it is asked for: `samara run` must not carry the others' weight."""
+    """Imports the module of a command when it is needed, so that `samara run` does not load the others."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         return [*COMMANDS, *SEPARATE]
@@ -70,7 +70,7 @@ class Commands(click.Group):
         return None
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        """From the table, so that `--help` imports no command."""
+        """Written from the tables, so that `--help` imports no command."""
         with formatter.section("Commands"):
             formatter.write_dl([*COMMANDS.items(), *SEPARATE.items()])
 
@@ -81,7 +81,7 @@ def samara() -> None:
 
 
 def faults(error: BaseException) -> list[SamaraError | SettingsError] | None:
-    """The foreseen faults inside an error, or None where it is not one of those."""
+    """The errors with a message for users inside an exception. None if any of them is unexpected."""
     from samara.kube.errors import SamaraError
     from samara.settings import SettingsError
 
@@ -95,15 +95,16 @@ def faults(error: BaseException) -> list[SamaraError | SettingsError] | None:
 
 
 def main() -> None:
-    with _ended_well() if sys.argv[1:2] == ["run"] else nullcontext():
+    with _exit_zero_on_signal() if sys.argv[1:2] == ["run"] else nullcontext():
         run(samara, "samara")
 
 
 @contextmanager
-def _ended_well() -> Iterator[None]:
-    """While the operator is still being loaded nothing is begun: a signal ends it, and well.
+def _exit_zero_on_signal() -> Iterator[None]:
+    """Exits with 0 on a signal while the operator is still being imported, since nothing has begun.
 
-    Its own answer comes with its loop. Without any, the first process of a container would not even be told.
+    The operator's own handlers come with its event loop. Until then, the kernel ignores SIGTERM for the first process
+    of a container unless it has a handler.
     """
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     for number in before:
@@ -111,17 +112,17 @@ def _ended_well() -> Iterator[None]:
     try:
         yield
     finally:
-        for number, answer in before.items():
-            signal.signal(number, answer)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def run(program: click.Command, name: str) -> None:
-    """Runs one program to its end, and ends the process."""
-    sys.setrecursionlimit(DEEP)
+    """Runs a program and exits the process."""
+    sys.setrecursionlimit(RECURSION_LIMIT)
     debug = Debug()
     try:
         code = program.main(prog_name=name, standalone_mode=False, obj=debug)
-        if sys.stdout is not None:  # as after `>&-`
+        if sys.stdout is not None:  # it is None if stdout is closed, as with `>&-`
             sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Abort as error:
@@ -132,13 +133,13 @@ def run(program: click.Command, name: str) -> None:
     except BrokenPipeError:
         _hush()
         sys.exit(1)
-    except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - the outermost boundary: one line, whatever it was
+    except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - the outermost boundary: users get one line
         _tell(error, debug, name)
         sys.exit(1)
 
 
 def _aborted(error: click.exceptions.Abort, name: str) -> int:
-    """Why a person did not go on. Whoever has said no need not be told."""
+    """The exit code of a confirmation that was not given. After a typed `n` nothing is printed."""
     if isinstance(error.__context__, KeyboardInterrupt):
         return INTERRUPTED
     if isinstance(error.__context__, EOFError):
@@ -148,7 +149,7 @@ def _aborted(error: click.exceptions.Abort, name: str) -> int:
 
 
 def _hush() -> None:
-    """Nobody reads on: what is still in the buffer must not raise again when the interpreter ends."""
+    """Points stdout to /dev/null, so that flushing the rest at exit raises no second BrokenPipeError."""
     with Path(os.devnull).open("w") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
@@ -168,7 +169,7 @@ def _lines(error: BaseException) -> list[str]:
         return list(dict.fromkeys(line for fault in foreseen for line in str(fault).splitlines()))
     if isinstance(error, OSError) and error.errno in UNWRITABLE:
         return [f"expected to be able to write, found: {error.strerror}; make room, or print elsewhere"]
-    # Not its message: an unforeseen one may hold anything, a Secret's value included.
+    # Without the message: that of an unexpected error may contain anything, even a value of a Secret.
     return [f"a bug: unexpected {_where(error)}; --debug shows the traceback, please report it"]
 
 

@@ -1,4 +1,4 @@
-"""`--watch`: looks again and again, and shows what has changed, until somebody ends it."""
+"""`--watch`: asks again and again, and prints the answer whenever it has changed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from samara.kube.errors import SamaraError
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
-EVERY = 2.0
-SHARE = 9.0
-"""After a look that took long: ten times as long from one to the next, so that watching is no burden."""
+MIN_PAUSE = 2.0
+"""Seconds between two rounds."""
+PAUSE_FACTOR = 9.0
+"""The pause after a round as a multiple of its length, so that watching takes at most a tenth of the time."""
 
 
 def watch_flag(command: F) -> F:
@@ -29,42 +30,45 @@ def watch_flag(command: F) -> F:
 
 
 def until_interrupted(endless: Coroutine[Any, Any, None]) -> None:
-    """Ctrl-C is how a watch ends, so it is no fault."""
+    """Runs until Ctrl-C, which is no error here."""
     with suppress(KeyboardInterrupt):
         wait_for(endless)
 
 
 async def watched(
-    look: Callable[[], Awaitable[T]],
-    tell: Callable[[T], None],
+    read: Callable[[], Awaitable[T]],
+    show: Callable[[T], None],
     shape: Callable[[T], object],
     form: str,
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Tells what a look brings whenever its shape differs from the one before; a server that is away is waited for."""
-    before, trouble = None, ""
+    """Shows an answer if its `shape` differs from that of the last one.
+
+    An error in the first round is raised. Later ones are noted once, and the next round tries again.
+    """
+    before, error_before = None, ""
     while True:
-        began = monotonic()
+        started = monotonic()
         try:
-            found = await look()
-        except SamaraError as fault:
+            answer = await read()
+        except SamaraError as error:
             if before is None:
                 raise
-            if str(fault) != trouble:
-                note(f"{fault}; it is tried again")
-            trouble = str(fault)
+            if str(error) != error_before:
+                note(f"{error}; it is tried again")
+            error_before = str(error)
         else:
-            trouble = ""
-            if shape(found) != before:
-                _begin(before is None, form)
-                tell(found)
-            before = shape(found)
+            error_before = ""
+            if shape(answer) != before:
+                _separate(before is None, form)
+                show(answer)
+            before = shape(answer)
             without_progress()
-        await pause(max(EVERY, SHARE * (monotonic() - began)))
+        await pause(max(MIN_PAUSE, PAUSE_FACTOR * (monotonic() - started)))
 
 
-def _begin(first: bool, form: str) -> None:
-    """On a terminal what is new takes the place of what is old; elsewhere one block follows the other."""
+def _separate(first: bool, form: str) -> None:
+    """On a terminal the new answer replaces the old one. Elsewhere one block follows the other."""
     if sys.stdout.isatty():
         click.clear()
     elif not first:

@@ -1,4 +1,4 @@
-"""`samara completion`: the lines that make a shell complete our commands and flags."""
+"""`samara completion`: the shell script that completes commands and flags."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from samara.cli.options import Command
 
 PROGRAMS = ("samara", "kubectl-samara")
 VARIABLE = "_SAMARA_COMPLETE"
-"""One for both names: the program calls itself `samara` however it was started."""
+"""The same for both programs: kubectl-samara calls itself `samara`, too."""
 
 
 @click.command("completion", cls=Command)
@@ -22,7 +22,7 @@ def command(context: click.Context, shell: str) -> None:
 
 
 def completed(context: click.Context, shell: str, program: str, variable: str) -> str:
-    """What a shell needs to complete one program; click's own part looks under the variable."""
-    maker = get_completion_class(shell)
-    assert maker is not None
-    return maker(context.find_root().command, {}, program, variable).source()
+    """The script for one program. Click completes when it finds `variable` in the environment."""
+    completion = get_completion_class(shell)
+    assert completion is not None
+    return completion(context.find_root().command, {}, program, variable).source()

@@ -15,7 +15,7 @@ from samara.cli.files import Text, texts
 from samara.cli.inspect.diff import Change, changes
 from samara.cli.inspect.forecast import forecast
 from samara.cli.inspect.outcome import VERBS, Outcome, shape, summary
-from samara.cli.inspect.overlay import lay_over
+from samara.cli.inspect.overlay import overlay_manifests
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import common, emit, folded, hint, plural, shared, table
 from samara.cli.session import Picture, Session, picture, session, snapshot
@@ -96,7 +96,7 @@ async def _watch(cluster: Cluster, config: str | None, look: Look, tell: Callabl
 async def _look(at: Session, files: list[Text], namespace: str | None, diff: bool) -> Looked:
     shot = await snapshot(at)
     if files:
-        await lay_over(shot, files, namespace or at.access.namespace, at.say)
+        await overlay_manifests(shot, files, namespace or at.access.namespace, at.say)
     seen = await picture(at, shot)
     found = await forecast(at, seen)
     return seen, await _unsealed(seen, found) if diff else found

@@ -74,11 +74,11 @@ def command(
     """Run the operator until a signal."""
     from samara import app
 
-    _must_be_addresses({"--http-address": http_address, "--webhook-address": webhook_address}, webhook_url)
+    _check_addresses({"--http-address": http_address, "--webhook-address": webhook_address}, webhook_url)
     log.configure(log_format, log_level)
     if no_webhook and webhook_url is not None:
         log.warning("webhook.off", why="--no-webhook was given, so --webhook-url has no effect")
-    settings = load_settings(config, narrow=partial(only, names=_spelled(vocabularies)))
+    settings = load_settings(config, narrow=partial(only, names=_split_names(vocabularies)))
     access = cluster.access()
     elect = access.in_cluster if leader_elect is None else leader_elect
     webhook = None
@@ -91,26 +91,26 @@ def command(
         runner.run(app.run(settings, options, access))
 
 
-def _must_be_addresses(bound: dict[str, str], url: str | None) -> None:
+def _check_addresses(bound: dict[str, str], url: str | None) -> None:
     from samara.web.server import split_address
 
     for flag, address in bound.items():
         try:
             split_address(address)
-        except ConfigError as fault:
-            raise click.UsageError(f"{flag}: {fault}") from fault
+        except ConfigError as error:
+            raise click.UsageError(f"{flag}: {error}") from error
     if url is None:
         return
     from samara.admission.webhooks import check_webhook_url
 
     try:
         check_webhook_url(url)
-    except ConfigError as fault:
-        raise click.UsageError(str(fault)) from fault
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def only(settings: Settings, names: tuple[str, ...]) -> Settings:
-    """The settings with only these vocabularies, where any are named."""
+    """The settings with only the named vocabularies, or unchanged if none is named."""
     for name in names:
         if name not in VOCABULARIES:
             raise click.UsageError(f"--vocabulary {name!r}: expected one of {', '.join(sorted(VOCABULARIES))}")
@@ -122,8 +122,8 @@ def only(settings: Settings, names: tuple[str, ...]) -> Settings:
     return replace(settings, vocabularies={name: own for name, own in settings.vocabularies.items() if name in names})
 
 
-def _spelled(names: tuple[str, ...]) -> tuple[str, ...]:
-    """One by one: in a variable people write several of them with commas."""
+def _split_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Splits names at commas, which people use in the environment variable."""
     return tuple(part for name in names for part in (list(filter(None, name.split(","))) or [name]))
 
 

@@ -1,4 +1,4 @@
-"""`samara version`: of the program, and of the server where there is one."""
+"""`samara version`: the version of the program and of the server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from samara.kube.codec import decode
 from samara.kube.errors import SamaraError
 from samara.settings import VOCABULARIES
 
-_BRIEFLY = 3.0
+_TIMEOUT = 3.0
+"""Seconds to wait for a server, which this command can do without."""
 
 
 @click.command("version", cls=Command)
@@ -28,7 +29,7 @@ def command(cluster: Cluster, output: str) -> None:
 
 async def _server(cluster: Cluster) -> str | None:
     try:
-        async with Client(cluster.access(), timeout=min(_BRIEFLY, cluster.timeout)) as client:
+        async with Client(cluster.access(), timeout=min(_TIMEOUT, cluster.timeout)) as client:
             return str(decode(await client.get("/version"))["gitVersion"])
     except (SamaraError, LookupError, ValueError):
         return None

@@ -1,4 +1,4 @@
-"""What if these manifests were applied? Lays them over a snapshot as `kubectl apply` would over the cluster."""
+"""Applies manifests to a snapshot, like `kubectl apply` would to the cluster: `samara plan -f` asks "what if?"."""
 
 from __future__ import annotations
 
@@ -41,33 +41,33 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Met:
-    """The object that a manifest meets: empty where there is none."""
+class _Existing:
+    """The object that a manifest is applied to. Its body is empty if there is none."""
 
     body: dict[str, Any]
     last: Mapping[str, Any]
-    """What was applied before."""
+    """The last applied manifest."""
     is_new: bool
-    """True where the cluster has none: a manifest makes it."""
+    """True if the cluster has no such object."""
 
 
-async def lay_over(shot: Snapshot, files: Iterable[Text], namespace: str, say: Say = note) -> None:
-    """Puts the manifests into the snapshot's cache. Namespaces first: the rest needs somewhere to be.
+async def overlay_manifests(shot: Snapshot, files: Iterable[Text], namespace: str, say: Say = note) -> None:
+    """Puts the manifests into the snapshot's cache, Namespaces first.
 
-    They are applied one after the other: of an object that is given twice the last manifest stays.
+    If an object is given twice, the second manifest is applied to the result of the first.
     """
     served = {(kind.group, kind.name): kind for kind in shot.cache.table.kinds}
-    found = [each for file in files for each in _manifests(file, served, namespace, say)]
-    made: list[Object] = []
-    laid: dict[Ref, _Met] = {}
-    plurals = await changed_plurals(shot.client) if found else frozenset()
-    for manifest in sorted(found, key=lambda each: each.ref.kind != NAMESPACE):
-        obj = await _object(shot, manifest, laid, plurals, say)
+    manifests = [manifest for file in files for manifest in _manifests(file, served, namespace, say)]
+    objects: list[Object] = []
+    applied: dict[Ref, _Existing] = {}
+    plurals = await changed_plurals(shot.client) if manifests else frozenset()
+    for manifest in sorted(manifests, key=lambda manifest: manifest.ref.kind != NAMESPACE):
+        obj = await _object(shot, manifest, applied, plurals, say)
         if obj is not None:
             shot.cache.put(obj)
-            made.append(obj)
-    # Once more: what was nothing to us may stand in a place that a later manifest claims.
-    for obj in made:
+            objects.append(obj)
+    # Twice: the cache skips objects that concern no source, and a later manifest may be a source that claims them.
+    for obj in objects:
         shot.cache.put(obj)
 
 
@@ -89,7 +89,7 @@ def _manifests(file: Text, served: Mapping[tuple[str, str], Kind], namespace: st
 
 
 async def _object(
-    shot: Snapshot, manifest: Manifest, laid: dict[Ref, _Met], plurals: frozenset[str], say: Say
+    shot: Snapshot, manifest: Manifest, applied: dict[Ref, _Existing], plurals: frozenset[str], say: Say
 ) -> Object | None:
     ref = manifest.ref
     if not shot.cache.known(ref.kind):
@@ -98,31 +98,31 @@ async def _object(
     if ref.kind.namespaced and shot.cache.get(namespace_ref(ref.namespace)) is None:
         say(f"{manifest} is ignored: namespace {ref.namespace} does not exist, and the manifests do not make it")
         return None
-    met = laid.get(ref) or await _met(shot, ref)
-    body = _applied(manifest, met)
-    if met.body and ref.kind == SECRET and body["type"] != met.body.get("type"):
+    existing = applied.get(ref) or await _read_existing(shot, ref)
+    body = _applied(manifest, existing)
+    if existing.body and ref.kind == SECRET and body["type"] != existing.body.get("type"):
         say(f"{manifest} is ignored: its type differs from that of the object there, and a type cannot be changed")
         return None
-    laid[ref] = _Met(body, manifest.body, met.is_new)
+    applied[ref] = _Existing(body, manifest.body, existing.is_new)
     obj = shot.codec.object(ref.kind, msgspec.json.encode(body, order="sorted"))
-    return admitted(obj, shot.cache.table, plurals) if met.is_new else obj
+    return admitted(obj, shot.cache.table, plurals) if existing.is_new else obj
 
 
-async def _met(shot: Snapshot, ref: Ref) -> _Met:
+async def _read_existing(shot: Snapshot, ref: Ref) -> _Existing:
     try:
         live = decode(await shot.client.get(address(ref)))
     except NotFound:
-        return _Met({}, {}, is_new=True)
-    return _Met(live, _last(live), is_new=False)
+        return _Existing({}, {}, is_new=True)
+    return _Existing(live, _last(live), is_new=False)
 
 
 def _unserved(kind: Kind) -> str:
     return f"expected a server that serves {kind}, found none; `samara crds` prints the definition to install"
 
 
-def _applied(manifest: Manifest, met: _Met) -> dict[str, Any]:
-    """The object as the server would store it: what others set stays, what was applied before and is not now goes."""
-    live, last = met.body, met.last
+def _applied(manifest: Manifest, existing: _Existing) -> dict[str, Any]:
+    """The object after a three-way merge: keys of the last applied manifest that the new one lacks are dropped."""
+    live, last = existing.body, existing.last
     meta, old = manifest.body["metadata"], last.get("metadata") or {}
     there = live.get("metadata") or _invented(manifest)
     words = {
@@ -153,7 +153,7 @@ def _applied(manifest: Manifest, met: _Met) -> dict[str, Any]:
 
 
 def _invented(manifest: Manifest) -> dict[str, Any]:
-    """What the server would give a new object: it is the youngest of all."""
+    """The metadata that the server sets on a new object."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     kind, namespace, name = manifest.ref
     where = {"namespace": namespace} if kind.namespaced else {}
@@ -166,9 +166,9 @@ def _invented(manifest: Manifest) -> dict[str, Any]:
 
 
 def _last(live: Mapping[str, Any]) -> dict[str, Any]:
-    told = ((live.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED, "{}")
+    annotation = ((live.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED, "{}")
     try:
-        last = json.loads(told)
+        last = json.loads(annotation)
     except ValueError:
         return {}
     return last if isinstance(last, dict) else {}
@@ -191,7 +191,7 @@ def _strings(manifest: Manifest, path: str, value: Any) -> dict[str, str]:
 
 
 def _data(manifest: Manifest) -> dict[str, str]:
-    """The data of a Secret in the server's form: stringData joined in, base64 canonical."""
+    """The data of a Secret as the server stores it: with stringData, in canonical base64."""
     coded = _strings(manifest, "data", manifest.body.get("data"))
     plain = _strings(manifest, "stringData", manifest.body.get("stringData"))
     for key, text in coded.items():
