@@ -15,8 +15,8 @@ from samara import vocabularies
 from samara.cli.main import COMMANDS, SEPARATE, samara
 from samara.engine.holds import Holds
 from samara.engine.metrics import Metrics
-from samara.engine.queue import Queue
 from samara.engine.reasons import REASONS
+from samara.engine.workqueue import WorkQueue
 from samara.settings import Settings, help_text
 from samara.web.health import Health
 from samara.web.metrics import MetricsPage, Sources
@@ -68,8 +68,9 @@ async def _collected() -> list[Any]:
         "reflectors": (),
         "sources": lambda dialect: (),
     }
-    parts |= {"queue": Queue(clock), "metrics": counted, "holds": Holds(None, 0.0, clock), "unserved": ()}
-    parts |= {"health": Health((), SimpleNamespace(synced=False))}
+    parts |= {"queue": WorkQueue(clock), "metrics": counted, "holds": Holds(None, 0.0, clock), "unserved": ()}
+    idle = SimpleNamespace(synced=False, obstacle=None)
+    parts |= {"health": Health((), idle, leader=None, webhooks=None, unserved={}, converted=frozenset())}
     return [*MetricsPage(Sources(**parts)).collect(), *counted.registry.collect()]
 
 

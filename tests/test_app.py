@@ -15,7 +15,7 @@ from tests.support.world import at
 from samara import app
 from samara.admission.admission import Listener
 from samara.admission.webhooks import MUTATING, VALIDATING
-from samara.app import Operator, Options, rules_of
+from samara.app import Clients, Operator, Options, leader_elector, may_write, rules_of
 from samara.core.allow import Rules
 from samara.core.model import ANNOTATIONS, CONFIG_MAP, LABELS, NAMESPACE, SECRET, Key, Kind, Object, Ref
 from samara.core.plan import plan
@@ -27,6 +27,19 @@ from samara.kube.cache import Cache
 from samara.kube.client import Client
 from samara.settings import Accurate, FishySecret, NeverCopied, SecretCopy, Settings, parse
 from samara.vocabularies import table_of
+
+
+def an_operator(
+    settings: Settings,
+    client: Client | None = None,
+    options: Options | None = None,
+    environment: Environment | None = None,
+) -> Operator:
+    """A program that is built and not started."""
+    client = client or Client(an_access())
+    clients = Clients(client, client, client)
+    return Operator(settings, options or Options(), client.access, clients, None, environment or Environment())
+
 
 KEY = Key("secret-copy", at("admin", "db"))
 
@@ -151,11 +164,9 @@ def test_in_a_cluster_our_own_namespace_is_protected() -> None:
 )
 def test_the_client_of_copies_writes_only_while_we_lead_and_do_not_just_observe(options: Options, may: bool) -> None:
     reached = an_access()
-    client, own = Client(reached), Client(reached)
-    Operator(Settings(), options, reached, (client, own, own))
+    leader = leader_elector(Settings(), reached, Client(reached)) if options.leader_elect else None
 
-    assert client.may_write() is may
-    assert own.may_write()  # the lease itself is written by who does not lead yet
+    assert may_write(options, leader)() is may
 
 
 def test_only_the_kinds_of_what_is_served_are_watched() -> None:
@@ -175,11 +186,9 @@ def test_only_the_kinds_of_what_is_served_are_watched() -> None:
 def test_where_the_chart_has_registered_us_we_answer_also_for_what_waits_for_its_original(in_cluster: bool) -> None:
     """Else everybody who writes a SubNamespace would wait for nobody, and be refused."""
     place, reached = Listener(in_cluster=in_cluster), an_access()
-    environment = Environment(originals={"accurate": "accurate"})
-    clients = Client(reached), Client(reached), Client(reached)
-    operator = Operator(
-        Settings(vocabularies={"accurate": Accurate()}), Options(webhook=place), reached, clients, environment
-    )
+    around = Environment(originals={"accurate": "accurate"})
+    settings = Settings(vocabularies={"accurate": Accurate()})
+    operator = an_operator(settings, Client(reached), Options(webhook=place), around)
 
     admission = operator._admission
     assert (admission is not None) is in_cluster
@@ -196,10 +205,9 @@ def test_where_the_chart_has_registered_us_we_answer_also_for_what_waits_for_its
 def test_we_are_ready_before_a_kind_is_listed_only_where_we_convert_it_ourselves(
     options: Options, excepted: set[str]
 ) -> None:
-    reached = an_access()
-    operator = Operator(Settings(), options, reached, (Client(reached), Client(reached), Client(reached)))
+    operator = an_operator(Settings(), options=options)
 
-    assert {kind.name for kind in operator._health().converted} == excepted
+    assert {kind.name for kind in operator.health.converted} == excepted
 
 
 def test_a_vocabulary_that_waits_for_its_original_wants_nothing() -> None:
@@ -219,11 +227,11 @@ def test_the_operator_begins_anew_when_what_it_waits_for_has_come_and_not_when_t
         answers = (refuses(404, "NotFound"), refuses(500, "InternalError", "etcd is away"), says(kinds))
         async with serving(*answers) as script, Client(access(script)) as client:
             first = await discover_environment(client, settings)
-            operator = Operator(settings, Options(), access(script), (client, client, client), first)
-            metrics = operator._metrics().text()
+            operator = an_operator(settings, client, environment=first)
+            metrics = operator.metrics.text()
             await operator._await_environment()
             assert len(script.seen) == 3
-            assert "etcd is away" in operator._health().waiting["toys.dev/v1/Widget"]
+            assert "etcd is away" in operator.health.unserved["toys.dev/v1/Widget"]
             assert b'samara_kind_waiting{kind="toys.dev/v1/Widget"} 1.0' in metrics
             assert operator.environment.waiting == {}
 
@@ -233,9 +241,9 @@ def test_the_operator_begins_anew_when_what_it_waits_for_has_come_and_not_when_t
 def test_a_vocabulary_that_waits_for_its_original_is_named_by_the_metric_of_what_waits() -> None:
     async def run() -> None:
         async with serving(refuses(404, "NotFound")) as script, Client(access(script)) as client:
-            environment = Environment(originals={"accurate": "original running"})
-            operator = Operator(Settings(), Options(), access(script), (client, client, client), environment)
-            assert b'samara_kind_waiting{kind="accurate"} 1.0' in operator._metrics().text()
+            around = Environment(originals={"accurate": "original running"})
+            operator = an_operator(Settings(), client, environment=around)
+            assert b'samara_kind_waiting{kind="accurate"} 1.0' in operator.metrics.text()
 
     asyncio.run(run())
 
@@ -251,21 +259,14 @@ def test_a_signal_ends_it_also_while_the_server_does_not_answer_the_first_questi
     asyncio.run(run())
 
 
-def an_operator(settings: Settings) -> Operator:
-    access = an_access()
-    return Operator(settings, Options(), access, (Client(access), Client(access), Client(access)))
-
-
 def test_a_secret_manager_is_looked_for_only_where_a_vocabulary_reads_one() -> None:
-    assert an_operator(with_dialect(SecretCopy()))._provider is None
-    assert an_operator(with_dialect(SecretCopy()))._desk.stores is None
+    assert an_operator(with_dialect(SecretCopy()))._store_config is None
 
 
 @pytest.mark.parametrize(("said", "namespace"), [(None, "samara"), ("keys", "keys")])
 def test_its_configuration_is_where_the_settings_say_or_at_home(said: str | None, namespace: str) -> None:
     operator = an_operator(Settings(vocabularies={"fishysecret": FishySecret(namespace=said)}))
 
-    assert operator._provider is not None
-    assert operator._provider._ref == at(namespace, "fishysecret-config")
-    assert operator._desk.stores is not None
-    assert operator._desk.stores.source_types == {"fishysecret"}
+    assert operator._store_config is not None
+    assert operator._store_config._ref == at(namespace, "fishysecret-config")
+    assert operator._store_config._poller.source_types == {"fishysecret"}

@@ -7,46 +7,63 @@ import gc
 import os
 import signal
 import socket
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from samara import __version__, crds, log
 from samara.core.allow import Rules
-from samara.core.model import CONFIG_MAP, SECRET, Ref
+from samara.core.model import CONFIG_MAP, QUOTA, SECRET, Kind, Ref
+from samara.core.table import Table
 from samara.dialects import fishysecret
 from samara.engine import holdbook, lease
-from samara.engine.desk import Desk, desk_of
+from samara.engine.apply import Applier
+from samara.engine.controller import Controller
+from samara.engine.controller import Options as ControllerOptions
+from samara.engine.crash import CrashPoints
+from samara.engine.fetcher import Fetcher
 from samara.engine.holdbook import HoldBook
+from samara.engine.holds import Holds
 from samara.engine.lease import Lease
-from samara.engine.loop import Engine
+from samara.engine.limiter import ConcurrencyLimiter
+from samara.engine.messages import Inbox
+from samara.engine.metrics import Metrics
 from samara.engine.moment import utc_now
-from samara.engine.route import orphans
+from samara.engine.news import News
+from samara.engine.outbox import Outbox
+from samara.engine.retry import Waits
+from samara.engine.tell import Teller
 from samara.engine.watchdog import Watchdog
+from samara.engine.writer import Writer
 from samara.environment import Environment, discover_at_start, discover_environment, unless_stopped
+from samara.kube.answers import NO_READINGS
 from samara.kube.auth import Access
+from samara.kube.cache import Cache
 from samara.kube.client import Client
+from samara.kube.codec import Codec
 from samara.kube.errors import SamaraError
 from samara.kube.reflector import Reflector, ReflectorTimings
 from samara.secretstores.config import StoreConfigWatcher
-from samara.secretstores.poller import PollTimings, SecretPoller, SecretValues
+from samara.secretstores.poller import PollTimings, SecretPoller
 from samara.secretstores.readings import Readings
 from samara.settings import Settings
-from samara.vocabularies import CERTIFICATE, CONVERTERS, reserved, served, store_config, table_of
+from samara.vocabularies import CERTIFICATE, CONVERTERS, brake_of, reserved, served, store_config, table_of
 from samara.web.health import Health
-from samara.web.metrics import MetricsPage, Sources
+from samara.web.metrics import MetricsPage, Sources, orphans
 from samara.web.server import answering
 
 if TYPE_CHECKING:
     from samara.admission.admission import Admission, Listener
 
 DRAIN = 10.0
-"""Running writes may take this long after a signal."""
-LAST_WORDS = 0.5
-"""And so long it may take to tell of them: a standby waits."""
+"""Seconds that the writes in flight may take after a signal."""
+LAST_EVENTS = 0.5
+"""Seconds that sending their Events may take after that: a standby waits for the lease."""
 STANDSTILL = 2.0
-"""The event loop may stand still for this many durations of the lease before the process ends itself."""
+"""The process ends itself if the event loop does not run for this many durations of the lease."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,97 +103,130 @@ def _own_objects(settings: Settings, home: str) -> frozenset[Ref]:
     return frozenset((store_config(settings, home), certificate, holds, Ref(lease.LEASE, home, lease.NAME)))
 
 
-def _stores(settings: Settings, desk: Desk, post: Callable[[SecretValues], None]) -> SecretPoller | None:
-    """Where no vocabulary that is served reads a secret manager, none is looked for."""
-    served = frozenset({fishysecret.NAME} & settings.vocabularies.keys())
-    if not served:
-        return None
-    timings = PollTimings(desk.clock, utc_now)
-    return SecretPoller(Readings(desk.clock), served, timings, post=post, count_call=desk.metrics.provider_called)
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """Sessions with the API server. What waits for one must not wait for requests of another."""
+
+    objects: Client
+    """For sources and copies. It writes only while this process leads."""
+    own: Client
+    """For the lease, the held deletions and the environment. It writes also on a standby."""
+    admission: Client
+    """For questions of webhooks, which a standby answers too."""
 
 
 class Operator:
-    """The running program."""
+    """All parts of the program for one environment, and the order in which they start and stop."""
 
     def __init__(
         self,
         settings: Settings,
         options: Options,
         access: Access,
-        clients: tuple[Client, Client, Client],
-        environment: Environment | None = None,
+        clients: Clients,
+        leader: Lease | None,
+        environment: Environment,
     ) -> None:
-        client, own, asking = clients
-        self._own = own
-        self._settings = settings
-        self._options = options
-        self.environment = environment or Environment()
-        self._waiting = self.environment.waiting
+        client, home, clock = clients.objects, access.namespace, time.monotonic
+        self.environment = environment
+        self._settings, self._options, self._clients, self._leader = settings, options, clients, leader
+        self._waiting_for = environment.waiting
         self._changed = asyncio.Event()
-        self._lease = self._leased(settings, access, own) if options.leader_elect else None
-        home, rules = access.namespace, rules_of(settings, access)
-        table = table_of(settings, self.environment.kinds, frozenset(self.environment.originals), home=home)
-        desk = desk_of(settings, client, table, rules, home, silent=options.observe)
-        stores = _stores(settings, desk, lambda message: self._engine.secret_values(message))
-        self._desk = replace(desk, stores=stores)
-        self._provider = (
-            StoreConfigWatcher(client, store_config(settings, home), stores) if stores is not None else None
+        table = table_of(settings, environment.kinds, frozenset(environment.originals), home=home)
+        inbox, metrics = Inbox(), Metrics()
+        secrets = _secret_poller(settings, metrics, clock, inbox)
+        codec = Codec(table.managers)
+        readings = secrets.readings.known if secrets is not None else NO_READINGS
+        cache = Cache(table, besides=(QUOTA,), built=codec.content, readings=readings)
+        limiter = ConcurrencyLimiter(settings.writes.in_flight, settings.writes.per_second, clock)
+        outbox = Outbox(clock, limiter)
+        applier = Applier(client, codec, cache, table, CrashPoints())
+        guard = Holds(brake_of(settings), settings.mass_delete.hold if settings.mass_delete else 0.0, clock)
+        self._hold_store = HoldBook(clients.own, home, guard, inbox.post)
+        self._events = News(Teller(client, clock, silent=options.observe), cache)
+        self._controller = Controller(
+            inbox,
+            cache,
+            table,
+            rules_of(settings, access),
+            writer=Writer(outbox, limiter, cache, applier, may_write(options, leader), inbox.post, clock),
+            fetcher=Fetcher(client, codec, cache, home, inbox.post),
+            retry=Waits(settings.timers.backoff_most, clock),
+            guard=guard,
+            hold_store=self._hold_store,
+            secrets=secrets,
+            events=self._events,
+            metrics=metrics,
+            clock=clock,
+            options=ControllerOptions(settings.source_gone_after, settings.resync, options.observe),
         )
-        self._book = HoldBook(own, access.namespace, self._desk.holds)
-        client.may_write = self._may_write()
-        self._engine = Engine(self._desk, client.may_write, options.observe)
+        self._store_config = (
+            StoreConfigWatcher(client, store_config(settings, home), secrets) if secrets is not None else None
+        )
         timings = ReflectorTimings(silence=settings.timers.silence, longest=options.watch_seconds)
-        self._reflectors = tuple(
-            Reflector(kind, client, self._desk.cache, self._desk.codec, self._engine, timings)
-            for kind in self._desk.cache.stores
-        )
+        self._reflectors = tuple(Reflector(kind, client, cache, codec, inbox, timings) for kind in cache.stores)
         self._watchdog = Watchdog(STANDSTILL * settings.timers.lease)
-        self._admission = self._admitting(asking) if options.webhook is not None and not options.observe else None
+        self._admission = self._build_admission(codec, cache, metrics, home)
+        converted = _converted_kinds(table) if self._admission is not None else frozenset()
+        self.health = Health(self._reflectors, self._controller, leader, self._admission, self._waiting_for, converted)
+        self.metrics = MetricsPage(
+            Sources(
+                table,
+                self._controller.tallies,
+                self._controller.queue,
+                self._controller.oldest_pending,
+                metrics,
+                guard,
+                self._reflectors,
+                lambda: self._controller.leading,
+                self.health,
+                partial(orphans, cache),
+                cache.sources,
+                lambda: self._watchdog.longest,
+                tuple(environment.waiting),
+            )
+        )
 
-    def _admitting(self, client: Client) -> Admission | None:
-        """Where no vocabulary that is served has anything to admit or to convert, nothing is listened for."""
-        # Here, because certificates need 8 MB that an operator without a webhook server can do without.
+    def _build_admission(self, codec: Codec, cache: Cache, metrics: Metrics, home: str) -> Admission | None:
+        """The webhook server, unless no vocabulary needs one."""
+        if self._options.webhook is None or self._options.observe:
+            return None
+        # Imported here: certificates take 8 MB that an operator without a webhook server does not need.
         from samara.admission.admission import Admission, AdmissionDeps
         from samara.admission.certificates import Timings
 
-        assert self._options.webhook is not None
-        desk, engine, place = self._desk, self._engine, self._options.webhook
-        guarding = tuple(dialect for dialect in desk.table.dialects if dialect.admit is not None)
-        # Where the chart has registered us, the server asks us also about what waits for its original: we say yes.
-        asked = served(self._settings, self.environment.kinds) if place.in_cluster else guarding
-        if not any(dialect.admit is not None for dialect in asked):
+        table, listener = cache.table, self._options.webhook
+        guarding = tuple(dialect for dialect in table.dialects if dialect.admit is not None)
+        # The chart registers webhooks for every configured vocabulary, also for those that wait for the original
+        # operator to stop. Those requests are allowed.
+        registered = served(self._settings, self.environment.kinds) if listener.in_cluster else guarding
+        if not any(dialect.admit is not None for dialect in registered):
             return None
-        leads, listed = (lambda: engine.leading), desk.cache.is_settled
-        deps = AdmissionDeps(client, desk.codec, desk.cache, desk.table, desk.home, leads, listed, desk.metrics)
+        leads = lambda: self._controller.leading  # noqa: E731
+        deps = AdmissionDeps(self._clients.admission, codec, cache, table, home, leads, cache.is_settled, metrics)
         shipped = crds.needed(kind for dialect in guarding for kind in dialect.asking)
-        return Admission(deps, place, asked, converters=CONVERTERS, crds=shipped, timings=Timings())
-
-    @staticmethod
-    def _leased(settings: Settings, access: Access, client: Client) -> Lease:
-        identity = f"{socket.gethostname()}_{os.getpid()}_{os.urandom(4).hex()}"
-        return Lease(client, access.namespace, identity, settings.timers.lease, settings.timers.renew)
-
-    def _may_write(self) -> Callable[[], bool]:
-        if self._options.observe:
-            return lambda: False
-        return self._lease.may_write if self._lease is not None else lambda: True
+        return Admission(deps, listener, registered, converters=CONVERTERS, crds=shipped, timings=Timings())
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Works until `stop`, or until the environment has changed; then lets running writes end."""
-        listening = answering(self._options.http_address, self._health(), self._metrics())
+        """Works until `stop`, or until the environment has changed; then lets the writes in flight finish."""
+        listening = answering(self._options.http_address, self.health, self.metrics)
         async with listening, asyncio.TaskGroup() as group:
-            tasks = [group.create_task(each) for each in self._tasks()]
+            tasks = [group.create_task(task) for task in self._tasks()]
             await _first(stop, self._changed)
-            log.info("stopping", flying=self._desk.outbox.flying)
-            close = () if self._admission is None else (self._admission.close(),)
-            await asyncio.gather(*close, self._engine.drain(DRAIN))  # in this order: to close asks who leads
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LAST_WORDS):
-                    await self._desk.news.tell()
-            if self._lease is not None:
-                await self._lease.release()
+            log.info("stopping", flying=self._controller.in_flight)
+            await self._stop()
             for task in tasks:
                 task.cancel()
+
+    async def _stop(self) -> None:
+        """Admission first, because closing it depends on leading; the lease last, because it lets a standby lead."""
+        close = () if self._admission is None else (self._admission.close(),)
+        await asyncio.gather(*close, self._controller.drain(DRAIN))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_EVENTS):
+                await self._events.tell()
+        if self._leader is not None:
+            await self._leader.release()
 
     def _tasks(self) -> Iterator[Coroutine[None, None, None]]:
         yield self._watchdog.beat()
@@ -189,88 +239,98 @@ class Operator:
         yield self._lead()
 
     async def _await_environment(self) -> None:
-        """Waits until something that was missing is there. Kinds that disappear are reported by their watches."""
+        """Waits until something that was missing is there. Kinds that disappear are reported by their reflectors."""
         for what, why in self.environment.waiting.items():
             log.warning("waiting", what=what, why=why)
         wait = DISCOVERY_FIRST
         while True:
             await asyncio.sleep(wait)
             wait = min(2 * wait, DISCOVERY_BESIDE_ORIGINAL if self.environment.originals else DISCOVERY_MAX)
-            now = await discover_environment(self._own, self._settings, self.environment)
-            self._waiting.update(now.waiting)
+            now = await discover_environment(self._clients.own, self._settings, self.environment)
+            self._waiting_for.update(now.waiting)
             if not now.serves_same_as(self.environment):
                 log.info("surroundings.changed", waiting=",".join(now.waiting))
                 self.environment = now
                 self._changed.set()
                 return
 
-    def _health(self) -> Health:
-        leases = (self._lease,) if self._lease is not None else ()
-        admission = self._admission
-        unanswered = (lambda: admission.not_ready_reason) if admission is not None else (lambda: None)
-        asking = (kind for each in self._desk.table.dialects for kind in each.asking)
-        converted = {kind for kind in asking if f"{kind.group}/{kind.name}" in CONVERTERS} if admission else set()
-        obstacle = lambda: self._engine.obstacle  # noqa: E731 - asked when somebody asks
-        return Health(self._reflectors, self._engine, leases, self._waiting, unanswered, obstacle, frozenset(converted))
-
-    def _metrics(self) -> MetricsPage:
-        engine, desk = self._engine, self._desk
-        return MetricsPage(
-            Sources(
-                desk.table,
-                engine.tallies,
-                desk.queue,
-                lambda: max(desk.queue.oldest(), desk.outbox.oldest()),
-                desk.metrics,
-                desk.holds,
-                self._reflectors,
-                lambda: engine.leading,
-                self._health(),
-                lambda dialect: orphans(dialect, desk),
-                desk.cache.sources,
-                lambda: self._watchdog.longest,
-                tuple(self.environment.waiting),
-            )
-        )
-
     async def _lead(self) -> None:
         """Waits until it leads, then plans and writes."""
-        if self._lease is not None:
-            await self._lease.acquire()
+        if self._leader is not None:
+            await self._leader.acquire()
         async with asyncio.TaskGroup() as group:
-            if self._lease is not None:
-                group.create_task(self._keep(self._lease))
+            if self._leader is not None:
+                group.create_task(_keep_leading(self._leader))
             if not self._options.observe:
-                await self._book.load()
-                group.create_task(self._book.run(self._engine.answered, self._engine.add))
-            group.create_task(self._engine.run())
-            if self._provider is not None:
-                group.create_task(self._provider.run())
-            group.create_task(self._desk.news.run())
+                await self._hold_store.load()  # without it nothing may be deleted
+                group.create_task(self._hold_store.run())
+            group.create_task(self._controller.run())
+            if self._store_config is not None:
+                group.create_task(self._store_config.run())
+            group.create_task(self._events.run())
 
-    async def _keep(self, lease: Lease) -> None:
-        await lease.keep()
-        raise LeaseLostError("the lease could not be kept; ending, so that at most one operator writes")
+
+async def _keep_leading(leader: Lease) -> None:
+    await leader.keep()
+    raise LeaseLostError("the lease could not be kept; ending, so that at most one operator writes")
+
+
+def may_write(options: Options, leader: Lease | None) -> Callable[[], bool]:
+    """Asked directly before each write of a copy."""
+    if options.observe:
+        return _never
+    return leader.may_write if leader is not None else _always
+
+
+def _never() -> bool:
+    return False
+
+
+def _always() -> bool:
+    return True
+
+
+def leader_elector(settings: Settings, access: Access, client: Client) -> Lease:
+    identity = f"{socket.gethostname()}_{os.getpid()}_{os.urandom(4).hex()}"
+    return Lease(client, access.namespace, identity, settings.timers.lease, settings.timers.renew)
+
+
+def _secret_poller(
+    settings: Settings, metrics: Metrics, clock: Callable[[], float], inbox: Inbox
+) -> SecretPoller | None:
+    """None if no served vocabulary reads a secret manager."""
+    served = frozenset({fishysecret.NAME} & settings.vocabularies.keys())
+    if not served:
+        return None
+    timings = PollTimings(clock, utc_now)
+    return SecretPoller(Readings(clock), served, timings, post=inbox.post, count_call=metrics.provider_called)
+
+
+def _converted_kinds(table: Table) -> frozenset[Kind]:
+    """Kinds that our own conversion webhook serves: the API server may need us ready before it can list them."""
+    kinds = (kind for dialect in table.dialects for kind in dialect.asking)
+    return frozenset(kind for kind in kinds if f"{kind.group}/{kind.name}" in CONVERTERS)
 
 
 async def run(settings: Settings, options: Options, access: Access) -> None:
     """The operator, until a signal."""
-    # The cache has no cycles and lives long: walking all of it for garbage would block the loop for nothing.
+    # The cache has no reference cycles and lives long: collecting it would only block the loop.
     gc.set_threshold(20_000, 10, 1000)
     stop = asyncio.Event()
     _on_signals(stop)
     log.info("starting", version=__version__, server=access.server, vocabularies=",".join(settings.vocabularies))
     async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(Client(access, options.request_seconds))
         own = await stack.enter_async_context(Client(access, options.request_seconds, connections=2))
-        # Whoever waits for an answer of admission waits for no write of ours; a standby answers, too.
-        asking = own
+        admission = own
         if options.webhook is not None:
-            asking = await stack.enter_async_context(Client(access, options.request_seconds, connections=16))
+            admission = await stack.enter_async_context(Client(access, options.request_seconds, connections=16))
         environment = await unless_stopped(stop, discover_at_start(own, settings))
         while environment is not None and not stop.is_set():
-            operator = Operator(settings, options, access, (client, own, asking), environment)
-            await operator.run(stop)
+            leader = leader_elector(settings, access, own) if options.leader_elect else None
+            async with Client(access, options.request_seconds, may_write=may_write(options, leader)) as objects:
+                clients = Clients(objects, own, admission)
+                operator = Operator(settings, options, access, clients, leader, environment)
+                await operator.run(stop)
             environment = operator.environment
     log.info("stopped")
 

@@ -562,17 +562,17 @@ FAULTS = (
     ),
     Fault(
         "what should go late goes at once",
-        "engine/removals",
-        "return () if self._waits(key, self._left_since) else late",
-        "return late",
+        "engine/deletions",
+        "return () if self._must_wait(key, self._leftover_since, verdict) else delayed",
+        "return delayed",
         by="engine/test_holds_and_removals.py::test_what_an_earlier_source_of_the_name_left_goes_after_its_time_and_unbraked",
     ),
     Fault(
         "a definition stands for ever",
-        "engine/read",
-        "if _is_of_the_moment(read):",
+        "engine/fetcher",
+        "if _is_short_lived(read):",
         "if False:",
-        by="engine/test_read.py::test_the_answer_about_what_may_be_another_next_time_counts_for_a_moment_only",
+        by="engine/test_questions.py::test_the_answer_about_what_may_be_another_next_time_counts_for_a_moment_only",
     ),
     Fault(
         "an owner is known by its name",
@@ -654,8 +654,8 @@ FAULTS = (
     Fault(
         "never tries before it writes",
         "engine/apply",
-        "if not self.is_new():",
-        "if True:",
+        "if isinstance(write, Update) and self._verify and",
+        "if False and",
         by="engine/test_apply.py::test_after_a_restart_a_copy_that_admission_has_changed_is_tried_and_not_written",
     ),
     Fault(
@@ -668,7 +668,7 @@ FAULTS = (
     Fault(
         "tries what is known",
         "engine/apply",
-        " or content in self._as_sent:",
+        " or content in self._stored_as_sent:",
         ":",
         by="engine/test_apply.py::test_content_that_is_known_to_be_stored_as_sent_is_not_tried_again",
     ),
@@ -814,10 +814,10 @@ FAULTS = (
     ),
     Fault(
         "the end of a former source is nobody's news",
-        "engine/route",
-        "yield from (key for key in once if has_copies(cache, key))",
+        "engine/triggers",
+        "yield from (key for key in former if has_copies(cache, key))",
         "yield from ()",
-        by="engine/test_route.py::test_the_end_of_what_is_no_source_any_more_concerns_those_whose_copies_name_it",
+        by="engine/test_triggers.py::test_the_end_of_what_is_no_source_any_more_concerns_those_whose_copies_name_it",
     ),
     Fault(
         "created copies are kept equal",
@@ -969,17 +969,17 @@ FAULTS = (
     ),
     Fault(
         "a large plan knows better than a slice",
-        "engine/loop",
-        "if step.ref.namespace not in growth.overtaken:",
+        "engine/controller",
+        "if step.ref.namespace not in plan.replanned:",
         "if True:",
-        by="engine/test_loop.py::test_a_slice_decides_for_its_namespace_from_then_on_also_where_a_large_plan_grows",
+        by="engine/test_controller.py::test_a_slice_decides_for_its_namespace_from_then_on_also_where_a_large_plan_grows",
     ),
     Fault(
         "what is on the way is forgotten",
         "engine/outbox",
         "if write.key == key.whole and key.slice in (None, _lot(ref)):",
         "if False:",
-        by="engine/test_loop.py::test_a_namespace_that_leaves_while_its_copy_is_on_the_way_is_looked_at_again",
+        by="engine/test_controller.py::test_a_namespace_that_leaves_while_its_copy_is_on_the_way_is_looked_at_again",
     ),
     Fault(
         "nobody fights over labels",
@@ -991,13 +991,13 @@ FAULTS = (
     Fault(
         "a restart forgets namespaces",
         "engine/holds",
-        "or self.write_down is None or",
-        "or True or",
+        "or ref.name in self._written:",
+        "or True:",
         by="engine/test_namespaces_brake.py::test_a_namespace_goes_only_when_it_is_written_down_that_it_goes",
     ),
     Fault(
         "a namespace is kept for ever",
-        "engine/removals",
+        "engine/deletions",
         "if isinstance(removal, Spare) and",
         "if False and",
         by="engine/test_namespaces_brake.py::test_a_discarded_deletion_of_a_namespace_lets_its_sub_namespace_go_and_writes_nothing_on_the_namespace",
@@ -1067,10 +1067,10 @@ FAULTS = (
     ),
     Fault(
         "a failing server has answered",
-        "engine/read",
-        "failed = _AFTER_FAILURE",
-        "failed = 0.0",
-        by="engine/test_read.py::test_a_server_that_fails_has_not_answered_and_is_asked_again_later",
+        "engine/fetcher",
+        "delay = _RETRY\n        self._post(Fetched(self._questions",
+        "delay = 0.0\n        self._post(Fetched(self._questions",
+        by="engine/test_questions.py::test_a_server_that_fails_has_not_answered_and_is_asked_again_later",
     ),
     Fault(
         "a copy that lost its mark counts as before",
@@ -1092,7 +1092,7 @@ FAULTS = (
         "engine/holds",
         "self._let_stay(key, refs | paused)",
         "self._let_stay(key, refs)",
-        by="engine/test_loop.py::test_what_is_paused_while_the_brake_holds_it_is_held_when_the_pause_ends",
+        by="engine/test_controller.py::test_what_is_paused_while_the_brake_holds_it_is_held_when_the_pause_ends",
     ),
     Fault(
         "a release is lost with the first namespace that ends",
@@ -1110,10 +1110,10 @@ FAULTS = (
     ),
     Fault(
         "a hold that cannot be planned yet is forgotten",
-        "engine/loop",
-        "settle({*self.tallies, *self.desk.keys()}, ",
+        "engine/controller",
+        "settle({*self.tallies, *self._keys()}, ",
         "settle(self.tallies, ",
-        by="engine/test_loop.py::test_what_was_held_before_a_restart_and_could_not_be_planned_yet_is_not_forgotten",
+        by="engine/test_controller.py::test_what_was_held_before_a_restart_and_could_not_be_planned_yet_is_not_forgotten",
     ),
     Fault(
         "a list leaves the trace of what went meanwhile",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.engine.parts import Clock, a_desk, a_key, a_source, deletes, numbered
+from tests.engine.parts import Clock, a_cache, a_key, a_source, deletes, numbered
 from tests.support import strategies, toys
 from tests.support.oracle import assert_lawful, is_kept, is_left_over, is_ours, is_welcome, may_reach, wanted
 from tests.support.settle import Fate, every_key, follow, is_silent, plan_of, settle, writes_of
@@ -32,9 +32,9 @@ from samara.dialects.accurate.words import PROPAGATE, SUB_NAMESPACE
 from samara.dialects.fishysecret import FISHY_SECRET
 from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
 from samara.dialects.secret_copy import TARGETS
+from samara.engine.deletions import DeletionGate
 from samara.engine.flaps import Flaps
 from samara.engine.holds import Holds
-from samara.engine.removals import Removals
 
 CORE = Path(inspect.getfile(samara.core)).parent
 MADE = (SECRET, CONFIG_MAP, toys.WIDGET)
@@ -71,15 +71,15 @@ def test_what_is_held_is_what_was_said_last_and_what_was_refused_stays_refused(
 @pytest.mark.parametrize("there", [False, True])
 def test_many_removals_at_once_are_held_unless_deleting_the_source_says_all(name: str, there: bool) -> None:
     clock, table = Clock(), toys.whole_table()
-    desk = a_desk(clock, Holds(Brake(5), 600.0, clock), table=table)
-    gate = Removals(desk, lambda key, delay: None, Flaps(clock))
+    guard = Holds(Brake(5), 600.0, clock)
+    gate = DeletionGate(a_cache(table), table, guard, Flaps(clock), clock, gone_after=3.0)
     key, source = a_key(dialect=name), a_source() if there else None
     gone = deletes(numbered(0, 10), key)
     explicit, patience = table[name].explicit and not there, table[name].gone_after
-    first = gate.allowed(key, source, gone)
+    first = gate.judge(key, source, gone).allowed
     assert first == (gone if explicit and patience == 0.0 else []), "held, or too soon after the source vanished"
-    clock.now += patience or desk.gone_after
-    assert gate.allowed(key, source, gone) == (gone if explicit else [])
+    clock.now += patience or 3.0
+    assert gate.judge(key, source, gone).allowed == (gone if explicit else [])
 
 
 SMALL = {"data": {"key": "b25l"}}

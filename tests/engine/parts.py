@@ -8,30 +8,15 @@ from typing import Any
 
 from tests.support.world import at, secret
 
-from samara.core.allow import Rules
-from samara.core.brake import Brake
 from samara.core.model import MANAGER, Key, Object, Owned, Ref, namespace_ref
 from samara.core.table import Table
 from samara.core.want import Copy
 from samara.core.write import Create, Delete, Release
 from samara.dialects import secret_copy
 from samara.dialects.secret_copy import ORIGIN, TARGETS
-from samara.engine.apply import Applier
-from samara.engine.crash import CrashPoints
-from samara.engine.desk import Desk
-from samara.engine.holds import Holds
-from samara.engine.limiter import ConcurrencyLimiter
-from samara.engine.metrics import Metrics
-from samara.engine.news import News
-from samara.engine.outbox import Outbox
-from samara.engine.queue import Queue
-from samara.engine.retry import Waits
-from samara.engine.tell import Teller
 from samara.kube.auth import Access
 from samara.kube.auth.credentials import Fixed
 from samara.kube.cache import Cache
-from samara.kube.client import Client
-from samara.kube.codec import Codec
 
 HOME = "admin"
 
@@ -99,37 +84,13 @@ def a_table(**more: Any) -> Table:
     return Table((secret_copy.dialect(HOME, **more),))
 
 
-def a_desk(
-    clock: Clock,
-    holds: Holds | None = None,
-    client: Client | None = None,
-    gone_after: float = 3.0,
-    table: Table | None = None,
-) -> Desk:
-    """All parts of an engine; the client is not connected unless one is given."""
-    client, table = client or Client(an_access()), table or a_table(on_source_gone="delete")
-    codec, cache = Codec(table.managers), Cache(table)
+def a_cache(table: Table | None = None, **more: Any) -> Cache:
+    """A cache in which every kind is listed, and empty."""
+    table = table or a_table(on_source_gone="delete")
+    cache = Cache(table, **more)
     for store in cache.stores.values():
         store.listed = True
-    return Desk(
-        client=client,
-        codec=codec,
-        cache=cache,
-        table=table,
-        rules=Rules(),
-        queue=Queue(clock),
-        outbox=Outbox(clock),
-        limiter=ConcurrencyLimiter(16, 0.0, clock),
-        waits=Waits(900.0, clock),
-        holds=holds or Holds(Brake(), 600.0, clock),
-        applier=Applier(client, codec, cache, table, CrashPoints()),
-        news=News(Teller(client, clock), cache),
-        metrics=Metrics(),
-        clock=clock,
-        resync=0.0,
-        home="operator",
-        gone_after=gone_after,
-    )
+    return cache
 
 
 def a_namespace(name: str, version: int = 1, **more: Any) -> Object:

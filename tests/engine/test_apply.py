@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.engine.parts import Clock, a_copy, a_desk, a_key, an_object, create
+from tests.engine.parts import a_cache, a_copy, a_key, an_object, create
 from tests.kube.scripted import Answer, Seen, access, cuts, refuses, says, serving
 from tests.support import toys
 from tests.support.world import content, secret
@@ -20,26 +20,33 @@ from samara.core.travel import ADOPTED
 from samara.core.want import Copy
 from samara.core.write import Create, Delete, Recreate, Release, Spare, Update, Write
 from samara.dialects.secret_copy import ORIGIN
-from samara.engine.desk import Desk
+from samara.engine.apply import Applier
+from samara.engine.crash import CrashPoints
 from samara.engine.outcome import Outcome, Result
+from samara.kube.cache import Cache
 from samara.kube.client import AS_US, Client
-from samara.kube.codec import encode
+from samara.kube.codec import Codec, encode
 from samara.kube.errors import Unreachable
 
 STORED = {"metadata": {"name": "db", "namespace": "a", "uid": "new", "resourceVersion": "50"}, "type": "Opaque"}
 GONE = says({"kind": "Status", "status": "Success"})
 
 
-def performed(write: Write, *answers: Answer, first: int = 0) -> tuple[Result, list[Seen], Desk]:
-    """Performs a write on a desk whose cache holds a copy; the watch has told of versions up to `first`."""
+def an_applier(client: Client, table: Table | None = None) -> Applier:
+    cache = a_cache(table)
+    return Applier(client, Codec(cache.table.managers), cache, cache.table, CrashPoints())
 
-    async def run() -> tuple[Result, list[Seen], Desk]:
+
+def performed(write: Write, *answers: Answer, first: int = 0) -> tuple[Result, list[Seen], Cache]:
+    """Performs a write of an object in the cache; the watch has reported versions up to `first`."""
+
+    async def run() -> tuple[Result, list[Seen], Cache]:
         async with serving(*answers) as script, Client(access(script)) as client:
-            desk = a_desk(Clock(), client=client)
+            applier = an_applier(client)
             if not isinstance(write, Create):
-                desk.cache.put(write.have)
-            desk.cache.stores[write.ref.kind].version = first
-            return await desk.applier.perform(write), script.seen, desk
+                applier.cache.put(write.have)
+            applier.cache.stores[write.ref.kind].version = first
+            return await applier.perform(write, verify=False), script.seen, applier.cache
 
     return asyncio.run(run())
 
@@ -85,11 +92,10 @@ def replaced(read: dict[str, Any]) -> tuple[Result, list[Seen]]:
 
     async def run() -> tuple[Result, list[Seen]]:
         async with serving(says(read), says(read)) as script, Client(access(script)) as client:
-            desk = a_desk(Clock(), client=client, table=ACCOUNTS)
-            desk.cache.put(have)
-            return await desk.applier.perform(
-                Update(a_key(dialect="accurate"), have.ref, copy, have, "differs")
-            ), script.seen
+            applier = an_applier(client, ACCOUNTS)
+            applier.cache.put(have)
+            write = Update(a_key(dialect="accurate"), have.ref, copy, have, "differs")
+            return await applier.perform(write, verify=False), script.seen
 
     return asyncio.run(run())
 
@@ -112,27 +118,27 @@ def test_where_nothing_was_given_nothing_is_added() -> None:
 
 
 def test_a_delete_names_uid_and_version_and_leaves_a_tombstone() -> None:
-    result, (seen,), desk = performed(Delete(a_key(), HAVE.ref, HAVE), GONE)
+    result, (seen,), cache = performed(Delete(a_key(), HAVE.ref, HAVE), GONE)
 
     assert (result.outcome, result.version) == (Outcome.DONE, None)
     assert seen.method == "DELETE"
     assert seen.json["preconditions"] == {"uid": HAVE.uid, "resourceVersion": "40"}
-    assert desk.cache.put(replace(HAVE, version=99)) is None
+    assert cache.put(replace(HAVE, version=99)) is None
 
 
 def test_a_delete_that_a_finalizer_holds_back_is_seen_as_such() -> None:
     held = {**STORED, "kind": "Secret", "metadata": {**STORED["metadata"], "deletionTimestamp": "2026-11-15T10:00:00Z"}}  # type: ignore[dict-item]
-    result, _, desk = performed(Delete(a_key(), HAVE.ref, HAVE), says(held))
+    result, _, cache = performed(Delete(a_key(), HAVE.ref, HAVE), says(held))
 
     assert result.outcome is Outcome.DONE
-    assert desk.cache.put(replace(HAVE, version=99)) is not None
+    assert cache.put(replace(HAVE, version=99)) is not None
 
 
 def test_what_is_gone_already_counts_as_deleted() -> None:
-    result, _, desk = performed(Delete(a_key(), HAVE.ref, HAVE), refuses(404, "NotFound"))
+    result, _, cache = performed(Delete(a_key(), HAVE.ref, HAVE), refuses(404, "NotFound"))
 
     assert result.outcome is Outcome.DONE
-    assert desk.cache.get(HAVE.ref) is None
+    assert cache.get(HAVE.ref) is None
 
 
 def test_a_recreate_asks_first_and_deletes_then() -> None:
@@ -146,11 +152,11 @@ def test_a_recreate_asks_first_and_deletes_then() -> None:
 
 @pytest.mark.parametrize("refusal", [refuses(403, "Forbidden"), refuses(422, "Invalid"), refuses(500), cuts])
 def test_a_recreate_that_would_be_refused_deletes_nothing(refusal: Answer) -> None:
-    result, seen, desk = performed(Recreate(a_key(), HAVE.ref, NEW, HAVE), refusal, GONE)
+    result, seen, cache = performed(Recreate(a_key(), HAVE.ref, NEW, HAVE), refusal, GONE)
 
     assert result.outcome is not Outcome.DONE
     assert [each.method for each in seen] == ["POST"]
-    found = desk.cache.get(HAVE.ref)
+    found = cache.get(HAVE.ref)
     assert found is not None
     assert found.version == HAVE.version
 
@@ -209,11 +215,11 @@ def test_whether_it_may_write_is_asked_before_every_single_request() -> None:
     """A recreate is three requests: a leader whose time ends after the first one deletes nothing."""
 
     async def run() -> None:
-        async with serving(refuses(409, "AlreadyExists"), GONE) as script, Client(access(script)) as client:
-            desk = a_desk(Clock(), client=client)
-            desk.cache.put(HAVE)
-            client.may_write = lambda: not script.seen
-            result = await desk.applier.perform(Recreate(a_key(), HAVE.ref, NEW, HAVE))
+        async with serving(refuses(409, "AlreadyExists"), GONE) as script:
+            async with Client(access(script), may_write=lambda: not script.seen) as client:
+                applier = an_applier(client)
+                applier.cache.put(HAVE)
+                result = await applier.perform(Recreate(a_key(), HAVE.ref, NEW, HAVE), verify=False)
             assert (result.outcome, result.sure) == (Outcome.FAILED, False)
             assert [each.method for each in script.seen] == ["POST"]
 
@@ -222,8 +228,7 @@ def test_whether_it_may_write_is_asked_before_every_single_request() -> None:
 
 def test_who_may_not_write_may_read() -> None:
     async def run() -> None:
-        async with serving(says(STORED)) as script, Client(access(script)) as client:
-            client.may_write = lambda: False
+        async with serving(says(STORED)) as script, Client(access(script), may_write=lambda: False) as client:
             with pytest.raises(Unreachable, match="may not write"):
                 await client.request("DELETE", "/x")
             assert script.seen == []
@@ -234,10 +239,10 @@ def test_who_may_not_write_may_read() -> None:
 
 
 def test_an_answer_that_the_watch_is_past_is_not_taken() -> None:
-    _, _, desk = performed(create("a"), says(STORED), first=50)
+    _, _, cache = performed(create("a"), says(STORED), first=50)
 
-    assert desk.cache.get(create("a").ref) is None
-    assert not desk.cache.taken(create("a").ref)
+    assert cache.get(create("a").ref) is None
+    assert not cache.taken(create("a").ref)
 
 
 @pytest.mark.parametrize(
@@ -266,7 +271,7 @@ def test_each_error_has_its_meaning(answer: Answer, outcome: Outcome, overloaded
     assert result.retry_after == (3.0 if outcome is Outcome.FAILED and sure else None)
 
 
-# What admission makes of a copy. Contents come from the desk's own codec: digests of two codecs never agree.
+# What admission makes of a copy. Contents come from the applier's own codec: digests of two codecs never agree.
 
 Json = dict[str, Any]
 SENT, MEDDLED, MEDDLED_ANEW = {"key": "b25l"}, {"injected": "eA==", "key": "b25l"}, {"injected": "eQ==", "key": "b25l"}
@@ -290,19 +295,19 @@ def answers(*args: Any, **more: Any) -> Answer:
 
 
 class Told:
-    """What came of some updates that send SENT: the results, the requests, and what the desk knows after."""
+    """What came of some updates that send SENT: the results, the requests, and what the cache knows after."""
 
-    def __init__(self, desk: Desk, results: list[Result], seen: list[Seen]) -> None:
-        self.desk = desk
+    def __init__(self, applier: Applier, results: list[Result], seen: list[Seen]) -> None:
+        self.applier = applier
         self.results = results
         self.requests = [(each.method, each.query.get("dryRun")) for each in seen]
 
     def content(self, data: Json) -> Content:
-        return self.desk.codec.content({"data": data, "type": "Opaque"})
+        return self.applier.codec.content({"data": data, "type": "Opaque"})
 
     def knows(self, data: Json) -> bool:
         """True where this is known to be what the server makes of SENT."""
-        return self.desk.cache.stands_for(SECRET, self.content(SENT), self.content(data))
+        return self.applier.cache.stands_for(SECRET, self.content(SENT), self.content(data))
 
 
 def updated(have: Iterable[Json], *told: Answer, new: Iterable[bool] = (True,)) -> Told:
@@ -310,16 +315,16 @@ def updated(have: Iterable[Json], *told: Answer, new: Iterable[bool] = (True,)) 
 
     async def run() -> Told:
         async with serving(*told) as script, Client(access(script)) as client:
-            desk = a_desk(Clock(), client=client)
+            applier = an_applier(client)
             results = []
             for each, is_new in zip(have, new, strict=True):
-                desk.applier.is_new = lambda is_new=is_new: is_new  # type: ignore[misc]
-                there = desk.codec.object(SECRET, encode(each))
-                desk.cache.put(there)
-                content = desk.codec.content({"data": SENT, "type": "Opaque"})
+                there = applier.codec.object(SECRET, encode(each))
+                applier.cache.put(there)
+                content = applier.codec.content({"data": SENT, "type": "Opaque"})
                 copy = Copy(there.ref, content, {}, {ORIGIN: "admin/db"})
-                results.append(await desk.applier.perform(Update(a_key(), there.ref, copy, there, "differs")))
-            return Told(desk, results, script.seen)
+                update = Update(a_key(), there.ref, copy, there, "differs")
+                results.append(await applier.perform(update, verify=is_new))
+            return Told(applier, results, script.seen)
 
     return asyncio.run(run())
 
@@ -338,10 +343,10 @@ def test_an_answer_that_differs_from_what_was_sent_is_remembered_as_right() -> N
 def test_what_admission_makes_of_a_new_copy_is_remembered_as_well() -> None:
     async def run() -> None:
         async with serving(answers(MEDDLED, 41)) as script, Client(access(script)) as client:
-            desk = a_desk(Clock(), client=client)
-            told = Told(desk, [], [])
+            applier = an_applier(client)
+            told = Told(applier, [], [])
             write = create("a")
-            await desk.applier.perform(replace(write, copy=replace(write.copy, content=told.content(SENT))))
+            await applier.perform(replace(write, copy=replace(write.copy, content=told.content(SENT))), verify=False)
             assert told.knows(MEDDLED)
 
     asyncio.run(run())
@@ -352,12 +357,12 @@ def test_an_answer_that_is_no_longer_what_is_there_teaches_nothing() -> None:
 
     async def run() -> None:
         async with serving(answers(MEDDLED, 41)) as script, Client(access(script)) as client:
-            desk = a_desk(Clock(), client=client)
-            told = Told(desk, [], [])
-            desk.cache.put(desk.codec.object(SECRET, encode(stored(MEDDLED_ANEW, 42))))
-            desk.cache.stores[SECRET].version = 42
+            applier = an_applier(client)
+            told = Told(applier, [], [])
+            applier.cache.put(applier.codec.object(SECRET, encode(stored(MEDDLED_ANEW, 42))))
+            applier.cache.stores[SECRET].version = 42
             write = create("a")
-            await desk.applier.perform(replace(write, copy=replace(write.copy, content=told.content(SENT))))
+            await applier.perform(replace(write, copy=replace(write.copy, content=told.content(SENT))), verify=False)
             assert not told.knows(MEDDLED)
             assert not told.knows(MEDDLED_ANEW)
 

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-from tests.engine.parts import Clock, a_desk, an_object
+from tests.engine.parts import Clock, an_object
 from tests.secretstores.test_poller import Manager
 from tests.support import toys
 from tests.support.engine import EngineHarness
@@ -15,13 +15,11 @@ from tests.support.world import at, secret
 from samara.core.model import Content, Key, Object, Ref
 from samara.core.reads import UNREAD, Reading, SecretPath, Unreadable
 from samara.core.table import Table
+from samara.core.tally import Tally
 from samara.core.view import View
 from samara.core.want import KEEP, Copy, Dialect, Want
 from samara.core.write import Create, Guard, Report, Update
-from samara.engine.report import Reports
 from samara.secretstores.base import Forbidden
-from samara.secretstores.poller import PollTimings, SecretPoller
-from samara.secretstores.readings import Readings
 
 EVERY = 300.0
 
@@ -56,20 +54,15 @@ class Stage:
 
     def __init__(self, *sources: Object) -> None:
         self.clock = Clock()
-        self.stores = SecretPoller(
-            Readings(self.clock),
-            frozenset({"fetch"}),
-            PollTimings(self.clock, lambda: "now", lambda: 1.0),
-            post=lambda message: self.engine.secret_values(message),
-            count_call=lambda store, result: None,
-        )
         self.engine = EngineHarness(
             *sources,
             namespaces=["home", "a"],
             table=Table((a_dialect(),)),
             clock=self.clock,
-            stores=self.stores,
+            reads_secrets={"fetch"},
         )
+        assert self.engine.secrets is not None
+        self.stores = self.engine.secrets
         self.manager = Manager()
 
     def asked(self) -> dict[str, set[str]]:
@@ -217,59 +210,48 @@ def test_a_refresh_that_changes_nothing_touches_the_reports_and_plans_nobody() -
 # many who ask
 
 
-class Slow(Reports):
-    """Every status takes so long to make."""
+def slow(count: int, seconds: float) -> EngineHarness:
+    """Sources whose status is due, each of which takes so long to compute."""
+    clock = Clock()
 
-    def __init__(self, seconds: float) -> None:
-        self.clock = Clock()
-        table = Table((replace(toys.fetch(), report=lambda obj, view, tally: {}),))
-        super().__init__(a_desk(self.clock, table=table), {}, (), lambda write, tally, soon: None)
-        self.seconds = seconds
-        self.written: list[Key] = []
+    def report(obj: Object, view: View, tally: Tally) -> dict[str, object]:
+        clock.now += seconds
+        return {"seen": clock.now}
 
-    def write(self, key: Key) -> None:
-        self.written.append(key)
-        self.clock.now += self.seconds
+    sources = [a_source(f"f{number}", "p") for number in range(count)]
+    table = Table((replace(toys.fetch(), report=report),))
+    engine = EngineHarness(*sources, namespaces=["home"], table=table, clock=clock)
+    for source in sources:
+        engine.tallies[key(source.ref.name)] = Tally()
+        engine.controller.status.touch(key(source.ref.name))
+    clock.now += 1.0
+    return engine
 
 
-def test_thousands_of_reports_leave_room_for_others() -> None:
+def test_thousands_of_statuses_leave_room_for_others() -> None:
+    """The secret manager was read anew, and thousands of sources say so."""
+    engine, turns, written = slow(1000, 0.001), 0, 0
+    while engine.controller.work():
+        turns += 1
+        written += len(engine.sent())
+    written += len(engine.sent())
 
-    async def run() -> int:
-        reports, rounds = Slow(0.001), 0
-        for number in range(1000):
-            reports.touched(key(f"f{number}"))
-        task = asyncio.create_task(reports.run(lambda: None))
-        while len(reports.written) < 1000:
-            await asyncio.sleep(0)
-            rounds += bool(0 < len(reports.written) < 1000)
-        task.cancel()
-        await asyncio.wait([task])
-        assert (len(reports.written), reports.due) == (1000, 0)
-        return rounds
-
-    assert asyncio.run(run()) >= 100
+    assert turns >= 100
+    assert (written, engine.stale_statuses()) == (1000, set())
 
 
 def test_one_that_is_touched_while_others_have_their_turn_is_written_again() -> None:
-    async def run() -> list[Key]:
-        reports = Slow(1.0)
-        written = reports.written
-        reports.touched(key("f"))
-        reports.touched(key("g"))
-        task = asyncio.create_task(reports.run(lambda: None))
-        while not written:  # noqa: ASYNC110 - so that it is seen at once
-            await asyncio.sleep(0)
-        reports.touched(written[0])
-        async with asyncio.timeout(8):
-            while len(written) < 3:  # noqa: ASYNC110 - what lands together is told together, by real time
-                await asyncio.sleep(0.001)
-        task.cancel()
-        await asyncio.wait([task])
-        return written
+    engine, written = slow(2, 1.0), list[Key]()
+    assert engine.controller.work()
+    written += [write.key for write in engine.sent()]
+    engine.controller.status.touch(written[0])
+    for _ in range(3):
+        engine.controller.work()
+        engine.clock.now += 1.0
+        written += [write.key for write in engine.sent()]
 
-    written = asyncio.run(run())
-    assert set(written[:2]) == {key("f"), key("g")}
-    assert written[2] == written[0]
+    assert set(written[:2]) == {key("f0"), key("f1")}
+    assert written[2:] == [written[0]]
 
 
 # when a copy was written

@@ -14,7 +14,7 @@ from samara.core.view import View
 from samara.core.want import Want
 from samara.dialects import secret_copy
 from samara.engine.boundary import LATE
-from samara.engine.growth import CHUNK
+from samara.engine.chunks import CHUNK
 from samara.kube.cache import Change
 
 CANARY = "canary-7f3a9"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.engine.parts import HOME, a_key, a_source, create, numbered
-from tests.engine.test_loop import MANY
+from tests.engine.test_controller import MANY
 from tests.support.engine import EngineHarness
 from tests.support.world import a_field, at, secret
 

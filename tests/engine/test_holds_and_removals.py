@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.engine.parts import (
     HOME,
     Clock,
+    a_cache,
     a_copy,
-    a_desk,
     a_key,
     a_namespace,
     a_source,
@@ -27,14 +27,14 @@ from tests.support import toys
 from tests.support.world import at
 
 from samara.core.brake import Brake
-from samara.core.model import MANAGER, Key, Owned, Owner, Ref, namespace_ref
+from samara.core.model import MANAGER, Key, Object, Owned, Owner, Ref, namespace_ref
 from samara.core.table import Table
-from samara.core.write import Delete, Spare
+from samara.core.write import Delete, Guard, Removal, Spare
 from samara.dialects.fishysecret import FISHY_SECRET
 from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
+from samara.engine.deletions import DeletionGate
 from samara.engine.flaps import Flaps
 from samara.engine.holds import Holds, digest_of
-from samara.engine.removals import Removals
 
 BRAKE = Brake(most=5, percent=30.0)
 
@@ -300,6 +300,7 @@ def test_of_a_namespace_that_went_more_than_ten_minutes_ago_nothing_is_kept() ->
     for name in ("a", "b"):
         clock.now += 601.0
         have = a_namespace(name)
+        holds.written([name])
         assert holds.judge(a_key(), [Delete(a_key(), have.ref, have)], 1, 1)
 
     for times in (holds._by_source[a_key()], holds._by_namespace[HOME], holds._namespaces):
@@ -325,31 +326,53 @@ def test_however_they_are_sliced_no_more_goes_in_ten_minutes_than_the_brake_allo
 # between a plan and the outbox
 
 
-Asked = list[tuple[Key, float]]
+class Gate:
+    """A deletion gate over a cache and a clock."""
+
+    def __init__(
+        self,
+        clock: Clock | None = None,
+        holds: Holds | None = None,
+        gone_after: float = 3.0,
+        table: Table | None = None,
+        copies: Iterable[Object] = (),
+    ) -> None:
+        self.cache, self.clock = a_cache(table), clock or Clock()
+        self.holds = holds or Holds(Brake(), 600.0, self.clock)
+        self.flaps = Flaps(self.clock)
+        self.deletions = DeletionGate(self.cache, self.cache.table, self.holds, self.flaps, self.clock, gone_after)
+        self.requeued: list[tuple[Key, float]] = []
+        for copy in copies:
+            self.cache.put(copy)
+
+    def allowed(
+        self, key: Key, source: Object | None, removals: Sequence[Removal], finalizer: str | None = None
+    ) -> list[Removal | Guard]:
+        verdict = self.deletions.judge(key, source, removals, finalizer)
+        self.requeued += verdict.requeue
+        return verdict.allowed
 
 
-def removals(clock: Clock, holds: Holds | None = None, gone_after: float = 3.0) -> tuple[Removals, Asked]:
-    desk, asked = a_desk(clock, holds, gone_after=gone_after), Asked()
-    for name in numbered(0, 10):
-        desk.cache.put(a_namespace(name))
-        desk.cache.put(a_copy(name))
-    return Removals(desk, lambda key, delay: asked.append((key, delay)), Flaps(desk.clock)), asked
+def a_gate(clock: Clock, holds: Holds | None = None, gone_after: float = 3.0) -> Gate:
+    """Ten copies of one source."""
+    names = numbered(0, 10)
+    return Gate(clock, holds, gone_after, copies=[*map(a_namespace, names), *map(a_copy, names)])
 
 
 def test_a_source_that_vanished_keeps_its_copies_for_a_moment() -> None:
-    gate, asked = removals(clock := Clock())
+    gate = a_gate(clock := Clock())
     all_of_them = deletes(numbered(0, 3))
 
     assert gate.allowed(a_key(), None, all_of_them) == []
     clock.now += 1.0
     assert gate.allowed(a_key().part("ns-00000"), None, all_of_them[:1]) == []
-    assert asked == [(a_key(), 3.0), (a_key(), 2.0)]
+    assert gate.requeued == [(a_key(), 3.0), (a_key(), 2.0)]
     clock.now += 2.0
     assert gate.allowed(a_key(), None, all_of_them) == all_of_them
 
 
 def test_a_source_that_came_back_starts_the_moment_anew() -> None:
-    gate, _ = removals(clock := Clock())
+    gate = a_gate(clock := Clock())
     gate.allowed(a_key(), None, deletes(["ns-00000"]))
     clock.now += 10.0
     gate.allowed(a_key(), a_source(), [])
@@ -359,7 +382,7 @@ def test_a_source_that_came_back_starts_the_moment_anew() -> None:
 
 def test_a_slice_without_removals_does_not_start_the_moment_anew() -> None:
     """Else whoever touches a Secret with a forged mark now and then would keep all copies for ever."""
-    gate, _ = removals(clock := Clock())
+    gate = a_gate(clock := Clock())
     gate.allowed(a_key(), None, deletes(["ns-00000"]))
     clock.now += 2.0
     gate.allowed(a_key().part("ns-00001"), None, [])
@@ -368,25 +391,23 @@ def test_a_slice_without_removals_does_not_start_the_moment_anew() -> None:
     assert len(gate.allowed(a_key(), None, deletes(["ns-00000"]))) == 1
 
 
-@pytest.mark.parametrize("forgets", [lambda gate: gate.allowed(a_key(), None, []), lambda gate: gate.forget(a_key())])
-def test_when_a_source_vanished_is_forgotten_with_its_last_copy(forgets: Callable[[Removals], object]) -> None:
-    gate, _ = removals(clock := Clock())
+@pytest.mark.parametrize(
+    "forgets", [lambda gate: gate.allowed(a_key(), None, []), lambda gate: gate.deletions.forget(a_key())]
+)
+def test_when_a_source_vanished_is_forgotten_with_its_last_copy(forgets: Callable[[Gate], object]) -> None:
+    gate = a_gate(clock := Clock())
     gate.allowed(a_key(), None, deletes(["ns-00000"]))
     forgets(gate)
     clock.now += 10.0
 
-    assert gate._gone_since == {}
+    assert gate.deletions._gone_since == {}
     assert gate.allowed(a_key(), None, deletes(["ns-00000"])) == []
 
 
 def test_forged_marks_do_not_weaken_the_brake() -> None:
-    desk = a_desk(clock := Clock(), some(clock), gone_after=0.0)
-    for name in numbered(0, 10):
-        desk.cache.put(a_namespace(name))
-        desk.cache.put(a_copy(name))
+    gate = a_gate(clock := Clock(), some(clock), gone_after=0.0)
     for name in numbered(10, 1000):
-        desk.cache.put(replace(a_copy(name), ours=frozenset()))
-    gate = Removals(desk, lambda key, delay: None, Flaps(desk.clock))
+        gate.cache.put(replace(a_copy(name), ours=frozenset()))
 
     assert gate.allowed(a_key(), None, deletes(numbered(0, 6))) == []
 
@@ -394,41 +415,41 @@ def test_forged_marks_do_not_weaken_the_brake() -> None:
 def test_forged_owner_references_do_not_weaken_the_brake() -> None:
     """Anybody can write one: what the record does not attribute to us is not counted."""
     table = toys.whole_table()
-    desk = a_desk(Clock(), table=table)
+    cache = a_cache(table)
     source = Ref(RESOURCE_DISTRIBUTION, "", "d")
     owner = Owner(source.kind.api_version, source.kind.name, "d", "u", controller=True)
     ours = frozenset({Owned(MANAGER, "annotations", mark) for mark in table["resource-distribution"].marks})
     for name in numbered(0, 10):
-        desk.cache.put(an_object(at(name, "db"), owners=(owner,), ours=ours, made=True))
+        cache.put(an_object(at(name, "db"), owners=(owner,), ours=ours, made=True))
     for name in numbered(10, 1000):
-        desk.cache.put(an_object(at(name, "db"), owners=(owner,)))
+        cache.put(an_object(at(name, "db"), owners=(owner,)))
 
-    assert desk.cache.count(Key("resource-distribution", source)) == 10
+    assert cache.count(Key("resource-distribution", source)) == 10
 
 
 def test_a_source_that_is_being_deleted_has_vanished() -> None:
-    gate, asked = removals(Clock())
+    gate = a_gate(Clock())
 
     assert gate.allowed(a_key(), a_source(deleting=True, finalizers=("x",)), deletes(["ns-00000"])) == []
-    assert asked == [(a_key(), 3.0)]
+    assert gate.requeued == [(a_key(), 3.0)]
 
 
 def test_a_source_that_wants_less_is_obeyed_at_once() -> None:
-    gate, asked = removals(Clock())
+    gate = a_gate(Clock())
 
     assert len(gate.allowed(a_key(), a_source(), deletes(["ns-00000"]))) == 1
-    assert not asked
+    assert not gate.requeued
 
 
 def test_the_brake_counts_the_copies_in_the_cache() -> None:
-    gate, _ = removals(clock := Clock(), some(clock), gone_after=0.0)
+    gate = a_gate(clock := Clock(), some(clock), gone_after=0.0)
 
     assert gate.allowed(a_key(), None, deletes(numbered(0, 6))) == []
     assert len(gate.allowed(a_key("other"), None, deletes(numbered(0, 1), a_key("other")))) == 1
 
 
 def test_what_was_adopted_is_given_back_whatever_the_brake_says() -> None:
-    gate, _ = removals(clock := Clock(), some(clock), gone_after=0.0)
+    gate = a_gate(clock := Clock(), some(clock), gone_after=0.0)
     back = release("adopted")
 
     assert gate.allowed(a_key(), None, [*deletes(numbered(0, 8)), back]) == [back]
@@ -436,7 +457,7 @@ def test_what_was_adopted_is_given_back_whatever_the_brake_says() -> None:
 
 def test_what_was_discarded_stays_and_says_so() -> None:
     holds = some(clock := Clock())
-    gate, _ = removals(clock, holds, gone_after=0.0)
+    gate = a_gate(clock, holds, gone_after=0.0)
     asked = deletes(numbered(0, 8))
     gate.allowed(a_key(), None, asked)
     holds.free(a_key(), discard=True)
@@ -448,7 +469,7 @@ def test_what_was_discarded_stays_and_says_so() -> None:
 
 def test_a_discard_holds_for_its_set_and_for_nothing_more() -> None:
     holds = some(clock := Clock())
-    gate, _ = removals(clock, holds, gone_after=0.0)
+    gate = a_gate(clock, holds, gone_after=0.0)
     gate.allowed(a_key(), None, deletes(numbered(0, 8)))
     holds.free(a_key(), discard=True)
 
@@ -457,22 +478,18 @@ def test_a_discard_holds_for_its_set_and_for_nothing_more() -> None:
 
 
 def test_a_source_that_is_there_and_asks_for_nothing_any_more_is_obeyed_at_once() -> None:
-    clock = Clock()
-    desk = a_desk(clock)
-    removals = Removals(desk, lambda key, delay: None, Flaps(clock))
-    desk.cache.put(a_copy("a"))
-    assert removals.allowed(a_key(), None, deletes(["a"])) == []
-    desk.cache.note_ignored(a_key().source)
-    assert len(removals.allowed(a_key(), None, deletes(["a"]))) == 1
+    gate = Gate(copies=[a_copy("a")])
+    assert gate.allowed(a_key(), None, deletes(["a"])) == []
+    gate.cache.note_ignored(a_key().source)
+    assert len(gate.allowed(a_key(), None, deletes(["a"]))) == 1
 
 
 def test_whoever_deletes_a_source_does_not_wait_because_its_copy_came_and_went() -> None:
     key = Key("fishysecret", Ref(FISHY_SECRET, "team", "db"))
-    desk, flaps = a_desk(Clock(), table=toys.whole_table()), Flaps(clock := Clock())
-    gate = Removals(desk, lambda key, delay: None, flaps)
+    gate = Gate(clock := Clock(), table=toys.whole_table())
     (gone,) = removals = deletes(["a"], key)
     for _ in range(2):
-        flaps.removed(gone.ref, an_object(key.source, generation=1))
+        gate.flaps.removed(gone.ref, an_object(key.source, generation=1))
     clock.now += 10.0
     assert gate.allowed(key, an_object(key.source, generation=1), removals) == []
     assert gate.allowed(key, an_object(key.source, generation=2, deleting=True), removals) == removals
@@ -485,20 +502,18 @@ def late(names: list[str], key: Key) -> list[Delete]:
     return [replace(each, late=True) for each in deletes(names, key)]
 
 
-def patient(clock: Clock, most: int = 5) -> tuple[Removals, Asked, Key]:
+def patient(clock: Clock, most: int = 5) -> tuple[Gate, Key]:
     """The gate of a dialect that leaves the garbage collector half a minute."""
-    table, asked = toys.whole_table(), Asked()
-    desk = a_desk(clock, Holds(Brake(most), 600.0, clock), table=table)
-    gate = Removals(desk, lambda key, delay: asked.append((key, delay)), Flaps(clock))
-    return gate, asked, a_key(dialect="resource-distribution")
+    gate = Gate(clock, Holds(Brake(most), 600.0, clock), table=toys.whole_table())
+    return gate, a_key(dialect="resource-distribution")
 
 
 def test_what_an_earlier_source_of_the_name_left_goes_after_its_time_and_unbraked() -> None:
-    gate, asked, key = patient(clock := Clock())
+    gate, key = patient(clock := Clock())
     left = late(numbered(0, 10), key)
 
     assert gate.allowed(key, a_source(), left) == []
-    assert asked == [(key, 30.0)]
+    assert gate.requeued == [(key, 30.0)]
     clock.now += 29.0
     assert gate.allowed(key.part("ns-00000"), a_source(), left[:1]) == []
     clock.now += 1.0
@@ -506,17 +521,17 @@ def test_what_an_earlier_source_of_the_name_left_goes_after_its_time_and_unbrake
 
 
 def test_meanwhile_the_other_removals_of_the_new_source_go() -> None:
-    gate, _, key = patient(Clock())
+    gate, key = patient(Clock())
     now = deletes(["other"], key)
 
     assert gate.allowed(key, a_source(), [*late(["left"], key), *now]) == now
 
 
 def test_when_the_garbage_collector_has_taken_all_the_time_is_forgotten() -> None:
-    gate, _, key = patient(clock := Clock())
+    gate, key = patient(clock := Clock())
     gate.allowed(key, a_source(), late(["left"], key))
     gate.allowed(key.part("b"), a_source(), [])
-    assert key in gate._left_since
+    assert key in gate.deletions._leftover_since
     gate.allowed(key, a_source(), [])
     clock.now += 60.0
 
@@ -524,20 +539,19 @@ def test_when_the_garbage_collector_has_taken_all_the_time_is_forgotten() -> Non
 
 
 def test_a_kind_that_was_listed_anew_begins_the_time_anew() -> None:
-    gate, _, key = patient(clock := Clock())
+    gate, key = patient(clock := Clock())
     gate.allowed(key, a_source(), late(["left"], key))
-    gate.doubt(key.source.kind)
+    gate.deletions.distrust(key.source.kind)
     clock.now += 60.0
 
     assert gate.allowed(key, a_source(), late(["left"], key)) == []
 
 
 def test_a_copy_that_its_namespace_does_not_accept_any_more_goes_at_once_however_often() -> None:
-    desk, flaps = a_desk(clock := Clock()), Flaps(clock)
-    gate = Removals(desk, lambda key, delay: None, flaps)
+    gate = Gate()
     unwanted = delete("a")
     for _ in range(2):
-        flaps.removed(unwanted.ref, a_source())
+        gate.flaps.removed(unwanted.ref, a_source())
 
     assert gate.allowed(a_key(), a_source(), [unwanted]) == []
     withdrawn = replace(unwanted, withdrawn=True)
@@ -607,7 +621,7 @@ def test_what_a_vocabulary_that_is_not_served_now_had_held_is_remembered() -> No
 def test_a_vocabulary_that_is_off_does_not_say_that_its_hold_is_over() -> None:
     table = toys.table("delete")
     off = Table(tuple(replace(each, served=False) if each.name == "secret-copy" else each for each in table.dialects))
-    desk = a_desk(Clock(), table=off)
-    desk.holds.remembered = {str(a_key())}
-    assert Removals(desk, lambda key, delay: None, Flaps(desk.clock)).allowed(a_key(), a_source(), []) == []
-    assert desk.holds.remembered == {str(a_key())}
+    gate = Gate(table=off)
+    gate.holds.remembered = {str(a_key())}
+    assert gate.allowed(a_key(), a_source(), []) == []
+    assert gate.holds.remembered == {str(a_key())}

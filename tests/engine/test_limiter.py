@@ -12,13 +12,10 @@ from statistics import fmean
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.engine.parts import HOME, Clock, a_key, a_table, an_access, create
+from tests.engine.parts import Clock, a_key, create
 
-from samara.core.allow import Rules
-from samara.engine.desk import desk_of
 from samara.engine.limiter import ConcurrencyLimiter
-from samara.kube.client import Client
-from samara.settings import Settings
+from samara.engine.outbox import Outbox
 
 CEILING = 32
 START = 16
@@ -351,10 +348,11 @@ def test_time_that_was_not_used_is_not_saved_up() -> None:
 
 def test_no_namespace_has_more_than_half_of_the_writes_in_flight() -> None:
     """One with a slow webhook stops no other, also after the server has said that it is overloaded."""
-    desk = desk_of(Settings(), Client(an_access()), a_table(), Rules(), HOME, silent=True)
+    limiter = ConcurrencyLimiter(16, 0.0, Clock())
+    outbox = Outbox(Clock(), limiter)
     for number in range(9):
-        desk.outbox.put(create("slow", a_key(f"s{number}")), soon=True)
-    desk.outbox.put(create("other", a_key("s9")), soon=True)
-    flying = [write.ref.namespace for _ in range(desk.limiter.limit) if (write := desk.outbox.take()) is not None]
-    assert flying.count("slow") == desk.limiter.limit // 2
+        outbox.put(create("slow", a_key(f"s{number}")), soon=True)
+    outbox.put(create("other", a_key("s9")), soon=True)
+    flying = [write.ref.namespace for _ in range(limiter.limit) if (write := outbox.take()) is not None]
+    assert flying.count("slow") == limiter.limit // 2
     assert "other" in flying

@@ -23,6 +23,7 @@ from samara.dialects.accurate.words import APPLIER, FINALIZER, PARENT, ROOT, SUB
 from samara.engine import holdbook
 from samara.engine.holdbook import HoldBook, endings, entries
 from samara.engine.holds import Holds
+from samara.engine.messages import HoldsStored, Inbox, Message
 from samara.engine.outcome import Outcome, Result
 from samara.kube.client import Client
 
@@ -44,10 +45,10 @@ def a_key(name: str) -> Key:
     return Key("accurate:sub", Ref(SUB_NAMESPACE, "top", name))
 
 
-def ending(*names: str, holds: Holds) -> EngineHarness:
+def ending(*names: str, holds: Holds, client: Client | None = None) -> EngineHarness:
     """An engine that has planned SubNamespaces that are deleted."""
     subs = [a_sub(name) for name in names]
-    engine = EngineHarness(TOP, *map(below, names), *subs, table=TABLE, holds=holds, gone_after=0.0)
+    engine = EngineHarness(TOP, *map(below, names), *subs, table=TABLE, holds=holds, gone_after=0.0, client=client)
     engine.cache.answers.keep(Definition(SUB_NAMESPACE), True)
     engine.cache.answers.keep(Standing("top"), True)
     for name in names:
@@ -94,6 +95,8 @@ def test_whoever_makes_the_sub_namespace_again_and_deletes_it_again_is_obeyed() 
     engine.sent()
     cache.put(a_sub("a", 3, "second"))
     engine.plan(a_key("a"))
+    engine.post(HoldsStored(engine.holds.written(["a"])))
+    engine.work()
 
     assert written(engine) == [(Delete, "a")]
 
@@ -113,11 +116,10 @@ def test_a_held_sub_namespace_is_let_go_soon_after_its_definition_begins_to_go_a
 # over a restart
 
 
-async def book_of(client: Client, holds: Holds) -> HoldBook:
+async def book_of(client: Client, holds: Holds, posted: list[Message] | None = None) -> HoldBook:
     """The memory of one process, as it is at its start."""
-    book = HoldBook(client, "samara", holds)
+    book = HoldBook(client, "samara", holds, Inbox().post if posted is None else posted.append)
     await book.load()
-    holds.write_down = lambda: None
     return book
 
 
@@ -127,15 +129,16 @@ def some() -> Holds:
 
 def test_a_namespace_goes_only_when_it_is_written_down_that_it_goes() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
-        book = await book_of(client, holds := some())
-        engine, asked = ending("a", "b", holds=holds), list[Key]()
-        book._written_down = asked.append
+        asked = list[Message]()
+        book = await book_of(client, holds := some(), asked)
+        engine = ending("a", "b", holds=holds)
         assert written(engine) == []
         await book._write()
         assert sorted(json.loads(store.objects[PATH]["data"]["namespaces"])) == ["a", "b"]
-        assert set(asked) == {a_key("a"), a_key("b")}
-        for key in asked:
-            engine.enqueue(key)
+        (stored,) = asked
+        assert isinstance(stored, HoldsStored)
+        assert set(stored.keys) == {a_key("a"), a_key("b")}
+        engine.post(stored)
         engine.work()
         assert sorted(written(engine)) == [(Delete, "a"), (Delete, "b")]
 
@@ -176,10 +179,6 @@ def test_what_is_written_down_says_names_and_times_and_stays_for_ten_minutes() -
     with_store(deed)
 
 
-def test_nobody_waits_where_nothing_is_written_down() -> None:
-    assert written(ending("a", holds=some())) == [(Delete, "a")]
-
-
 @pytest.mark.parametrize("text", ["", "[]", "null", '{"a": 1}', '{"a": "yesterday"}', "[" * 5000])
 def test_what_cannot_be_read_of_it_is_left_out(text: str) -> None:
     assert endings({"data": {"namespaces": text}}) == {}
@@ -197,14 +196,14 @@ def test_the_book_writes_at_once_what_is_waited_for(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(holdbook, "EVERY", 3600.0)
 
     async def deed(client: Client, store: Store, script: Script) -> None:
-        book, engine, told = HoldBook(client, "samara", holds := some()), ending(holds=holds), asyncio.Event()
-        running = asyncio.create_task(book.run(lambda key, word: None, lambda key: told.set()))
+        engine = ending(holds=some(), client=client)
+        running = asyncio.create_task(engine.hold_store.run())
         await asyncio.sleep(0)
         for obj in (below("a"), a_sub("a")):
             engine.cache.put(obj)
         engine.plan(a_key("a"))
-        async with asyncio.timeout(5.0):
-            await told.wait()
+        await engine.inbox.wait(5.0)
+        assert isinstance(engine.inbox.take(), HoldsStored)
         assert "a" in json.loads(store.objects[PATH]["data"]["namespaces"])
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -12,6 +13,15 @@ from tests.engine.parts import Clock, a_key, create, numbered
 from samara.core.model import Key, Ref
 from samara.core.write import Create, Write
 from samara.engine.outbox import Lane, Outbox
+
+
+@dataclass
+class Limit:
+    limit: int
+
+
+def an_outbox(per_namespace: int = 8, clock: Clock | None = None) -> Outbox:
+    return Outbox(clock or Clock(), Limit(2 * per_namespace))
 
 
 def taken(outbox: Outbox, most: int = 1000) -> list[str]:
@@ -24,7 +34,7 @@ def taken(outbox: Outbox, most: int = 1000) -> list[str]:
 
 
 def test_a_newer_write_replaces_one_that_waits_for_the_same_address() -> None:
-    outbox = Outbox()
+    outbox = an_outbox()
     outbox.put(create("a", value="old"), soon=False)
     outbox.put(newer := create("a", value="new"), soon=False)
 
@@ -34,7 +44,7 @@ def test_a_newer_write_replaces_one_that_waits_for_the_same_address() -> None:
 
 
 def test_one_write_is_in_flight_per_address() -> None:
-    outbox = Outbox()
+    outbox = an_outbox()
     outbox.put(first := create("a"), soon=False)
     assert outbox.take() is first
     outbox.put(create("a", value="new"), soon=False)
@@ -47,7 +57,7 @@ def test_one_write_is_in_flight_per_address() -> None:
 
 
 def test_what_is_in_flight_while_its_source_is_planned_anew_is_looked_at_again_when_it_lands() -> None:
-    outbox = Outbox()
+    outbox = an_outbox()
     for namespace in ("a", "b"):
         outbox.put(create(namespace), soon=False)
     a, b = outbox.take(), outbox.take()
@@ -60,7 +70,7 @@ def test_what_is_in_flight_while_its_source_is_planned_anew_is_looked_at_again_w
 
 
 def test_two_sources_never_fly_to_one_address_together() -> None:
-    outbox = Outbox()
+    outbox = an_outbox()
     mine, theirs = create("a", a_key("x"), "same"), create("a", a_key("y"), "same")
     outbox.put(mine, soon=False)
     outbox.put(theirs, soon=False)
@@ -71,7 +81,7 @@ def test_two_sources_never_fly_to_one_address_together() -> None:
 
 
 def test_a_busy_address_holds_back_no_other_of_its_source() -> None:
-    outbox = Outbox()
+    outbox = an_outbox()
     outbox.put(first := create("a", a_key("x"), "same"), soon=False)
     outbox.put(create("a", a_key("y"), "same"), soon=False)
     outbox.put(free := create("b", a_key("y"), "same"), soon=False)
@@ -80,7 +90,7 @@ def test_a_busy_address_holds_back_no_other_of_its_source() -> None:
 
 
 def test_a_noisy_source_does_not_delay_many_small_ones() -> None:
-    outbox = Outbox()
+    outbox = an_outbox()
     for namespace in numbered(0, 1000):
         outbox.put(create(namespace, a_key("noisy")), soon=False)
     small = [f"small-{number}" for number in range(50)]
@@ -93,7 +103,7 @@ def test_a_noisy_source_does_not_delay_many_small_ones() -> None:
 
 
 def test_a_source_that_comes_late_is_next_but_one() -> None:
-    outbox = Outbox()
+    outbox = an_outbox()
     for namespace in numbered(0, 100):
         outbox.put(create(namespace, a_key("noisy")), soon=False)
     taken(outbox, 10)
@@ -103,7 +113,7 @@ def test_a_source_that_comes_late_is_next_but_one() -> None:
 
 
 def test_a_slice_overtakes_the_fan_out_of_its_source() -> None:
-    outbox = Outbox()
+    outbox = an_outbox()
     for namespace in numbered(0, 100):
         outbox.put(create(namespace), soon=False)
     outbox.put(create("new"), soon=True)
@@ -112,7 +122,7 @@ def test_a_slice_overtakes_the_fan_out_of_its_source() -> None:
 
 
 def test_clearing_a_slice_leaves_the_rest() -> None:
-    outbox = Outbox()
+    outbox = an_outbox()
     for soon, namespace in ((False, "a"), (False, "b"), (True, "b"), (True, "c")):
         outbox.put(create(namespace), soon)
     outbox.put(create("b", a_key("other")), soon=False)
@@ -123,7 +133,7 @@ def test_clearing_a_slice_leaves_the_rest() -> None:
 
 
 def test_clearing_a_source_leaves_other_sources() -> None:
-    outbox = Outbox()
+    outbox = an_outbox()
     for soon, namespace in ((False, "a"), (True, "b")):
         outbox.put(create(namespace), soon)
     outbox.put(create("a", a_key("other")), soon=True)
@@ -133,18 +143,18 @@ def test_clearing_a_source_leaves_other_sources() -> None:
     assert taken(outbox) == ["other to a"]
 
 
-def test_an_echo_is_known_while_its_write_is_in_flight_and_once() -> None:
-    outbox = Outbox()
+def test_a_write_locks_its_address_from_when_it_is_taken_until_its_result_is_handled() -> None:
+    outbox = an_outbox()
     outbox.put(write := create("a"), soon=False)
-    assert outbox.echo(write.ref) is None
+    assert outbox.in_flight(write.ref) is None
     outbox.take()
-
-    assert outbox.echo(write.ref) is write
-    assert (outbox.was_echoed(write.ref), outbox.was_echoed(write.ref)) == (True, False)
+    assert outbox.in_flight(write.ref) is write
+    outbox.done(write)
+    assert outbox.in_flight(write.ref) is None
 
 
 def test_a_slow_namespace_does_not_have_all_that_may_be_in_flight() -> None:
-    outbox = Outbox(most_per_namespace=lambda: 2)
+    outbox = an_outbox(2)
     slow = [create("slow", a_key(f"s{number}")) for number in range(5)]
     for write in slow:
         outbox.put(write, soon=True)
@@ -158,7 +168,7 @@ def test_a_slow_namespace_does_not_have_all_that_may_be_in_flight() -> None:
 
 
 def test_what_a_slow_namespace_keeps_waiting_goes_when_it_has_room() -> None:
-    outbox = Outbox(most_per_namespace=lambda: 1)
+    outbox = an_outbox(1)
     for number in range(5):
         outbox.put(create("slow", a_key(f"s{number}")), soon=False)
 
@@ -185,7 +195,7 @@ class Counting(Outbox):
 
 
 def test_a_landing_does_not_look_through_all_who_wait_for_a_full_namespace() -> None:
-    outbox = Counting(most_per_namespace=lambda: 8)
+    outbox = Counting(Clock(), Limit(16))
     for number in range(500):
         for namespace in ("a", "b"):
             outbox.put(create(namespace, a_key(f"{namespace}{number}")), soon=True)
@@ -203,7 +213,7 @@ def test_a_landing_does_not_look_through_all_who_wait_for_a_full_namespace() -> 
 
 def test_who_waits_for_two_full_namespaces_goes_when_either_has_room() -> None:
     for free in ("a", "b"):
-        outbox = Outbox(most_per_namespace=lambda: 1)
+        outbox = an_outbox(1)
         for namespace, name in (("a", "x"), ("b", "y"), ("a", "both"), ("b", "both")):
             outbox.put(create(namespace, a_key(name)), soon=False)
         flying = {write.ref.namespace: write for write in filled(outbox, 9)}
@@ -213,7 +223,7 @@ def test_who_waits_for_two_full_namespaces_goes_when_either_has_room() -> None:
 
 
 def test_who_waits_for_a_full_namespace_and_then_has_another_write_goes_with_that() -> None:
-    outbox = Outbox(most_per_namespace=lambda: 1)
+    outbox = an_outbox(1)
     for name in ("x", "y"):
         outbox.put(create("full", a_key(name)), soon=False)
     filled(outbox, 9)
@@ -223,7 +233,7 @@ def test_who_waits_for_a_full_namespace_and_then_has_another_write_goes_with_tha
 
 
 def test_who_waits_for_a_full_namespace_keeps_its_turn() -> None:
-    outbox = Outbox(most_per_namespace=lambda: 1)
+    outbox = an_outbox(1)
     for name in ("x", "y"):
         outbox.put(create("full", a_key(name)), soon=False)
     for namespace in numbered(0, 9):
@@ -243,7 +253,7 @@ def given(outbox: Outbox, *waiting: str) -> dict[str, Write]:
 
 
 def test_turns_count_also_between_those_who_wait_for_different_namespaces() -> None:
-    outbox = Outbox(most_per_namespace=lambda: 1)
+    outbox = an_outbox(1)
     flying = given(outbox, "x to a", "y to b", "early to a", "late to b")
     outbox.put(create("c", a_key("early")), soon=False)
     outbox.done(flying["b"])
@@ -252,7 +262,7 @@ def test_turns_count_also_between_those_who_wait_for_different_namespaces() -> N
 
 
 def test_who_went_elsewhere_meanwhile_is_behind_those_who_went_nowhere() -> None:
-    outbox = Outbox(most_per_namespace=lambda: 1)
+    outbox = an_outbox(1)
     flying = given(outbox, "x to a", "y to b", "both to a", "both to b", "one to a")
     outbox.done(flying["b"])
     assert taken(outbox) == ["both to b"]
@@ -262,7 +272,7 @@ def test_who_went_elsewhere_meanwhile_is_behind_those_who_went_nowhere() -> None
 
 
 def test_a_place_that_nobody_takes_in_a_full_namespace_is_the_next_ones() -> None:
-    outbox = Outbox(most_per_namespace=lambda: 1)
+    outbox = an_outbox(1)
     for name in ("x", "y", "z"):
         outbox.put(create("full", a_key(name)), soon=False)
     (x,) = filled(outbox, 9)
@@ -273,7 +283,7 @@ def test_a_place_that_nobody_takes_in_a_full_namespace_is_the_next_ones() -> Non
 
 
 def test_the_age_of_what_has_waited_longest_is_known() -> None:
-    outbox = Outbox(clock := Clock(), most_per_namespace=lambda: 1)
+    outbox = an_outbox(1, clock := Clock())
     assert outbox.oldest() == 0.0
     outbox.put(create("a", a_key("x")), soon=False)
     clock.now += 4.0
@@ -286,7 +296,7 @@ def test_the_age_of_what_has_waited_longest_is_known() -> None:
 
 
 def test_who_has_nothing_left_is_not_among_those_who_wait() -> None:
-    outbox = Outbox(clock := Clock(), most_per_namespace=lambda: 1)
+    outbox = an_outbox(1, clock := Clock())
     given(outbox, "x to full", "y to full")
     clock.now += 4.0
     outbox.clear(a_key("y"))
@@ -365,11 +375,11 @@ class OutboxAgainstLists(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.outbox, self.plain = Outbox(), Plain(8)
+        self.outbox, self.plain = an_outbox(), Plain(8)
 
     @initialize(most=st.integers(1, 3))
     def begin(self, most: int) -> None:
-        self.outbox, self.plain = Outbox(most_per_namespace=lambda: most), Plain(most)
+        self.outbox, self.plain = an_outbox(most), Plain(most)
 
     @rule(source=SOURCES, namespace=NAMESPACES, name=NAMES, soon=st.booleans())
     def put(self, source: str, namespace: str, name: str, soon: bool) -> None:

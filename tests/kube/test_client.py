@@ -354,8 +354,7 @@ def test_a_dry_run_is_no_write_and_whoever_only_observes_may_ask(through_a_proxy
         async with serving(says({})) as script:
             # A proxy is asked for plain HTTP as the server itself is, but for the whole address.
             given = replace(access(script), proxy=script.url) if through_a_proxy else access(script)
-            async with Client(given) as client:
-                client.may_write = lambda: False
+            async with Client(given, may_write=lambda: False) as client:
                 await client.get(PATH)
                 await client.request("POST", PATH, b"{}", params={"dryRun": "All"})
                 with pytest.raises(Unreachable, match="may not write now"):

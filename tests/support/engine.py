@@ -1,28 +1,44 @@
-"""Drives the engine by hand: no task runs, no time passes and no server answers unless a test says so."""
+"""Drives the controller by hand: no task runs, no time passes and no server answers unless a test says so."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
-from tests.engine.parts import HOME, Clock, a_desk, a_namespace
+from tests.engine.parts import HOME, Clock, a_cache, a_namespace, a_table, an_access
 
-from samara.core.model import Key, Object, Ref
+from samara.core.allow import Rules
+from samara.core.model import QUOTA, Key, Object, Ref
 from samara.core.table import Table
 from samara.core.tally import Tally
 from samara.core.write import Report, Write
+from samara.engine.apply import Applier
+from samara.engine.controller import Controller, Options
+from samara.engine.crash import CrashPoints
+from samara.engine.fetcher import Fetcher
+from samara.engine.holdbook import HoldBook
 from samara.engine.holds import Holds
-from samara.engine.loop import Engine
+from samara.engine.limiter import ConcurrencyLimiter
+from samara.engine.messages import Answer, Fetched, HoldAnswered, Inbox, Message, WriteDone
+from samara.engine.metrics import Metrics
+from samara.engine.news import News
+from samara.engine.outbox import Outbox
 from samara.engine.outcome import Outcome, Result
+from samara.engine.retry import Waits
+from samara.engine.tell import Teller
+from samara.engine.writer import Writer
+from samara.kube.answers import NO_READINGS
 from samara.kube.cache import Change
 from samara.kube.client import Client
-from samara.secretstores.poller import SecretPoller, SecretValues
+from samara.kube.codec import Codec
+from samara.kube.reflector import Observed, QuotaChanged
+from samara.secretstores.poller import PollTimings, SecretPoller
+from samara.secretstores.readings import Readings
 
 DONE = Result(Outcome.DONE)
 
 
 class EngineHarness:
-    """An engine that leads over the objects of its cache. Nothing has been planned yet."""
+    """A controller that leads over the objects of its cache. Nothing has been planned yet."""
 
     def __init__(
         self,
@@ -34,22 +50,52 @@ class EngineHarness:
         clock: Clock | None = None,
         client: Client | None = None,
         gone_after: float = 3.0,
-        stores: SecretPoller | None = None,
+        reads_secrets: Iterable[str] = (),
     ) -> None:
-        self.clock = clock or Clock()
-        desk = a_desk(self.clock, holds or Holds(None, 0.0, self.clock), client, gone_after, table)
-        desk = replace(desk, stores=stores)
-        self.cache, self.table, self.queue, self.outbox = desk.cache, desk.table, desk.queue, desk.outbox
-        self.retry, self.holds, self.events, self.metrics = desk.waits, desk.holds, desk.news, desk.metrics
-        self.limiter = desk.limiter
+        self.clock = clock = clock or Clock()
+        self.table = table = table or a_table(on_source_gone="delete")
+        self.client = client = client or Client(an_access())
+        self.inbox, self.metrics = Inbox(), Metrics()
+        self.secrets = _secret_poller(reads_secrets, self)
+        self.codec = Codec(table.managers)
+        self.cache = a_cache(table, readings=NO_READINGS if self.secrets is None else self.secrets.readings.known)
+        self.limiter = ConcurrencyLimiter(16, 0.0, clock)
+        self.outbox = Outbox(clock, self.limiter)
+        self.retry, self.holds = Waits(900.0, clock), holds or Holds(None, 0.0, clock)
+        self.events = News(Teller(client, clock), self.cache)
+        self.hold_store = HoldBook(client, "samara", self.holds, self.inbox.post)
+        self.applier = Applier(client, self.codec, self.cache, table, CrashPoints())
+        self.writer = Writer(self.outbox, self.limiter, self.cache, self.applier, lambda: True, self.inbox.post, clock)
+        self.fetcher = Fetcher(client, self.codec, self.cache, "operator", self.inbox.post)
+        self.controller = Controller(
+            self.inbox,
+            self.cache,
+            table,
+            Rules(),
+            writer=self.writer,
+            fetcher=self.fetcher,
+            retry=self.retry,
+            guard=self.holds,
+            hold_store=self.hold_store,
+            secrets=self.secrets,
+            events=self.events,
+            metrics=self.metrics,
+            clock=clock,
+            options=Options(gone_after, observe=observing),
+        )
+        self.tallies, self.queue = self.controller.tallies, self.controller.queue
+        self.drift, self.flaps = self.controller.drift, self.controller.flaps
+        self.inbox.open()
         for obj in (*map(a_namespace, [HOME, *namespaces]), *objects):
             self.cache.put(obj)
-        self.engine = Engine(desk, lambda: True, observing)
-        self.engine.leading = True
-        self.tallies = self.engine.tallies
-        self.drift, self.flaps = self.engine._sender.fights, self.engine._sender.flaps
 
     # what happens
+
+    def post(self, message: Message) -> None:
+        """The controller handles this message, and all that waited before it."""
+        self.inbox.post(message)
+        while (waiting := self.inbox.take()) is not None:
+            self.controller.handle(waiting)
 
     def put(self, obj: Object) -> Change:
         """The cache takes an object; the change is not delivered."""
@@ -59,56 +105,57 @@ class EngineHarness:
 
     def deliver(self, *changes: Change | None) -> None:
         """A watch reports changes that the cache holds already."""
-        self.engine.changed([change for change in changes if change is not None])
+        self.post(Observed([change for change in changes if change is not None]))
 
     def observe(self, obj: Object) -> None:
         """A watch reports an object."""
         self.deliver(self.put(obj))
 
     def quota_changed(self, quota: Ref) -> None:
-        self.engine.passed(quota)
+        assert quota.kind == QUOTA
+        self.post(QuotaChanged(quota))
 
     def fetched(self, change: Change | None, delay: float) -> None:
         """A single read has changed the cache before the watch did."""
         assert change is not None
-        self.engine._sender.looker.told(change, delay)
+        self.post(Fetched((), delay, change))
 
     def answered(self, change: Change | None) -> None:
-        """The answer to a write of ours has changed the cache."""
-        self.engine._answered(change)
+        """The answer to a write of ours, to the status of this object, has changed the cache."""
+        assert change is not None
+        obj = change.old or change.new
+        assert obj is not None
+        write = Report(Key(self.table.dialects[0].name, change.ref), change.ref, obj, {})
+        self.finish(write, DONE._replace(changes=(change,)))
 
-    def secret_values(self, message: SecretValues) -> None:
-        """The secret poller has read something."""
-        self.engine.secret_values(message)
+    def hold_answered(self, key: Key, answer: Answer) -> None:
+        self.post(HoldAnswered(key, answer))
 
-    def hold_answered(self, key: Key, answer: str) -> None:
-        self.engine.answered(key, answer)
-
-    # what the engine does about it
+    # what the controller does about it
 
     async def run(self) -> None:
         """The real loop, until cancelled."""
-        await self.engine.run()
+        await self.controller.run()
 
     def enqueue(self, key: Key) -> None:
-        self.engine.add(key)
+        self.controller.enqueue(key)
 
     def resync(self) -> None:
-        self.engine.resync()
+        self.controller.resync()
 
     def work(self) -> None:
         """Handles and plans all that is queued."""
-        while self.engine._turn():
+        while self.controller.work():
             pass
 
     def plan(self, *keys: Key) -> None:
         """Plans these keys, queued or not."""
         for key in keys:
-            self.engine._plan(key)
+            self.controller.plan(key)
 
     def continue_chunked(self) -> bool:
         """Takes the next chunk of a large plan; False if there is none."""
-        return self.engine._grow()
+        return self.controller.continue_chunked()
 
     def finish_chunked(self) -> None:
         while self.continue_chunked():
@@ -116,16 +163,16 @@ class EngineHarness:
 
     def is_chunked(self, key: Key) -> bool:
         """True while a large plan of this key is under way."""
-        return key in self.engine._growing
+        return key in self.controller.chunked
 
     def fail_next_chunk(self, key: Key) -> None:
         """The next step of a large plan raises an error that no code expects."""
-        self.engine._growing[key].steps = (1 / 0 for _ in range(1))  # type: ignore[misc]
+        self.controller.chunked[key].steps = (1 / 0 for _ in range(1))  # type: ignore[misc]
 
     # what comes of it
 
     def sent(self) -> list[Write]:
-        """All writes that wait, taken out of the outbox. Their results have not arrived."""
+        """All writes that wait, taken out of the outbox. Their addresses are not locked."""
         writes = []
         while (write := self.outbox.take()) is not None:
             self.outbox.done(write)
@@ -134,13 +181,14 @@ class EngineHarness:
 
     def finish(self, write: Write, result: Result = DONE) -> None:
         """The result of a write arrives."""
-        if self.outbox.is_flying(write.key):
-            self.engine._sender._landed(write)
-        self.engine._sender._judge(write, result, 0.1)
+        if self.outbox.in_flight(write.ref) is None:
+            self.outbox.lock(write)
+        self.writer.adapt(write, result, 0.1)
+        self.post(WriteDone(write, result, 0.1))
 
     def offer(self, write: Write, tally: Tally) -> None:
         """Sends a write that no plan contains, unless it has to wait for its backoff."""
-        self.engine._sender.offer(write, tally, soon=False)
+        self.controller._offer(write, tally, urgent=False)
 
     def requeued(self) -> list[Key]:
         """The keys that are to be planned now, taken out of the queue."""
@@ -148,32 +196,37 @@ class EngineHarness:
 
     def status(self, key: Key) -> Report | None:
         """The status write of a source, unless its status is right."""
-        self.engine._reports.write(key)
-        reports = [write for write in self.sent() if isinstance(write, Report)]
-        return reports[-1] if reports else None
+        return self.controller.status.report(key)
 
     def stale_statuses(self) -> set[Key]:
         """The sources whose status is written next."""
-        return set(self.engine._reports._due)
+        return set(self.controller.status.stale)
 
     def forget_statuses(self) -> None:
-        self.engine._reports._due.clear()
+        self.controller.status.stale.clear()
 
     @property
     def pending_reads(self) -> int:
-        return self.engine._reader.reading
+        return self.fetcher.pending + (self.secrets.readings.pending if self.secrets is not None else 0)
 
     @property
     def synced(self) -> bool:
         """True if all that was listed has been planned and written."""
-        self.engine._note_sync()
-        return self.engine.synced
+        self.controller.note_sync()
+        return self.controller.synced
 
     @property
     def obstacle(self) -> str | None:
-        return self.engine.obstacle
+        return self.controller.obstacle
 
     @property
     def grace_periods(self) -> set[Key]:
         """Keys whose source vanished and whose copies wait for it to come back."""
-        return set(self.engine._removals._gone_since)
+        return set(self.controller.deletions._gone_since)
+
+
+def _secret_poller(names: Iterable[str], engine: EngineHarness) -> SecretPoller | None:
+    if not (source_types := frozenset(names)):
+        return None
+    timings, count_call = PollTimings(engine.clock, lambda: "now", lambda: 1.0), engine.metrics.provider_called
+    return SecretPoller(Readings(engine.clock), source_types, timings, post=engine.post, count_call=count_call)

@@ -9,11 +9,13 @@ import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.engine.parts import Clock, a_copy, a_desk, a_key, a_source, create, deletes, numbered
+from tests.engine.parts import Clock, a_copy, a_key, a_source, create, deletes, numbered
+from tests.support.engine import EngineHarness
 from tests.support.ports import free_port
 from tests.support.world import at, secret
 
@@ -24,12 +26,10 @@ from samara.core.table import Table
 from samara.core.tally import Tally
 from samara.core.write import Blocked, Look, Step
 from samara.dialects import secret_copy
-from samara.engine.desk import Desk
 from samara.engine.holds import Holds
-from samara.engine.loop import Engine
 from samara.kube.errors import ConfigError
 from samara.kube.reflector import Reflector, ReflectorTimings
-from samara.web.health import Health, Progress
+from samara.web.health import Health, Leader
 from samara.web.metrics import MetricsPage, Sources
 from samara.web.server import answering, split_address
 
@@ -59,6 +59,7 @@ SPECIFIED = {
 @dataclass
 class Synced:
     synced: bool = True
+    obstacle: str | None = None
 
 
 @dataclass
@@ -78,43 +79,42 @@ class Stage:
     """An engine that was never started, with watches that a test sets as it likes."""
 
     clock: Clock = field(default_factory=Clock)
-    parts: tuple[Progress, ...] = ()
+    leader: Leader | None = None
     engine: Synced = field(default_factory=Synced)
-    desk: Desk = field(init=False)
+    program: EngineHarness = field(init=False)
     reflectors: tuple[Reflector, ...] = field(init=False)
     tallies: dict[Key, Tally] = field(default_factory=dict)
     table: Table | None = None
     unserved: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        self.desk = desk = a_desk(self.clock, Holds(Brake(5, 30.0), 600.0, self.clock))
-        sink = Engine(desk, lambda: False)
+        self.program = program = EngineHarness(clock=self.clock, holds=Holds(Brake(5, 30.0), 600.0, self.clock))
         self.reflectors = tuple(
-            Reflector(kind, desk.client, desk.cache, desk.codec, sink, ReflectorTimings(silence=10.0))
+            Reflector(kind, program.client, program.cache, program.codec, program.inbox, ReflectorTimings(silence=10.0))
             for kind in (NAMESPACE, SECRET)
         )
         for reflector in self.reflectors:
             reflector.not_ready_reason, reflector.last_heard = None, asyncio.get_running_loop().time()
 
     def health(self) -> Health:
-        return Health(self.reflectors, self.engine, self.parts)
+        return Health(self.reflectors, self.engine, self.leader, None, {}, frozenset())
 
     def metrics(self) -> MetricsPage:
-        desk = self.desk
-        table = self.table or desk.table
+        program = self.program
+        table = self.table or program.table
         return MetricsPage(
             Sources(
                 table,
                 self.tallies,
-                desk.queue,
-                lambda: max(desk.queue.oldest(), desk.outbox.oldest()),
-                desk.metrics,
-                desk.holds,
+                program.queue,
+                program.controller.oldest_pending,
+                program.metrics,
+                program.holds,
                 self.reflectors,
                 lambda: True,
                 self.health(),
                 lambda dialect: 2,
-                desk.cache.sources if self.table is None else lambda dialect: [a_key().source],
+                program.cache.sources if self.table is None else lambda dialect: [a_key().source],
                 lambda: 0.25,
                 self.unserved,
             )
@@ -202,7 +202,7 @@ def test_a_watch_may_be_quiet_for_twice_its_silence() -> None:
 
 def test_a_lease_out_of_reach_is_named() -> None:
     async def deed(stage: Stage) -> None:
-        stage.parts = (Stalled("the lease has been out of reach for 31 s"), Stalled())
+        stage.leader = Stalled("the lease has been out of reach for 31 s")
         assert stage.health().live()[1]["faults"] == ["the lease has been out of reach for 31 s"]
 
     on_stage(deed)
@@ -210,7 +210,7 @@ def test_a_lease_out_of_reach_is_named() -> None:
 
 def test_why_a_lease_cannot_be_had_is_named_and_does_not_make_a_standby_unready() -> None:
     async def deed(stage: Stage) -> None:
-        stage.parts = (Stalled(why="forbidden"), Stalled())
+        stage.leader = Stalled(why="forbidden")
         assert stage.health().live()[0]
         assert stage.health().ready() == (True, {"ok": True, "waiting": {"lease": "forbidden"}})
 
@@ -230,7 +230,7 @@ def test_nothing_is_ready_before_every_kind_is_listed() -> None:
 def test_a_kind_that_cannot_be_served_is_named_and_does_not_matter() -> None:
     async def deed(stage: Stage) -> None:
         stage.reflectors[1].not_ready_reason = "the API server answered 403"
-        stage.desk.cache.stores[SECRET].not_served = True
+        stage.program.cache.stores[SECRET].not_served = True
         stage.reflectors[1].last_heard -= 1000.0
         answers = await asked(stage, "/healthz", "/readyz", "/syncz")
         assert [status for status, _, _ in answers] == [200, 200, 200]
@@ -280,17 +280,17 @@ def blocked(*namespaces: str) -> Tally:
 
 def full(stage: Stage) -> None:
     """Something for every metric."""
-    desk = stage.desk
-    desk.cache.put(a_source())
-    desk.cache.put(a_copy("a"))
+    program = stage.program
+    program.cache.put(a_source())
+    program.cache.put(a_copy("a"))
     stage.tallies[a_key()] = blocked("a", "b")
-    desk.metrics.write_done("secret-copy", "create", "done", 0.02)
-    desk.metrics.planned(0.002)
-    desk.metrics.provider_called("store", "done")
-    desk.metrics.admission_answered("v1/Secret", "refused", 0.3)
-    desk.queue.add(a_key())
+    program.metrics.write_done("secret-copy", "create", "done", 0.02)
+    program.metrics.planned(0.002)
+    program.metrics.provider_called("store", "done")
+    program.metrics.admission_answered("v1/Secret", "refused", 0.3)
+    program.queue.add(a_key())
     stage.clock.now += 4.0
-    desk.holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
+    program.holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
     stage.reflectors[1].restarts["gone"] = 3
     stage.reflectors[0].not_ready_reason = "not listed yet"
 
@@ -334,12 +334,12 @@ def test_every_figure_is_shown() -> None:
 
 def test_the_oldest_work_may_wait_for_a_plan_or_for_its_write() -> None:
     async def deed(stage: Stage) -> None:
-        stage.desk.outbox.put(create("a"), soon=False)
+        stage.program.outbox.put(create("a"), soon=False)
         stage.clock.now += 3.0
-        stage.desk.queue.add(a_key())
+        stage.program.queue.add(a_key())
         stage.clock.now += 4.0
         assert stage.samples()["samara_oldest_pending_seconds",] == 7
-        stage.desk.outbox.take()
+        stage.program.outbox.take()
         assert stage.samples()["samara_oldest_pending_seconds",] == 4
 
     on_stage(deed)
@@ -393,8 +393,8 @@ def test_no_label_grows_with_the_cluster() -> None:
         for number in range(50):
             key = a_key(f"source-{number}", f"home-{number}")
             stage.tallies[key] = blocked(*numbered(0, 20))
-            stage.desk.queue.add(key.part(f"ns-{number}"))
-            stage.desk.holds.judge(key, deletes(numbered(0, 8), key), 10, 10)
+            stage.program.queue.add(key.part(f"ns-{number}"))
+            stage.program.holds.judge(key, deletes(numbered(0, 8), key), 10, 10)
         assert set(stage.samples()) == before
 
     on_stage(deed)
@@ -474,7 +474,7 @@ def test_of_port_0_the_log_names_the_one_that_was_found(monkeypatch: pytest.Monk
 def test_no_answer_holds_a_value() -> None:
     async def deed(stage: Stage) -> None:
         full(stage)
-        stage.desk.cache.put(a_copy("b", content=secret("canary-81f2")))
+        stage.program.cache.put(a_copy("b", content=secret("canary-81f2")))
         answers = await asked(stage, "/healthz", "/readyz", "/syncz", "/metrics")
         assert not [text for _, _, text in answers if "canary" in text]
 
@@ -483,7 +483,7 @@ def test_no_answer_holds_a_value() -> None:
 
 def test_nothing_is_ready_while_the_webhook_server_does_not_answer() -> None:
     async def deed(stage: Stage) -> None:
-        health = replace(stage.health(), unanswered=lambda: "not listening yet")
+        health = replace(stage.health(), webhooks=SimpleNamespace(not_ready_reason="not listening yet"))
         assert health.ready() == (False, {"ok": False, "waiting": {"webhook": "not listening yet"}})
         assert not health.synced()[0]
 
@@ -501,7 +501,7 @@ def test_readiness_does_not_wait_for_a_kind_behind_our_own_conversion() -> None:
 
 def test_what_waits_besides_the_kinds_is_named_and_does_not_matter() -> None:
     async def deed(stage: Stage) -> None:
-        health = replace(stage.health(), waiting={"resource-distribution": "original running"})
+        health = replace(stage.health(), unserved={"resource-distribution": "original running"})
         assert health.ready() == (True, {"ok": True, "waiting": {"resource-distribution": "original running"}})
 
     on_stage(deed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, assert_never
@@ -48,26 +48,51 @@ class Applier:
     cache: Cache
     table: Table
     crash: CrashPoints
-    answered: Callable[[Change | None], None] = lambda change: None
-    """Told of every answer that the cache has taken."""
-    is_new: Callable[[], bool] = lambda: False
-    """True until everything has been in order once: what admission makes of our writes is not known yet."""
-    _as_sent: set[Content] = field(default_factory=set)
-    """Contents that the server has been seen to store as they were sent."""
+    _stored_as_sent: set[Content] = field(default_factory=set)
+    """Contents that admission left as they were, according to a dry run."""
+
+    async def perform(self, write: Write, *, verify: bool) -> Result:
+        """Sends one write.
+
+        `verify`: an update of a copy that we wrote last is tried as a dry run first. Only admission can have made the
+        difference, and after a restart we no longer know what admission makes of our writes. If the dry run yields what
+        is stored already, nothing is written.
+        """
+        if not verify:
+            self._stored_as_sent.clear()
+        attempt = _Attempt(self, verify)
+        result = await attempt.perform(write)
+        return result._replace(changes=tuple(attempt.changes)) if attempt.changes else result
+
+
+class _Attempt:
+    """One write under way."""
+
+    def __init__(self, applier: Applier, verify: bool) -> None:
+        self.client, self.codec, self.cache = applier.client, applier.codec, applier.cache
+        self.table, self.crash = applier.table, applier.crash
+        self.changes: list[Change] = []
+        """What the answers changed in the cache."""
+        self._verify = verify
+        self._stored_as_sent = applier._stored_as_sent
 
     async def perform(self, write: Write) -> Result:
         self.crash.passed("before-write")
         try:
-            if isinstance(write, Update) and await self._is_stored_so(write):
+            if isinstance(write, Update) and self._verify and await self._is_stored_so(write):
                 return Result(Outcome.DONE, version=write.have.version, spared=True)
             version = await self._send(write)
         except SamaraError as fault:
             return judged(fault)
-        except MALFORMED:  # nested deeper than we read, or no object at all: nobody knows what is there now
+        except MALFORMED:  # nested deeper than we read, or not an object: the state at the address is unknown
             return Result(Outcome.FAILED, "the server's answer to the write cannot be read", sure=False)
         finally:
             self.crash.passed("after-write")
         return Result(Outcome.DONE, version=version)
+
+    def _note(self, change: Change | None) -> None:
+        if change is not None:
+            self.changes.append(change)
 
     async def _send(self, write: Write) -> int | None:  # noqa: C901 - one branch per kind of write
         match write:
@@ -96,7 +121,7 @@ class Applier:
         """Takes an answer into the cache, unless the watch has already told of it."""
         version = version_of(raw)
         if not self.cache.watch_passed(ref.kind, version):
-            self.answered(self.cache.put(self.codec.object(ref.kind, raw)))
+            self._note(self.cache.put(self.codec.object(ref.kind, raw)))
         return version
 
     def _stored(self, copy: Copy, version: int) -> int:
@@ -111,17 +136,14 @@ class Applier:
         return self._stored(write.copy, self._answered(write.ref, await self._replace(write.have, content, meta)))
 
     async def _is_stored_so(self, write: Update) -> bool:
-        """After a restart: True where our last write of a copy differs from its source only by what admission did."""
+        """True if a dry run yields what is stored already: only admission made the difference to what is desired."""
         have = write.have
-        if not self.is_new():
-            self._as_sent.clear()
-            return False
         content, meta = self._corrected(write)
-        if have.editor or not have.made or content in self._as_sent:
+        if have.editor or not have.made or content in self._stored_as_sent:
             return False
         tried = self.codec.object(write.ref.kind, await self._replace(have, content, meta, DRY_RUN))
         if tried.content == content:
-            self._as_sent.add(content)
+            self._stored_as_sent.add(content)
         self.cache.answers.stored(write.ref.kind, content, tried.content)
         words = tried.labels.items() == have.labels.items() and tried.annotations.items() == have.annotations.items()
         return words and tried.content == have.content and owners_with(write.copy, have) == have.owners
@@ -172,8 +194,8 @@ class Applier:
         return None
 
     def _gone(self, have: Object) -> None:
-        """Told also where the watch was first: what hangs on it goes because we meant it."""
-        self.answered(self.cache.remove_deleted(have) or Change(have.ref, have, None))
+        """Noted even if the watch was faster: what was copied from it goes because we intended that."""
+        self.changes.append(self.cache.remove_deleted(have) or Change(have.ref, have, None))
 
     async def _recreate(self, write: Recreate) -> int:
         """The old copy goes only when the server would take the new one; what others wrote on it is handed on."""
@@ -208,7 +230,7 @@ class Applier:
         if finalizers or not write.have.deleting:
             return await self._patch(write.ref, patch)
         await self._patched(write.ref, patch)
-        self.answered(self.cache.remove_deleted(write.have))  # its last finalizer went with this patch
+        self._note(self.cache.remove_deleted(write.have))  # its last finalizer went with this patch
         return None
 
     async def _report(self, write: Report) -> int:

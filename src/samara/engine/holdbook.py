@@ -18,6 +18,7 @@ from samara import log
 from samara.core.model import CONFIG_MAP, Key, Ref
 from samara.core.travel import APP
 from samara.engine.holds import Hold, Holds
+from samara.engine.messages import Answer, HoldAnswered, HoldsStored
 from samara.kube.client import AS_US, Client, address, collection
 from samara.kube.codec import decode, encode
 from samara.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound, SamaraError
@@ -77,8 +78,11 @@ def endings(config_map: dict[str, Any]) -> dict[str, datetime]:
 class HoldBook:
     """Keeps the ConfigMap equal to the holds, and the holds informed of what people say about them."""
 
-    def __init__(self, client: Client, namespace: str, holds: Holds) -> None:
+    def __init__(
+        self, client: Client, namespace: str, holds: Holds, post: Callable[[HoldAnswered | HoldsStored], None]
+    ) -> None:
         self._client = client
+        self._post = post
         self._ref = Ref(CONFIG_MAP, namespace, NAME)
         self._holds = holds
         self._found: dict[str, str] = {}
@@ -91,8 +95,6 @@ class HoldBook:
         """The holds as they are written down: what people answer to."""
         self._stamps: dict[str, tuple[float, str]] = {}
         """When each Namespace was let go, by our clock, and as it is written down."""
-        self._answered: Callable[[Key, str], None] = lambda key, word: None
-        self._written_down: Callable[[Key], None] = lambda key: None
         self._due = asyncio.Event()
         self._fault = ""
         """Why they could not be written down or read the last time."""
@@ -120,16 +122,17 @@ class HoldBook:
         self._holds.recall({name: time.time() - when.timestamp() for name, when in told.items()})
         self._stamps = {name: (when, told[name].strftime(_TIME)) for name, when in self._holds.ended().items()}
 
-    async def run(self, answered: Callable[[Key, str], None], written: Callable[[Key], None]) -> None:
-        """Once a second, and only while something is held or has to be written down; then `written` is told."""
-        self._answered, self._written_down = answered, written
-        self._holds.write_down = self._due.set
+    def save_soon(self) -> None:
+        """Writes as soon as possible: a deletion of a Namespace waits until it is recorded."""
+        self._due.set()
+
+    async def run(self) -> None:
+        """Reads answers and writes once a second, but only while something is held or must be recorded."""
         while True:
             await self._pause()
             try:
                 if self._holds.held:
-                    for key, word in await self._answers():
-                        answered(key, word)
+                    await self._read_answers()
                 await self._write()
                 self._fault = ""
             except (Conflict, AlreadyExists, NotFound):
@@ -151,10 +154,13 @@ class HoldBook:
 
     async def _reread(self) -> None:
         with suppress(SamaraError):
-            for key, word in await self._answers():
-                self._answered(key, word)
+            await self._read_answers()
 
-    async def _answers(self) -> list[tuple[Key, str]]:
+    async def _read_answers(self) -> None:
+        for key, word in await self._answers():
+            self._post(HoldAnswered(key, word))
+
+    async def _answers(self) -> list[tuple[Key, Answer]]:
         """Held sets that somebody has released or discarded."""
         try:
             config_map = decode(await self._client.get(address(self._ref)))
@@ -163,11 +169,11 @@ class HoldBook:
             return []
         told, self._version = entries(config_map), config_map["metadata"]["resourceVersion"]
         self._found, self._unknown = config_map.get("data") or {}, unknown(config_map)
-        found = []
+        found: list[tuple[Key, Answer]] = []
         for key, hold in self._holds.held.items():
             word, _, of = (told[str(key)].answer if str(key) in told else "").partition(" ")
             if word and self._is_said_of(hold, of):
-                found.append((key, word))
+                found.append((key, "discard" if word == "discard" else "release"))
         return found
 
     def _is_said_of(self, hold: Hold, digest: str) -> bool:
@@ -187,8 +193,8 @@ class HoldBook:
         if texts != self._written:
             await self._send(texts)
             self._written, self._shown = texts, shown
-        for key in self._holds.written(ended):
-            self._written_down(key)
+        if keys := self._holds.written(ended):
+            self._post(HoldsStored(keys))
 
     def _ended(self, ended: dict[str, float]) -> dict[str, str]:
         known = {name: each for name, each in self._stamps.items() if ended.get(name) == each[0]}

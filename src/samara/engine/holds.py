@@ -59,8 +59,6 @@ class Holds:
         """The same for all sources of a namespace; the one that has let something go last is the last."""
         self._namespaces: OrderedDict[Ref, float] = OrderedDict()
         """The Namespaces that were let go, whoever wanted them gone."""
-        self.write_down: Callable[[], None] | None = None
-        """Asks for these to be written down; until that is done none is let go. Without it nobody waits."""
         self._written: set[str] = set()
         self._unwritten: set[Key] = set()
 
@@ -160,11 +158,14 @@ class Holds:
 
     def _is_written(self, key: Key, ref: Ref) -> bool:
         """False for a Namespace that has to wait: who ends right after its deletion must not forget it."""
-        if ref.kind != NAMESPACE or self.write_down is None or ref.name in self._written:
+        if ref.kind != NAMESPACE or ref.name in self._written:
             return True
         self._unwritten.add(key)
-        self.write_down()
         return False
+
+    def must_record(self, key: Key) -> bool:
+        """True if deletions of Namespaces of this key wait until the ConfigMap records them."""
+        return key in self._unwritten
 
     def ended(self) -> dict[str, float]:
         """The Namespaces that were let go lately, and when."""

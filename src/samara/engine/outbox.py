@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from time import monotonic
+from typing import Protocol
 
 from samara.core.model import Key, Ref
 from samara.core.write import Write
@@ -14,6 +14,12 @@ Lane = OrderedDict[str, dict[Ref, Write]]
 """The waiting writes of one source by the namespace they go to."""
 
 
+class Limiter(Protocol):
+    @property
+    def limit(self) -> int:
+        """How many writes may be in flight."""
+
+
 def _lot(ref: Ref) -> str:
     return ref.namespace or ref.name
 
@@ -21,12 +27,9 @@ def _lot(ref: Ref) -> str:
 class Outbox:
     """A newer plan replaces what an older one still had waiting: that is all coalescing is."""
 
-    def __init__(
-        self, clock: Callable[[], float] = monotonic, most_per_namespace: Callable[[], int] = lambda: 8
-    ) -> None:
+    def __init__(self, clock: Callable[[], float], limiter: Limiter) -> None:
         self._clock = clock
-        self._most_per_namespace = most_per_namespace
-        """A namespace whose every write is slow must not have all that may be in flight now."""
+        self._limiter = limiter
         self._busy: Counter[str] = Counter()
         self._bulk: dict[Key, Lane] = {}
         self._soon: dict[Key, Lane] = {}
@@ -34,7 +37,6 @@ class Outbox:
         self._turns = Turns()
         self._flying: dict[Ref, Write] = {}
         self._again: dict[Ref, set[Key]] = {}
-        self._echoes: set[Ref] = set()
         self._size = 0
 
     def __len__(self) -> int:
@@ -48,18 +50,9 @@ class Outbox:
     def flying(self) -> int:
         return len(self._flying)
 
-    def echo(self, ref: Ref) -> Write | None:
-        """The write in flight to an address of which the watch has just told: most likely its echo."""
-        write = self._flying.get(ref)
-        if write is not None:
-            self._echoes.add(ref)
-        return write
-
-    def was_echoed(self, ref: Ref) -> bool:
-        """True where the watch told of an address before the answer to our write came."""
-        echoed = ref in self._echoes
-        self._echoes.discard(ref)
-        return echoed
+    def in_flight(self, ref: Ref) -> Write | None:
+        """The write that locks an address: it was taken, and its result has not been handled yet."""
+        return self._flying.get(ref)
 
     def is_flying(self, key: Key) -> bool:
         """True where a write of this source is in flight."""
@@ -112,13 +105,18 @@ class Outbox:
             else:
                 self._turns.served(key)
             if write is not None:
-                self._flying[write.ref] = write
-                self._busy[_lot(write.ref)] += 1
+                self.lock(write)
                 return write
         return None
 
+    def lock(self, write: Write) -> None:
+        """Until `done`, no other write to this address is taken."""
+        self._flying[write.ref] = write
+        self._busy[_lot(write.ref)] += 1
+
     def _has_room(self, namespace: str) -> bool:
-        return self._busy[namespace] < self._most_per_namespace()
+        """A namespace gets half of the limit at most: one with a slow webhook must not delay all others."""
+        return self._busy[namespace] < max(1, self._limiter.limit // 2)
 
     def _first(self, key: Key, lanes: dict[Key, Lane]) -> Write | None:
         """A source's oldest write whose namespace and address have room."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
+from samara.kube.cache import Change
 from samara.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -44,6 +45,8 @@ class Result(NamedTuple):
     """The version that the write made; None for a delete."""
     spared: bool = False
     """True where a dry run has shown that nothing needs to be written."""
+    changes: tuple[Change, ...] = ()
+    """What the answers changed in the cache, in order: a recreate has two."""
 
 
 def judged(fault: SamaraError) -> Result:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from weakref import WeakKeyDictionary
 
 from samara.core.kinds import row
@@ -13,6 +14,7 @@ from samara.core.reads import UNREAD, Absence, Definition, Read, Reading, Secret
 
 Build = Callable[[Mapping[str, object]], Content]
 """Makes content of fields, as `Codec.content` does."""
+NO_READINGS: Mapping[str, Reading] = MappingProxyType({})
 _REMEMBERED = 1000
 _MOST_BYTES = 64 * 2**20
 _DIGEST_SIZE = 16
@@ -23,12 +25,14 @@ Name = str | Definition | Absence | Standing | Word | tuple[Kind, bytes]
 class Answers:
     """A part of the cache; each memory is bounded, and what was forgotten is asked for again."""
 
-    def __init__(self, built: Build | None, askers: Callable[[], int] = lambda: 0) -> None:
+    def __init__(
+        self, built: Build | None, askers: Callable[[], int] = lambda: 0, readings: Mapping[str, Reading] = NO_READINGS
+    ) -> None:
         self._built = built
         self._askers = askers
         """How many there are who may ask: were fewer answers kept, each of them would ask again and again."""
-        self.readings: Mapping[str, Reading] = {}
-        """By path: what is known of the secret manager. Whoever reads it sets this, and keeps it true."""
+        self.readings = readings
+        """By path: what the secret manager holds. Whoever reads it keeps this up to date."""
         self._key = secrets.token_bytes(32)
         self._names: WeakKeyDictionary[Trial, Name] = WeakKeyDictionary()
         """Of trials that somebody holds: ten thousand slices must not digest the same megabyte ten thousand times."""

@@ -13,10 +13,10 @@ from samara.core.allow import is_paused
 from samara.core.compare import is_marked_by_us
 from samara.core.match import Names
 from samara.core.model import NAMESPACE, Content, Field, Key, Kind, Object, Ref, namespace_ref
-from samara.core.reads import Read
+from samara.core.reads import Read, Reading
 from samara.core.table import Table
 from samara.core.want import Places
-from samara.kube.answers import Answers, Build
+from samara.kube.answers import NO_READINGS, Answers, Build
 from samara.kube.indexes import ClaimIndex, CopyIndex, RelationIndex, Target
 
 _INDEXED = attrgetter("labels", "annotations", "owners", "ours")
@@ -64,7 +64,13 @@ class Cache:
     """
 
     def __init__(
-        self, table: Table, besides: tuple[Kind, ...] = (), *, built: Build | None = None, keep_bytes: bool = False
+        self,
+        table: Table,
+        besides: tuple[Kind, ...] = (),
+        *,
+        built: Build | None = None,
+        keep_bytes: bool = False,
+        readings: Mapping[str, Reading] = NO_READINGS,
     ) -> None:
         self.table = table
         self._keep_bytes = keep_bytes
@@ -73,7 +79,8 @@ class Cache:
         self.stores: dict[Kind, KindStore] = {kind: KindStore() for kind in (*table.kinds, *besides)}
         sources: dict[str, dict[Ref, Places | None]] = {dialect.name: {} for dialect in table.dialects}
         self._sources = sources
-        self.answers = Answers(built, lambda: sum(map(len, sources.values())))  # without self, or it would be a cycle
+        # The count refers to the sources alone: with `self` it would be a reference cycle.
+        self.answers = Answers(built, lambda: sum(map(len, sources.values())), readings)
         self._claims = ClaimIndex()
         self._copies = CopyIndex()
         self._relations = RelationIndex(table)

@@ -67,7 +67,16 @@ def address(ref: Ref, subresource: str = "") -> str:
 class Client:
     """A session with one API server."""
 
-    def __init__(self, access: Access, timeout: float = 30.0, connections: int = 64, agent: str = AGENT) -> None:
+    def __init__(
+        self,
+        access: Access,
+        timeout: float = 30.0,
+        connections: int = 64,
+        agent: str = AGENT,
+        *,
+        may_write: Callable[[], bool] | None = None,
+    ) -> None:
+        """`may_write` is asked directly before a write is sent: a leader whose lease has expired sends nothing more."""
         self.access = access
         self._server = access.server
         self._timeout = aiohttp.ClientTimeout(total=timeout, sock_connect=10)
@@ -75,8 +84,7 @@ class Client:
         self._session: aiohttp.ClientSession | None = None
         self._headers = {"User-Agent": agent, **_HEADERS}
         self._wires = Wires(access, self._headers.items()) if access.proxy is None else None
-        self.may_write: Callable[[], bool] = lambda: True
-        """Asked directly before a write is sent: a leader whose time is over sends nothing more."""
+        self._may_write = may_write
 
     async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(limit=self._connections, ssl=self.access.ssl or False, keepalive_timeout=60)
@@ -158,7 +166,7 @@ class Client:
             return await send(await self.access.credentials.headers())
 
     def _check(self) -> None:
-        if not self.may_write():
+        if self._may_write is not None and not self._may_write():
             raise Unreachable("this process may not write now: it does not lead, or only observes")
 
     async def _write(  # noqa: PLR0913 - the parts of a request

@@ -13,7 +13,7 @@ import msgspec
 from aiohttp import StreamReader
 
 from samara import log
-from samara.core.model import Kind, Ref
+from samara.core.model import QUOTA, Kind, Ref
 from samara.kube.cache import Cache, Change, address_hash
 from samara.kube.client import Client, collection
 from samara.kube.codec import MALFORMED, Codec, RawEvent, raw_event
@@ -52,23 +52,41 @@ class _NotStreamedError(SamaraError):
     """The API server ignored `sendInitialEvents`, so the stream does not say where the list ends."""
 
 
-class Sink(Protocol):
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A watch or a list reported changes. The cache holds them already."""
+
+    changes: list[Change]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A kind was listed, for the first time or again."""
+
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaChanged:
+    """A ResourceQuota was added or changed. The cache keeps nothing of it."""
+
+    ref: Ref
+
+
+class Inbox(Protocol):
     """Takes what a reflector observes."""
 
-    def changed(self, changes: list[Change]) -> None: ...
+    def post(self, message: Observed | Listed | QuotaChanged) -> None: ...
 
-    def passed(self, ref: Ref) -> None:
-        """An object that the cache does not keep was added or changed."""
-
-    def listed(self, kind: Kind) -> None:
-        """A kind was listed, for the first time or again."""
+    async def room(self) -> None:
+        """Returns when there is room for more. The reflector reads on after that: this is its backpressure."""
 
 
 class Reflector:
     """Lists and watches one kind until cancelled. It alone writes the kind's `resourceVersion` and list state."""
 
     def __init__(
-        self, kind: Kind, client: Client, cache: Cache, codec: Codec, sink: Sink, timings: ReflectorTimings
+        self, kind: Kind, client: Client, cache: Cache, codec: Codec, inbox: Inbox, timings: ReflectorTimings
     ) -> None:
         self.kind = kind
         self.timings = timings
@@ -82,7 +100,7 @@ class Reflector:
         self._cache = cache
         self._store = cache.stores[kind]
         self._ingest = Ingest(kind, cache, codec)
-        self._sink = sink
+        self._inbox = inbox
         self._version = ""
         """The resource version to watch from; empty if the kind must be listed first."""
         self._present: set[int] | None = None
@@ -142,6 +160,7 @@ class Reflector:
             async for lines in complete_lines(content, self.timings.silence, self.kind):
                 self._heard()
                 self._take(lines)
+                await self._inbox.room()
 
     def _params(self) -> dict[str, str]:
         params = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(int(self.timings.longest))}
@@ -157,7 +176,7 @@ class Reflector:
                 changes.extend(self._event(line))
         finally:  # events before an error are in the cache already, and the watch will not repeat them
             if changes:
-                self._sink.changed(changes)
+                self._inbox.post(Observed(changes))
         if not listing:
             self._reset_backoff()
 
@@ -191,9 +210,9 @@ class Reflector:
         match self._ingest.take(raw, envelope):
             case Changed(change):
                 return change
-            case Ignored():
-                self._sink.passed(envelope.ref)
-            case Stale():
+            case Ignored() if self.kind == QUOTA:
+                self._inbox.post(QuotaChanged(envelope.ref))
+            case Ignored() | Stale():
                 pass
         return None
 
@@ -225,7 +244,7 @@ class Reflector:
         if not self.not_served:  # else the kind may be listed but not watched, and the list must back off too
             self._failures = 0
         self.not_ready_reason, self._store.not_served = None, False
-        self._sink.listed(self.kind)
+        self._inbox.post(Listed(self.kind))
         log.info("watch.listed", kind=self.kind, held=len(self._store.objects), passed=len(self._store.address_hashes))
         return changes
 
@@ -235,8 +254,9 @@ class Reflector:
         async for page in pages(self._client, self.kind):
             self._heard()
             changes = [self._observe(raw, self._ingest.envelope(raw)) for raw in page.items or ()]
-            self._sink.changed([change for change in changes if change is not None])
-        self._sink.changed(self._finish_list(page.version))
+            self._inbox.post(Observed([change for change in changes if change is not None]))
+            await self._inbox.room()
+        self._inbox.post(Observed(self._finish_list(page.version)))
 
     def _use_pages(self) -> None:
         self._streams_lists = False
@@ -270,7 +290,7 @@ class Reflector:
             # nothing, so the kind is listed again when it is back, and that list queues everything.
             self.not_ready_reason, self._store.not_served, self._version = message, True, ""
             self.not_ready_reason = message = await explained(self._client, self.kind, fault)
-            self._sink.changed([])  # wakes the controller, which may have waited for this kind only
+            self._inbox.post(Observed([]))  # wakes the controller, which may have waited for this kind only
         self._failures += 1
         self._count_restart("error")
         quietly = self.not_served and previous_reason == self.not_ready_reason

@@ -15,7 +15,8 @@ from samara.core.table import Table
 from samara.core.tally import Tally, total
 from samara.engine.holds import Holds
 from samara.engine.metrics import Metrics
-from samara.engine.queue import Queue
+from samara.engine.workqueue import WorkQueue
+from samara.kube.cache import Cache
 from samara.kube.reflector import Reflector
 from samara.web.health import Health
 
@@ -26,7 +27,7 @@ class Sources:
 
     table: Table
     tallies: Mapping[Key, Tally]
-    queue: Queue
+    queue: WorkQueue
     oldest: Callable[[], float]
     metrics: Metrics
     holds: Holds
@@ -115,6 +116,13 @@ class MetricsPage(Collector):
         for name in self._from.unserved:
             waiting.add_metric([name], 1.0)
         return quiet, restarts, waiting
+
+
+def orphans(cache: Cache, dialect: str) -> int:
+    """Marked copies whose source is no source any more. Namespaces do not count: they belong to their users."""
+    sources = set(cache.sources(dialect))
+    keys = [key for key in cache.marked_sources() if key.dialect == dialect and key.source not in sources]
+    return sum(copy.ref.kind.namespaced for key in keys for copy in cache.copies_of(key))
 
 
 def _gauge(name: str, about: str, value: float) -> Metric:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import pytest
-from tests.engine.parts import Clock, a_copy, a_desk, a_key, a_namespace, a_source, an_object
+from tests.engine.parts import a_cache, a_copy, a_key, a_namespace, a_source, an_object
 from tests.support import toys
+from tests.support.engine import EngineHarness
 from tests.support.world import at
 
-from samara.core.model import Object
+from samara.core.model import Key, Object
 from samara.core.reads import UNREAD, Definition
 from samara.core.travel import ACCEPT, PAUSED
-from samara.engine.route import concerned
-from samara.kube.cache import Change
+from samara.engine.triggers import triggers
+from samara.kube.cache import Cache, Change
+
+
+def concerned(change: Change, cache: Cache) -> tuple[Key, ...]:
+    return triggers(change, cache.table, cache).keys
+
 
 REF = at("a", "x", toys.FETCH)
 ASKED = Definition(toys.FETCH)
@@ -32,42 +38,42 @@ def test_an_answer_from_before_the_end_of_a_custom_resource_says_nothing_about_i
     after: Object | None, told: object
 ) -> None:
     """The definition may have begun to go in between, and have taken the resource with it."""
-    desk = a_desk(Clock(), table=toys.whole_table())
-    desk.cache.answers.keep(ASKED, True)
-    list(concerned(Change(REF, BEFORE, after), desk))
-    assert desk.cache.value(ASKED) is told
+    engine = EngineHarness(table=toys.whole_table())
+    engine.cache.answers.keep(ASKED, True)
+    engine.deliver(Change(REF, BEFORE, after))
+    assert engine.cache.value(ASKED) is told
 
 
 def test_the_end_of_what_is_no_source_any_more_concerns_those_whose_copies_name_it() -> None:
     """It was not held, so nothing else tells what it was."""
-    desk = a_desk(Clock())
-    desk.cache.put(a_copy("a"))
-    desk.cache.note_ignored(a_key().source)
-    gone = desk.cache.remove(a_key().source)
+    cache = a_cache()
+    cache.put(a_copy("a"))
+    cache.note_ignored(a_key().source)
+    gone = cache.remove(a_key().source)
     assert gone is not None
     assert (gone.old, gone.new) == (None, None)
-    assert list(concerned(gone, desk)) == [a_key()]
-    assert list(concerned(Change(at("admin", "other"), None, None), desk)) == []
+    assert concerned(gone, cache) == (a_key(),)
+    assert concerned(Change(at("admin", "other"), None, None), cache) == ()
 
 
 @pytest.mark.parametrize("word", [{PAUSED: "true"}, {ACCEPT: "team"}], ids=["paused", "accepting"])
 def test_what_a_namespace_says_of_itself_concerns_the_copies_in_it_also_of_sources_that_do_not_name_it(
     word: dict[str, str],
 ) -> None:
-    desk = a_desk(Clock())
-    desk.cache.put(a_source(targets="b"))
-    desk.cache.put(a_copy("a"))
+    cache = a_cache()
+    cache.put(a_source(targets="b"))
+    cache.put(a_copy("a"))
     said, silent = a_namespace("a", 2, annotations=word), a_namespace("a")
-    assert a_key().part("a") in list(concerned(Change(said.ref, silent, said), desk))
-    assert a_key().part("a") in list(concerned(Change(said.ref, said, silent), desk))
-    assert a_key().part("a") not in list(concerned(Change(said.ref, silent, silent), desk))
+    assert a_key().part("a") in concerned(Change(said.ref, silent, said), cache)
+    assert a_key().part("a") in concerned(Change(said.ref, said, silent), cache)
+    assert a_key().part("a") not in concerned(Change(said.ref, silent, silent), cache)
 
 
 def test_the_custom_resources_in_a_namespace_rest_and_rise_with_it() -> None:
-    desk = a_desk(Clock(), table=toys.whole_table())
-    desk.cache.put(BEFORE)
+    cache = a_cache(toys.whole_table())
+    cache.put(BEFORE)
     paused, served = a_namespace("a", 2, annotations={PAUSED: "true"}), a_namespace("a")
-    own = list(desk.table.sources(BEFORE, desk.cache))
+    own = list(cache.table.sources(BEFORE, cache))
     for change in (Change(paused.ref, served, paused), Change(paused.ref, paused, served)):
-        assert set(own) <= set(concerned(change, desk))
+        assert set(own) <= set(concerned(change, cache))
     assert own != []

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from tests.engine.parts import Clock, a_key
 
 from samara.core.model import Key
-from samara.engine.queue import Queue
+from samara.engine.workqueue import WorkQueue
 
 
-def drained(queue: Queue) -> list[Key]:
+def drained(queue: WorkQueue) -> list[Key]:
     found = []
     while (key := queue.take()) is not None:
         found.append(key)
@@ -18,7 +18,7 @@ def drained(queue: Queue) -> list[Key]:
 
 
 def test_a_key_that_is_added_often_comes_once() -> None:
-    queue = Queue(Clock())
+    queue = WorkQueue(Clock())
     for _ in range(3):
         queue.add(a_key("x"))
 
@@ -26,7 +26,7 @@ def test_a_key_that_is_added_often_comes_once() -> None:
 
 
 def test_the_oldest_comes_first_even_if_it_is_added_again() -> None:
-    queue = Queue(Clock())
+    queue = WorkQueue(Clock())
     for name in ("x", "y", "x", "z"):
         queue.add(a_key(name))
 
@@ -34,7 +34,7 @@ def test_the_oldest_comes_first_even_if_it_is_added_again() -> None:
 
 
 def test_a_whole_source_stands_for_its_slices() -> None:
-    queue = Queue(Clock())
+    queue = WorkQueue(Clock())
     queue.add(a_key())
     queue.add(a_key().part("a"))
     queue.add(a_key("other").part("a"))
@@ -43,7 +43,7 @@ def test_a_whole_source_stands_for_its_slices() -> None:
 
 
 def test_a_slice_does_not_stand_for_its_source() -> None:
-    queue = Queue(Clock())
+    queue = WorkQueue(Clock())
     queue.add(a_key().part("a"))
     queue.add(a_key())
 
@@ -51,7 +51,7 @@ def test_a_slice_does_not_stand_for_its_source() -> None:
 
 
 def test_what_was_taken_can_be_added_again() -> None:
-    queue = Queue(Clock())
+    queue = WorkQueue(Clock())
     queue.add(a_key())
     queue.take()
     queue.add(a_key())
@@ -60,7 +60,7 @@ def test_what_was_taken_can_be_added_again() -> None:
 
 
 def test_a_postponed_key_comes_when_its_time_has_come() -> None:
-    queue, clock = Queue(clock := Clock()), clock
+    queue, clock = WorkQueue(clock := Clock()), clock
     queue.add(a_key(), 5.0)
 
     assert (queue.take(), queue.next_due(), len(queue)) == (None, 5.0, 0)
@@ -71,7 +71,7 @@ def test_a_postponed_key_comes_when_its_time_has_come() -> None:
 def test_the_earlier_of_two_times_counts() -> None:
     for first, second in ((5.0, 2.0), (2.0, 5.0)):
         clock = Clock()
-        queue = Queue(clock)
+        queue = WorkQueue(clock)
         queue.add(a_key(), first)
         queue.add(a_key(), second)
         clock.now += 2.0
@@ -82,7 +82,7 @@ def test_the_earlier_of_two_times_counts() -> None:
 
 def test_a_key_that_is_ready_needs_no_later_turn() -> None:
     clock = Clock()
-    queue = Queue(clock)
+    queue = WorkQueue(clock)
     queue.add(a_key())
     queue.add(a_key(), 1.0)
     queue.take()
@@ -93,7 +93,7 @@ def test_a_key_that_is_ready_needs_no_later_turn() -> None:
 
 def test_being_ready_now_cancels_a_later_turn() -> None:
     clock = Clock()
-    queue = Queue(clock)
+    queue = WorkQueue(clock)
     queue.add(a_key(), 1.0)
     queue.add(a_key())
     queue.take()
@@ -104,7 +104,7 @@ def test_being_ready_now_cancels_a_later_turn() -> None:
 
 def test_the_age_of_the_oldest_is_known() -> None:
     clock = Clock()
-    queue = Queue(clock)
+    queue = WorkQueue(clock)
     assert queue.oldest() == 0.0
     queue.add(a_key("x"))
     clock.now += 4.0
@@ -118,7 +118,7 @@ def test_the_age_of_the_oldest_is_known() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("xyz"), st.sampled_from([0.0, 1.0, 3.0, None])), max_size=30))
 def test_what_is_added_is_taken_once_after_it_was_added(steps: list[tuple[str, float | None]]) -> None:
-    queue, owed = Queue(clock := Clock()), set[Key]()
+    queue, owed = WorkQueue(clock := Clock()), set[Key]()
     for name, delay in steps:
         if delay is None:
             clock.now += 1.0

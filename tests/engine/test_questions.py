@@ -6,15 +6,16 @@ import asyncio
 from dataclasses import dataclass, field
 
 import pytest
-from tests.engine.parts import Clock, a_desk, a_key
+from tests.engine.parts import a_cache, a_key
 from tests.kube.scripted import Answer, Seen, access, cuts, refuses, says, serving
 from tests.support.world import at
 
 from samara.core.model import SECRET, Content, Key, Kind, Owner
 from samara.core.reads import UNREAD, Absence, Definition, Read, Rejected, Standing, Trial, Word
-from samara.engine.read import Reader
+from samara.engine.fetcher import Fetcher
+from samara.engine.messages import Fetched
 from samara.kube.client import AS_US, Client
-from samara.kube.codec import encode
+from samara.kube.codec import Codec, encode
 
 QUEUE = Kind("toys.dev", "v1", "Queue", "queues")
 TRIAL = Trial(QUEUE, b'{"apiVersion":"toys.dev/v1","kind":"Queue","metadata":{"labels":{"l":"1"}},"spec":{"depth":1}}')
@@ -37,23 +38,26 @@ class Told:
     again: list[tuple[Key, float]] = field(default_factory=list)
     stored: Content = field(default_factory=Content)
 
+    def post(self, message: Fetched) -> None:
+        self.again += [(key, message.delay) for key in message.keys]
+
 
 def asked(*answers: Answer, by: tuple[tuple[Key, Read], ...] = ((a_key(), TRIAL),), times: int = 1) -> Told:
     """Starts all reads at once, so many times one after the other."""
 
     async def run() -> Told:
         async with serving(*answers) as script, Client(access(script)) as client:
-            desk, told = a_desk(Clock(), client=client), Told()
-            reader = Reader(desk, lambda key, delay: told.again.append((key, delay)))
+            told, codec, cache = Told(), Codec(frozenset()), a_cache()
+            fetcher = Fetcher(client, codec, cache, "operator", told.post)
             for _ in range(times):
                 async with asyncio.TaskGroup() as group:
+                    fetcher.start(group)
                     for key, trial in by:
-                        reader.begin(group)
-                        reader.start((trial,), key)
-                    assert reader.reading == len({trial for _, trial in by})
-                assert reader.reading == 0
-            told.seen, told.stored = script.seen, desk.codec.content({"spec": STORED["spec"]})
-            told.values = {trial: desk.cache.value(trial) for _, trial in by}
+                        fetcher.ask((trial,), key)
+                    assert fetcher.pending == len({trial for _, trial in by})
+                assert fetcher.pending == 0
+            told.seen, told.stored = script.seen, codec.content({"spec": STORED["spec"]})
+            told.values = {trial: cache.value(trial) for _, trial in by}
             return told
 
     return asyncio.run(run())
@@ -227,27 +231,27 @@ def test_absence_is_not_deletion_it_counts_when_it_is_seen_again_after_the_doubt
 ) -> None:
     async def run() -> list[object]:
         async with serving(*[refuses(404, "NotFound")] * 2) as script, Client(access(script)) as client:
-            desk, told = a_desk(Clock(), client=client), asyncio.Event()
+            cache, told = a_cache(), asyncio.Event()
             found: list[object] = []
             loop = asyncio.get_running_loop()
-            desk.cache.stores[SECRET].absence_unproven_until = loop.time() + doubted_for
+            cache.stores[SECRET].absence_unproven_until = loop.time() + doubted_for
 
-            def planned_again(key: Key, delay: float) -> None:
-                assert (key, delay) == (a_key(), 0.0)
-                value = desk.cache.value(GONE)
+            def planned_again(message: Fetched) -> None:
+                assert (set(message.keys), message.delay) == ({a_key()}, 0.0)
+                value = cache.value(GONE)
                 if value is UNREAD:
-                    reader.start((GONE,), key)
+                    fetcher.ask((GONE,), a_key())
                 else:
                     found.append(value)
                 if value is True:
                     told.set()
 
-            reader = Reader(desk, planned_again)
+            fetcher = Fetcher(client, Codec(frozenset()), cache, "operator", planned_again)
             async with asyncio.TaskGroup() as group:
-                reader.begin(group)
-                reader.start((GONE,), a_key())
+                fetcher.start(group)
+                fetcher.ask((GONE,), a_key())
                 await told.wait()
-            assert loop.time() >= desk.cache.stores[SECRET].absence_unproven_until
+            assert loop.time() >= cache.stores[SECRET].absence_unproven_until
             return found
 
     assert asyncio.run(run()) == answers
@@ -308,17 +312,17 @@ def test_what_is_gone_or_has_no_controller_has_nobody_who_speaks_for_it(answer: 
 def test_the_answer_about_what_may_be_another_next_time_counts_for_a_moment_only(
     read: Read, answer: Answer, later: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("samara.engine.read._STANDS_FOR", 0.0)
+    monkeypatch.setattr("samara.engine.fetcher._VALID_FOR", 0.0)
 
     async def run() -> object:
         async with serving(answer) as script, Client(access(script)) as client:
-            desk = a_desk(Clock(), client=client)
+            cache = a_cache()
             async with asyncio.TaskGroup() as group:
-                reader = Reader(desk, lambda key, delay: None)
-                reader.begin(group)
-                reader.start((read,), a_key())
+                fetcher = Fetcher(client, Codec(frozenset()), cache, "operator", Told().post)
+                fetcher.start(group)
+                fetcher.ask((read,), a_key())
             for _ in range(3):
                 await asyncio.sleep(0)  # the loop goes round
-            return desk.cache.value(read)
+            return cache.value(read)
 
     assert asyncio.run(run()) == later

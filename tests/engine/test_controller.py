@@ -34,8 +34,8 @@ from samara.core.want import Copy
 from samara.core.write import Create, Delete, Guard, Update, Write
 from samara.dialects import fishysecret, secret_copy, sync_to
 from samara.dialects.accurate.words import CREATED_BY, FROM, PARENT, PROPAGATE, ROOT, TYPE, UPDATE
+from samara.engine.chunks import CHUNK
 from samara.engine.flaps import PATIENCE
-from samara.engine.growth import CHUNK
 from samara.engine.holds import Holds
 from samara.engine.outcome import Outcome, Result
 from samara.kube.cache import Change

@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tests.engine.parts import Clock, a_copy, a_desk, a_key, a_source
+from tests.engine.parts import a_cache, a_copy, a_key, a_source
 from tests.kube.scripted import Answer, Script, access, gated, refuses, says, serving
 from tests.support.world import at
 
 from samara.core.model import SECRET, Key
-from samara.engine.desk import Desk
-from samara.engine.look import Looker
-from samara.kube.cache import Change
+from samara.engine.fetcher import Fetcher
+from samara.engine.messages import Fetched
 from samara.kube.client import Client
+from samara.kube.codec import Codec
 
 PLACE = at("a", "db")
 
@@ -25,16 +25,19 @@ def theirs(version: int = 11) -> dict[str, Any]:
 
 
 class Stage:
-    def __init__(self, desk: Desk, script: Script) -> None:
-        self.desk, self.script = desk, script
-        self.asked: list[tuple[Key, float]] = []
-        self.looker = Looker(desk, self._again)
-        desk.cache.put(a_source())
-        desk.cache.note_ignored(PLACE)
-        desk.cache.stores[SECRET].version = 11
+    """A fetcher, and what it posts."""
 
-    def _again(self, key: Key, delay: float) -> None:
-        self.asked.append((key, delay))
+    def __init__(self, client: Client, script: Script) -> None:
+        self.script, self.cache = script, a_cache()
+        self.posted: list[Fetched] = []
+        self.fetcher = Fetcher(client, Codec(self.cache.table.managers), self.cache, "operator", self.posted.append)
+        self.cache.put(a_source())
+        self.cache.note_ignored(PLACE)
+        self.cache.stores[SECRET].version = 11
+
+    @property
+    def asked(self) -> list[tuple[Key, float]]:
+        return [(key, message.delay) for message in self.posted for key in message.keys]
 
 
 def looking(deed: Callable[[Stage, asyncio.TaskGroup], Awaitable[None]], answer: Answer) -> Stage:
@@ -42,8 +45,9 @@ def looking(deed: Callable[[Stage, asyncio.TaskGroup], Awaitable[None]], answer:
 
     async def run() -> None:
         async with serving(answer) as script, Client(access(script)) as client:
-            stages.append(Stage(a_desk(Clock(), client=client), script))
+            stages.append(Stage(client, script))
             async with asyncio.timeout(8), asyncio.TaskGroup() as group:
+                stages[0].fetcher.start(group)
                 await deed(stages[0], group)
 
     asyncio.run(run())
@@ -51,37 +55,37 @@ def looking(deed: Callable[[Stage, asyncio.TaskGroup], Awaitable[None]], answer:
 
 
 async def look_once(stage: Stage, group: asyncio.TaskGroup) -> None:
-    stage.looker.start(group, PLACE, a_key())
+    stage.fetcher.fetch(PLACE, a_key())
 
 
 def test_what_is_found_is_kept_and_the_slice_that_asked_is_planned_again() -> None:
     stage = looking(look_once, says(theirs()))
 
-    found = stage.desk.cache.get(PLACE)
+    found = stage.cache.get(PLACE)
     assert found is not None
     assert found.uid == "theirs"
     assert stage.asked == [(a_key().part("a"), 0.0)]
-    assert stage.looker.looking == 0
+    assert stage.fetcher.pending == 0
 
 
 def test_what_is_not_there_leaves_no_trace() -> None:
     stage = looking(look_once, refuses(404, "NotFound"))
 
-    assert not stage.desk.cache.taken(PLACE)
+    assert not stage.cache.taken(PLACE)
     assert stage.asked == [(a_key().part("a"), 0.0)]
 
 
 def test_a_place_that_cannot_be_read_is_planned_again_later() -> None:
     stage = looking(look_once, refuses(500))
 
-    assert stage.desk.cache.taken(PLACE)
+    assert stage.cache.taken(PLACE)
     assert stage.asked == [(a_key().part("a"), 5.0)]
 
 
 def test_many_who_ask_for_one_place_share_one_read() -> None:
     async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
         for name in ("x", "y", "x"):
-            stage.looker.start(group, PLACE, a_key(name))
+            stage.fetcher.fetch(PLACE, a_key(name))
 
     stage = looking(deed, says(theirs()))
     assert len(stage.script.seen) == 1
@@ -94,25 +98,25 @@ def test_a_read_that_is_overtaken_by_a_deletion_brings_nothing_back() -> None:
     async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
         await look_once(stage, group)
         await stage.script.until(lambda: len(stage.script.seen) == 1)
-        stage.desk.cache.remove(PLACE, 12)
-        stage.desk.cache.stores[SECRET].version = 12
+        stage.cache.remove(PLACE, 12)
+        stage.cache.stores[SECRET].version = 12
         stage.script.gate.set()
 
     stage = looking(deed, gated(says(theirs(11))))
-    assert stage.desk.cache.get(PLACE) is None
-    assert not stage.desk.cache.taken(PLACE)
+    assert stage.cache.get(PLACE) is None
+    assert not stage.cache.taken(PLACE)
 
 
 def test_a_read_that_is_ahead_of_the_watch_is_believed_and_planned_once_the_watch_may_have_come_so_far() -> None:
     """Another operator may have written it, from a source that we do not know yet: its old value must not come back."""
 
     async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
-        stage.desk.cache.remove(PLACE)
-        stage.desk.cache.stores[SECRET].version = 10
+        stage.cache.remove(PLACE)
+        stage.cache.stores[SECRET].version = 10
         await look_once(stage, group)
 
     stage = looking(deed, says(theirs(11)))
-    assert stage.desk.cache.get(PLACE) is not None
+    assert stage.cache.get(PLACE) is not None
     assert stage.asked == [(a_key().part("a"), 0.1)]
 
 
@@ -120,38 +124,28 @@ def test_a_read_that_is_older_than_what_is_held_changes_nothing() -> None:
     held = a_copy("a", version=20)
 
     async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
-        stage.desk.cache.put(held)
+        stage.cache.put(held)
         await look_once(stage, group)
 
-    found = looking(deed, says(theirs(11))).desk.cache.get(PLACE)
+    found = looking(deed, says(theirs(11))).cache.get(PLACE)
     assert found is not None
     assert (found.uid, found.version) == (held.uid, 20)
 
 
-class EnoughError(Exception):
-    """Ends what would sleep on."""
-
-
 def test_who_asks_now_does_not_wait_for_one_who_sleeps() -> None:
     async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
-        try:
-            async with asyncio.TaskGroup() as sleepers:
-                stage.looker.start(sleepers, PLACE, a_key("failed"), 3600.0)
-                async with asyncio.TaskGroup() as awake:
-                    stage.looker.start(awake, PLACE, a_key("other"))
-                raise EnoughError
-        except* EnoughError:
-            pass
+        stage.fetcher.fetch(PLACE, a_key("failed"), 0.2)
+        stage.fetcher.fetch(PLACE, a_key("other"))
+        await stage.script.until(lambda: len(stage.asked) == 1)
+        assert stage.asked == [(a_key("other").part("a"), 0.0)]
 
-    stage = looking(deed, says(theirs()))
-    assert stage.asked == [(a_key("other").part("a"), 0.0)]
+    looking(deed, says(theirs()))
 
 
 def test_who_sleeps_is_planned_again_when_its_time_has_come_although_another_has_read_before() -> None:
     async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
-        stage.looker.start(group, PLACE, a_key("failed"), 0.02)
-        async with asyncio.TaskGroup() as awake:
-            stage.looker.start(awake, PLACE, a_key("other"))
+        stage.fetcher.fetch(PLACE, a_key("failed"), 0.02)
+        stage.fetcher.fetch(PLACE, a_key("other"))
 
     stage = looking(deed, says(theirs()))
     assert sorted(stage.asked) == [(a_key("failed").part("a"), 0.0), (a_key("other").part("a"), 0.0)]
@@ -162,40 +156,36 @@ def test_a_look_that_waits_for_its_time_keeps_nobody_waiting() -> None:
     seen: list[int] = []
 
     async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
-        stage.looker.start(group, PLACE, a_key(), 0.02)
-        seen.append(stage.looker.looking)
-        stage.looker.start(group, at("b", "db"), a_key())
-        seen.append(stage.looker.looking)
+        stage.fetcher.fetch(PLACE, a_key(), 0.02)
+        seen.append(stage.fetcher.pending)
+        stage.fetcher.fetch(at("b", "db"), a_key())
+        seen.append(stage.fetcher.pending)
         await stage.script.until(lambda: len(stage.script.seen) == 2)
-        seen.append(stage.looker.looking)
+        seen.append(stage.fetcher.pending)
         stage.script.gate.set()
 
     stage = looking(deed, gated(says(theirs())))
     assert seen == [0, 1, 2]
-    assert stage.looker.looking == 0
+    assert stage.fetcher.pending == 0
 
 
 def test_what_a_look_has_changed_is_told_for_the_watch_tells_of_it_no_more() -> None:
-    told: list[tuple[Change, float]] = []
-
     async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
-        stage.looker.told = lambda change, delay: told.append((change, delay))
-        stage.desk.cache.stores[SECRET].version = 10
+        stage.cache.stores[SECRET].version = 10
         await look_once(stage, group)
 
-    looking(deed, says(theirs(11)))
-    ((change, delay),) = told
+    (message,) = looking(deed, says(theirs(11))).posted
+    delay, change = message.delay, message.change
+    assert change is not None
     assert change.new is not None
     assert (change.ref, change.new.version, delay > 0.0) == (PLACE, 11, True)
 
 
 def test_that_nothing_is_there_any_more_is_told_too() -> None:
-    told: list[Change] = []
-
     async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
-        stage.looker.told = lambda change, delay: told.append(change)
-        stage.desk.cache.put(a_copy("a"))
+        stage.cache.put(a_copy("a"))
         await look_once(stage, group)
 
-    looking(deed, refuses(404, "NotFound"))
-    assert [(change.ref, change.new) for change in told] == [(PLACE, None)]
+    (message,) = looking(deed, refuses(404, "NotFound")).posted
+    assert message.change is not None
+    assert (message.change.ref, message.change.new) == (PLACE, None)

@@ -1,0 +1,536 @@
+"""The controller: messages become keys, keys become plans, plans become writes, and their results are messages again.
+
+    Reflector ─ Observed ─▶ Inbox ─▶ handle() ─▶ WorkQueue ─▶ plan() ─▶ Outbox ─▶ Writer ─ WriteDone ─▶ Inbox
+
+`handle` and `work` do not await, so no state changes while they run. All I/O is done by the components that post to
+the inbox: reflectors, writer, fetcher, secret poller and hold store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import assert_never
+
+from samara import log
+from samara.core.allow import Rules
+from samara.core.case import Case
+from samara.core.model import NAMESPACE, QUOTA, Key, Ref
+from samara.core.plan import prepare
+from samara.core.reads import Definition, SecretPath
+from samara.core.table import Table
+from samara.core.tally import Tally
+from samara.core.want import Want
+from samara.core.write import Apply, Blocked, Delete, Guard, Look, Plan, Release, Report, Step, Write
+from samara.engine.boundary import LATE, contained
+from samara.engine.chunks import AHEAD, CHUNK, ChunkedPlan, rotate_to_pending
+from samara.engine.deletions import DeletionGate, still_due
+from samara.engine.fetcher import Fetcher
+from samara.engine.fights import Fights
+from samara.engine.flaps import Flaps
+from samara.engine.holdbook import HoldBook
+from samara.engine.holds import Holds
+from samara.engine.messages import Fetched, HoldAnswered, HoldsStored, Inbox, Message, WriteDone, WriteDropped
+from samara.engine.metrics import Metrics
+from samara.engine.news import News
+from samara.engine.outcome import Outcome
+from samara.engine.results import ResultHandler, note_refused, slice_of
+from samara.engine.retry import Waits
+from samara.engine.status import StatusReporter
+from samara.engine.triggers import Triggers, next_hops, triggers
+from samara.engine.workqueue import WorkQueue
+from samara.engine.writer import Writer
+from samara.kube.cache import Cache, Change
+from samara.kube.reflector import Listed, Observed, QuotaChanged
+from samara.secretstores.poller import SecretPoller, SecretValues
+
+TIME_SLICE = 0.005
+"""Seconds. Messages, planning and status writes get one slice each in every turn, so that none starves the others."""
+RECHECK_TERMINATING = 10.0
+"""Seconds between plans of a terminating source: the deletion of its CRD is not watched."""
+RECHECK_OUTBOX = 1.0
+"""Seconds after which waiting writes are looked at again, in case that we may write only now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    gone_after: float
+    """Seconds for which the copies of a vanished source stay."""
+    resync: float = 0.0
+    """Seconds between plans of everything; 0: never."""
+    observe: bool = False
+    """Plan and count, but write nothing."""
+
+
+class Controller:
+    """One per process. A standby keeps its cache warm; its inbox is closed until it leads."""
+
+    def __init__(  # noqa: PLR0913 - each is something that it works with
+        self,
+        inbox: Inbox,
+        cache: Cache,
+        table: Table,
+        rules: Rules,
+        *,
+        writer: Writer,
+        fetcher: Fetcher,
+        retry: Waits,
+        guard: Holds,
+        hold_store: HoldBook,
+        secrets: SecretPoller | None,
+        events: News,
+        metrics: Metrics,
+        clock: Callable[[], float],
+        options: Options,
+    ) -> None:
+        self.leading = False
+        self.synced = False
+        """True once everything that was listed has been planned and written."""
+        self.tallies: dict[Key, Tally] = {}
+        self.queue = WorkQueue(clock)
+        self.chunked: dict[Key, ChunkedPlan] = {}
+        """Large plans under way, by key; the first one continues next."""
+        self.drift = Fights(clock)
+        self.flaps = Flaps(clock)
+        self.status = StatusReporter(cache, table, self.tallies, self._is_busy, clock)
+        self.deletions = DeletionGate(cache, table, guard, self.flaps, clock, options.gone_after)
+        self.results = ResultHandler(cache, table, self.tallies, retry, self.drift, self.flaps, events, metrics)
+        self._inbox = inbox
+        self._cache = cache
+        self._table = table
+        self._rules = rules
+        self._writer = writer
+        self._fetcher = fetcher
+        self._retry = retry
+        self._guard = guard
+        self._hold_store = hold_store
+        self._secrets = secrets
+        self._events = events
+        self._metrics = metrics
+        self._clock = clock
+        self._options = options
+        self._resync_at: float | None = None
+        self._echoed: set[Ref] = set()
+        """Addresses of which the watch reported a change while our own write to them was in flight."""
+        self._released = asyncio.Event()
+
+    # ------------------------------------------------------------------ the loop
+
+    async def run(self) -> None:
+        """Leads: plans and writes until cancelled."""
+        self.lead()
+        async with asyncio.TaskGroup() as group:
+            self._writer.start(group)
+            self._fetcher.start(group)
+            while True:
+                is_busy = self.work()
+                self._writer.pump()
+                if is_busy:
+                    await asyncio.sleep(0)
+                else:
+                    self.note_sync()
+                    await self._inbox.wait(self._next_due())
+
+    def lead(self) -> None:
+        self.leading = True
+        self._inbox.open()
+        self._resync_at = self._next_resync()
+        self.resync()
+
+    def work(self) -> bool:
+        """One turn: a time slice each for messages, plans and status writes. True if more is waiting."""
+        has_messages = self._handle_messages(self._clock() + TIME_SLICE)
+        self._requeue_due()
+        has_keys = self._plan_keys(self._clock() + TIME_SLICE)
+        has_statuses = self._write_statuses(self._clock() + TIME_SLICE)
+        return has_messages or has_keys or has_statuses
+
+    def _handle_messages(self, end: float) -> bool:
+        while (message := self._inbox.take()) is not None:
+            self.handle(message)
+            if self._clock() >= end:
+                break
+        return len(self._inbox) > 0
+
+    def _requeue_due(self) -> None:
+        """Keys whose held deletions are released by time, and all keys if a resync is due."""
+        for key in self._guard.due():
+            log.info("brake.over", key=key)
+            self._guard.free(key)
+            self.enqueue(key)
+        if self._resync_at is not None and self._clock() >= self._resync_at:
+            self._resync_at = self._next_resync()
+            self.resync()
+
+    def _plan_keys(self, end: float) -> bool:
+        while self._clock() < end:
+            key = self.queue.take()
+            if key is not None:
+                with contained(key, partial(self.requeue, key, LATE)):
+                    self.plan(key)
+            elif not self.continue_chunked():
+                return False
+        return True
+
+    def _write_statuses(self, end: float) -> bool:
+        for report in self.status.due():
+            self._offer(report, self.tallies[report.key], urgent=True)
+            if self._clock() >= end:
+                return True
+        return False
+
+    def _next_due(self) -> float | None:
+        """Seconds for which nothing is due; None if only a message can change that."""
+        due = [self.queue.next_due(), self._guard.next_due(), self.status.next_due()]
+        if len(self._writer.outbox):
+            due.append(self._writer.pause or RECHECK_OUTBOX)
+        if self._resync_at is not None:
+            due.append(max(0.0, self._resync_at - self._clock()))
+        return min((seconds for seconds in due if seconds is not None), default=None)
+
+    def _next_resync(self) -> float | None:
+        """Jitter keeps many processes from resyncing at the same moment."""
+        jitter = random.uniform(0.9, 1.1)  # noqa: S311 - not a secret
+        return self._clock() + self._options.resync * jitter if self._options.resync else None
+
+    async def drain(self, timeout: float) -> None:
+        """Sends no more writes, and waits until the results of those in flight have been handled."""
+        self.leading = False
+        self._writer.stop()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while self.in_flight:
+                    self._released.clear()
+                    await self._released.wait()
+
+    # ------------------------------------------------------------------ messages
+
+    def handle(self, message: Message) -> None:  # noqa: C901 - one branch for each message
+        """Updates the state for one message, and queues the keys that it concerns. Nothing else changes the state."""
+        match message:
+            case Observed(changes):
+                for change in changes:
+                    with contained(change.ref):
+                        self._observed(change)
+            case WriteDone(write):
+                self._release(write)  # first: an address must not stay locked, whatever else fails
+                with contained(write.ref, partial(self.requeue, slice_of(write), LATE)):
+                    self._write_done(message)
+            case WriteDropped(write):
+                self._release(write)
+                self.requeue(slice_of(write))
+            case Fetched(keys, delay, change):
+                if change is not None:
+                    with contained(change.ref):
+                        self._fetched(change, delay)
+                self._requeue_all(keys, delay)
+            case Listed(kind):
+                self.deletions.distrust(kind)
+                self.resync()
+            case QuotaChanged(ref):
+                self._retry_namespace(ref.namespace)
+            case SecretValues(changed, refreshed):
+                self._requeue_all(changed)
+                for key in refreshed:
+                    self.status.touch(key)
+            case HoldAnswered(key, answer):
+                log.info("brake.answered", key=key, word=answer)
+                self._guard.free(key, discard=answer == "discard")
+                self.enqueue(key)
+            case HoldsStored(keys):
+                for key in keys:
+                    self.enqueue(key)
+            case _:
+                assert_never(message)
+
+    def _observed(self, change: Change, delay: float = 0.0) -> None:
+        own = self._writer.in_flight(change.ref)  # if set, the change is most likely the echo of this write
+        triggered = triggers(change, self._table, self._cache)
+        if own is None:
+            self._note_edit(change, triggered)
+        else:
+            self._echoed.add(change.ref)
+        if triggered.status_of:  # nothing that a plan depends on has changed
+            return
+        self._end_backoffs(change, triggered.edited)
+        if triggered.doubtful is not None:
+            self._cache.answers.forget(Definition(triggered.doubtful))
+        for key in triggered.keys:
+            if isinstance(own, Delete) and change.new is None and key.source == change.ref:
+                self.deletions.intended(key.source)  # the echo arrived before the answer
+            if own is None or key.whole != own.key:  # the key of our own write waits for its result
+                self.enqueue(key, delay)
+
+    def _note_edit(self, change: Change, triggered: Triggers) -> None:
+        """Somebody else changed an object: a status of ours perhaps, or a copy."""
+        if triggered.status_of:
+            for key in triggered.status_of:
+                self.status.contested(key)
+        else:
+            self.drift.disturbed(change, self._table.owner, self._cache)
+
+    def _end_backoffs(self, change: Change, edited: Collection[Ref]) -> None:
+        """Writes that were refused before may be accepted now, or are no longer needed."""
+        if change.ref.kind in (NAMESPACE, QUOTA):
+            self._retry_namespace(change.ref.namespace or change.ref.name)
+        if change.new is None:
+            self._retry.gone(change.ref)
+        for source in edited:
+            self._retry.free_source(source)
+
+    def _retry_namespace(self, namespace: str) -> None:
+        for key, delay in self._retry.free_namespace(namespace):
+            self.requeue(key, delay)
+
+    def _fetched(self, change: Change, delay: float) -> None:
+        self._observed(change, delay)
+        if change.new is None:
+            self.drift.calm(change.ref)  # most likely our own delete, of which the answer was lost
+
+    def _write_done(self, done: WriteDone) -> None:
+        write, result = done.write, done.result
+        is_echoed = write.ref in self._echoed
+        self._echoed.discard(write.ref)
+        for change in result.changes:
+            self._continue_chain(change)
+        follow_up = self.results.handle(done)
+        for key, delay in follow_up.requeue:
+            self.requeue(key, delay)
+        for ref, key, delay in follow_up.refetch:
+            self._fetcher.fetch(ref, key, delay)
+        if is_echoed and result.outcome is Outcome.DONE and self._version_at(write.ref) != result.version:
+            self.requeue(slice_of(write))  # the supposed echo was somebody else's change
+        if not isinstance(write, Report):
+            self.status.touch(write.key)
+
+    def _version_at(self, ref: Ref) -> int | None:
+        obj = self._cache.get(ref)
+        return None if obj is None else obj.version
+
+    def _continue_chain(self, change: Change) -> None:
+        """A write changed a source: its copies follow from the answer, without waiting for the watch."""
+        for key in next_hops(change, self._table, self._cache):
+            if key.source == change.ref:
+                self._retry.free_source(key.source)
+                if change.new is None:
+                    self.deletions.intended(key.source)
+            self.requeue(key)
+
+    def _release(self, write: Write) -> None:
+        """Unlocks the address of a write, and queues the keys that wanted to write there meanwhile."""
+        self._released.set()
+        for key in self._writer.outbox.done(write):
+            self.requeue(key.part(write.ref.namespace) if write.ref.namespace else key)
+
+    # ------------------------------------------------------------------ the work queue
+
+    def enqueue(self, key: Key, delay: float = 0.0) -> None:
+        """Something changed: plans this key from the beginning."""
+        if key.slice is None:
+            self.chunked.pop(key, None)
+        self.requeue(key, delay)
+
+    def requeue(self, key: Key, delay: float = 0.0) -> None:
+        """Plans this key again. If a large plan of it is under way, that one goes on."""
+        if key.whole in self.tallies or not self._cache.is_idle(key):
+            self.queue.add(key, delay)
+
+    def _requeue_all(self, keys: Iterable[Key], delay: float = 0.0) -> None:
+        for key in keys:
+            self.requeue(key, delay)
+
+    def resync(self) -> None:
+        """Plans everything again."""
+        for key in tuple(self._keys()):
+            self.enqueue(key)
+
+    def _keys(self) -> Iterator[Key]:
+        """Every source, and every source that a copy names."""
+        for dialect in self._table.dialects:
+            yield from (Key(dialect.name, source) for source in self._cache.sources(dialect.name))
+        yield from self._cache.marked_sources()
+
+    # ------------------------------------------------------------------ planning
+
+    def plan(self, key: Key) -> None:
+        started = self._clock()
+        if (prepared := self._prepare(key)) is None:
+            return
+        case, want = prepared
+        self._writer.outbox.clear(key)  # the new plan replaces what an older one still had waiting
+        tally = self.tallies.setdefault(key.whole, Tally())
+        if key.slice is not None and key.whole in self.chunked:
+            self.chunked[key.whole].replanned.add(key.slice)
+        if key.slice is None:
+            self.chunked.pop(key, None)
+            want = rotate_to_pending(want, tally)
+            if len(want.copies) > CHUNK:
+                self.chunked[key] = ChunkedPlan.start(key, case, want)
+                tally.grow()
+                return
+        plan = ChunkedPlan.single(key, case, want)
+        tally.begin(key.slice)
+        for step in plan.steps:
+            self._take(plan, tally, step)
+        self._finish(plan, tally)
+        self._metrics.planned(self._clock() - started)
+
+    def _prepare(self, key: Key) -> tuple[Case, Want] | None:
+        """What the source wants; None if something must be read first. That queues the key again."""
+        self._subscribe(key)
+        prepared = prepare(key, self._cache, self._table, self._rules)
+        if not isinstance(prepared, Plan):
+            return prepared
+        self._fetcher.ask(prepared.reads, key)
+        return None
+
+    def _subscribe(self, key: Key) -> None:
+        """Tells the secret poller which paths a source asks for now."""
+        if self._secrets is None or key.dialect not in self._secrets.source_types:
+            return
+        reads = self._table[key.dialect].reads(key.source, self._cache)
+        source = self._cache.get(key.source)
+        edition = (source.uid, source.generation) if source is not None else None
+        self._secrets.subscribe(key.whole, [read for read in reads if isinstance(read, SecretPath)], edition)
+
+    def continue_chunked(self) -> bool:
+        """Takes the next chunk of a large plan that has few writes waiting; False if there is none."""
+        waiting = self._writer.outbox.waiting
+        key = next((key for key in self.chunked if waiting(key) < AHEAD), None)
+        if key is None:
+            return False
+        plan = self.chunked.pop(key)  # and back at the end, so that large plans take turns
+        with contained(key, partial(self.requeue, key, LATE)):
+            tally, chunk = self.tallies[key], plan.take()
+            for step in chunk:
+                if step.ref.namespace not in plan.replanned:
+                    self._take(plan, tally, step)
+                elif isinstance(step.outcome, Delete | Release):  # the mass-delete limit must count it all the same
+                    plan.removals.append(step.outcome)
+            if len(chunk) == CHUNK:
+                self.chunked[key] = plan
+            else:
+                self._finish_chunked(plan, tally)
+        return True
+
+    def _finish_chunked(self, plan: ChunkedPlan, tally: Tally) -> None:
+        """Namespaces came, went and changed meanwhile: asks again what is wanted before anything is deleted."""
+        if (prepared := self._prepare(plan.key)) is None:
+            return
+        case, want = prepared
+        for namespace in plan.dropped_namespaces(want):
+            self.requeue(plan.key.part(namespace))
+        plan.removals = still_due(case, want, plan.removals)
+        tally.keep({copy.ref for copy in want.copies} | {barred.ref for barred in want.barred})
+        self._finish(plan, tally)
+
+    def _take(self, plan: ChunkedPlan, tally: Tally, step: Step) -> None:
+        tally.count(step)
+        match step.outcome:
+            case None | Blocked(reason="no-namespace"):
+                self._retry.forget(plan.key.whole, step.ref)
+                self.drift.calm(step.ref)
+                self.flaps.calm(step.ref)
+            case Look(ref=ref):
+                self._fetcher.fetch(ref, plan.key)
+            case Blocked():
+                pass
+            case Delete() | Release() as removal:
+                plan.removals.append(removal)
+            case write:
+                self._offer(write, tally, urgent=plan.key.slice is not None)
+
+    def _finish(self, plan: ChunkedPlan, tally: Tally) -> None:
+        """All steps are taken. Deletions are judged together; then the plan is reported."""
+        key, source, want = plan.key, plan.case.source, plan.want
+        if key.slice is None and source is not None:
+            tally.counted = source.uid, source.generation
+        verdict = self.deletions.judge(key, source, plan.removals, want.guard, tally.paused_removals(key.slice))
+        for removal in verdict.allowed:
+            self._offer(removal, tally, urgent=key.slice is not None)
+        for again, delay in verdict.requeue:
+            self.requeue(again, delay)
+        if verdict.record:
+            self._hold_store.save_soon()
+        held = self._guard.held.get(key.whole)
+        tally.hold(held.refs if held is not None else frozenset())
+        if want.recheck is not None:
+            self.requeue(key, want.recheck)
+        if source is not None and source.deleting and want.guard in source.finalizers:
+            self.requeue(key.whole, RECHECK_TERMINATING)
+        self._events.planned(key, want, tally, held)
+        self.status.touch(key)
+        if not tally.names and not plan.removals and source is None:
+            self._forget(key)
+
+    def _forget(self, key: Key) -> None:
+        """The source is gone, and no copy of it is left in what was planned."""
+        self.tallies.pop(key.whole, None)
+        if key.slice is None or not self._cache.count(key.whole):  # a slice says nothing about other namespaces
+            self.deletions.forget(key)
+            self._retry.free_source(key.source)
+
+    def _offer(self, write: Write, tally: Tally, *, urgent: bool) -> None:
+        """Puts a write into the outbox, unless it has to wait for its backoff."""
+        if self._options.observe or self._must_keep_finalizer(write):
+            return
+        wait = self._retry.of(write)
+        if wait is not None and wait.told:
+            note_refused(write, tally, wait.message)  # until it succeeds, also while it is tried again
+        if wait is not None and wait.until > self._clock():
+            self.requeue(slice_of(write), wait.until - self._clock())
+            return
+        throttled = self.drift.judge(write)
+        if throttled is not None:
+            if isinstance(write, Apply):
+                self._events.obstructed(write, "Fought", throttled.message)
+            tally.blocked_now(write.ref, "fought", throttled.message)
+            self.requeue(slice_of(write), throttled.again_in)
+            return
+        self._writer.outbox.put(write, urgent)
+
+    def _must_keep_finalizer(self, write: Write) -> bool:
+        """A finalizer stays while a write of its source is in flight, because that may create a copy."""
+        return isinstance(write, Guard) and not write.add and self._writer.outbox.is_flying(write.key)
+
+    # ------------------------------------------------------------------ what others ask
+
+    def oldest_pending(self) -> float:
+        """Seconds for which the oldest key or write has waited."""
+        return max(self.queue.oldest(), self._writer.outbox.oldest())
+
+    @property
+    def in_flight(self) -> int:
+        """How many writes were sent, and their results not handled yet."""
+        return self._writer.outbox.flying
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why nothing at all can be written now, if so."""
+        return self._writer.obstacle
+
+    def _is_busy(self, key: Key) -> bool:
+        return key in self.chunked or self._writer.is_busy(key)
+
+    def note_sync(self) -> None:
+        """Sets `synced` as soon as nothing is left to do."""
+        if self.synced or not all(map(self._cache.is_settled, self._table.kinds)):
+            return
+        unread = self._fetcher.pending + (self._secrets.readings.pending if self._secrets is not None else 0)
+        if self.chunked or len(self.queue) or not self._writer.is_idle or unread or self.status.stale:
+            return
+        if self._retry.retrying:
+            return
+        self.synced = True
+        self._writer.stop_verifying()
+        self._guard.settle({*self.tallies, *self._keys()}, self._is_planned)
+        log.info("synced", sources=len(self.tallies))
+
+    def _is_planned(self, vocabulary: str) -> bool:
+        """True if all sources of a vocabulary are planned: it is served, and its kinds are listed."""
+        dialects = [dialect for dialect in self._table.dialects if dialect.title == vocabulary]
+        return all(dialect.served and all(map(self._cache.known, dialect.kinds)) for dialect in dialects)

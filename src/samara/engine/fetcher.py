@@ -1,0 +1,176 @@
+"""Reads that plans wait for: single objects, and questions to the API server. Keys that need the same share a read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from samara import log
+from samara.core.model import Key, Ref
+from samara.core.reads import Absence, Definition, Read, Rejected, SecretPath, Standing, Trial, Word
+from samara.engine.messages import Fetched
+from samara.kube.cache import Cache, Change
+from samara.kube.client import Client, address
+from samara.kube.codec import MALFORMED, Codec
+from samara.kube.definition import is_absent, is_standing, stands
+from samara.kube.errors import NotFound, SamaraError
+from samara.kube.owner_word import word_of
+from samara.kube.trial import tried
+
+_PARALLEL = 8
+"""Objects read at a time."""
+_RETRY = 5.0
+"""Seconds until a failed read is repeated."""
+_WATCH_LAG = 0.1
+"""Seconds. An object newer than our watch may be a copy of a newer source: let the watch report that source first."""
+_REJECTED_FOR = 60.0
+"""Seconds for which a refused dry run counts: a quota or an admission rule may change."""
+_VALID_FOR = 2.0
+"""Seconds for which an answer counts that may soon be another. Shorter than the grace period of a vanished source."""
+
+
+class Fetcher:
+    """Stores what it reads in the cache, then posts `Fetched` for the keys that waited."""
+
+    def __init__(
+        self, client: Client, codec: Codec, cache: Cache, namespace: str, post: Callable[[Fetched], None]
+    ) -> None:
+        self._client = client
+        self._codec = codec
+        self._cache = cache
+        self._namespace = namespace
+        """The operator's own: dry runs create objects there."""
+        self._post = post
+        self._objects: dict[Ref, set[Key]] = {}
+        self._questions: dict[Read, set[Key]] = {}
+        self._slots = asyncio.Semaphore(_PARALLEL)
+        self._group: asyncio.TaskGroup | None = None
+
+    def start(self, group: asyncio.TaskGroup) -> None:
+        """Reads run as tasks of this group."""
+        self._group = group
+
+    @property
+    def pending(self) -> int:
+        """How many reads are under way; those delayed do not count."""
+        return len(self._objects) + len(self._questions)
+
+    # single objects
+
+    def fetch(self, ref: Ref, key: Key, delay: float = 0.0) -> None:
+        """Reads an object whose content the cache lacks, or whose state is unknown after a write."""
+        assert self._group is not None
+        if delay:
+            self._group.create_task(self._fetch_later(ref, key, delay))
+            return
+        if ref not in self._objects:
+            self._group.create_task(self._fetch(ref))
+        self._objects.setdefault(ref, set()).add(key.part(ref.namespace) if ref.namespace else key)
+
+    async def _fetch_later(self, ref: Ref, key: Key, delay: float) -> None:
+        """One task for each key: another key that needs the same object must not wait for the backoff of this one."""
+        await asyncio.sleep(delay)
+        self.fetch(ref, key)
+
+    async def _fetch(self, ref: Ref) -> None:
+        change, delay = None, 0.0
+        async with self._slots:
+            try:
+                change, delay = await self._read(ref)
+            except (SamaraError, *MALFORMED) as fault:
+                log.debug("look.failed", at=ref, fault=type(fault).__name__)
+                delay = _RETRY
+        self._post(Fetched(self._objects.pop(ref), delay, change))
+
+    async def _read(self, ref: Ref) -> tuple[Change | None, float]:
+        """What a read changed in the cache, and the seconds after which to plan with it."""
+        cache, before = self._cache, self._cache.get(ref)
+        try:
+            raw = await self._client.get(address(ref))
+        except NotFound:
+            cache.note_absent(ref)
+            return (cache.remove_deleted(before) if before is not None else None), 0.0
+        obj = self._codec.object(ref.kind, raw)
+        is_ahead = not cache.watch_passed(ref.kind, obj.version)
+        delay = _WATCH_LAG if is_ahead else 0.0
+        if cache.get(ref) is not None or cache.taken(ref) or is_ahead:
+            return cache.put(obj), delay
+        return None, delay  # the watch reported its deletion while we read it
+
+    # questions
+
+    def ask(self, reads: Iterable[Read], key: Key) -> None:
+        """Answers questions of a plan. Paths of a secret manager are left to the secret poller."""
+        for read in reads:
+            if isinstance(read, SecretPath):
+                continue
+            if read not in self._questions:
+                assert self._group is not None
+                self._group.create_task(self._ask(read))
+            self._questions.setdefault(read, set()).add(key)
+
+    async def _ask(self, read: Read) -> None:
+        delay = 0.0
+        try:
+            self._keep(read, await self._answer(read))
+        except (SamaraError, *MALFORMED) as fault:
+            log.warning("read.failed", what=_described(read), fault=fault, again_in=f"{_RETRY:g}s")
+            delay = _RETRY
+        self._post(Fetched(self._questions.pop(read), delay))
+
+    def _keep(self, read: Read, answer: object) -> None:
+        self._cache.answers.keep(read, answer)
+        loop = asyncio.get_running_loop()
+        expires_in = _REJECTED_FOR if isinstance(answer, Rejected) else self._unproven_for(read)
+        if expires_in:
+            loop.call_later(expires_in, self._expire, read, tuple(self._questions[read]))
+        if _is_short_lived(read):
+            loop.call_later(_VALID_FOR, self._cache.answers.forget, read)
+
+    def _expire(self, read: Read, keys: tuple[Key, ...]) -> None:
+        self._cache.answers.forget(read)
+        self._post(Fetched(keys))
+
+    def _unproven_for(self, read: Read) -> float:
+        """Seconds for which a missing object proves nothing yet, because its kind was listed a moment ago."""
+        if not isinstance(read, Absence):
+            return 0.0
+        until = self._cache.stores[read.ref.kind].absence_unproven_until
+        return max(0.0, until - asyncio.get_running_loop().time())
+
+    async def _answer(self, read: Read) -> object:
+        match read:
+            case Definition():
+                return await stands(self._client, read)
+            case Absence():
+                is_gone = await is_absent(self._client, self._codec, self._cache, read)
+                return is_gone and not self._unproven_for(read)
+            case Standing():
+                return await is_standing(self._client, read)
+            case Word():
+                return await word_of(self._client, read)
+            case Trial():
+                return await tried(self._client, self._codec, self._namespace, read)
+            case _:
+                raise TypeError(f"expected a question to the API server, found {type(read).__name__}")
+
+
+def _is_short_lived(read: Read) -> bool:
+    """True if the same question may soon have another answer: another object of that name may have another owner."""
+    return isinstance(read, Definition | Absence | Standing) or (isinstance(read, Word) and isinstance(read.owner, Ref))
+
+
+def _described(read: Read) -> str:
+    match read:
+        case str() | SecretPath():
+            return "a path of the secret manager"
+        case Definition(kind=kind):
+            return f"the definition of {kind}"
+        case Absence(ref=ref):
+            return str(ref)
+        case Standing(name=name):
+            return f"Namespace {name}"
+        case Word(owner=owner, namespace=namespace):
+            return f"{owner.kind} {namespace}/{owner.name}"
+        case Trial(kind=kind):
+            return f"a trial of {kind}"

@@ -1,0 +1,118 @@
+"""The messages that drive the controller, and the inbox that they wait in.
+
+Everything that happens outside the controller (a watch event, the end of a write, an object that was read) reaches it
+as one of these values. Nothing else changes its state. A message of a package below this one is defined there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from samara.core.model import Key
+from samara.core.write import Write
+from samara.engine.outcome import Result
+from samara.kube.cache import Change
+from samara.kube.reflector import Listed, Observed, QuotaChanged
+from samara.secretstores.poller import SecretValues
+
+Answer = Literal["release", "discard"]
+ROOM = 32
+"""The reflectors stop reading while this many messages wait. The API server then buffers, as for any slow client."""
+
+
+class WriteDone(NamedTuple):
+    """A write ended. Its address stays locked until the controller has handled this."""
+
+    write: Write
+    result: Result
+    seconds: float
+
+
+class WriteDropped(NamedTuple):
+    """A write was not sent, because its object changed after planning. Its address is locked as well."""
+
+    write: Write
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A read ended."""
+
+    keys: Collection[Key]
+    """They waited for it."""
+    delay: float = 0.0
+    """Seconds after which to plan them, and what `change` triggers: the read failed, or is ahead of the watch."""
+    change: Change | None = None
+    """What it changed in the cache. The watch will not report it: to the cache it is old news by then."""
+
+
+@dataclass(frozen=True, slots=True)
+class HoldAnswered:
+    """Somebody released or discarded a held set of deletions."""
+
+    key: Key
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class HoldsStored:
+    """The ConfigMap now records the deletions of Namespaces that these keys waited to send."""
+
+    keys: Collection[Key]
+
+
+Message = (
+    Observed | Listed | QuotaChanged | WriteDone | WriteDropped | Fetched | SecretValues | HoldAnswered | HoldsStored
+)
+
+
+class Inbox:
+    """A queue of messages. It is closed on a standby and drops them, because leading starts with a resync."""
+
+    def __init__(self) -> None:
+        self._messages: deque[Message] = deque()
+        self._arrived = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._opened = False
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def open(self) -> None:
+        self._opened = True
+
+    def post(self, message: Message) -> None:
+        if self._opened:
+            self._messages.append(message)
+            self._arrived.set()
+
+    async def room(self) -> None:
+        """Waits while the inbox is full. Only reflectors need it: all others post a bounded number of messages."""
+        while len(self._messages) >= ROOM:
+            self._has_room.clear()
+            await self._has_room.wait()
+
+    def take(self) -> Message | None:
+        if not self._messages:
+            return None
+        message = self._messages.popleft()
+        if len(self._messages) < ROOM:
+            self._has_room.set()
+        return message
+
+    def wake(self) -> None:
+        """Ends `wait` without a message."""
+        self._arrived.set()
+
+    async def wait(self, timeout: float | None) -> None:
+        """Returns when a message has arrived, and after `timeout` seconds at the latest."""
+        if not self._messages:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout):  # wait_for loses a cancellation on Python 3.11
+                    await self._arrived.wait()
+        self._arrived.clear()

@@ -1,0 +1,154 @@
+"""What the result of a write means: for the tally of its source, for retries, and for Events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from samara import log
+from samara.core.model import NAMESPACE, Key, Ref, namespace_ref
+from samara.core.table import Table
+from samara.core.tally import Tally
+from samara.core.write import Apply, Create, Guard, Recreate, Removal, Report, Update, Write
+from samara.engine.apply import verb
+from samara.engine.fights import Fights
+from samara.engine.flaps import Flaps
+from samara.engine.messages import WriteDone
+from samara.engine.metrics import Metrics
+from samara.engine.moment import utc_now
+from samara.engine.news import News
+from samara.engine.outcome import Outcome, Result
+from samara.engine.retry import TOLD_FROM, Wait, Waits
+from samara.kube.cache import Cache
+
+
+@dataclass(slots=True)
+class FollowUp:
+    """What a result asks for."""
+
+    requeue: list[tuple[Key, float]] = field(default_factory=list)
+    """Keys to plan again, and after how many seconds."""
+    refetch: list[tuple[Ref, Key, float]] = field(default_factory=list)
+    """Objects of unknown state: they are read, after so many seconds, before the keys are planned again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultHandler:
+    """Each result concerns one address, and changes nothing about any other."""
+
+    cache: Cache
+    table: Table
+    tallies: Mapping[Key, Tally]
+    retry: Waits
+    drift: Fights
+    flaps: Flaps
+    events: News
+    metrics: Metrics
+
+    def handle(self, done: WriteDone) -> FollowUp:
+        write, result, follow_up = done.write, done.result, FollowUp()
+        if result.spared:
+            self._spared(write, follow_up)
+            return follow_up
+        vocabulary = self.table[write.key.dialect].title
+        self.metrics.write_done(vocabulary, verb(write), result.outcome.value, done.seconds)
+        if result.outcome is Outcome.DONE:
+            self._succeeded(write, follow_up)
+        else:
+            self._failed(write, result, follow_up)
+        return follow_up
+
+    def _succeeded(self, write: Write, follow_up: FollowUp) -> None:
+        tally = self.tallies.get(write.key)
+        if isinstance(write, Removal):
+            self._removed(write, tally, follow_up)
+        else:
+            self.flaps.calm(write.ref)
+            self._is_right(write, tally, written=True)
+        if isinstance(write, Guard) or self._is_moved(write):
+            follow_up.requeue.append((write.key, 0.0))  # the next write waited for this one
+        self.retry.forget(write.key, write.ref)
+        editor = self.drift.repaired(write)
+        if editor is not None:
+            self.events.put_back(write, editor)
+        report = log.info if isinstance(write, Apply | Guard) else log.debug  # Events report copies
+        details = {"finalizer": write.finalizer, "added": write.add} if isinstance(write, Guard) else {}
+        report("wrote", verb=verb(write), to=write.ref, key=write.key, **details)
+        self.events.wrote(write)
+
+    def _spared(self, write: Write, follow_up: FollowUp) -> None:
+        """A dry run showed that the stored copy is right. It counts as right, but as no write."""
+        self._is_right(write, self.tallies.get(write.key), written=False)
+        self.retry.forget(write.key, write.ref)
+        if self._is_moved(write):
+            follow_up.requeue.append((write.key, 0.0))
+
+    @staticmethod
+    def _is_right(write: Write, tally: Tally | None, *, written: bool) -> None:
+        if tally is None:
+            return
+        tally.right_now(write.ref)
+        if written and isinstance(write, Create | Update | Recreate):
+            tally.landed = utc_now()
+
+    def _is_moved(self, write: Write) -> bool:
+        """True if a source that wants one copy has it at its new address, and still another at an old one."""
+        is_placed = isinstance(write, Create | Update | Recreate)
+        return is_placed and self.table[write.key.dialect].whole and self.cache.count(write.key) > 1
+
+    def _removed(self, write: Removal, tally: Tally | None, follow_up: FollowUp) -> None:
+        self.flaps.removed(write.ref, self.cache.get(write.key.source))
+        if tally is not None:
+            tally.removals.pop(write.ref, None)
+            if write.ref in tally.exceptions.get(write.ref.namespace, ()):
+                follow_up.requeue.append((slice_of(write), 0.0))  # still wanted there, but refused: report that
+        if self._was_last(write.key):
+            follow_up.requeue.append((write.key, 0.0))  # one more plan releases the finalizer, or forgets the key
+
+    def _was_last(self, key: Key) -> bool:
+        """True if the last copy is gone. If the source is being deleted, a copy held by finalizers counts as gone."""
+        source = self.cache.get(key.source)
+        if source is None:
+            return not self.cache.count(key)
+        return source.deleting and self.table[key.dialect].whole
+
+    def _failed(self, write: Write, result: Result, follow_up: FollowUp) -> None:
+        delay = self.retry.note(write, result)
+        wait = self.retry.of(write)
+        if wait is not None and wait.told:
+            self._report_refusal(write, wait)
+        if self._is_namespace_gone(write):
+            self.retry.forget(write.key, write.ref)  # no later plan may cover this address and end the backoff
+        log.debug("write.again", verb=verb(write), to=write.ref, outcome=result.outcome.value, fault=result.message)
+        if result.sure:
+            follow_up.requeue.append((slice_of(write), delay))
+        else:
+            follow_up.refetch.append((write.ref, write.key, delay))
+
+    def _is_namespace_gone(self, write: Write) -> bool:
+        if write.ref.kind == NAMESPACE:
+            return not isinstance(write, Create) and self.cache.get(write.ref) is None
+        return bool(write.ref.namespace) and self.cache.get(namespace_ref(write.ref.namespace)) is None
+
+    def _report_refusal(self, write: Write, wait: Wait) -> None:
+        report = log.debug if wait.faults > TOLD_FROM else log.warning  # warn once; further retries log at debug
+        report("write.refused", verb=verb(write), to=write.ref, key=write.key, fault=wait.message)
+        tally = self.tallies.get(write.key)
+        if isinstance(write, Apply | Guard | Report):
+            self.events.obstructed(write, "Refused", wait.message)
+        elif tally is not None:
+            note_refused(write, tally, wait.message)
+            self.events.due(write.key, tally)
+
+
+def note_refused(write: Write, tally: Tally, message: str) -> None:
+    if isinstance(write, Removal):
+        tally.stays(write.ref, "refused", message)
+    elif not isinstance(write, Report):  # a status write concerns no copy
+        tally.blocked_now(write.ref, "refused", message)
+
+
+def slice_of(write: Write) -> Key:
+    """The slice of a key that a write belongs to. A write on the source itself concerns the whole key."""
+    is_source = write.ref == write.key.source
+    return write.key.part(write.ref.namespace) if write.ref.namespace and not is_source else write.key

@@ -1,0 +1,108 @@
+"""Decides when the status of a source is written: once a second while its writes go on, and once when they are done."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from samara.core.allow import standstill
+from samara.core.model import Key
+from samara.core.status import status_due
+from samara.core.table import Table
+from samara.core.tally import Tally
+from samara.core.write import Report
+from samara.engine.fights import REVERSALS, WINDOW
+from samara.engine.moment import utc_now
+from samara.kube.cache import Cache
+
+EVERY = 1.0
+"""Seconds between two status writes of a source while its writes go on."""
+BATCH = 0.02
+"""Results that arrive within this time share one status write."""
+
+
+class StatusReporter:
+    """Knows which statuses are stale, and yields the writes that are due. It sends nothing itself."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        table: Table,
+        tallies: Mapping[Key, Tally],
+        is_busy: Callable[[Key], bool],
+        clock: Callable[[], float],
+        now: Callable[[], str] = utc_now,
+    ) -> None:
+        self._cache = cache
+        self._table = table
+        self._tallies = tallies
+        self._is_busy = is_busy
+        """True while writes of a source are planned, waiting or in flight."""
+        self._clock = clock
+        self._now = now
+        self.stale: set[Key] = set()
+        self._check_at = 0.0
+        """When to look next for stale statuses that are due."""
+        self._ready: deque[Key] = deque()
+        """Stale ones found due that `due` has not yielded yet."""
+        self._since: dict[Key, float] = {}
+        """When the writes that go on began, or were last reported."""
+        self._contests: dict[Key, deque[float]] = {}
+
+    def touch(self, key: Key) -> None:
+        """The tally of a source may have changed."""
+        if self._table[key.dialect].report is None:
+            return
+        if not self.stale:
+            self._check_at = self._clock() + BATCH
+        if key.whole not in self.stale:
+            self.stale.add(key.whole)
+            self._since.setdefault(key.whole, self._clock())
+
+    def contested(self, key: Key) -> None:
+        """Somebody else wrote this status. It is corrected five times in ten minutes, and else with the next plan.
+
+        Two versions of this program may word a status differently and would otherwise overwrite each other forever.
+        """
+        now, times = self._clock(), self._contests.setdefault(key.whole, deque(maxlen=REVERSALS))
+        if len(times) < REVERSALS or now - times[0] > WINDOW:
+            times.append(now)
+            self.touch(key)
+
+    def due(self) -> Iterator[Report]:
+        """The status writes to send now. A caller may stop after its time slice and continue with the next call."""
+        now = self._clock()
+        if not self._ready and now >= self._check_at:
+            self._ready.extend(key for key in self.stale if self._is_time(key))
+            self._check_at = now + BATCH
+        while self._ready:
+            key = self._ready.popleft()
+            self.stale.discard(key)
+            report = self.report(key)
+            if report is not None:
+                yield report
+
+    def next_due(self) -> float | None:
+        """Seconds until `due` may yield something; None if no status is stale."""
+        return max(0.0, self._check_at - self._clock()) if self.stale else None
+
+    def _is_time(self, key: Key) -> bool:
+        if self._is_busy(key):
+            return self._clock() - self._since.get(key, self._clock()) >= EVERY
+        self._since.pop(key, None)
+        return True
+
+    def report(self, key: Key) -> Report | None:
+        """The status write of a source, unless its status is right."""
+        source, tally, dialect = self._cache.get(key.source), self._tallies.get(key), self._table[key.dialect]
+        if source is None or tally is None or standstill(source, dialect, self._cache):
+            self._since.pop(key, None)
+            self._contests.pop(key, None)
+            return None
+        if key in self._since:
+            self._since[key] = self._clock()
+        # The source may be newer than the plan that the tally counts: report the generation of that plan.
+        counted = replace(source, generation=tally.generation(source))
+        status = status_due(dialect, counted, self._cache, tally, self._now())
+        return None if status is None else Report(key, source.ref, source, status)

@@ -1,0 +1,154 @@
+"""Status writes: once a second while work is going on, once when it is done, and never for nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.engine.parts import Clock, a_cache, an_object
+from tests.support import toys
+from tests.support.world import a_field, at
+
+from samara.core.model import Key, Object, Ref
+from samara.core.table import Table
+from samara.core.tally import Missing, Tally
+from samara.engine.status import BATCH, EVERY, StatusReporter
+
+SOURCE = Ref(toys.FETCH, "home", "f")
+KEY = Key("fetch", SOURCE)
+CONDITION = {"type": "Ready", "status": "True", "reason": "Right"}
+
+
+def reported(obj: Object, view: object, tally: Tally) -> dict[str, object]:
+    return {"wanted": tally.wanted, "right": tally.right, "conditions": [CONDITION]}
+
+
+class Stage:
+    """The statuses of one source with copies in two namespaces."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.cache = a_cache(Table((replace(toys.fetch(), report=reported, conditions=frozenset({"Ready"})),)))
+        self.busy = False
+        self.tally = Tally(names={"a": ("f",), "b": ("f",)})
+        self.reporter = StatusReporter(
+            self.cache, self.cache.table, {KEY: self.tally}, lambda key: self.busy, self.clock, now=lambda: "2026-01-01"
+        )
+        self.put()
+
+    def put(self, version: int = 1, **status: object) -> None:
+        words = {toys.PATH: "p", toys.INTO: "a,b"}
+        found = a_field("status", status) if status else None
+        self.cache.put(an_object(SOURCE, version, annotations=words, status=found))
+
+    def status(self) -> dict[str, object] | None:
+        """What would be written now."""
+        report = self.reporter.report(KEY)
+        return None if report is None else dict(report.status)
+
+    def due(self) -> int:
+        """How many statuses are written after a while."""
+        self.clock.now += BATCH
+        return len(list(self.reporter.due()))
+
+
+def test_a_status_is_written_with_the_time_at_which_its_conditions_changed() -> None:
+    stage = Stage()
+    assert stage.status() == {
+        "wanted": 2,
+        "right": 2,
+        "conditions": [{**CONDITION, "lastTransitionTime": "2026-01-01"}],
+    }
+
+
+def test_a_status_that_is_right_is_not_written() -> None:
+    stage = Stage()
+    stage.put(2, wanted=2, right=2, conditions=[{**CONDITION, "lastTransitionTime": "2025"}], theirs=1)
+    assert stage.status() is None
+
+
+def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
+    stage = Stage()
+    stage.put(2, wanted=1, right=1, conditions=[{**CONDITION, "lastTransitionTime": "2025"}])
+    assert (stage.status() or {})["conditions"] == [{**CONDITION, "lastTransitionTime": "2025"}]
+
+
+def test_an_odd_status_counts_as_none() -> None:
+    stage = Stage()
+    words = {toys.PATH: "p", toys.INTO: "a,b"}
+    stage.cache.put(an_object(SOURCE, 2, annotations=words, status=a_field("status", ["odd"])))
+    assert stage.status() is not None
+
+
+def test_a_source_without_a_word_of_status_is_never_due() -> None:
+    stage = Stage()
+    stage.reporter.touch(Key("fetch", SOURCE, "a"))
+    assert stage.due() == 1
+    cache = a_cache()
+    quiet = StatusReporter(cache, cache.table, {}, lambda key: False, stage.clock)
+    quiet.touch(Key("secret-copy", SOURCE))
+    assert quiet.stale == set()
+    assert quiet.next_due() is None
+
+
+def test_while_work_is_going_on_a_status_is_written_once_a_second() -> None:
+    stage = Stage()
+    stage.busy = True
+    stage.reporter.touch(KEY)
+    written = []
+    for _ in range(round(2.5 * EVERY / BATCH)):
+        written.append(stage.due())
+        stage.reporter.touch(KEY)
+
+    assert sum(written) == 2
+    assert written[0] == 0
+
+
+def test_when_the_last_write_has_landed_a_status_is_written_at_once() -> None:
+    stage = Stage()
+    stage.busy = True
+    stage.reporter.touch(KEY)
+    assert stage.due() == 0
+    stage.busy = False
+    assert stage.due() == 1
+    assert stage.due() == 0
+
+
+def test_what_lands_together_is_told_together() -> None:
+    stage = Stage()
+    stage.reporter.touch(KEY)
+    assert list(stage.reporter.due()) == []
+    assert stage.reporter.next_due() == pytest.approx(BATCH)
+    stage.reporter.touch(KEY)
+    assert stage.due() == 1
+
+
+def test_what_is_missing_is_told() -> None:
+    stage = Stage()
+    stage.tally.exceptions["a"] = {at("a", "f"): Missing("conflict")}
+    assert (stage.status() or {})["right"] == 1
+
+
+def test_fault_38_a_condition_that_is_not_ours_stays_and_is_no_reason_to_write() -> None:
+    stage = Stage()
+    theirs = {"type": "Fresh", "status": "True", "lastTransitionTime": "2025"}
+    mine = {**CONDITION, "lastTransitionTime": "2025"}
+    stage.put(2, wanted=2, right=2, conditions=[mine, theirs])
+    assert stage.status() is None
+    stage.put(3, wanted=1, right=1, conditions=[mine, theirs])
+    assert (stage.status() or {})["conditions"] == [mine, theirs]
+
+
+def test_fault_38_a_status_that_somebody_else_writes_too_is_put_right_five_times_in_ten_minutes() -> None:
+    stage = Stage()
+    written = 0
+    for _ in range(20):
+        stage.reporter.contested(KEY)
+        written += stage.due()
+        stage.clock.now += 1.0
+    assert written == 5
+    stage.reporter.touch(KEY)
+    assert stage.due() == 1, "what we have to tell ourselves is told all the same"
+    stage.clock.now += 600.0
+    stage.reporter.contested(KEY)
+    assert stage.due() == 1
