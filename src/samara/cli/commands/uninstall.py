@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from samara.cli.deploy.removal import Found, Removal
+from samara.cli.deploy.removal import Leftovers, Removal
 from samara.cli.inspect.orphan_removal import must_stay, perform
 from samara.cli.inspect.orphan_scan import Orphan, is_own_source, of_dialects
 from samara.cli.installed import found_in
@@ -39,9 +39,9 @@ async def _without(cluster: Cluster, yes: bool) -> None:
     async with Client(access, timeout=cluster.timeout) as client:
         home = cluster.namespace or await found_in(client, access.namespace)
         removal = Removal(client, home)
-        found = await removal.look()
+        found = await removal.find()
         _show([*_steps(found, home), "Copies stay; --copies deletes them."])
-        if not found.anything:
+        if not found:
             click.echo("Nothing to remove.")
         elif yes or click.confirm("Remove all this?", abort=True, err=True):
             await removal.perform(found)
@@ -53,11 +53,11 @@ async def _with_copies(cluster: Cluster, config: str | None, yes: bool) -> None:
         at.must_be_proven()
         home = cluster.namespace or at.home
         removal = Removal(at.client, home)
-        found = await removal.look()
+        found = await removal.find()
         seen = await _seen(at)
         going = _going(seen)
         _show([*_steps(found, home), *_about_copies(going)])
-        if not found.anything and not going:
+        if not found and not going:
             click.echo("Nothing to remove.")
         elif yes or click.confirm("Remove all this?", abort=True, err=True):
             await removal.perform(found)
@@ -94,16 +94,16 @@ def _show(lines: list[str]) -> None:
         click.echo(line)
 
 
-def _steps(found: Found, home: str) -> Iterator[str]:
+def _steps(found: Leftovers, home: str) -> Iterator[str]:
     if found.deployment:
         yield f"Stops the Deployment {home}/samara."
     for ref in found.configurations:
         yield f"Deletes the {ref.kind.name} {ref.name}."
     for name in found.conversions:
         yield f"Has {name} converted by no webhook any more."
-    for kind, count in found.guarded.items():
+    for kind, count in found.finalizers.items():
         yield f"Takes our finalizer off {plural(count, kind.name)}."
-    for kind in found.unread:
+    for kind in found.unreadable:
         yield f"Takes our finalizer off every {kind.name}; they can be counted only when their conversion has gone."
 
 

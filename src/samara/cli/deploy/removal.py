@@ -1,16 +1,17 @@
-"""Takes back what would block a cluster in which no operator answers: webhooks, conversions, finalizers, in this order.
+"""Removes what would block a cluster without an operator: webhooks, then conversions, then finalizers.
 
-Nothing here depends on the settings: a vocabulary that is off may have been on.
+The settings do not matter here: a vocabulary that is not served now may have been served before.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -26,148 +27,139 @@ from samara.kube.codec import decode, encode
 from samara.kube.definition import CRD
 from samara.kube.errors import ConfigError, Conflict, NotFound, ServerFault
 from samara.kube.ingest import pages
-from samara.settings import Settings
+from samara.settings import VOCABULARIES, Settings
 from samara.vocabularies import served
 
-DOMAIN = ".samara.dev"
-"""How the names of our webhooks end."""
-PATIENCE = 30.0
-"""Seconds in which the server has seen that a webhook is gone; until then it may still ask it."""
-STOPPING = 90.0
+WEBHOOK_DOMAIN = ".samara.dev"
+"""The end of the names of the operator's webhooks."""
+RETRY_SECONDS = 30.0
+"""The API server may call a webhook for a while after its configuration is gone, and refuse writes until then."""
+STOP_SECONDS = 90.0
 PAUSE = 0.3
 Json = dict[str, Any]
-T = TypeVar("T")
-
-
-class _Meta(msgspec.Struct):
-    name: str
-    uid: str
-    resourceVersion: str
-    namespace: str = ""
-    finalizers: list[str] | None = None
-
-
-class _Object(msgspec.Struct):
-    metadata: _Meta
-
-
-_object = msgspec.json.Decoder(_Object).decode
 
 
 @dataclass(slots=True)
-class Found:
-    """What there is to take back."""
+class Leftovers:
+    """What an installation has left in a cluster."""
 
     deployment: bool = False
-    """True where a Deployment of ours is to be stopped first: a running operator puts back what is removed."""
+    """True if a Deployment must be stopped first: a running operator restores what is removed."""
     configurations: list[Ref] = field(default_factory=list)
     conversions: list[str] = field(default_factory=list)
-    guarded: dict[Kind, int] = field(default_factory=dict)
-    """How many objects carry a finalizer of ours."""
-    unread: dict[Kind, str] = field(default_factory=dict)
-    """Kinds that cannot be read while their conversion leads nowhere; they can be after it has gone."""
+    """The CRDs that call the operator's webhook."""
+    finalizers: dict[Kind, int] = field(default_factory=dict)
+    """The number of objects with a finalizer of ours."""
+    unreadable: dict[Kind, str] = field(default_factory=dict)
+    """Kinds whose conversion webhook does not answer. They can be read after it is removed."""
 
-    @property
-    def anything(self) -> bool:
-        return bool(self.deployment or self.configurations or self.conversions or self.guarded or self.unread)
+    def __bool__(self) -> bool:
+        return any((self.deployment, self.configurations, self.conversions, self.finalizers, self.unreadable))
 
 
 class Removal:
-    """One look at a cluster, and one go at it. Whatever is gone already is passed over."""
+    """Finds what an installation has left, and removes it. Objects that are gone meanwhile are skipped."""
 
-    def __init__(self, client: Client, home: str) -> None:
+    def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
-        self._deployment = Ref(DEPLOYMENT, home, NAME)
-        self._lease = Ref(LEASE, home, LEASE_NAME)
+        self._deployment = Ref(DEPLOYMENT, namespace, NAME)
+        self._lease = Ref(LEASE, namespace, LEASE_NAME)
 
-    async def look(self) -> Found:
-        found = Found(deployment=await self._runs())
-        holder = await self._holder()
-        if holder and not found.deployment:
-            raise ConfigError(_at_work(self._lease, holder))
+    async def find(self) -> Leftovers:
+        """Raises if an operator runs that no Deployment of ours has started."""
+        found = Leftovers(deployment=await self._has_replicas())
+        leader = await self._leader()
+        if leader and not found.deployment:
+            raise ConfigError(_still_running(self._lease, leader))
         found.configurations = [ref async for ref, _ in self._configurations()]
-        found.conversions = [name for name in crds.shipped() if _leads_to_us(await self._get(Ref(CRD, "", name)))]
-        for kind in await self._asking():
+        found.conversions = [name for name in crds.shipped() if _calls_us(await self._get(Ref(CRD, "", name)))]
+        for kind in await self._stored_kinds():
             try:
-                count = len([each async for each in self._guarded(kind)])
+                count = len([metadata async for metadata in self._with_finalizers(kind)])
             except ServerFault as fault:
-                found.unread[kind] = str(fault)
+                found.unreadable[kind] = str(fault)
             else:
-                found.guarded |= {kind: count} if count else {}
+                found.finalizers |= {kind: count} if count else {}
         return found
 
-    async def perform(self, found: Found) -> None:
+    async def perform(self, found: Leftovers) -> None:
         if found.deployment:
             await self._stop()
         async for ref, uid in self._configurations():
             await self._delete(ref, uid)
         for name in found.conversions:
-            await _patiently(lambda name=name: self._unconvert(name))  # type: ignore[misc]
-        for kind in await self._asking():
-            await _patiently(lambda kind=kind: self._unguard(kind))  # type: ignore[misc]
+            await _retry(partial(self._remove_conversion, name))
+        for kind in await self._stored_kinds():
+            await _retry(partial(self._remove_finalizers, kind))
 
     # the operator
 
-    async def _runs(self) -> bool:
-        have = await self._get(self._deployment)
-        return have is not None and have["spec"].get("replicas") != 0
+    async def _has_replicas(self) -> bool:
+        live = await self._get(self._deployment)
+        return live is not None and live["spec"].get("replicas") != 0
 
-    async def _holder(self) -> str:
-        """Who leads now, nobody where the Lease is not kept."""
+    async def _leader(self) -> str:
+        """The holder of the Lease. Empty if nobody renews it."""
         spec: Json = (await self._get(self._lease) or {}).get("spec") or {}
         return str(spec["holderIdentity"]) if is_live(spec) else ""
 
     async def _stop(self) -> None:
-        """Scales it to nothing, and waits until it has let go of its Lease."""
+        """Scales the Deployment to 0, and waits until the operator has released its Lease."""
         with suppress(NotFound):
             await self._patch(self._deployment, {"spec": {"replicas": 0}})
-        until = time.monotonic() + STOPPING
-        while holder := await self._holder():
-            if time.monotonic() > until:
-                raise ConfigError(_at_work(self._lease, holder))
+        deadline = time.monotonic() + STOP_SECONDS
+        while leader := await self._leader():
+            if time.monotonic() > deadline:
+                raise ConfigError(_still_running(self._lease, leader))
             await asyncio.sleep(PAUSE)
 
-    # the steps
+    # webhooks and conversions
 
     async def _configurations(self) -> AsyncIterator[tuple[Ref, str]]:
+        """With the uid of each."""
         for kind in PATHS:
             raw = await self._client.get(collection(kind), {"labelSelector": "=".join(LABEL)})
-            for each in decode(raw).get("items") or ():
-                if any(str(hook["name"]).endswith(DOMAIN) for hook in each.get("webhooks") or ()):
-                    yield Ref(kind, "", each["metadata"]["name"]), each["metadata"]["uid"]
+            for configuration in decode(raw).get("items") or ():
+                names = [str(webhook["name"]) for webhook in configuration.get("webhooks") or ()]
+                if any(name.endswith(WEBHOOK_DOMAIN) for name in names):
+                    yield Ref(kind, "", configuration["metadata"]["name"]), configuration["metadata"]["uid"]
 
     async def _delete(self, ref: Ref, uid: str) -> None:
         with suppress(NotFound):
             await self._client.request("DELETE", address(ref), encode({"preconditions": {"uid": uid}}))
 
-    async def _unconvert(self, name: str) -> None:
-        have = await self._get(Ref(CRD, "", name))
-        if have is not None and _leads_to_us(have):
-            await self._patch(Ref(CRD, "", name), conversion_patch(have, NO_CONVERSION))
+    async def _remove_conversion(self, name: str) -> None:
+        live = await self._get(Ref(CRD, "", name))
+        if live is not None and _calls_us(live):
+            await self._patch(Ref(CRD, "", name), conversion_patch(live, NO_CONVERSION))
 
-    async def _unguard(self, kind: Kind) -> None:
-        async for each in self._guarded(kind):
-            left = [finalizer for finalizer in each.finalizers or () if not _is_ours(kind, finalizer)]
-            meta = {"uid": each.uid, "resourceVersion": each.resourceVersion, "finalizers": left}
+    # finalizers
+
+    async def _remove_finalizers(self, kind: Kind) -> None:
+        async for metadata in self._with_finalizers(kind):
+            others = [finalizer for finalizer in metadata.finalizers or () if not _is_ours(kind, finalizer)]
+            patch = {"uid": metadata.uid, "resourceVersion": metadata.resourceVersion, "finalizers": others}
             with suppress(NotFound):
-                await self._patch(Ref(kind, each.namespace, each.name), {"metadata": meta})
+                await self._patch(Ref(kind, metadata.namespace, metadata.name), {"metadata": patch})
 
-    async def _guarded(self, kind: Kind) -> AsyncIterator[_Meta]:
+    async def _with_finalizers(self, kind: Kind) -> AsyncIterator[_Metadata]:
         async for page in pages(self._client, kind):
             for raw in page.items or ():
-                meta = _object(raw).metadata
-                if any(_is_ours(kind, finalizer) for finalizer in meta.finalizers or ()):
-                    yield meta
+                metadata = _object(raw).metadata
+                if any(_is_ours(kind, finalizer) for finalizer in metadata.finalizers or ()):
+                    yield metadata
 
-    async def _asking(self) -> list[Kind]:
-        """The custom resources, in the version in which they are stored: that one needs no conversion to be read."""
+    async def _stored_kinds(self) -> list[Kind]:
+        """The installed custom resources, in the version in which they are stored: reading it needs no conversion."""
         found = []
         for kind in custom_resources():
-            have = await self._get(Ref(CRD, "", f"{kind.plural}.{kind.group}"))
-            if have is not None:
-                stored = next(each["name"] for each in have["spec"]["versions"] if each.get("storage"))
-                found.append(Kind(kind.group, stored, kind.name, kind.plural, kind.namespaced))
+            live = await self._get(Ref(CRD, "", f"{kind.plural}.{kind.group}"))
+            if live is not None:
+                version = next(version["name"] for version in live["spec"]["versions"] if version.get("storage"))
+                found.append(Kind(kind.group, version, kind.name, kind.plural, kind.namespaced))
         return found
+
+    # requests
 
     async def _get(self, ref: Ref) -> Json | None:
         try:
@@ -180,13 +172,29 @@ class Removal:
         await self._client.request("PATCH", address(ref), encode(patch), params=AS_US, content_type=MERGE_PATCH)
 
 
+class _Metadata(msgspec.Struct):
+    name: str
+    uid: str
+    resourceVersion: str
+    namespace: str = ""
+    finalizers: list[str] | None = None
+
+
+class _Object(msgspec.Struct):
+    metadata: _Metadata
+
+
+_object = msgspec.json.Decoder(_Object).decode
+
+
 def custom_resources() -> tuple[Kind, ...]:
-    """Those of every vocabulary."""
-    return tuple(dict.fromkeys(kind for dialect in served(Settings()) for kind in dialect.asking))
+    """Those of every vocabulary: one that is not served now may have been served before."""
+    every = Settings(vocabularies={name: settings() for name, settings in VOCABULARIES.items()})
+    return tuple(dict.fromkeys(kind for dialect in served(every) for kind in dialect.asking))
 
 
 def cluster_rights() -> list[Rule]:
-    """Enough for everything that any vocabulary may have left in a cluster."""
+    """In the whole cluster, for what any vocabulary may have left there."""
     rules = []
     for kind in PATHS:
         rules.append(Rule(kind, ("list",), "to find the webhooks of the operator"))
@@ -196,7 +204,7 @@ def cluster_rights() -> list[Rule]:
 
 
 def own_rights() -> list[Rule]:
-    """In the operator's namespace."""
+    """In the namespace of the operator."""
     return [
         Rule(DEPLOYMENT, ("get", "patch"), "to stop the operator", (NAME,)),
         Rule(LEASE, ("get",), "to see that it has stopped", (LEASE_NAME,)),
@@ -204,31 +212,31 @@ def own_rights() -> list[Rule]:
 
 
 def _is_ours(kind: Kind, finalizer: str) -> bool:
-    """The finalizers of a vocabulary are of the domain of its custom resource."""
+    """A vocabulary's finalizers have the API group of its custom resource as their domain."""
     return finalizer.startswith(f"{kind.group}/")
 
 
-def _leads_to_us(crd: Json | None) -> bool:
-    """True where a definition has its objects converted by us, under whichever address."""
+def _calls_us(crd: Mapping[str, Any] | None) -> bool:
+    """True if a CRD converts by the operator's webhook, at whatever address."""
     webhook: Json = ((crd or {}).get("spec", {}).get("conversion") or {}).get("webhook") or {}
     client: Json = webhook.get("clientConfig") or {}
     return str(client.get("url") or "").endswith(CONVERT) or (client.get("service") or {}).get("name") == SERVICE
 
 
-def _at_work(lease: Ref, holder: str) -> str:
+def _still_running(lease: Ref, leader: str) -> str:
     return (
-        f"expected no operator at work, found Lease {lease.path} held by {holder}: "
+        f"expected no operator at work, found Lease {lease.path} held by {leader}: "
         "it would put back what is removed; stop it first"
     )
 
 
-async def _patiently(act: Callable[[], Awaitable[T]]) -> T:
-    """Again and again for a while: the server itself needs a moment to see what has changed."""
-    until = time.monotonic() + PATIENCE
+async def _retry(act: Callable[[], Awaitable[None]]) -> None:
+    """Retries conflicts, and refusals of an API server that still calls a webhook which is gone."""
+    deadline = time.monotonic() + RETRY_SECONDS
     while True:
         try:
             return await act()
         except (Conflict, ServerFault):
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 raise
         await asyncio.sleep(PAUSE)
