@@ -1,4 +1,4 @@
-"""Toy dialects that refuse, reviews as the API server sends them, and the least of an API server to run against."""
+"""Toy dialects that judge, reviews as the API server sends them, and a small API server to run admission against."""
 
 from __future__ import annotations
 
@@ -65,19 +65,19 @@ def a_dialect(name: str, admit: Admit | None, *guarded: Kind, asks: frozenset[st
 
 
 def spelled(request: Request, view: View) -> tuple[str, ...]:
-    """Every word that begins with `bad` is a fault of its own."""
+    """Each word of the annotation that begins with `bad` is a fault."""
     words = request.new.annotations.get(WORD, "").split() if request.new is not None else []
     return tuple(f"{WORD} says {word!r}" for word in words if word.startswith("bad"))
 
 
 def twinned(request: Request, view: View) -> tuple[str, ...]:
-    """The namespace that the annotation names must be there."""
+    """The namespace in the annotation must exist."""
     name = request.new.annotations.get(TWIN) if request.new is not None else None
     return (f"there is no namespace {name!r}.",) if name and view.get(namespace_ref(name)) is None else ()
 
 
 def tried(request: Request, view: View) -> tuple[str, ...]:
-    """What the annotation holds must be a body that the server takes."""
+    """The annotation must be a body that the API server accepts in a dry run."""
     body = request.new.annotations.get(TRY) if request.new is not None else None
     if not body:
         return ()
@@ -88,20 +88,20 @@ def tried(request: Request, view: View) -> tuple[str, ...]:
 
 
 def childless(request: Request, view: View) -> tuple[str, ...]:
-    """A namespace with others below it is not deleted."""
+    """A namespace with children must not be deleted."""
     old = request.old if request.operation == "DELETE" else None
     names = sorted(each.ref.name for each in view.labelled(ABOVE, old.ref.name)) if old is not None else ()
     return (Forbidden(f"below it are {', '.join(names)}"),) if names else ()
 
 
 def marked(request: Request) -> tuple[Edit, ...]:
-    """Every new thing gets a mark."""
+    """Adds an annotation to every new object."""
     new = request.new
     return (Edit("add", "/metadata/annotations", {**new.annotations, MARK: "1"}),) if new is not None else ()
 
 
 def spaces() -> Dialect:
-    """Judges namespaces by two labels, deletions included, and lets none of them pass unjudged."""
+    """Judges every operation on namespaces with one of two labels, and fails closed."""
     made = a_dialect("spaces", childless, NAMESPACE)
     return replace(
         made,
@@ -130,7 +130,7 @@ def a_table() -> Table:
 
 
 def a_converter(obj: Json, wanted: str) -> Json:
-    """v1 calls it `name`, v2 calls it `title`."""
+    """The field is `name` in v1 and `title` in v2."""
     was, now = {"toys.dev/v2": ("name", "title"), "toys.dev/v1": ("title", "name")}[wanted]
     return {**obj, "apiVersion": wanted, "spec": {now: obj["spec"][was]}}
 
@@ -176,15 +176,15 @@ def a_thing(version: str = "v1", **spec: str) -> Json:
 
 
 class Cluster(Store):
-    """A Store whose objects have uids, and can be listed, deleted and watched one by one."""
+    """A Store whose objects have uids and can be listed and deleted. The Secret can be watched."""
 
     def __init__(self) -> None:
         super().__init__()
         self.writes: list[tuple[str, str]] = []
         self.broken: Answer | None = None
-        """What every request is answered with, where that is not as it should be."""
+        """Answers every request instead of the store. None: the store answers."""
         self.odd: dict[tuple[str, str], Answer] = {}
-        """The same for one method and path."""
+        """Answers requests with one method and path instead of the store."""
         self._watches: list[asyncio.Queue[Json | None]] = []
 
     async def __call__(self, request: web.Request) -> web.StreamResponse:
@@ -233,7 +233,7 @@ class Cluster(Store):
             self.tell(type, self.objects[path])
 
     def tell(self, type: str, obj: Json) -> None:
-        """Tells those who watch the Secret, whether it is true or not."""
+        """Sends an event to the watches of the Secret, whatever the store has."""
         for each in self._watches:
             each.put_nowait({"type": type, "object": obj})
 
@@ -255,7 +255,7 @@ class Cluster(Store):
 
 @dataclass
 class Clock:
-    """The time, plus what a test adds to it."""
+    """The current time plus an offset in seconds."""
 
     ahead: float = 0.0
 
@@ -265,7 +265,7 @@ class Clock:
 
 @dataclass
 class Scene:
-    """One API server, and what of admission runs against it."""
+    """One API server, and the parts of admission that run against it."""
 
     cluster: Cluster
     script: Script
@@ -301,7 +301,7 @@ class Scene:
                 await asyncio.sleep(0.002)
 
     async def turns(self, number: int = 5) -> None:
-        """Lets a few turns go by in which nothing must happen."""
+        """Waits for several intervals in which nothing must happen."""
         await asyncio.sleep(number * 0.01)
 
     async def secret(
@@ -326,7 +326,7 @@ class Scene:
     async def server(
         self, in_cluster: bool = False, deps: AdmissionDeps | None = None, url: str = "", crds: tuple[str, ...] = ()
     ) -> Running:
-        """A whole admission, when it answers."""
+        """A complete admission. Returns when it answers."""
         port = free_port()
         deps = deps or await self.deps()
         listener = Listener(f"127.0.0.1:{port}", url or f"https://127.0.0.1:{port}", in_cluster)
@@ -339,7 +339,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Running:
-    """An admission that answers, and how to ask it."""
+    """A running admission, and requests to it."""
 
     admission: Admission
     port: int
@@ -350,7 +350,7 @@ class Running:
         return held(self.cluster, "ca.crt")
 
     async def asked(self, path: str, body: Any, bundle: bytes | None = None) -> tuple[int, Any]:
-        """Status and answer; an answer that is no JSON as text."""
+        """Status and answer: an object, or a text if it is no JSON."""
         trust = ssl.create_default_context(cadata=(bundle or self.bundle()).decode())
         sent = body if isinstance(body, bytes) else json.dumps(body).encode()
         url = f"https://127.0.0.1:{self.port}{path}"
@@ -363,7 +363,7 @@ class Running:
         return status, told["response"] if isinstance(told, dict) else told
 
     async def mutates(self, review: Any) -> tuple[int, Any]:
-        """Status, and the steps of the patch, or what else was told."""
+        """Status and the steps of the patch, or the text of an error."""
         status, told = await self.asked(MUTATE, review)
         if not isinstance(told, dict):
             return status, told
@@ -396,16 +396,16 @@ async def _scene() -> AsyncIterator[Scene]:
 
 
 def quiet(admission: Admission) -> asyncio.Lock:
-    """Held, it keeps an admission from calling itself: asyncio leaks a connection that comes while a server closes."""
+    """Held while a scene ends: asyncio leaks a connection that an admission opens to itself while its server closes."""
     return admission._registrar._lock
 
 
-def on_scene(deed: Callable[[Scene], Any]) -> None:
+def on_scene(scenario: Callable[[Scene], Any]) -> None:
     async def run() -> None:
         free_port()  # The first port of a process opens a lock file that stays open: no leak.
         before = open_files()
         async with _scene() as scene:
-            await deed(scene)
+            await scenario(scene)
         async with asyncio.timeout(PATIENCE):
             while open_files() > before:  # noqa: ASYNC110 - connections over TLS say goodbye before they close
                 await asyncio.sleep(0.002)

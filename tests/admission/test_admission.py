@@ -58,7 +58,7 @@ CANARY = "hunter2-is-the-canary"
 
 
 def test_one_answer_lists_all_faults() -> None:
-    async def deed(scene: Scene) -> None:
+    async def scenario(scene: Scene) -> None:
         running = await scene.server()
         status, told = await running.admits(a_review(an_object(word="bad badly", twin="nowhere")))
         assert status == 200
@@ -68,15 +68,15 @@ def test_one_answer_lists_all_faults() -> None:
             "toys.dev/word says 'bad'. toys.dev/word says 'badly'. there is no namespace 'nowhere'."
         )
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_what_nobody_has_anything_against_is_allowed() -> None:
-    async def deed(scene: Scene) -> None:
+def test_a_request_without_faults_is_allowed() -> None:
+    async def scenario(scene: Scene) -> None:
         running = await scene.server()
         assert await running.admits(a_review(an_object(word="good"))) == (200, {"uid": "the-uid", "allowed": True})
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
 def admissions(metrics: Metrics) -> dict[tuple[str, str], float]:
@@ -89,10 +89,10 @@ def admissions(metrics: Metrics) -> dict[tuple[str, str], float]:
     }
 
 
-def test_every_question_is_counted_once_by_kind_and_result(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_request_is_counted_once_by_kind_and_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "ANSWER_SECONDS", 0.2)
 
-    async def deed(scene: Scene) -> None:
+    async def scenario(scene: Scene) -> None:
         running = await scene.server()
         metrics = running.deps.metrics
         await running.admits(a_review(an_object(word="good")))
@@ -111,22 +111,22 @@ def test_every_question_is_counted_once_by_kind_and_result(monkeypatch: pytest.M
         assert metrics.registry.get_sample_value("samara_admission_seconds_count") == 5
         assert (metrics.registry.get_sample_value("samara_admission_seconds_sum") or 0) > 0.2
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_a_new_object_is_changed_even_before_the_caches_are_filled() -> None:
-    async def deed(scene: Scene) -> None:
+def test_a_new_object_is_mutated_even_before_the_caches_are_filled() -> None:
+    async def scenario(scene: Scene) -> None:
         scene.listed = False
         running = await scene.server(deps=await scene.deps(Table((marking(), spaces()))))
         step = {"op": "add", "path": "/metadata/annotations", "value": {"toys.dev/word": "x", MARK: "1"}}
         assert await running.mutates(a_review(an_object(THING, word="x"), kind=THING)) == (200, [step])
         assert await running.mutates(a_review(an_object())) == (200, None)
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_a_fault_that_is_not_the_objects_is_told_as_forbidden() -> None:
-    async def deed(scene: Scene) -> None:
+def test_a_fault_of_the_change_is_answered_with_forbidden() -> None:
+    async def scenario(scene: Scene) -> None:
         running = await scene.server(deps=await scene.deps(Table((spaces(),))))
         cache = running.deps.view
         assert isinstance(cache, Cache)
@@ -138,13 +138,13 @@ def test_a_fault_that_is_not_the_objects_is_told_as_forbidden() -> None:
         assert (told["status"]["code"], told["status"]["reason"]) == (403, "Forbidden")
         assert told["status"]["message"] == "below it are below"
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_no_name_that_a_caller_sends_becomes_a_label() -> None:
-    """The port asks nobody who they are: whoever calls it must not make series."""
+def test_kinds_that_are_not_guarded_are_counted_under_one_label() -> None:
+    """The port is open to every pod, so a caller must not be able to create time series."""
 
-    async def deed(scene: Scene) -> None:
+    async def scenario(scene: Scene) -> None:
         running = await scene.server()
         for number in range(3):
             kind = Kind("made.up", "v1", f"Kind{number}", "kinds")
@@ -153,11 +153,11 @@ def test_no_name_that_a_caller_sends_becomes_a_label() -> None:
             await running.converts(a_conversion("toys.dev/v2", a_thing()))
         assert admissions(running.deps.metrics) == {("other", "allowed"): 3, ("other", "failed"): 3}
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_before_the_caches_are_filled_nobody_is_judged_but_everything_is_converted() -> None:
-    async def deed(scene: Scene) -> None:
+def test_before_the_caches_are_filled_nothing_is_judged_but_everything_is_converted() -> None:
+    async def scenario(scene: Scene) -> None:
         scene.listed = False
         running = await scene.server()
         status, told = await running.admits(a_review(an_object(word="bad")))
@@ -167,74 +167,74 @@ def test_before_the_caches_are_filled_nobody_is_judged_but_everything_is_convert
         scene.listed = True
         assert (await running.admits(a_review(an_object(word="bad"))))[0] == 200
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
 @pytest.mark.parametrize("path", [ADMIT, MUTATE, CONVERT])
 @pytest.mark.parametrize("body", [b"", b"{}", b"hunter2", b"\xff", json.dumps({"request": CANARY}).encode()])
-def test_what_is_no_review_is_a_bad_request(path: str, body: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    async def deed(scene: Scene) -> None:
+def test_a_body_that_is_no_review_is_a_bad_request(path: str, body: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(scene: Scene) -> None:
         running = await scene.server()
         status, told = await running.asked(path, body)
         assert status == 400
         assert "hunter2" not in told
 
-    on_scene(deed)
+    on_scene(scenario)
     assert "hunter2" not in caplog.text
 
 
-def test_a_body_beyond_all_measure_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "MAX_REVIEW_BYTES", 1000)
     monkeypatch.setattr(server_module, "MAX_CONVERSION_BYTES", 2000)
 
-    async def deed(scene: Scene) -> None:
+    async def scenario(scene: Scene) -> None:
         running = await scene.server()
         assert (await running.asked(ADMIT, b" " * 1001))[0] == 413
         assert (await running.asked(MUTATE, b" " * 1001))[0] == 413
         assert (await running.asked(CONVERT, b" " * 1001))[0] == 400
         assert (await running.asked(CONVERT, b" " * 2001))[0] == 413
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
 @pytest.mark.parametrize("fault", [refuses(500), refuses(429, "TooManyRequests"), hangs])
 def test_an_error_is_left_to_the_failure_policy(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "ANSWER_SECONDS", 0.2)
 
-    async def deed(scene: Scene) -> None:
+    async def scenario(scene: Scene) -> None:
         running = await scene.server()
         scene.cluster.broken = fault
         async with asyncio.timeout(3):
             status, told = await running.admits(a_review(an_object(twin="nowhere")))
         assert (status, told) == (500, "no answer could be found in time")
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_a_dialect_that_breaks_shows_nothing_of_what_it_was_given(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_exception_in_a_dialect_shows_no_value_of_the_object(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
 
     def breaks(request: Request, view: View) -> tuple[str, ...]:
         raise KeyError(CANARY)
 
-    async def deed(scene: Scene) -> None:
+    async def scenario(scene: Scene) -> None:
         deps = await scene.deps(Table((a_dialect("broken", breaks, SECRET),)))
         status, told = await (await scene.server(deps=deps)).admits(a_review(an_object()))
         assert status == 500
         assert CANARY not in told
 
-    on_scene(deed)
+    on_scene(scenario)
     assert CANARY not in logged(caplog)
     assert "KeyError" in logged(caplog)
 
 
-def test_no_value_of_an_object_is_told_or_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_value_of_an_object_is_answered_or_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     sent = an_object(word="bad", other=CANARY)
     sent["data"] = {"password": base64.b64encode(CANARY.encode()).decode()}
     secret = (CANARY, base64.b64encode(CANARY.encode()).decode())
 
-    async def deed(scene: Scene) -> None:
+    async def scenario(scene: Scene) -> None:
         running = await scene.server()
         for review in (a_review(sent), a_review(sent, sent), a_review({**sent, "metadata": CANARY})):
             told = str(await running.admits(review))
@@ -242,7 +242,7 @@ def test_no_value_of_an_object_is_told_or_logged(caplog: pytest.LogCaptureFixtur
         wrong = a_thing(other=CANARY)
         assert CANARY not in str(await running.converts(a_conversion("toys.dev/v2", wrong)))
 
-    on_scene(deed)
+    on_scene(scenario)
     assert "admission.refused" in logged(caplog)
     assert not [each for each in secret if each in logged(caplog)]
 
@@ -252,8 +252,8 @@ def logged(caplog: pytest.LogCaptureFixture) -> str:
     return "\n".join((*lines, caplog.text))
 
 
-def test_a_port_that_is_taken_is_told_with_its_flag() -> None:
-    async def deed(scene: Scene) -> None:
+def test_the_error_for_a_port_in_use_names_the_flag() -> None:
+    async def scenario(scene: Scene) -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             made = await scene.admission(Listener(f"127.0.0.1:{taken.getsockname()[1]}"))
             with pytest.raises(ExceptionGroup) as fault:
@@ -262,14 +262,14 @@ def test_a_port_that_is_taken_is_told_with_its_flag() -> None:
         assert isinstance(fault.value.exceptions[0], ConfigError)
         assert made.not_ready_reason == "not listening any more"
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
 # certificates
 
 
-def test_a_new_certificate_is_shown_without_a_restart_and_old_connections_live_on() -> None:
-    async def deed(scene: Scene) -> None:
+def test_a_new_certificate_is_served_without_a_restart_and_open_connections_stay() -> None:
+    async def scenario(scene: Scene) -> None:
         scene.clock.ahead = -61 * DAY
         running = await scene.server()
         before, bundle = held(scene.cluster, "tls.crt"), running.bundle()
@@ -283,7 +283,7 @@ def test_a_new_certificate_is_shown_without_a_restart_and_old_connections_live_o
             assert await asks(session, running) == 200
         assert (await running.asked(ADMIT, a_review(an_object()), bundle))[0] == 200
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
 async def asks(session: aiohttp.ClientSession, running: Running) -> int:
@@ -293,7 +293,7 @@ async def asks(session: aiohttp.ClientSession, running: Running) -> int:
 
 
 async def shown(running: Running) -> bytes:
-    """The certificate of a new connection, as the stored one is written."""
+    """The certificate of a new connection, as PEM."""
     trust = ssl.create_default_context(cadata=running.bundle().decode())
     _, writer = await asyncio.open_connection("127.0.0.1", running.port, ssl=trust)
     found = ssl.DER_cert_to_PEM_cert(writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
@@ -307,8 +307,8 @@ async def until_shown(running: Running, wanted: bytes) -> None:
             continue
 
 
-def test_a_rotation_of_the_authority_goes_through_bundle_and_certificate_without_a_gap() -> None:
-    async def deed(scene: Scene) -> None:
+def test_a_rotation_of_the_authority_never_breaks_a_handshake() -> None:
+    async def scenario(scene: Scene) -> None:
         scene.clock.ahead = -490 * DAY
         running = await scene.server()
         scene.clock.ahead = -20 * DAY
@@ -321,7 +321,7 @@ def test_a_rotation_of_the_authority_goes_through_bundle_and_certificate_without
         for bundle in (old, running.bundle()):
             assert (await running.asked(ADMIT, a_review(an_object()), bundle))[0] == 200
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
 def registered(scene: Scene) -> set[str]:
@@ -346,8 +346,8 @@ def leads_to_us(scene: Scene, running: Running) -> bool:
     return bool(webhook.get("clientConfig") == {"url": url, "caBundle": bundle})
 
 
-def test_with_a_url_the_operator_registers_itself_and_leaves_nothing_behind() -> None:
-    async def deed(scene: Scene) -> None:
+def test_with_a_url_the_operator_registers_its_webhooks_and_removes_them_when_it_stops() -> None:
+    async def scenario(scene: Scene) -> None:
         a_crd(scene)
         running = await scene.server(crds=(CRD_NAME, "not.there"))
         await scene.until(lambda: CONFIG in scene.cluster.objects and leads_to_us(scene, running))
@@ -358,11 +358,11 @@ def test_with_a_url_the_operator_registers_itself_and_leaves_nothing_behind() ->
         assert conversion_of(scene) == {"strategy": "None"}
         assert scene.cluster.objects[CRD_PATH]["spec"]["group"] == "toys.dev"
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_what_changes_objects_is_registered_beside_and_kept_and_removed_alike() -> None:
-    async def deed(scene: Scene) -> None:
+def test_mutating_webhooks_are_registered_corrected_and_removed_like_validating_ones() -> None:
+    async def scenario(scene: Scene) -> None:
         running = await scene.server(deps=await scene.deps(Table((marking(),))))
         await scene.until(lambda: CONFIG in scene.cluster.objects and CHANGING in scene.cluster.objects)
         bundle = base64.b64encode(running.bundle()).decode()
@@ -377,12 +377,14 @@ def test_what_changes_objects_is_registered_beside_and_kept_and_removed_alike() 
         await scene.turns(10)
         assert not {CONFIG, CHANGING} & scene.cluster.objects.keys()
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
 @pytest.mark.parametrize(("home", "apart"), [("samara", ["samara"]), ("default", [])])
-def test_the_operators_own_namespace_is_not_asked_about_unless_it_is_everybodys(home: str, apart: list[str]) -> None:
-    async def deed(scene: Scene) -> None:
+def test_the_operators_own_namespace_is_excluded_unless_it_is_the_default_namespace(
+    home: str, apart: list[str]
+) -> None:
+    async def scenario(scene: Scene) -> None:
         await scene.server(deps=replace(await scene.deps(Table((marking(),))), namespace=home))
         await scene.until(lambda: CONFIG in scene.cluster.objects and CHANGING in scene.cluster.objects)
         for path in (CONFIG, CHANGING):
@@ -390,31 +392,31 @@ def test_the_operators_own_namespace_is_not_asked_about_unless_it_is_everybodys(
             asked = hook["namespaceSelector"].get("matchExpressions", [])
             assert [value for each in asked for value in each["values"]] == apart
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_where_nothing_is_changed_no_such_configuration_is_even_asked_for() -> None:
-    async def deed(scene: Scene) -> None:
+def test_without_mutating_webhooks_their_configuration_is_not_even_read() -> None:
+    async def scenario(scene: Scene) -> None:
         running = await scene.server()
         await scene.until(lambda: CONFIG in scene.cluster.objects)
         await running.admission.close()
         assert not [each.path for each in scene.script.seen if each.path.startswith(CHANGING_HOOKS)]
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_one_kind_of_configuration_that_may_not_be_written_delays_not_the_other() -> None:
-    async def deed(scene: Scene) -> None:
+def test_a_forbidden_kind_of_configuration_does_not_delay_the_other() -> None:
+    async def scenario(scene: Scene) -> None:
         scene.cluster.odd["GET", CONFIG] = refuses(403, "Forbidden")
         await scene.server(deps=await scene.deps(Table((marking(),))))
         await scene.until(lambda: CHANGING in scene.cluster.objects)
         assert CONFIG not in scene.cluster.objects
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_what_somebody_changes_is_put_back_and_what_is_right_is_not_written() -> None:
-    async def deed(scene: Scene) -> None:
+def test_a_changed_configuration_is_corrected_and_a_correct_one_is_not_written() -> None:
+    async def scenario(scene: Scene) -> None:
         a_crd(scene)
         running = await scene.server(crds=(CRD_NAME,))
         await scene.until(lambda: CONFIG in scene.cluster.objects and leads_to_us(scene, running))
@@ -427,11 +429,11 @@ def test_what_somebody_changes_is_put_back_and_what_is_right_is_not_written() ->
         scene.cluster.delete(CONFIG)
         await scene.until(lambda: CONFIG in scene.cluster.objects)
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_a_standby_registers_nothing_and_removes_nothing() -> None:
-    async def deed(scene: Scene) -> None:
+def test_a_standby_neither_registers_nor_removes_webhooks() -> None:
+    async def scenario(scene: Scene) -> None:
         leader = await scene.server()
         await scene.until(lambda: CONFIG in scene.cluster.objects)
         url = f"https://127.0.0.1:{leader.port}"
@@ -442,11 +444,11 @@ def test_a_standby_registers_nothing_and_removes_nothing() -> None:
         await scene.turns(10)
         assert scene.cluster.writes == writes
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
 def test_nothing_is_registered_before_the_server_can_be_reached() -> None:
-    async def deed(scene: Scene) -> None:
+    async def scenario(scene: Scene) -> None:
         a_crd(scene)
         bundle = renew(None, ("127.0.0.1",), scene.clock(), Lifetimes()).bundle
         deps = await scene.deps()
@@ -457,18 +459,18 @@ def test_nothing_is_registered_before_the_server_can_be_reached() -> None:
         await scene.until(lambda: [each.path for each in scene.script.seen].count(CONFIG) > 2)
         assert scene.cluster.writes == []
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
 def chart(scene: Scene, name: str, config: dict[str, Any], where: str = HOOKS, **more: Any) -> str:
-    """A configuration as a chart makes it."""
+    """Creates a configuration like that of a chart, and returns its path."""
     hooks = [{"name": f"{each}.samara.dev", "clientConfig": dict(config), **more} for each in "ab"]
     scene.cluster.write(f"{where}/{name}", {"metadata": {"name": name}, "webhooks": hooks})
     return f"{where}/{name}"
 
 
 def test_in_a_cluster_the_bundle_is_written_into_both_kinds_of_configuration() -> None:
-    async def deed(scene: Scene) -> None:
+    async def scenario(scene: Scene) -> None:
         ours = [
             chart(scene, "ours", Endpoint("samara").client_config(path, b""), where)
             for where, path in ((HOOKS, ADMIT), (CHANGING_HOOKS, MUTATE))
@@ -486,11 +488,11 @@ def test_in_a_cluster_the_bundle_is_written_into_both_kinds_of_configuration() -
         await running.admission.close()
         assert set(ours) <= scene.cluster.objects.keys()
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_in_a_cluster_only_the_bundle_is_written_and_only_where_it_leads_to_us() -> None:
-    async def deed(scene: Scene) -> None:
+def test_in_a_cluster_only_the_bundle_is_written_and_only_into_webhooks_that_call_us() -> None:
+    async def scenario(scene: Scene) -> None:
         theirs = chart(scene, "theirs", Endpoint("elsewhere").client_config(ADMIT, b""))
         ours = chart(scene, "ours", Endpoint("samara").client_config(ADMIT, b"old"), timeoutSeconds=7)
         before = json.loads(json.dumps(scene.cluster.objects))
@@ -507,11 +509,13 @@ def test_in_a_cluster_only_the_bundle_is_written_and_only_where_it_leads_to_us()
         chart(scene, "ours", Endpoint("samara").client_config(ADMIT, b"other"), timeoutSeconds=7)
         await scene.until(lambda: scene.cluster.objects[ours]["webhooks"] == wanted)
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_an_installation_in_the_cluster_keeps_what_is_its_own(caplog: pytest.LogCaptureFixture) -> None:
-    async def deed(scene: Scene) -> None:
+def test_an_operator_outside_the_cluster_leaves_the_configurations_of_an_installation_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(scene: Scene) -> None:
         chart(scene, "samara", Endpoint("elsewhere").client_config(ADMIT, b"theirs"))
         a_crd(scene, conversion=webhook_conversion(Endpoint("elsewhere").client_config(CONVERT, b"theirs")))
         before = json.loads(json.dumps(scene.cluster.objects))
@@ -521,12 +525,12 @@ def test_an_installation_in_the_cluster_keeps_what_is_its_own(caplog: pytest.Log
         await running.admission.close()
         assert {path: scene.cluster.objects[path] for path in before} == before
 
-    on_scene(deed)
+    on_scene(scenario)
     assert logged(caplog).count("leads to a Service") == 2
 
 
-def test_of_a_definition_only_the_conversion_is_sent_and_the_version_that_was_read() -> None:
-    async def deed(scene: Scene) -> None:
+def test_a_patch_of_a_crd_has_only_the_conversion_and_the_resource_version() -> None:
+    async def scenario(scene: Scene) -> None:
         a_crd(scene)
         read = scene.cluster.objects[CRD_PATH]["metadata"]["resourceVersion"]
         running = await scene.server(crds=(CRD_NAME,))
@@ -539,13 +543,13 @@ def test_of_a_definition_only_the_conversion_is_sent_and_the_version_that_was_re
             "spec": {"conversion": conversion_of(scene)},
         }
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_a_configuration_of_another_name_that_may_not_be_written_delays_not_the_charts(
+def test_a_forbidden_configuration_of_another_name_does_not_delay_the_charts(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def deed(scene: Scene) -> None:
+    async def scenario(scene: Scene) -> None:
         config = Endpoint("samara").client_config(ADMIT, b"")
         scene.cluster.odd["PUT", chart(scene, "another", config)] = refuses(403, "Forbidden")
         chart(scene, "samara", config)
@@ -553,11 +557,11 @@ def test_a_configuration_of_another_name_that_may_not_be_written_delays_not_the_
         await scene.until(lambda: registered(scene) == {base64.b64encode(running.bundle()).decode()})
         await scene.until(lambda: "webhooks.failed" in logged(caplog))
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_one_part_that_fails_delays_no_other() -> None:
-    async def deed(scene: Scene) -> None:
+def test_a_failed_registration_does_not_delay_the_others() -> None:
+    async def scenario(scene: Scene) -> None:
         a_crd(scene)
         scene.cluster.odd["GET", CONFIG] = refuses(403, "Forbidden")
         running = await scene.server(crds=("broken.toys.dev", CRD_NAME))
@@ -565,11 +569,11 @@ def test_one_part_that_fails_delays_no_other() -> None:
         await running.admission.close()
         assert conversion_of(scene) == {"strategy": "None"}
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_the_end_is_undone_although_somebody_writes_meanwhile() -> None:
-    async def deed(scene: Scene) -> None:
+def test_conversions_are_removed_at_the_stop_despite_conflicts() -> None:
+    async def scenario(scene: Scene) -> None:
         a_crd(scene)
         running = await scene.server(crds=(CRD_NAME,))
         await scene.until(lambda: leads_to_us(scene, running))
@@ -582,11 +586,11 @@ def test_the_end_is_undone_although_somebody_writes_meanwhile() -> None:
         await running.admission.close()
         assert conversion_of(scene) == {"strategy": "None"}
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_registration_waits_out_a_server_that_is_away() -> None:
-    async def deed(scene: Scene) -> None:
+def test_registration_succeeds_after_the_api_server_is_back() -> None:
+    async def scenario(scene: Scene) -> None:
         scene.cluster.odd["POST", HOOKS] = refuses(500)
         running = await scene.server()
         await scene.until(lambda: [each for each in scene.script.seen if (each.method, each.path) == ("POST", HOOKS)])
@@ -594,24 +598,24 @@ def test_registration_waits_out_a_server_that_is_away() -> None:
         del scene.cluster.odd["POST", HOOKS]
         await scene.until(lambda: CONFIG in scene.cluster.objects)
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_a_stop_that_cannot_undo_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_ends_in_time_even_if_nothing_can_be_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("samara.admission.registrar._CLOSE_SECONDS", 0.1)
 
-    async def deed(scene: Scene) -> None:
+    async def scenario(scene: Scene) -> None:
         running = await scene.server()
         await scene.until(lambda: CONFIG in scene.cluster.objects)
         scene.cluster.broken = hangs
         await asyncio.wait_for(running.admission.close(), 5)
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
 def test_the_secret_is_in_the_operators_own_namespace() -> None:
-    async def deed(scene: Scene) -> None:
+    async def scenario(scene: Scene) -> None:
         await scene.server()
         assert scene.cluster.objects[SECRET_PATH]["metadata"]["namespace"] == "samara"
 
-    on_scene(deed)
+    on_scene(scenario)

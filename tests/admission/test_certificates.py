@@ -37,7 +37,7 @@ def authorities(certificates: Certificates) -> list[x509.Certificate]:
 
 
 def trusts(bundle: bytes, certificates: Certificates) -> bool:
-    """True where one of the bundle has signed what the server shows."""
+    """True if an authority of the bundle has signed the serving certificate."""
     for authority in x509.load_pem_x509_certificates(bundle):
         try:
             shown(certificates).verify_directly_issued_by(authority)
@@ -70,20 +70,20 @@ def shakes_hands(certificates: Certificates, name: str) -> bool:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_made_serves_its_names_and_no_others(name: str) -> None:
+def test_a_new_certificate_is_valid_for_its_names_and_no_others(name: str) -> None:
     certificates = made()
 
     assert shakes_hands(certificates, name)
     assert not shakes_hands(certificates, "somebody.else.svc")
 
 
-def test_nothing_changes_before_two_thirds_of_a_life_are_over() -> None:
+def test_nothing_is_renewed_before_two_thirds_of_a_lifetime() -> None:
     certificates = made()
 
     assert renew(certificates, NAMES, NOW + 59 * DAY, LIFETIMES) == certificates
 
 
-def test_the_serving_certificate_is_replaced_after_two_thirds_of_its_life_by_the_same_authority() -> None:
+def test_the_same_authority_renews_the_serving_certificate_after_two_thirds_of_its_lifetime() -> None:
     certificates = made()
     after = renew(certificates, NAMES, NOW + 60 * DAY, LIFETIMES)
 
@@ -93,7 +93,7 @@ def test_the_serving_certificate_is_replaced_after_two_thirds_of_its_life_by_the
     assert shown(after).not_valid_after_utc == NOW + 150 * DAY
 
 
-def test_a_new_authority_joins_the_bundle_before_it_signs_and_the_old_key_is_forgotten() -> None:
+def test_a_new_authority_joins_the_bundle_before_it_signs_and_the_old_key_is_dropped() -> None:
     then = NOW + timedelta(days=730) * 2 / 3 + DAY
     young = renew(made(), NAMES, then - 2 * DAY, LIFETIMES)
     joined = renew(young, NAMES, then, LIFETIMES)
@@ -110,14 +110,14 @@ def test_a_new_authority_joins_the_bundle_before_it_signs_and_the_old_key_is_for
 
 
 @pytest.mark.parametrize("off", [timedelta(hours=1), -timedelta(hours=1)])
-def test_fault_36_whoever_has_a_clock_that_is_an_hour_off_takes_the_certificate_all_the_same(off: timedelta) -> None:
+def test_fault_36_a_client_whose_clock_is_an_hour_off_accepts_the_certificate(off: timedelta) -> None:
     certificates = made()
     assert renew(certificates, NAMES, NOW + off, LIFETIMES) == certificates
     for certificate in (shown(certificates), *authorities(certificates)):
         assert certificate.not_valid_before_utc <= NOW + off < certificate.not_valid_after_utc
 
 
-def test_an_old_authority_leaves_the_bundle_when_it_has_expired() -> None:
+def test_an_expired_authority_leaves_the_bundle() -> None:
     certificates = made()
     for days in (0, 490, 491, 731):
         certificates = renew(certificates, NAMES, NOW + days * DAY, LIFETIMES)
@@ -127,7 +127,7 @@ def test_an_old_authority_leaves_the_bundle_when_it_has_expired() -> None:
 
 @settings(max_examples=8)
 @given(st.lists(st.integers(2, 40 * 24), min_size=60, max_size=90))
-def test_no_step_of_any_rotation_is_distrusted_by_those_who_are_one_step_behind(hours: list[int]) -> None:
+def test_every_step_of_a_rotation_is_trusted_by_clients_one_step_behind(hours: list[int]) -> None:
     certificates, now = made(), NOW
     for each in hours:
         before, now = certificates, now + timedelta(hours=each)
@@ -139,7 +139,7 @@ def test_no_step_of_any_rotation_is_distrusted_by_those_who_are_one_step_behind(
         assert len(authorities(certificates)) <= 3
 
 
-def test_names_that_are_missing_join_those_that_are_there() -> None:
+def test_missing_names_are_added_to_the_existing_ones() -> None:
     both = renew(made(("one.svc",)), ("two.svc",), NOW, LIFETIMES)
 
     assert names_of(shown(both)) == {"one.svc", "two.svc"}
@@ -152,7 +152,7 @@ ODD = [b"", b"no PEM", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE
 
 @pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
 @pytest.mark.parametrize("field", ["serving", "key", "bundle", "authority_key"])
-def test_whatever_is_odd_is_replaced(field: str, text: bytes) -> None:
+def test_unusable_certificates_are_replaced(field: str, text: bytes) -> None:
     odd = replace(made(), **{field: text})
     mended = renew(odd, NAMES, NOW, LIFETIMES)
 
@@ -160,7 +160,7 @@ def test_whatever_is_odd_is_replaced(field: str, text: bytes) -> None:
     assert renew(mended, NAMES, NOW, LIFETIMES) == mended
 
 
-def test_a_broken_serving_key_leaves_the_authority_alone() -> None:
+def test_a_broken_serving_key_does_not_replace_the_authority() -> None:
     certificates = made()
     mended = renew(replace(certificates, key=b"x"), NAMES, NOW, LIFETIMES)
 
@@ -168,7 +168,7 @@ def test_a_broken_serving_key_leaves_the_authority_alone() -> None:
     assert mended.serving != certificates.serving
 
 
-def test_a_lost_authority_key_makes_a_new_authority_and_breaks_nothing() -> None:
+def test_a_lost_authority_key_adds_an_authority_and_keeps_the_serving_certificate() -> None:
     certificates = made()
     mended = renew(replace(certificates, authority_key=b""), NAMES, NOW, LIFETIMES)
 
@@ -183,7 +183,7 @@ def test_a_certificate_from_the_future_is_replaced() -> None:
     assert shown(renew(future, NAMES, NOW, LIFETIMES)).not_valid_before_utc < NOW
 
 
-def test_a_pair_of_another_maker_can_be_served_and_a_mismatched_one_cannot() -> None:
+def test_a_foreign_certificate_can_be_served_with_its_own_key_only() -> None:
     key = rsa.generate_private_key(65537, 2048)
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "other")])
     builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
@@ -195,7 +195,7 @@ def test_a_pair_of_another_maker_can_be_served_and_a_mismatched_one_cannot() -> 
     assert not is_servable(replace(other, key=made().key))
 
 
-def test_keys_are_in_no_repr() -> None:
+def test_no_repr_shows_a_key() -> None:
     certificates = made()
 
     assert "PRIVATE" not in repr(certificates)

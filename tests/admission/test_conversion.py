@@ -19,7 +19,7 @@ def told(review: Any) -> Any:
     return convert_review(json.dumps(review).encode(), CONVERTERS)["response"]
 
 
-def test_objects_come_back_in_their_order_in_the_wanted_version() -> None:
+def test_objects_are_converted_in_their_order() -> None:
     found = told(a_conversion("toys.dev/v2", a_thing(name="x"), a_thing("v2", title="y"), a_thing(name="z")))
 
     assert found["uid"] == "the-uid"
@@ -27,7 +27,7 @@ def test_objects_come_back_in_their_order_in_the_wanted_version() -> None:
     assert found["convertedObjects"] == [a_thing("v2", title=each) for each in "xyz"]
 
 
-def test_there_and_back_is_where_it_began() -> None:
+def test_converting_there_and_back_restores_the_object() -> None:
     there = told(a_conversion("toys.dev/v2", a_thing(name="x")))["convertedObjects"]
 
     assert told(a_conversion("toys.dev/v1", *there))["convertedObjects"] == [a_thing(name="x")]
@@ -43,7 +43,7 @@ BEYOND = [
 
 
 @pytest.mark.parametrize("review", BEYOND, ids=range(len(BEYOND)))
-def test_what_cannot_be_converted_fails_with_words_and_without_values(review: Any) -> None:
+def test_a_failed_conversion_gives_a_reason_without_values(review: Any) -> None:
     found = told(review)
 
     assert found["result"]["status"] == "Failed"
@@ -60,7 +60,7 @@ def test_the_message_names_the_kinds_that_can_be_converted() -> None:
     )
 
 
-def test_a_converter_that_breaks_shows_nothing_of_what_it_was_given() -> None:
+def test_an_exception_in_a_converter_shows_no_value_of_the_object() -> None:
     def breaks(obj: Any, wanted: str) -> Any:
         raise ValueError(obj["spec"]["name"])
 
@@ -71,7 +71,7 @@ def test_a_converter_that_breaks_shows_nothing_of_what_it_was_given() -> None:
     assert found["message"] == "Thing cannot be converted from toys.dev/v1 to toys.dev/v2 (ValueError)"
 
 
-def test_a_converter_that_says_why_is_quoted() -> None:
+def test_the_reason_of_a_converter_is_quoted() -> None:
     def refuses(obj: Any, wanted: str) -> Any:
         raise UnconvertibleError("the annotation toys.dev/note is odd")
 

@@ -49,91 +49,91 @@ def reads(scene: Scene) -> list[str]:
     return [each.path for each in scene.script.seen if each.method == "GET"]
 
 
-def test_what_is_allowed_needs_no_look() -> None:
-    async def deed(scene: Scene) -> None:
+def test_an_allowed_request_reads_nothing_live() -> None:
+    async def scenario(scene: Scene) -> None:
         deps = await scene.deps()
         cached(deps, "twin")
         assert await judged(deps, an_object(twin="twin", word="good")) == ()
         assert scene.script.seen == []
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_a_cache_that_lags_refuses_nobody() -> None:
-    async def deed(scene: Scene) -> None:
+def test_a_stale_cache_does_not_refuse_a_request() -> None:
+    async def scenario(scene: Scene) -> None:
         exists(scene, "twin")
         assert await judged(await scene.deps(), an_object(twin="twin")) == ()
         assert reads(scene) == [f"{NAMESPACES}/twin"]
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_what_is_not_there_either_is_refused() -> None:
-    async def deed(scene: Scene) -> None:
+def test_a_refusal_stands_if_the_api_server_confirms_it() -> None:
+    async def scenario(scene: Scene) -> None:
         assert await judged(await scene.deps(), an_object(twin="twin")) == ("there is no namespace 'twin'.",)
         assert reads(scene) == [f"{NAMESPACES}/twin"]
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_faults_of_all_dialects_come_together_each_once() -> None:
-    async def deed(scene: Scene) -> None:
+def test_faults_of_all_dialects_are_merged_without_duplicates() -> None:
+    async def scenario(scene: Scene) -> None:
         faults = await judged(await scene.deps(), an_object(twin="twin", word="bad good bad worse badly"))
         assert faults == ("toys.dev/word says 'bad'", "toys.dev/word says 'badly'", "there is no namespace 'twin'.")
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_where_we_may_watch_and_not_read_the_cache_has_the_last_word() -> None:
-    async def deed(scene: Scene) -> None:
+def test_the_cached_object_decides_if_reading_is_forbidden() -> None:
+    async def scenario(scene: Scene) -> None:
         scene.cluster.broken = forbidden()
         deps = await scene.deps()
         assert await judged(deps, an_object(twin="twin")) == ("there is no namespace 'twin'.",)
         cached(deps, "other")
         assert await judged(deps, an_object(twin="other", word="bad")) == ("toys.dev/word says 'bad'",)
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_a_server_that_cannot_be_asked_is_no_refusal() -> None:
-    async def deed(scene: Scene) -> None:
+def test_an_unreachable_api_server_raises_and_does_not_refuse() -> None:
+    async def scenario(scene: Scene) -> None:
         scene.cluster.broken = refuses(500)
         with pytest.raises(ServerFault):
             await judged(await scene.deps(), an_object(twin="twin"))
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_a_list_of_all_shows_what_was_read_live() -> None:
+def test_a_list_contains_objects_that_were_read_live() -> None:
     def crowded(request: Request, view: View) -> tuple[str, ...]:
         view.get(namespace_ref("gone")), view.get(namespace_ref("new"))
         names = sorted(obj.ref.name for obj in view.all(NAMESPACE))
         assert names == sorted(view.namespaces())
         return (" ".join(names),)
 
-    async def deed(scene: Scene) -> None:
+    async def scenario(scene: Scene) -> None:
         deps = await scene.deps(Table((a_dialect("crowded", crowded, SECRET),)))
         cached(deps, "gone", "stays")
         exists(scene, "new")
         assert await judged(deps, an_object()) == ("new stays",)
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_what_is_looked_at_only_then_is_read_too_but_not_for_ever() -> None:
+def test_objects_looked_up_in_later_rounds_are_read_too_within_a_limit() -> None:
     def endless(request: Request, view: View) -> tuple[str, ...]:
         number = 0
         while view.get(namespace_ref(f"n{number}")) is not None:
             number += 1
         return (f"n{number} is missing",)
 
-    async def deed(scene: Scene) -> None:
+    async def scenario(scene: Scene) -> None:
         for number in range(9):
             exists(scene, f"n{number}")
         faults = await judged(await scene.deps(Table((a_dialect("endless", endless, SECRET),))), an_object())
         assert faults == (f"n{ROUNDS} is missing",)
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
 # namespaces by their labels
@@ -142,8 +142,8 @@ BELOW = {ABOVE: "top"}
 TOP = {"old": {"metadata": {"name": "top"}}, "kind": NAMESPACE, "name": "top"}
 
 
-def test_what_the_cache_still_has_below_and_the_server_has_not_refuses_nobody() -> None:
-    async def deed(scene: Scene) -> None:
+def test_a_child_namespace_that_only_the_cache_has_does_not_refuse() -> None:
+    async def scenario(scene: Scene) -> None:
         deps = await scene.deps(Table((spaces(),)))
         cached(deps, "moved", "gone", **BELOW)
         exists(scene, "moved", **{ABOVE: "elsewhere"})
@@ -151,11 +151,11 @@ def test_what_the_cache_still_has_below_and_the_server_has_not_refuses_nobody() 
         (asked,) = scene.script.seen
         assert (asked.path, asked.query) == (NAMESPACES, {"labelSelector": f"{ABOVE}=top", "limit": "2"})
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_what_the_server_has_below_refuses_with_its_names_and_not_with_the_caches() -> None:
-    async def deed(scene: Scene) -> None:
+def test_child_namespaces_of_the_api_server_refuse_and_are_named() -> None:
+    async def scenario(scene: Scene) -> None:
         deps = await scene.deps(Table((spaces(),)))
         cached(deps, "gone", "stays", **BELOW)
         exists(scene, "stays", **BELOW)
@@ -163,57 +163,57 @@ def test_what_the_server_has_below_refuses_with_its_names_and_not_with_the_cache
         assert await judged(deps, None, **TOP) == ("below it are new, stays",)
         assert reads(scene) == [NAMESPACES]
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_of_a_thousand_namespaces_below_no_more_are_read_than_it_takes_to_refuse() -> None:
-    async def deed(scene: Scene) -> None:
+def test_only_as_many_child_namespaces_are_read_as_a_refusal_needs() -> None:
+    async def scenario(scene: Scene) -> None:
         deps = await scene.deps(Table((spaces(),)))
         cached(deps, "below", **BELOW)
         for number in range(1000):
             exists(scene, f"n{number:03}", **BELOW)
         assert await judged(deps, None, **TOP) == ("below it are n000, n001",)
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_where_nothing_is_below_nothing_is_asked() -> None:
-    async def deed(scene: Scene) -> None:
+def test_without_cached_children_nothing_is_read() -> None:
+    async def scenario(scene: Scene) -> None:
         deps = await scene.deps(Table((spaces(),)))
         cached(deps, "other", **{ABOVE: "elsewhere"})
         assert await judged(deps, None, **TOP) == ()
         assert scene.script.seen == []
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_without_the_right_to_list_the_cache_has_the_last_word_about_labels() -> None:
-    async def deed(scene: Scene) -> None:
+def test_the_cache_decides_about_labels_if_listing_is_forbidden() -> None:
+    async def scenario(scene: Scene) -> None:
         deps = await scene.deps(Table((spaces(),)))
         cached(deps, "below", **BELOW)
         scene.cluster.broken = forbidden()
         assert await judged(deps, None, **TOP) == ("below it are below",)
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_a_server_that_cannot_list_is_no_refusal() -> None:
-    async def deed(scene: Scene) -> None:
+def test_a_failed_list_raises_and_does_not_refuse() -> None:
+    async def scenario(scene: Scene) -> None:
         deps = await scene.deps(Table((spaces(),)))
         cached(deps, "below", **BELOW)
         scene.cluster.broken = refuses(500)
         with pytest.raises(ServerFault):
             await judged(deps, None, **TOP)
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_what_was_read_by_name_counts_for_its_label_too() -> None:
+def test_a_namespace_read_by_name_counts_for_its_labels_too() -> None:
     def crowded(request: Request, view: View) -> tuple[str, ...]:
         view.get(namespace_ref("moved")), view.get(namespace_ref("new"))
         return (" ".join(sorted(each.ref.name for each in view.labelled(ABOVE, "top"))),)
 
-    async def deed(scene: Scene) -> None:
+    async def scenario(scene: Scene) -> None:
         deps = await scene.deps(Table((replace(spaces(), admit=crowded),)))
         cached(deps, "moved", "stays", **BELOW)
         exists(scene, "moved", **{ABOVE: "elsewhere"})
@@ -221,60 +221,60 @@ def test_what_was_read_by_name_counts_for_its_label_too() -> None:
         scene.cluster.odd["GET", NAMESPACES] = forbidden()
         assert await judged(deps, None, **TOP) == ("new stays",)
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_a_value_that_no_label_can_hold_is_not_asked_for() -> None:
+def test_an_impossible_label_value_is_not_listed() -> None:
     def odd(request: Request, view: View) -> tuple[str, ...]:
         return "always", *(each.ref.name for each in view.labelled(ABOVE, "not a value"))
 
-    async def deed(scene: Scene) -> None:
+    async def scenario(scene: Scene) -> None:
         deps = await scene.deps(Table((replace(spaces(), admit=odd),)))
         assert await judged(deps, None, **TOP) == ("always",)
         assert scene.script.seen == []
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_a_dialect_is_asked_only_about_the_operations_that_it_judges() -> None:
-    async def deed(scene: Scene) -> None:
+def test_a_dialect_judges_only_its_own_operations() -> None:
+    async def scenario(scene: Scene) -> None:
         deps = await scene.deps(Table((replace(spaces(), judged=("CREATE",)),)))
         cached(deps, "below", **BELOW)
         exists(scene, "below", **BELOW)
         assert await judged(deps, None, **TOP) == ()
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
 # trials
 
 
-def test_a_trial_is_performed_and_nothing_is_stored() -> None:
-    async def deed(scene: Scene) -> None:
+def test_a_dry_run_is_performed_and_stores_nothing() -> None:
+    async def scenario(scene: Scene) -> None:
         scene.cluster.odd["POST", TRIALS] = says(an_object())
         assert await judged(await scene.deps(), an_object(trial='{"data":{}}')) == ()
         (sent,) = scene.script.seen
         assert (sent.method, sent.path, sent.query["dryRun"]) == ("POST", TRIALS, "All")
         assert sent.json["metadata"] == {"generateName": "samara-trial-", "namespace": "samara"}
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_a_dialect_that_says_nothing_until_it_knows_is_asked_again() -> None:
+def test_a_dialect_judges_again_after_its_dry_run() -> None:
     def patient(request: Request, view: View) -> tuple[str, ...]:
         found = view.value(Trial(SECRET, b"{}"))
         return (found.message,) if isinstance(found, Rejected) else ()
 
-    async def deed(scene: Scene) -> None:
+    async def scenario(scene: Scene) -> None:
         scene.cluster.odd["POST", TRIALS] = refuses(422, "Invalid", "not like this")
         (fault,) = await judged(await scene.deps(Table((a_dialect("patient", patient, SECRET),))), an_object())
         assert "not like this" in fault
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_what_the_server_would_not_take_is_refused_with_its_words_and_without_the_value() -> None:
-    async def deed(scene: Scene) -> None:
+def test_a_rejected_dry_run_refuses_with_the_api_servers_reason_and_no_value() -> None:
+    async def scenario(scene: Scene) -> None:
         said = 'data[a b]: Invalid value: "hunter2": not a valid key'
         scene.cluster.odd["POST", TRIALS] = refuses(422, "Invalid", said)
         (fault,) = await judged(await scene.deps(), an_object(trial="{}"))
@@ -282,33 +282,33 @@ def test_what_the_server_would_not_take_is_refused_with_its_words_and_without_th
         assert "hunter2" not in fault
         assert len(scene.script.seen) == 1
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_a_trial_that_failed_long_ago_is_made_again_before_anybody_is_refused() -> None:
-    async def deed(scene: Scene) -> None:
+def test_a_dry_run_that_failed_before_is_repeated_before_a_refusal() -> None:
+    async def scenario(scene: Scene) -> None:
         deps = await scene.deps()
         cached(deps).answers.keep(Trial(SECRET, b"{}"), Rejected("quota exceeded"))
         scene.cluster.odd["POST", TRIALS] = says(an_object())
         assert await judged(deps, an_object(trial="{}")) == ()
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_a_trial_that_went_well_before_is_not_made_again() -> None:
-    async def deed(scene: Scene) -> None:
+def test_a_dry_run_that_succeeded_before_is_not_repeated() -> None:
+    async def scenario(scene: Scene) -> None:
         deps = await scene.deps()
         cached(deps).answers.keep(Trial(SECRET, b"{}"), deps.codec.content({}))
         assert await judged(deps, an_object(trial="{}")) == ()
         assert scene.script.seen == []
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_a_trial_without_an_answer_is_no_refusal() -> None:
-    async def deed(scene: Scene) -> None:
+def test_a_dry_run_without_an_answer_raises_and_does_not_refuse() -> None:
+    async def scenario(scene: Scene) -> None:
         scene.cluster.broken = refuses(503)
         with pytest.raises(ServerFault):
             await judged(await scene.deps(), an_object(trial="{}"))
 
-    on_scene(deed)
+    on_scene(scenario)

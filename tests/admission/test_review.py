@@ -51,7 +51,7 @@ def test_an_update_has_both_as_they_were_sent() -> None:
     assert changed.new.content == changed.old.content
 
 
-def test_the_content_equals_what_the_watch_has_told() -> None:
+def test_the_content_equals_that_of_the_watch() -> None:
     codec, sent = Codec(frozenset({"samara"})), an_object()
     watched = codec.object(SECRET, json.dumps(sent).encode())
     found = read(a_review(sent), codec).request
@@ -61,7 +61,7 @@ def test_the_content_equals_what_the_watch_has_told() -> None:
     assert found.new.content == watched.content
 
 
-def test_an_object_whose_name_is_still_to_be_made_gets_one_like_it() -> None:
+def test_an_object_with_a_generated_name_gets_one_like_it() -> None:
     sent = an_object()
     sent["metadata"] = {"generateName": "db-", "creationTimestamp": None, "resourceVersion": ""}
     found = request(a_review(sent, name="")).new
@@ -97,18 +97,18 @@ def test_all_dialects_that_guard_a_kind_judge_it() -> None:
     assert names == {"Secret": ["spelled", "twinned", "tried"], "ConfigMap": ["spelled"], "Thing": ["things"]}
 
 
-def test_who_only_changes_a_kind_guards_it_too() -> None:
+def test_a_dialect_that_only_mutates_a_kind_guards_it_too() -> None:
     (guard,) = guarded_kinds(Table((replace(marking(), admit=None),))).values()
 
     assert (guard.kind, [each.name for each in guard.dialects]) == (THING, ["marking"])
 
 
 @pytest.mark.parametrize("kind", [Kind("", "v1", "Pod", "pods"), Kind("toys.dev", "v9", "Thing", "things")])
-def test_a_kind_that_nobody_guards_is_not_even_decoded(kind: Kind) -> None:
+def test_a_kind_that_is_not_guarded_is_not_even_decoded(kind: Kind) -> None:
     assert read(a_review({"no": "object"}, kind=kind)) == Review("the-uid", None)
 
 
-def test_an_operation_that_we_do_not_know_is_nobodys() -> None:
+def test_an_unknown_operation_is_not_judged() -> None:
     assert read(a_review(an_object(), operation="CONNECT")).request is None
 
 
@@ -144,7 +144,7 @@ BAD: list[Any] = [
 
 
 @pytest.mark.parametrize("review", BAD, ids=range(len(BAD)))
-def test_what_is_no_review_is_refused_without_a_word_of_it(review: Any) -> None:
+def test_a_body_that_is_no_review_is_refused_without_quoting_it(review: Any) -> None:
     with pytest.raises(MalformedError) as fault:
         read(review)
     assert "hunter2" not in str(fault.value)
@@ -159,7 +159,7 @@ JSON = st.recursive(
 
 
 @given(st.sampled_from(["object", "oldObject", "kind", "userInfo", "name", "operation"]), JSON)
-def test_any_field_may_be_anything_and_nothing_but_a_refusal_follows(where: str, value: Any) -> None:
+def test_any_body_is_read_or_refused_as_malformed(where: str, value: Any) -> None:
     review = a_review(an_object())
     review["request"][where] = value
     try:
@@ -168,11 +168,11 @@ def test_any_field_may_be_anything_and_nothing_but_a_refusal_follows(where: str,
         return
 
 
-def test_no_fault_is_an_allowance() -> None:
+def test_a_verdict_without_faults_allows() -> None:
     assert verdict("u", ())["response"] == {"uid": "u", "allowed": True}
 
 
-def test_all_faults_are_in_one_answer_a_sentence_each() -> None:
+def test_a_verdict_has_one_sentence_for_each_fault() -> None:
     told = verdict("u", ("one is wrong", "two is wrong. "))["response"]
 
     assert not told["allowed"]
@@ -201,8 +201,8 @@ def test_the_gravest_fault_gives_the_answer_its_status(faults: tuple[str, ...], 
 
 
 @pytest.mark.parametrize("text", ["child namespaces exist", "a sentence.", "namespace a b: c; d"])
-def test_one_fault_is_told_as_it_is(text: str) -> None:
-    """Scripts compare the texts: not a dot more, and not a dot less."""
+def test_a_single_fault_keeps_its_text(text: str) -> None:
+    """Scripts compare the text, so it gets no full stop."""
     sent = json.loads(encode(verdict("u", (Forbidden(text),))))
     assert sent["response"]["status"]["message"] == text
 

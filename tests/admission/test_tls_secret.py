@@ -27,7 +27,7 @@ DAY = timedelta(days=1).total_seconds()
 async def a_secret(
     scene: Scene, leads: bool = True, names: tuple[str, ...] = NAMES
 ) -> tuple[TlsSecret, list[Certificates]]:
-    """One replica's view of the Secret, running, and what its server was given."""
+    """A running replica, and the certificates that its server has loaded."""
     taken: list[Certificates] = []
     made = await scene.secret(names, taken.append, leads)
     scene.start(made)
@@ -51,8 +51,8 @@ def puts(scene: Scene, data: dict[str, Any], **more: Any) -> None:
     scene.cluster.write(SECRET_PATH, {"metadata": {"name": CERTIFICATE, "namespace": HOME}, "data": data, **more})
 
 
-def test_the_leader_makes_it_and_every_replica_serves_it() -> None:
-    async def deed(scene: Scene) -> None:
+def test_the_leader_creates_the_secret_and_every_replica_serves_it() -> None:
+    async def scenario(scene: Scene) -> None:
         standby, followed = await a_secret(scene, leads=False)
         await scene.turns()
         assert stored(scene) is None
@@ -64,11 +64,11 @@ def test_the_leader_makes_it_and_every_replica_serves_it() -> None:
         assert standby.bundle == held(scene.cluster, "ca.crt")
         assert scene.cluster.objects[SECRET_PATH]["type"] == "kubernetes.io/tls"
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_two_that_both_believe_to_lead_end_with_one() -> None:
-    async def deed(scene: Scene) -> None:
+def test_two_leaders_agree_on_one_certificate() -> None:
+    async def scenario(scene: Scene) -> None:
         _, one = await a_secret(scene)
         _, two = await a_secret(scene)
         await scene.until(lambda: one and two and one[-1] == two[-1] == stored(scene))
@@ -76,11 +76,11 @@ def test_two_that_both_believe_to_lead_end_with_one() -> None:
         await scene.turns()
         assert len(scene.cluster.writes) == writes
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_two_with_different_names_do_not_take_turns() -> None:
-    async def deed(scene: Scene) -> None:
+def test_two_operators_with_different_names_agree_on_one_certificate() -> None:
+    async def scenario(scene: Scene) -> None:
         _, one = await a_secret(scene, names=("one.svc",))
         _, two = await a_secret(scene, names=("two.svc",))
         both = frozenset({"one.svc", "two.svc"})
@@ -89,11 +89,11 @@ def test_two_with_different_names_do_not_take_turns() -> None:
         await scene.turns(10)
         assert len(scene.cluster.writes) == writes
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_one_that_is_there_is_used_and_not_written() -> None:
-    async def deed(scene: Scene) -> None:
+def test_an_existing_secret_is_used_and_not_written() -> None:
+    async def scenario(scene: Scene) -> None:
         await a_secret(scene)
         await scene.until(lambda: stored(scene))
         writes = list(scene.cluster.writes)
@@ -102,11 +102,11 @@ def test_one_that_is_there_is_used_and_not_written() -> None:
         await scene.turns()
         assert scene.cluster.writes == writes
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_a_rotation_reaches_those_who_follow() -> None:
-    async def deed(scene: Scene) -> None:
+def test_a_rotation_reaches_every_replica() -> None:
+    async def scenario(scene: Scene) -> None:
         _, followed = await a_secret(scene, leads=False)
         await a_secret(scene)
         await scene.until(lambda: followed)
@@ -115,11 +115,11 @@ def test_a_rotation_reaches_those_who_follow() -> None:
         assert followed[0].serving != followed[1].serving
         assert followed[0].bundle == followed[1].bundle
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_a_deleted_one_comes_back_as_it_was() -> None:
-    async def deed(scene: Scene) -> None:
+def test_a_deleted_secret_is_restored() -> None:
+    async def scenario(scene: Scene) -> None:
         await a_secret(scene)
         await scene.until(lambda: stored(scene))
         before = stored(scene)
@@ -127,7 +127,7 @@ def test_a_deleted_one_comes_back_as_it_was() -> None:
         await scene.until(lambda: stored(scene))
         assert stored(scene) == before
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
 BROKEN: list[dict[str, Any]] = [
@@ -139,8 +139,8 @@ BROKEN: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("data", BROKEN, ids=range(len(BROKEN)))
-def test_a_broken_one_is_replaced_by_what_was_served_before(data: dict[str, Any]) -> None:
-    async def deed(scene: Scene) -> None:
+def test_a_broken_secret_is_replaced_by_the_served_certificates(data: dict[str, Any]) -> None:
+    async def scenario(scene: Scene) -> None:
         _, followed = await a_secret(scene, leads=False)
         await a_secret(scene)
         await scene.until(lambda: followed)
@@ -150,34 +150,34 @@ def test_a_broken_one_is_replaced_by_what_was_served_before(data: dict[str, Any]
         await scene.turns()
         assert followed == [before]
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
 @pytest.mark.parametrize("data", BROKEN, ids=range(len(BROKEN)))
-def test_a_broken_one_found_at_the_start_is_replaced(data: dict[str, Any]) -> None:
-    async def deed(scene: Scene) -> None:
+def test_a_secret_that_is_broken_at_the_start_is_replaced(data: dict[str, Any]) -> None:
+    async def scenario(scene: Scene) -> None:
         puts(scene, data, type="Opaque")
         _, taken = await a_secret(scene)
         await scene.until(lambda: taken)
         assert taken == [stored(scene)]
         assert scene.cluster.objects[SECRET_PATH]["type"] == "Opaque"  # the server lets nobody change it
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_one_that_cannot_be_changed_is_made_anew() -> None:
-    async def deed(scene: Scene) -> None:
+def test_an_immutable_secret_is_deleted_and_created_again() -> None:
+    async def scenario(scene: Scene) -> None:
         puts(scene, {}, immutable=True)
         scene.cluster.odd["PUT", SECRET_PATH] = refuses(422, "Invalid", "field is immutable when `immutable` is set")
         _, taken = await a_secret(scene)
         await scene.until(lambda: taken)
         assert "immutable" not in scene.cluster.objects[SECRET_PATH]
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_what_cert_manager_keeps_is_served_and_never_written() -> None:
-    async def deed(scene: Scene) -> None:
+def test_cert_managers_secret_is_served_and_never_written() -> None:
+    async def scenario(scene: Scene) -> None:
         await a_secret(scene)
         await scene.until(lambda: stored(scene))
         theirs = stored(scene)
@@ -192,15 +192,15 @@ def test_what_cert_manager_keeps_is_served_and_never_written() -> None:
         await scene.turns()
         assert scene.cluster.writes == writes
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
 FAULTS: list[Answer] = [refuses(500), refuses(403, "Forbidden"), cuts, says(b"no json"), says({"metadata": 7})]
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=range(len(FAULTS)))
-def test_faults_are_survived_and_told(fault: Answer) -> None:
-    async def deed(scene: Scene) -> None:
+def test_errors_are_reported_and_retried(fault: Answer) -> None:
+    async def scenario(scene: Scene) -> None:
         scene.cluster.broken = fault
         made, taken = await a_secret(scene)
         await scene.until(lambda: made.not_ready_reason != "no certificate yet")
@@ -209,13 +209,13 @@ def test_faults_are_survived_and_told(fault: Answer) -> None:
         await scene.until(lambda: taken)
         assert made.not_ready_reason is None
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_what_the_server_cannot_serve_is_told_and_ends_nothing() -> None:
-    """As a key that is too short for this machine: it belongs to its certificate, and is no use all the same."""
+def test_a_certificate_that_openssl_refuses_is_reported_and_ends_nothing() -> None:
+    """The key belongs to the certificate but is too short for OpenSSL."""
 
-    async def deed(scene: Scene) -> None:
+    async def scenario(scene: Scene) -> None:
         server = await scene.webhook_server()
         replica = await scene.secret(NAMES, server.load, leads=False)
         short = rsa.generate_private_key(public_exponent=65537, key_size=1024)
@@ -225,7 +225,7 @@ def test_what_the_server_cannot_serve_is_told_and_ends_nothing() -> None:
         assert "expected a certificate that can be served, found: EE_KEY_TOO_SMALL" in str(replica.not_ready_reason)
         assert replica.bundle == b""
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
 def short_lived(key: rsa.RSAPrivateKey) -> Certificates:
@@ -235,8 +235,8 @@ def short_lived(key: rsa.RSAPrivateKey) -> Certificates:
     return Certificates(made.public_bytes(Encoding.PEM), private)
 
 
-def test_a_watch_that_is_cut_is_opened_again() -> None:
-    async def deed(scene: Scene) -> None:
+def test_a_closed_watch_is_opened_again() -> None:
+    async def scenario(scene: Scene) -> None:
         _, followed = await a_secret(scene, leads=False)
         await a_secret(scene)
         await scene.until(lambda: followed)
@@ -244,11 +244,11 @@ def test_a_watch_that_is_cut_is_opened_again() -> None:
         scene.clock.ahead = 61 * DAY
         await scene.until(lambda: len(followed) == 2)
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
-def test_old_news_are_not_believed() -> None:
-    async def deed(scene: Scene) -> None:
+def test_an_older_version_of_the_secret_is_ignored() -> None:
+    async def scenario(scene: Scene) -> None:
         _, followed = await a_secret(scene, leads=False)
         await a_secret(scene)
         await scene.until(lambda: followed)
@@ -263,11 +263,11 @@ def test_old_news_are_not_believed() -> None:
         assert len(followed) == 2
         assert scene.cluster.writes == writes
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
 def test_an_error_in_the_watch_opens_it_again() -> None:
-    async def deed(scene: Scene) -> None:
+    async def scenario(scene: Scene) -> None:
         _, followed = await a_secret(scene, leads=False)
         await a_secret(scene)
         await scene.until(lambda: followed)
@@ -275,19 +275,19 @@ def test_an_error_in_the_watch_opens_it_again() -> None:
         scene.clock.ahead = 61 * DAY
         await scene.until(lambda: len(followed) == 2)
 
-    on_scene(deed)
+    on_scene(scenario)
 
 
 def test_no_key_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
 
-    async def deed(scene: Scene) -> None:
+    async def scenario(scene: Scene) -> None:
         await a_secret(scene)
         await scene.until(lambda: stored(scene))
         puts(scene, {"tls.key": "c2VjcmV0"})
         await scene.turns()
 
-    on_scene(deed)
+    on_scene(scenario)
     told = " ".join(f"{record.getMessage()} {record.__dict__.get('fields')}" for record in caplog.records)
     assert "webhook-certificate.written" in told
     assert "PRIVATE" not in told

@@ -43,7 +43,7 @@ def test_there_is_one_webhook_per_guarded_kind() -> None:
     assert list(hooks()) == ["configmaps.samara.dev", "secrets.samara.dev", "things.toys.dev.samara.dev"]
 
 
-def test_other_peoples_objects_never_wait_for_us_and_our_own_do() -> None:
+def test_only_webhooks_for_our_custom_resources_fail_closed() -> None:
     policies = {name: each["failurePolicy"] for name, each in hooks().items()}
 
     assert policies == {
@@ -55,13 +55,13 @@ def test_other_peoples_objects_never_wait_for_us_and_our_own_do() -> None:
     assert {each["sideEffects"] for each in hooks().values()} == {"None"}
 
 
-def test_a_custom_resource_of_somebody_else_that_carries_our_words_never_waits_for_us() -> None:
+def test_a_foreign_custom_resource_with_our_annotations_fails_open() -> None:
     annotated = a_dialect("annotated", spelled, SECRET, THING, asks=frozenset({WORD}))
 
     assert {each["failurePolicy"] for each in hooks(Table((annotated,))).values()} == {"Ignore"}
 
 
-def test_one_that_must_be_judged_makes_its_kind_wait() -> None:
+def test_one_dialect_that_fails_closed_makes_the_webhook_fail_closed() -> None:
     both = a_dialect("words", spelled, THING, asks=frozenset({WORD})), a_dialect("things", spelled, THING)
     (hook,) = hooks(Table(both)).values()
 
@@ -69,7 +69,7 @@ def test_one_that_must_be_judged_makes_its_kind_wait() -> None:
     assert hook["matchConditions"][0]["name"] == "not-deleting"
 
 
-def test_only_writes_with_a_word_of_ours_are_asked_about() -> None:
+def test_only_objects_with_one_of_our_keys_match() -> None:
     (condition,) = hooks()["secrets.samara.dev"]["matchConditions"]
 
     assert all(f"'{word}'" in condition["expression"] for word in (WORD, TWIN, TRY))
@@ -99,7 +99,7 @@ def test_cluster_scoped_kinds_have_their_scope() -> None:
     assert hook["rules"][0]["scope"] == "Cluster"
 
 
-def test_the_operators_own_namespace_is_left_out() -> None:
+def test_the_operators_own_namespace_is_excluded() -> None:
     apart = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["samara"]}
 
     assert {str(each["namespaceSelector"]) for each in hooks(excepted=("samara",)).values()} == {
@@ -107,11 +107,11 @@ def test_the_operators_own_namespace_is_left_out() -> None:
     }
 
 
-def test_a_table_without_guards_asks_for_nothing() -> None:
+def test_a_table_without_guarded_kinds_has_no_webhook() -> None:
     assert hooks(Table((a_dialect("silent", None, SECRET),))) == {}
 
 
-def test_a_scope_of_labels_counts_only_as_labels_and_may_fail_closed() -> None:
+def test_keys_of_a_label_scope_match_labels_only_and_may_fail_closed() -> None:
     (hook,) = hooks(Table((spaces(),))).values()
 
     assert hook["failurePolicy"] == "Fail"
@@ -132,7 +132,7 @@ def test_the_operations_are_those_that_a_dialect_judges() -> None:
     assert all(f"'{word}'" in hook["matchConditions"][1]["expression"] for word in (ABOVE, ROLE, WORD))
 
 
-def test_what_is_changed_at_its_creation_has_a_webhook_of_its_own() -> None:
+def test_a_mutated_kind_has_a_mutating_webhook_for_its_creation() -> None:
     table = Table((marking(), a_dialect("words", spelled, SECRET, asks=frozenset({WORD}))))
     (hook,) = hooks(table, kind=MUTATING).values()
 
@@ -161,7 +161,7 @@ def test_an_endpoint_is_a_service_or_a_url() -> None:
     assert (URL.host, URL.port) == ("127.0.0.1", 9443)
 
 
-def test_an_endpoint_knows_what_leads_to_it() -> None:
+def test_an_endpoint_recognises_client_configs_that_call_it() -> None:
     for endpoint in (SERVICE, URL):
         assert endpoint.is_called_by(endpoint.client_config(ADMIT, b""))
     assert not URL.is_called_by(Endpoint("samara", "https://127.0.0.1:9444").client_config(ADMIT, b""))
@@ -181,16 +181,14 @@ def test_a_conversion_leads_to_the_endpoint() -> None:
 @pytest.mark.parametrize(
     "url", ["http://a", "https://", "a.b", "https://a?b=c", "https://a#b", "https://me:word@a", "https://a:port"]
 )
-def test_a_url_that_the_server_would_not_take_is_refused_at_the_start(url: str) -> None:
+def test_a_url_that_the_api_server_would_refuse_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="webhook-url"):
         Endpoint("samara", url)
 
 
 @pytest.mark.parametrize("wanted", [NO_CONVERSION, TO_SERVICE, TO_URL], ids=["none", "service", "url"])
 @pytest.mark.parametrize("have", [None, NO_CONVERSION, TO_SERVICE, TO_URL], ids=["absent", "none", "service", "url"])
-def test_whatever_a_definition_said_of_its_conversion_after_the_patch_it_says_what_is_wanted(
-    have: Any, wanted: Any
-) -> None:
+def test_after_the_patch_any_crd_converts_as_wanted(have: Any, wanted: Any) -> None:
     before = {"metadata": {"resourceVersion": "7"}, "spec": {"group": "toys.dev", "conversion": have}}
     patch = conversion_patch(before, wanted)
     assert patch["metadata"] == {"resourceVersion": "7"}

@@ -101,12 +101,12 @@ def test_the_rendering_that_samara_manifests_prints_is_that_of_the_chart(program
     assert not chart.is_stale(chart.rendered(program)), "run make chart"
 
 
-def test_helm_finds_nothing_to_criticise(helm: Helm) -> None:
+def test_helm_lint_passes(helm: Helm) -> None:
     done = helm.run("lint", CHART, "--strict")
     assert done.code == 0, done.out + done.err
 
 
-def test_the_checksum_is_that_of_the_settings_and_changes_with_them(helm: Helm) -> None:
+def test_the_checksum_annotation_changes_with_the_settings(helm: Helm) -> None:
     seen = set()
     opened: Json = {"settings": {"tenancy": "open"}}
     for values in ({}, opened):
@@ -117,7 +117,7 @@ def test_the_checksum_is_that_of_the_settings_and_changes_with_them(helm: Helm) 
     assert len(seen) == 2
 
 
-def test_the_settings_of_the_chart_are_read_by_the_operator(helm: Helm, tmp_path: Path) -> None:
+def test_the_operator_reads_the_settings_of_the_chart(helm: Helm, tmp_path: Path) -> None:
     values: Json = {
         "settings": {"massDelete": None, "vocabularies": {"secret-copy": None, "sync-to": {"kinds": ["v1/Secret"]}}}
     }
@@ -128,20 +128,20 @@ def test_the_settings_of_the_chart_are_read_by_the_operator(helm: Helm, tmp_path
     assert set(settings.vocabularies) == {"secret-copy", "sync-to"}
 
 
-def test_nothing_is_guarded_where_nobody_would_answer(helm: Helm) -> None:
+def test_no_webhook_is_registered_if_no_operator_would_answer(helm: Helm) -> None:
     alone: Json = {"settings": {"vocabularies": {"secret-copy": {}}}}
     for values in ({"observe": True}, alone):
         kinds = [each["kind"] for each in helm.template(values) if not is_hook(each)]
         assert not [kind for kind in kinds if "Webhook" in kind or kind == "Service"]
 
 
-def test_definitions_stay_when_the_chart_goes(helm: Helm) -> None:
+def test_crds_stay_when_the_chart_is_uninstalled(helm: Helm) -> None:
     found = [each for each in helm.template() if each["kind"] == "CustomResourceDefinition"]
     assert found
     assert {each["metadata"]["annotations"]["helm.sh/resource-policy"] for each in found} == {"keep"}
 
 
-def test_before_the_end_a_job_runs_samara_uninstall(helm: Helm) -> None:
+def test_a_job_runs_samara_uninstall_before_the_chart_is_deleted(helm: Helm) -> None:
     hooks = [each for each in helm.template() if is_hook(each)]
     assert {each["metadata"]["annotations"]["helm.sh/hook"] for each in hooks} == {"pre-delete"}
     [job] = [each for each in hooks if each["kind"] == "Job"]
@@ -196,7 +196,7 @@ REFUSED: dict[str, tuple[Json, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_values_that_cannot_be_meant_are_refused_by_name(helm: Helm, case: str) -> None:
+def test_invalid_values_are_refused_by_name(helm: Helm, case: str) -> None:
     values, word = REFUSED[case]
     done = helm.try_template(values)
     assert done.code != 0

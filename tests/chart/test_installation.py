@@ -250,7 +250,7 @@ def test_the_rendered_account_has_all_the_rights_that_the_examples_need(
         assert running.refused == []
 
 
-def test_the_manifests_are_accepted_by_the_server_to_the_last_field(stage: Stage) -> None:
+def test_the_api_server_accepts_every_field_of_the_manifests(stage: Stage) -> None:
     config = "tenancy: strict\n"
     made = objects(Installation(parse(config, "test"), config, NAMESPACE))
     stage.cluster.kubectl("apply", "--filename=-", input=yaml.safe_dump(made[0]))
@@ -275,7 +275,7 @@ def asks(stage: Stage, user: str, *args: str) -> bool:
     return True
 
 
-def test_who_has_edit_in_a_root_makes_sub_namespaces_and_who_has_view_sees_them(stage: Stage, helm: Helm) -> None:
+def test_edit_in_a_root_allows_writing_sub_namespaces_and_view_allows_reading_them(stage: Stage, helm: Helm) -> None:
     with installed(stage, helm, settings_for("accurate")):
         apply(stage, "accurate", "namespaces")
         for role in ("admin", "edit", "view"):
@@ -295,7 +295,7 @@ def test_who_has_edit_in_a_root_makes_sub_namespaces_and_who_has_view_sees_them(
         assert not asks(stage, "edit-of-acme", "patch", SUB, "--subresource=status")
 
 
-def test_a_pod_of_the_deployment_is_admitted_where_pod_security_is_restricted(stage: Stage, helm: Helm) -> None:
+def test_pod_security_restricted_admits_the_pods(stage: Stage, helm: Helm) -> None:
     stage.api.create(
         SPACES, {"metadata": {"name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
     )
@@ -385,7 +385,7 @@ def test_after_uninstall_every_namespace_can_be_written_and_deleted(stage: Stage
         eventually(lambda where=name: stage.api.find(f"{SPACES}/{where}") is None, 60.0)  # type: ignore[misc]
 
 
-def test_without_uninstall_namespaces_of_trees_wait_for_an_operator(stage: Stage, helm: Helm) -> None:
+def test_without_the_uninstall_job_namespaces_of_trees_cannot_be_written(stage: Stage, helm: Helm) -> None:
     """What the hook is for."""
     with installed(stage, helm, settings_for("accurate")) as running:
         apply(stage, "accurate", "namespaces", "sub-namespaces")
@@ -399,7 +399,7 @@ def test_without_uninstall_namespaces_of_trees_wait_for_an_operator(stage: Stage
         eventually(lambda: is_let_through(lambda: stage.api.patch(f"{SPACES}/acme-shop", change)))
 
 
-def test_a_second_hook_of_an_interrupted_one_ends_what_is_left(stage: Stage, helm: Helm, tmp_path: Path) -> None:
+def test_a_second_uninstall_job_finishes_an_interrupted_one(stage: Stage, helm: Helm, tmp_path: Path) -> None:
     with installed(stage, helm, settings_for("accurate")) as running:
         apply(stage, "accurate", "namespaces", "sub-namespaces")
         eventually(lambda: len(guarded(stage)) == 2)

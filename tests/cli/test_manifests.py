@@ -39,7 +39,7 @@ def test_yaml_and_json_print_the_same_objects() -> None:
     assert [each["kind"] for each in printed][:2] == ["Namespace", "CustomResourceDefinition"]
 
 
-def test_without_settings_tenancy_is_strict_and_that_is_said() -> None:
+def test_without_settings_tenancy_is_strict_and_a_note_says_so() -> None:
     done = samara("manifests")
     assert "tenancy: strict" in done.err
     [config] = [each for each in yaml.safe_load_all(done.out) if each["kind"] == "ConfigMap"]
@@ -58,7 +58,7 @@ def test_settings_are_installed_as_they_were_written(tmp_path: Path) -> None:
     assert "Service" not in by_kind
 
 
-def test_the_output_stands_for_itself() -> None:
+def test_the_output_has_no_yaml_anchors() -> None:
     assert "&id" not in samara("manifests").out
 
 
@@ -84,7 +84,7 @@ def role(name: str, verbs: list[str], *into: str) -> Json:
 
 
 @pytest.mark.parametrize("config", ["tenancy: strict", "vocabularies: {accurate: {}, sync-to: {}}"])
-def test_who_edits_or_views_a_namespace_edits_or_views_its_sub_namespaces_and_no_other_resource_of_ours(
+def test_aggregated_roles_are_for_sub_namespaces_only(
     config: str,
 ) -> None:
     found = [each for each in objects(Installation(parse(config, "test"), config, "ops")) if AGGREGATED in str(each)]
@@ -94,7 +94,7 @@ def test_who_edits_or_views_a_namespace_edits_or_views_its_sub_namespaces_and_no
     ]
 
 
-def test_where_accurate_is_off_nobody_gets_rights_on_sub_namespaces() -> None:
+def test_without_accurate_there_are_no_aggregated_roles() -> None:
     config = "vocabularies: {secret-copy: {}, sync-to: {}, resource-distribution: {}, fishysecret: {}}"
     found = objects(Installation(parse(config, "test"), config, "ops"))
     assert [each["metadata"]["name"] for each in found if each["kind"] == "ClusterRole"] == ["samara"]
@@ -124,7 +124,7 @@ def test_two_replicas_elect_a_leader_are_spread_and_are_not_evicted_together() -
     assert found["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 1
 
 
-def test_every_selector_finds_the_pods_and_every_named_port_is_theirs() -> None:
+def test_every_selector_matches_the_pods_and_every_named_port_exists() -> None:
     found = made(monitoring=True)
     labels = found["Deployment"]["spec"]["template"]["metadata"]["labels"].items()
     ports = {port["name"]: port["containerPort"] for port in pod()["containers"][0]["ports"]}
@@ -143,7 +143,7 @@ def test_every_selector_finds_the_pods_and_every_named_port_is_theirs() -> None:
     assert not chosen <= found["Service/samara-webhook"]["metadata"]["labels"].items()
 
 
-def test_webhooks_lead_to_the_service_trust_nobody_yet_and_spare_the_operators_namespace() -> None:
+def test_webhooks_call_the_service_without_a_bundle_and_exclude_the_operators_namespace() -> None:
     found = made()
     for kind, path in (("Validating", "/admit"), ("Mutating", "/mutate")):
         config = found[f"{kind}WebhookConfiguration"]
@@ -155,7 +155,7 @@ def test_webhooks_lead_to_the_service_trust_nobody_yet_and_spare_the_operators_n
             assert apart == {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["ops"]}
 
 
-def test_an_address_takes_the_place_of_the_service() -> None:
+def test_a_webhook_url_replaces_the_service() -> None:
     found = made(webhook_url="https://127.0.0.1:9443")
     assert "Service" not in found
     hooks = found["ValidatingWebhookConfiguration"]["webhooks"]
@@ -163,13 +163,13 @@ def test_an_address_takes_the_place_of_the_service() -> None:
     assert "--webhook-url=https://127.0.0.1:9443" in pod(webhook_url="https://127.0.0.1:9443")["containers"][0]["args"]
 
 
-def test_an_operator_that_observes_is_asked_nothing() -> None:
+def test_an_observing_operator_has_no_webhooks() -> None:
     found = made(observe=True)
     assert "--observe" in pod(observe=True)["containers"][0]["args"]
     assert not [kind for kind in found if "Webhook" in kind or kind.startswith("Service/")]
 
 
-def test_cert_manager_makes_the_certificate_for_the_name_that_the_server_calls() -> None:
+def test_cert_manager_issues_the_certificate_for_the_name_of_the_service() -> None:
     certificate = made(cert_manager=True)["Certificate"]["spec"]
     assert certificate["secretName"] == "samara-webhook-tls"
     assert "samara-webhook.ops.svc" in certificate["dnsNames"]
@@ -190,11 +190,11 @@ def test_the_default_image_is_of_this_version() -> None:
         (("--webhook-url=http://127.0.0.1",), "https"),
     ],
 )
-def test_flags_that_contradict_each_other_are_one_line(flags: tuple[str, ...], word: str) -> None:
+def test_contradictory_flags_are_reported_in_one_line(flags: tuple[str, ...], word: str) -> None:
     assert word in samara("manifests", *flags).fault
 
 
-def test_a_file_that_no_pod_has_is_refused(tmp_path: Path) -> None:
+def test_settings_that_name_a_local_file_are_refused(tmp_path: Path) -> None:
     (tmp_path / "original.yaml").write_text("labelKeys: [team]\n")
     settings = {"vocabularies": {"accurate": {"configFile": str(tmp_path / "original.yaml")}}}
     (tmp_path / "mine.yaml").write_text(json.dumps(settings))

@@ -88,7 +88,7 @@ def test_distributions_are_read_and_reported_on_and_never_changed() -> None:
     assert rules("{resource-distribution: {takeover: true}}") == RULE_12 | more | crd | WEBHOOKS
 
 
-def test_the_start_asks_for_no_right_on_a_watched_kind_that_is_not_printed() -> None:
+def test_the_rights_checked_at_the_start_are_all_printed() -> None:
     printed = rules("{accurate: {watches: [{version: v1, kind: LimitRange}]}}")
     assert {verb for _, resource, verb, _ in printed if resource == "limitranges"} >= set(VERBS)
 
@@ -104,11 +104,11 @@ def test_fishysecrets_are_read_and_reported_on_and_get_a_finalizer() -> None:
     assert granted_by(own_rules(parse("vocabularies: {fishysecret: {}}", "test"))) == OWN
 
 
-def test_a_vocabulary_that_is_off_needs_nothing() -> None:
+def test_a_vocabulary_that_is_not_served_needs_no_rights() -> None:
     assert cluster_rules(Settings(vocabularies={})) == []
 
 
-def test_there_is_no_star_anywhere() -> None:
+def test_no_rule_has_a_wildcard() -> None:
     assert "*" not in samara_inside("rbac").out
 
 
@@ -139,7 +139,7 @@ def token(stage: Stage, shell: Shell) -> Iterator[Path]:
 
 
 @pytest.mark.cluster
-def test_an_operator_with_these_rights_does_all_of_its_work(stage: Stage, shell: Shell, token: Path) -> None:
+def test_the_printed_rights_are_enough_for_all_operations(stage: Stage, shell: Shell, token: Path) -> None:
     names = [f"n{number}" for number in range(8)]
     stage.namespace(*names)
     stage.source("db", ",".join(names), {"username": "u", "password": "p"})
@@ -171,7 +171,7 @@ def test_an_operator_with_these_rights_does_all_of_its_work(stage: Stage, shell:
 
 
 @pytest.mark.cluster
-def test_the_account_may_do_nothing_else(stage: Stage, token: Path) -> None:
+def test_the_printed_account_may_do_nothing_else(stage: Stage, token: Path) -> None:
     def may(*args: str) -> bool:
         try:
             return "yes" in stage.cluster.kubectl("auth", "can-i", *args, kubeconfig=token)

@@ -68,12 +68,12 @@ def test_every_metric_is_on_the_dashboard() -> None:
 
 
 @pytest.mark.parametrize("path", [RULES, DASHBOARD], ids=lambda path: path.name)
-def test_every_bracket_is_closed(path: Path) -> None:
+def test_every_expression_closes_its_brackets(path: Path) -> None:
     for expression in expressions(path):
         assert [expression.count(sign) for sign in "([{"] == [expression.count(sign) for sign in ")]}"], expression
 
 
-def test_every_alert_says_how_bad_it_is_and_the_guide_what_to_do() -> None:
+def test_every_alert_has_a_severity_and_a_section_in_the_guide() -> None:
     explained = re.findall(r"^## (Samara\w+)$", GUIDE.read_text(), re.MULTILINE)
     assert [each["alert"] for each in alerts()] == explained
     assert {each["labels"]["severity"] for each in alerts()} <= {"critical", "warning", "info"}
@@ -84,7 +84,7 @@ def test_the_chart_and_a_plain_prometheus_read_one_file() -> None:
     assert RULES.resolve() == ROOT / "deploy" / "chart" / "files" / "alerts.yaml"
 
 
-def test_every_value_of_a_label_that_an_expression_asks_for_can_occur() -> None:
+def test_every_label_value_in_an_expression_can_occur() -> None:
     faults = {error.result for error in StoreError.__subclasses__()}
     known = {
         "samara_copies": set(total([])),
@@ -97,13 +97,13 @@ def test_every_value_of_a_label_that_an_expression_asks_for_can_occur() -> None:
     assert [each for each in asked if not set(each[1].split("|")) <= known[each[0]]] == []
 
 
-def test_words_in_a_summary_are_labels_that_its_expression_keeps() -> None:
+def test_labels_in_a_summary_are_kept_by_its_expression() -> None:
     for each in alerts():
         named = set(re.findall(r"\$labels\.(\w+)", each["annotations"]["summary"]))
         assert named <= labels_in(each["expr"]), each["alert"]
 
 
-def test_panels_lie_side_by_side_and_ask_the_chosen_source() -> None:
+def test_panels_do_not_overlap_and_use_the_chosen_data_source() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in panels():
         spot = panel["gridPos"]
