@@ -1,0 +1,171 @@
+"""The inbox of the controller: in order, with backpressure, and fair to planning."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from tests.engine.parts import Clock, a_copy, a_key, a_namespace, a_source, create, numbered
+from tests.support.engine import EngineHarness
+from tests.support.world import at, secret
+
+from samara.core.model import SECRET, Key
+from samara.core.tally import Tally
+from samara.core.write import Create, Update
+from samara.engine.controller import TIME_SLICE
+from samara.engine.messages import ROOM, HoldsStored, Inbox, WriteDropped
+from samara.kube.cache import Change
+from samara.kube.reflector import Listed, Observed
+
+
+def some(count: int) -> list[HoldsStored]:
+    return [HoldsStored([a_key(f"s{number}")]) for number in range(count)]
+
+
+def an_open_inbox() -> Inbox:
+    inbox = Inbox()
+    inbox.open()
+    return inbox
+
+
+def test_messages_are_taken_in_the_order_in_which_they_were_posted() -> None:
+    inbox, messages = an_open_inbox(), some(5)
+    for message in messages:
+        inbox.post(message)
+
+    assert [inbox.take() for _ in range(6)] == [*messages, None]
+
+
+def test_a_closed_inbox_drops_messages_and_always_has_room() -> None:
+    async def run() -> None:
+        inbox = Inbox()
+        for message in some(2 * ROOM):
+            inbox.post(message)
+        async with asyncio.timeout(1):
+            await inbox.room()
+        assert inbox.take() is None
+
+    asyncio.run(run())
+
+
+def test_a_reflector_waits_while_the_inbox_is_full_and_goes_on_when_one_message_is_taken() -> None:
+    async def run() -> None:
+        inbox = an_open_inbox()
+        for message in some(ROOM):
+            inbox.post(message)
+        waiting = asyncio.create_task(inbox.room())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        inbox.take()
+        async with asyncio.timeout(1):
+            await waiting
+
+    asyncio.run(run())
+
+
+def test_a_message_ends_the_wait_of_the_controller() -> None:
+    async def run() -> None:
+        inbox = an_open_inbox()
+        waiting = asyncio.create_task(inbox.wait(3600.0))
+        await asyncio.sleep(0)
+        inbox.post(Listed(SECRET))
+        async with asyncio.timeout(1):
+            await waiting
+        assert inbox.take() == Listed(SECRET)
+
+    asyncio.run(run())
+
+
+def test_a_message_that_came_before_the_wait_is_not_slept_through() -> None:
+    async def run() -> None:
+        inbox = an_open_inbox()
+        inbox.post(Listed(SECRET))
+        async with asyncio.timeout(1):
+            await inbox.wait(3600.0)
+
+    asyncio.run(run())
+
+
+class Ticking(Clock):
+    """Every look at the clock costs a little time, as handling a message does."""
+
+    def __call__(self) -> float:
+        self.now += 0.0001
+        return self.now
+
+
+def test_twenty_thousand_events_do_not_keep_planning_waiting() -> None:
+    engine = EngineHarness(a_source(targets="a"), namespaces=["a"], clock=Ticking())
+    engine.enqueue(a_key())
+    stranger = a_namespace("elsewhere")
+    for _ in range(20_000):
+        engine.inbox.post(Observed([Change(stranger.ref, stranger, stranger)]))
+    assert engine.controller.work()
+
+    assert len(engine.inbox) > 19_000
+    assert [type(write) for write in engine.sent()] == [Create]
+
+
+def test_planning_does_not_keep_messages_waiting() -> None:
+    names = numbered(0, 2000)
+    engine = EngineHarness(namespaces=names, clock=Ticking())
+    for name in names:
+        engine.cache.put(a_source(name, "a"))
+    engine.resync()
+    engine.inbox.post(HoldsStored([a_key()]))
+    assert engine.controller.work()
+
+    assert len(engine.inbox) == 0
+    assert len(engine.queue) > 0
+
+
+def test_one_turn_takes_no_longer_than_its_three_slices() -> None:
+    engine = EngineHarness(*(a_source(name, "a") for name in numbered(0, 1000)), namespaces=["a"], clock=Ticking())
+    engine.resync()
+    for _ in range(1000):
+        engine.inbox.post(Observed([]))
+    began = engine.clock.now
+    engine.controller.work()
+
+    assert engine.clock.now - began < 4 * TIME_SLICE
+
+
+def test_an_address_stays_locked_until_the_result_of_its_write_has_been_handled() -> None:
+    engine = EngineHarness(a_source(targets="a"), namespaces=["a"])
+    engine.plan(a_key())
+    write = engine.outbox.take()
+    assert isinstance(write, Create)
+    engine.observe(replace(a_source(targets="a", version=2), content=secret("two")))
+    engine.work()
+    assert engine.sent() == []
+
+    engine.put(a_copy("a", version=5, content=secret("one")))
+    engine.finish(write)
+    engine.work()
+    assert [type(each) for each in engine.sent()] == [Update]
+
+
+def test_a_write_that_was_not_sent_is_planned_again() -> None:
+    engine = EngineHarness(a_source(targets="a"), namespaces=["a"])
+    engine.plan(a_key())
+    write = engine.outbox.take()
+    assert write is not None
+    engine.post(WriteDropped(write))
+
+    assert engine.requeued() == [a_key().part("a")]
+    assert engine.outbox.in_flight(write.ref) is None
+
+
+def test_a_result_that_cannot_be_handled_unlocks_its_address(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    engine = EngineHarness(a_source(targets="a"), namespaces=["a"])
+    write = create("a", Key("unknown", at("admin", "db")))
+    engine.tallies[write.key] = Tally()
+    engine.finish(write)
+
+    assert engine.outbox.in_flight(write.ref) is None
+    assert "plan.failed" in [record.getMessage() for record in caplog.records]
+    assert engine.queue.next_due() == 60.0
