@@ -29,12 +29,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Marks properties, before `-m` chooses among the tests."""
+    test = getattr(item, "obj", None)
+    if getattr(test, "is_hypothesis_test", False):
+        item.add_marker(pytest.mark.property)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The files that take longest come first, so that no worker begins one when the others are done."""
-    for item in items:
-        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
-            item.add_marker(pytest.mark.property)
     seconds: dict[Path, float] = {}
     for item in items:
         # A file of few cluster tests has long ones, or a control plane of its own.
