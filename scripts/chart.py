@@ -237,7 +237,7 @@ def rendered(helm: Path) -> list[Json]:
     """The objects of the chart that no vocabulary changes, with placeholders for an administrator's choices."""
     repository, _, tag = manifests.ANY_IMAGE.partition(":")
     values = {
-        "settings": yaml.safe_load(manifests.ANY_SETTINGS),
+        "settings": yaml.safe_load(manifests.DEFAULT_SETTINGS),
         "image": {"repository": repository, "tag": tag},
         "webhook": {"certManager": True},
         "monitoring": {"serviceMonitor": True, "prometheusRule": True},

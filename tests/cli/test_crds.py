@@ -9,7 +9,7 @@ import yaml
 from tests.cli.program import samara_inside
 
 from samara import crds
-from samara.cli.commands.crds import definitions
+from samara.cli.deploy.manifests import definitions
 from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
 from samara.dialects.resource_distribution.status import SHOWN, TYPES
 from samara.settings import ResourceDistribution, SecretCopy, Settings

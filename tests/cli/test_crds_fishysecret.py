@@ -11,7 +11,7 @@ from tests.cli.test_crds import undescribed
 from tests.core.test_paths import ILLEGAL, LEGAL
 
 from samara import crds
-from samara.cli.commands.crds import definitions
+from samara.cli.deploy.manifests import definitions
 from samara.core.kinds import NEVER_COPIED_TYPES
 from samara.dialects.fishysecret import FISHY_SECRET
 from samara.dialects.fishysecret.spec import LONGEST_PATH, MOST, is_key

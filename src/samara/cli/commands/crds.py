@@ -1,16 +1,14 @@
-"""`samara crds`: exactly the custom resource definitions that the enabled vocabularies need."""
+"""`samara crds`: exactly the CRDs that the served vocabularies need."""
 
 from __future__ import annotations
 
 import click
 import yaml
 
-from samara import crds
+from samara.cli.deploy.manifests import definitions
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import as_list, note
 from samara.cli.session import settings_if_any
-from samara.settings import Settings
-from samara.vocabularies import served
 
 
 @click.command("crds", cls=Command)
@@ -27,8 +25,3 @@ def command(cluster: Cluster, config: str | None, output: str) -> None:
         click.echo(as_list(map(yaml.safe_load, texts)))
     else:
         click.echo("---\n".join(texts), nl=False)
-
-
-def definitions(settings: Settings) -> list[str]:
-    """The files as they are shipped, comments included."""
-    return [crds.text(name) for name in crds.needed(kind for dialect in served(settings) for kind in dialect.kinds)]

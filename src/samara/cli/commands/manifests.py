@@ -6,15 +6,12 @@ from pathlib import Path
 
 import click
 
-from samara.cli.deploy.manifests import IMAGE, Installation, objects
+from samara.cli.deploy.manifests import DEFAULT_SETTINGS, IMAGE, Installation, objects
 from samara.cli.installed import Installed, home_of
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import as_list, as_yaml, note
 from samara.cli.session import settings_if_any
 from samara.settings import Settings, parse
-
-STRICT = "tenancy: strict\n"
-"""The settings of an installation for which nobody has written any: the chart's, too."""
 
 
 @click.command("manifests", cls=Command)
@@ -51,10 +48,10 @@ def command(
 
 
 def _written(settings: Settings, installed: Installed | None, config: str | None) -> tuple[Settings, str]:
-    """The settings and their text."""
+    """The settings of the file, else the installed ones, else the default, each with its text."""
     if config is not None:
         return settings, Path(config).read_text(encoding="utf-8-sig")
     if installed is not None:
         return settings, installed.text
-    note(f"settings: an installation without any gets `{STRICT.strip()}`")
-    return parse(STRICT, "settings"), STRICT
+    note(f"settings: an installation without any gets `{DEFAULT_SETTINGS.strip()}`")
+    return parse(DEFAULT_SETTINGS, "settings"), DEFAULT_SETTINGS

@@ -14,9 +14,8 @@ from typing import Any
 
 import yaml
 
-from samara import __version__
+from samara import __version__, crds
 from samara.admission.webhooks import PATHS, SERVICE, Endpoint, needed_configurations, webhook_configuration
-from samara.cli.commands import crds
 from samara.cli.deploy import rights
 from samara.cli.deploy.rights import NAME
 from samara.core.table import Table
@@ -25,15 +24,18 @@ from samara.core.want import Dialect
 from samara.kube.errors import ConfigError
 from samara.setting_types import FILE, settings_of
 from samara.settings import Settings
+from samara.vocabularies import served
 
 IMAGE = f"samara:{__version__}"
 BASE = "base.yaml"
 Json = dict[str, Any]
 
-# What base.yaml has in place of the administrator's choices.
+DEFAULT_SETTINGS = "tenancy: strict\n"
+"""Those of the chart, for an installation without settings of its own."""
+
+# base.yaml has these and the default settings in place of the administrator's choices.
 ANY_NAMESPACE = "any-namespace"
 ANY_IMAGE = "any-image:any-tag"
-ANY_SETTINGS = "tenancy: strict\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +62,16 @@ def objects(installation: Installation) -> list[Json]:
     webhooks = _webhook_configurations(installation, rights.served_dialects(installation.settings))
     return [
         _namespace(installation),
-        *map(yaml.safe_load, crds.definitions(installation.settings)),
+        *map(yaml.safe_load, definitions(installation.settings)),
         *_rights(installation),
         *_chart_objects(installation, admission=bool(webhooks)),
         *webhooks,
     ]
+
+
+def definitions(settings: Settings) -> list[str]:
+    """The CRDs that the settings need, as YAML with its comments."""
+    return [crds.text(name) for name in crds.needed(kind for dialect in served(settings) for kind in dialect.kinds)]
 
 
 def _check(installation: Installation) -> None:
@@ -134,9 +141,9 @@ def _filled_in(value: Any, installation: Installation) -> Any:
         case list():
             return [_filled_in(inner, installation) for inner in value]
         case str():
-            if value == ANY_SETTINGS:
+            if value == DEFAULT_SETTINGS:
                 return installation.text
-            if value == _checksum(ANY_SETTINGS):
+            if value == _checksum(DEFAULT_SETTINGS):
                 return _checksum(installation.text)
             if value == ANY_IMAGE:
                 return installation.image
