@@ -1,4 +1,4 @@
-"""helm, built once per version, and a control plane for the tests that apply what it renders."""
+"""helm, built once for each version, and a control plane to which the tests apply its output."""
 
 from __future__ import annotations
 

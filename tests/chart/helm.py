@@ -1,4 +1,4 @@
-"""helm as people run it, and what the chart and `samara manifests` say, in a form that can be compared."""
+"""Runs helm as people do, and brings objects of the chart and of `samara manifests` into a form to compare."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Ran(NamedTuple):
 
 
 class Helm:
-    """One helm with folders of its own; it speaks to no cluster unless a kubeconfig is given."""
+    """helm with folders of its own. It reaches a cluster only if it is given a kubeconfig."""
 
     def __init__(self, program: Path, folder: Path) -> None:
         self._program = program
@@ -41,7 +41,7 @@ class Helm:
         return Ran(done.returncode, done.stdout, done.stderr)
 
     def values(self, values: Json) -> Path:
-        """Values as a file, in a form that YAML and JSON have in common."""
+        """A file with the values, as JSON, which is also YAML."""
         file = self._folder / "values.json"
         file.write_text(json.dumps(values))
         return file
@@ -65,7 +65,7 @@ def is_hook(obj: Json) -> bool:
 
 
 def comparable(objects: list[Json]) -> dict[tuple[str, str], Json]:
-    """By kind and name; rules as the rights they give, and the settings as what they say."""
+    """By kind and name, with rules as a set of rights and settings as parsed YAML."""
     found = {(each["kind"], each["metadata"]["name"]): _comparable(each) for each in objects}
     assert len(found) == len(objects), "an object comes twice"
     return found

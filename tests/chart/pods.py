@@ -1,4 +1,4 @@
-"""What runs in a pod, run here: the rendered arguments, with the token of the rendered account, as if in a cluster."""
+"""Runs a pod's program outside a pod: with the rendered arguments and the token of the rendered ServiceAccount."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ auth.load.__kwdefaults__["service_account"] = Path(sys.argv.pop(1))
 from samara.cli.main import main
 main()
 """
-"""The program, with the account's files where we put them: nothing else tells it from one in a pod."""
+"""The program with the path of the ServiceAccount's files replaced. Nothing else differs from a pod."""
 _numbers = itertools.count(1)
 
 
@@ -37,7 +37,7 @@ def by_kind(objects: list[Json]) -> dict[str, Json]:
 
 
 class Account:
-    """The files that a pod gets for its ServiceAccount, and the environment beside them."""
+    """The files and the environment that a pod gets for its ServiceAccount."""
 
     def __init__(self, stage: Stage, name: str) -> None:
         self.user = f"system:serviceaccount:{NAMESPACE}:{name}"
@@ -62,7 +62,7 @@ class Account:
 
 
 class Pod(Operator):
-    """The container of the rendered Deployment; its settings are those of the rendered ConfigMap."""
+    """The container of the rendered Deployment, with the settings of the rendered ConfigMap."""
 
     def __init__(self, stage: Stage, objects: list[Json], webhook_port: int) -> None:
         found = by_kind(objects)
@@ -84,7 +84,7 @@ class Pod(Operator):
 
 
 def refused(cluster: Devcluster, user: str) -> list[str]:
-    """What the server refused this user for want of a right."""
+    """The requests of this user that the API server refused because a right was missing."""
     events = [json.loads(line) for line in lines_of(cluster.audit_log)]
     return [
         f"{event['verb']} {event['requestURI']}"

@@ -1,4 +1,4 @@
-"""The chart gives what `samara manifests` prints, and refuses values that cannot be meant."""
+"""The chart renders what `samara manifests` prints, and refuses invalid values."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ CASES: dict[str, tuple[Json, Json]] = {
 
 
 def printed(values: Json, more: Json) -> list[Json]:
-    """What `samara manifests` prints for the same settings; the namespace is helm's to make."""
+    """The output of `samara manifests` for the same settings, without the namespace, which helm creates."""
     config = yaml.safe_dump({"tenancy": "strict", **values.get("settings", {})})
     made = objects(Installation(parse(config, "test"), config, "ops", **more))
     return [each for each in made if each["kind"] != "Namespace"]

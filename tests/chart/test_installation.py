@@ -1,4 +1,4 @@
-"""The rendered chart on a real API server: the operator has the rights of its own account, and they are enough."""
+"""The rendered chart on a real API server. The operator runs with its own account, whose rights are enough."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ SUB_NAMESPACES = "/apis/accurate.cybozu.com/v2"
 SUB = "subnamespaces.accurate.cybozu.com"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/samara"
 KINDS_OF_OTHERS = ("Issuer", "Certificate", "ServiceMonitor", "PrometheusRule")
-"""Their definitions are not ours to install."""
+"""Kinds whose CRDs Samara does not install."""
 FAST = {"sourceGoneAfter": "300ms", **SHORT}
-"""A pod that was ended without a word leaves its lease to the next test."""
+"""Short timers: a killed pod keeps its Lease until it expires, and the next test waits for it."""
 
 
 class Installed:
-    """The chart on the server, and its operator at work under its own account."""
+    """The chart on the API server, with an operator that runs under the chart's account."""
 
     def __init__(self, stage: Stage, helm: Helm, settings: Json) -> None:
         self.stage = stage
@@ -59,12 +59,12 @@ class Installed:
             eventually(self._is_asked)
 
     def _is_trusted(self) -> bool:
-        """The operator has written whom to trust into what the chart made."""
+        """The operator has written the bundle into the chart's webhooks."""
         config = self.stage.api.get(f"{HOOKS}/validatingwebhookconfigurations/samara")
         return all(hook["clientConfig"].get("caBundle") for hook in config["webhooks"])
 
     def _is_asked(self) -> bool:
-        """The server learns of a configuration later than it stores it: it may still call who was there before."""
+        """The API server uses a new configuration with a delay, and may still call an earlier operator."""
         path = "/apis/accurate.cybozu.com/v2/namespaces/default/subnamespaces"
         asked = {"apiVersion": "accurate.cybozu.com/v2", "kind": "SubNamespace", "metadata": {"name": "asked"}}
         return is_refused(
@@ -94,7 +94,7 @@ def installed(stage: Stage, helm: Helm, settings: Json) -> Iterator[Installed]:
 
 
 def established(stage: Stage, definitions: list[Json]) -> None:
-    """They stay on the server for the tests that follow, as they do in people's clusters."""
+    """The CRDs stay on the API server for later tests, as they stay in real clusters."""
     for each in definitions:
         name = f"crd/{each['metadata']['name']}"
         stage.cluster.kubectl("wait", "--for=condition=Established", name, "--timeout=60s")
@@ -119,7 +119,7 @@ def is_refused(act: Callable[[], object], word: str) -> bool:
 
 
 def is_let_through(act: Callable[[], object]) -> bool:
-    """False while the server still calls a webhook of which it has not heard yet that it is gone."""
+    """False while the API server still calls a webhook whose configuration is gone."""
     try:
         act()
     except ApiFault as fault:
@@ -228,11 +228,11 @@ AT_WORK = {
     "fishysecret": at_work_for_fishysecret,
 }
 NEEDED: Json = {"fishysecret": {"paths": [{"namespaces": ["default"], "allow": ["/app/*"]}]}}
-"""Settings without which a vocabulary does nothing where tenancy is strict."""
+"""Settings without which a vocabulary copies nothing under strict tenancy."""
 
 
 def settings_for(vocabulary: str) -> Json:
-    """Those of the examples, else the vocabulary alone. A Role is passed on only by whoever has what it gives."""
+    """The settings of the examples, else the vocabulary alone. Copying a Role needs the rights that it grants."""
     file = EXAMPLES / vocabulary / "settings.yaml"
     given: Json = (
         yaml.safe_load(file.read_text()) if file.exists() else {"vocabularies": {vocabulary: NEEDED.get(vocabulary)}}
@@ -267,7 +267,7 @@ def test_the_api_server_accepts_every_field_of_the_manifests(stage: Stage) -> No
 
 
 def asks(stage: Stage, user: str, *args: str) -> bool:
-    """Whether the server lets the user do it in the namespace `acme`."""
+    """True if the user may do it in the namespace `acme`."""
     try:
         stage.cluster.kubectl("auth", "can-i", f"--as={user}", "--namespace=acme", *args)
     except DevclusterError:
@@ -316,7 +316,7 @@ def test_pod_security_restricted_admits_the_pods(stage: Stage, helm: Helm) -> No
 
 @contextmanager
 def released(stage: Stage, helm: Helm, settings: Json) -> Iterator[Installed]:
-    """The same, installed by helm itself."""
+    """Like `installed`, but by helm itself."""
     made = Installed(stage, helm, settings)
     admin = f"--kubeconfig={stage.cluster.kubeconfig}"
     values = f"--values={helm.values(made.values)}"
@@ -335,7 +335,7 @@ def released(stage: Stage, helm: Helm, settings: Json) -> Iterator[Installed]:
 
 
 def uninstall(stage: Stage, running: Installed) -> str:
-    """Runs the command of the rendered job with its rendered account. We are the kubelet: the pod ends when told."""
+    """Runs the command of the rendered job with its account, and stops the operator like a kubelet would."""
     hooks = [each for each in running.objects if is_hook(each)]
     stage.cluster.kubectl("apply", "--filename=-", input=yaml.safe_dump_all([h for h in hooks if h["kind"] != "Job"]))
     spec = by_kind(hooks)["Job"]["spec"]["template"]["spec"]
@@ -386,7 +386,7 @@ def test_after_uninstall_every_namespace_can_be_written_and_deleted(stage: Stage
 
 
 def test_without_the_uninstall_job_namespaces_of_trees_cannot_be_written(stage: Stage, helm: Helm) -> None:
-    """What the hook is for."""
+    """The reason for the uninstall job."""
     with installed(stage, helm, settings_for("accurate")) as running:
         apply(stage, "accurate", "namespaces", "sub-namespaces")
         eventually(lambda: stage.api.find(f"{SPACES}/acme-shop"))
