@@ -117,7 +117,7 @@ def test_every_field_of_a_definition_that_is_served_is_on_the_page() -> None:
 
 
 def test_every_reason_of_an_event_is_explained() -> None:
-    reasons = {*news._REASONS.values(), *(reason for reason, _ in news._WORDS.values())}
+    reasons = {*news._REASONS.values(), *(reason for reason, _ in news._DONE.values())}
     reasons |= set(get_args(get_type_hints(Fault)["reason"]))
     assert reasons == set(REASONS)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from statistics import fmean
 from typing import Literal
 
 from samara.kube.errors import MOST_WAIT
@@ -58,8 +57,8 @@ class _Sample:
         return self.saturated >= _SATURATED * len(self.latencies)
 
     def latency(self) -> float:
-        ordered = sorted(self.latencies)
-        return fmean(ordered[: round(_COUNTED * len(ordered))])
+        fastest = sorted(self.latencies)[: round(_COUNTED * len(self.latencies))]
+        return sum(fastest) / len(fastest)
 
 
 class ConcurrencyLimiter:

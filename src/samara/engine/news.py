@@ -1,4 +1,4 @@
-"""What people are told of a plan and its writes: which Event, on which object, in which words."""
+"""Decides what is reported about plans and writes: which Event, on which object, with which message."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from samara.core.tally import Missing, Tally
 from samara.core.want import Dialect, Fault, Want
 from samara.core.write import Apply, Create, Delete, Recreate, Release, Update, Write
 from samara.engine.holds import Hold
-from samara.engine.tell import PUT_BACK, Teller
+from samara.engine.tell import REVERTED, Teller
 from samara.kube.cache import Cache
 
-EVERY = 1.0
-_DEEPEST = 100
-"""So many links of a chain are followed to its first source: a loop has no end."""
-_MOST_WORDS = 3
-"""So many different messages of one reason an Event says."""
+INTERVAL = 1.0
+_MAX_HOPS = 100
+"""Hops of a chain that are followed to its first source. A chain may be a loop."""
+_MAX_MESSAGES = 3
+"""Different messages that one Event shows."""
 _REASONS = {
     "conflict": "Conflict",
     "refused": "Refused",
@@ -28,7 +28,7 @@ _REASONS = {
     "held": "Held",
     "fought": "Fought",
 }
-_WORDS = {
+_DONE = {
     Create: ("Copied", "copied"),
     Update: ("Updated", "put right"),
     Recreate: ("Updated", "made anew"),
@@ -37,13 +37,13 @@ _WORDS = {
 }
 
 
-def _where(ref: Ref) -> str:
-    """The namespace in which a place is, or which it is."""
+def _namespace_name(ref: Ref) -> str:
+    """The namespace of an object, or the namespace itself."""
     return ref.namespace or ref.name
 
 
-class _Trouble(NamedTuple):
-    """What stands against a source, in some namespaces or in none."""
+class _Problem(NamedTuple):
+    """Why a source cannot be served, in some namespaces or, for a fault of the source itself, in none."""
 
     key: Key
     namespaces: set[str]
@@ -52,7 +52,7 @@ class _Trouble(NamedTuple):
 
 
 class News:
-    """Collects what plans and writes have brought, and once a second turns it into Events."""
+    """Collects what plans and writes report, and once a second turns it into Events."""
 
     def __init__(self, teller: Teller, cache: Cache) -> None:
         self._teller = teller
@@ -61,39 +61,40 @@ class News:
         self._faults: dict[Key, tuple[Fault, ...]] = {}
         self._held: dict[Key, Hold] = {}
         self._lasting: dict[Ref, dict[Key, Tally]] = {}
-        """Against whom something stands, by the object at which it is told: one source may be asked by several."""
-        self._told: dict[Ref, frozenset[str]] = {}
-        """The reasons for which something was to be told there the last time."""
+        """The keys with problems, by the object that carries their Events. Several vocabularies may copy one source."""
+        self._reported: dict[Ref, frozenset[str]] = {}
+        """The reasons that were reported on each object the last time."""
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(INTERVAL)
             await self.tell()
 
     async def tell(self) -> None:
-        """Says what has come together since the last time."""
+        """Sends what has been collected since the last time."""
         self._gather()
         await self._teller.flush()
 
     def wrote(self, write: Write) -> None:
-        words = _WORDS.get(type(write))
-        source = self._first(write.key) if words is not None else None
-        if words is not None and source is not None:
-            key = Key(write.key.dialect, source)
-            self._teller.note(self._about(source), words[0], [key], {_where(write.ref)}, words[1])
+        """Reports a successful write at the first source of its chain."""
+        done = _DONE.get(type(write))
+        source = self._first(write.key) if done is not None else None
+        if done is not None and source is not None:
+            (reason, message), key = done, Key(write.key.dialect, source)
+            self._teller.note(self._about(source), reason, [key], {_namespace_name(write.ref)}, message)
 
     def _first(self, key: Key) -> Ref | None:
-        """The source with which a chain begins: a tree is told of once, there; None where that is not in sight."""
+        """The source at which a chain begins, so that a tree has one Event. None if it is not in the cache."""
         dialect, ref = self._cache.table[key.dialect], key.source
-        for _ in range(_DEEPEST):
-            above = self._handed_on_from(ref, dialect)
-            if above is None:
+        for _ in range(_MAX_HOPS):
+            previous = self._previous_hop(ref, dialect)
+            if previous is None:
                 return ref if ref == key.source or self._cache.get(ref) is not None else None
-            ref = above
+            ref = previous
         return None
 
-    def _handed_on_from(self, ref: Ref, dialect: Dialect) -> Ref | None:
-        """Of a copy that hands on the place that it comes from; one that is only created need not say that itself."""
+    def _previous_hop(self, ref: Ref, dialect: Dialect) -> Ref | None:
+        """The source of a copy that is itself a source. A copy that was created once need not name it."""
         if dialect.upstream is None:
             return None
         have, namespace = self._cache.get(ref), self._cache.get(namespace_ref(ref.namespace))
@@ -105,18 +106,18 @@ class News:
         return origin or (above if found is not None and dialect.is_source(found, self._cache) else None)
 
     def obstructed(self, write: Write, reason: str, message: str) -> None:
-        """No tally counts what is written on an object that is no copy: what stands against it is told as it comes."""
-        self._teller.note(self._about(write.key.source), reason, [write.key], {_where(write.ref)}, message)
+        """Reports a problem with a write to an object that is no copy, which no tally counts."""
+        self._teller.note(self._about(write.key.source), reason, [write.key], {_namespace_name(write.ref)}, message)
 
     def put_back(self, write: Write, who: str) -> None:
-        """The person who changed a copy finds out, in the namespace where it was changed."""
+        """Reports at the copy that a change was reverted, so that the person who made it finds out."""
         by = f" after {who} changed it" if who else ""
         said = "is inherited here" if isinstance(write, Apply) else f"{write.key.source} says"
         now = self._cache.get(write.ref)
-        self._teller.note(now or write.ref, PUT_BACK, [write.key], set(), f"put back to what {said}{by}")
+        self._teller.note(now or write.ref, REVERTED, [write.key], set(), f"put back to what {said}{by}")
 
     def planned(self, key: Key, want: Want, tally: Tally, hold: Hold | None) -> None:
-        """Takes the end of a plan. A slice says nothing about the source itself."""
+        """Takes the result of a plan. A slice cannot tell whether the source itself is faulty."""
         self.due(key.whole, tally)
         self._held.pop(key.whole, None)
         if hold is not None:
@@ -127,55 +128,57 @@ class News:
                 self._faults[key] = want.faults
 
     def due(self, key: Key, tally: Tally) -> None:
-        """Says that something about this key may have to be told."""
+        """Notes that the problems of a key may have changed."""
         self._due[key] = tally
 
     def _gather(self) -> None:
-        """Looks anew at every object at which something may have changed, or is to be said again."""
-        # What lasts may never be planned again, and may have ended without a plan.
-        places = {place for place, reason in self._teller.due() if reason in self._told.get(place, ())}
+        """Checks each object on which a problem may have changed, or is to be reported again."""
+        # A lasting problem may never be planned again, or may have ended without a plan.
+        places = {place for place, reason in self._teller.due() if reason in self._reported.get(place, ())}
         for key, tally in self._due.items():
             about = self._about(key.source)
             place = about.ref if isinstance(about, Object) else about
             self._lasting.setdefault(place, {})[key] = tally
             places.add(place)
-            for other in {key.source, namespace_ref(key.source.namespace)} - {place}:  # the source came or went
+            for other in {key.source, namespace_ref(key.source.namespace)} - {
+                place
+            }:  # the source appeared or disappeared
                 if self._lasting.get(other, {}).pop(key, None) is not None:
                     places.add(other)
         self._due.clear()
         for place in places:
-            self._look(place)
+            self._report(place)
 
-    def _look(self, place: Ref) -> None:
-        """Notes all that is to be told at one object: one Event for each reason, whoever has it."""
+    def _report(self, place: Ref) -> None:
+        """Reports the problems of all keys whose Events are on one object: one Event per reason."""
         tallies = self._lasting.pop(place)
-        found = {key: tuple(self._troubles(key, tallies[key])) for key in sorted(tallies)}
-        lasting = {key: tallies[key] for key, troubles in found.items() if troubles}
+        found = {key: tuple(self._problems(key, tallies[key])) for key in sorted(tallies)}
+        lasting = {key: tallies[key] for key, problems in found.items() if problems}
         about, now = self._cache.get(place) or place, _merged(chain.from_iterable(found.values()))
-        for reason, troubles in now.items():
-            self._teller.note(about, reason, [trouble.key for trouble in troubles], *_told(troubles))
-        for reason in self._told.pop(place, frozenset()) - now.keys():
+        for reason, problems in now.items():
+            self._teller.note(about, reason, [problem.key for problem in problems], *_summary(problems))
+        for reason in self._reported.pop(place, frozenset()) - now.keys():
             self._teller.over(about, reason)
         if lasting:
-            self._lasting[place], self._told[place] = lasting, frozenset(now)
+            self._lasting[place], self._reported[place] = lasting, frozenset(now)
 
-    def _troubles(self, key: Key, tally: Tally) -> Iterator[tuple[str, _Trouble]]:
-        """What is to be said, each with its reason."""
+    def _problems(self, key: Key, tally: Tally) -> Iterator[tuple[str, _Problem]]:
+        """The problems of one key, each with the reason of its Event."""
         advice = self._cache.table[key.dialect].advice
-        told = _by_reason(self._faults.get(key, ()))  # what is wrong with the source itself explains its places, too
-        for reason, message in told.items():
-            yield reason, _Trouble(key, set(), (message,))
+        faults = _by_reason(self._faults.get(key, ()))  # a fault of the source explains its missing copies
+        for reason, message in faults.items():
+            yield reason, _Problem(key, set(), (message,))
         for reason, found in tally.troubles().items():
-            if reason in _REASONS and _REASONS[reason] not in told and not (told and reason == "invalid"):
-                where = set(map(_where, found))
-                yield _REASONS[reason], _Trouble(key, where, _messages(found), advice.get(reason, ""))
+            if reason in _REASONS and _REASONS[reason] not in faults and not (faults and reason == "invalid"):
+                where = set(map(_namespace_name, found))
+                yield _REASONS[reason], _Problem(key, where, _messages(found), advice.get(reason, ""))
         hold = self._held.get(key)
         if hold is not None:
             text = f"{hold.count} removals are held by the brake; `samara release {hold.key}` lets them go on"
-            yield "Held", _Trouble(key, set(map(_where, hold.refs)), (text,))
+            yield "Held", _Problem(key, set(map(_namespace_name, hold.refs)), (text,))
 
     def _about(self, source: Ref) -> Object | Ref:
-        """The source, or its namespace where it is gone. What is there and asks no more is not gone."""
+        """The source, or its namespace if the source is gone. An object that is a source no longer is not gone."""
         place = self._cache.get(source)
         if place is not None or not source.namespace or self._cache.taken(source):
             return place or source
@@ -183,15 +186,15 @@ class News:
 
 
 def _by_reason(faults: tuple[Fault, ...]) -> dict[str, str]:
-    """One reason is one Event, which says all that there is to say for it."""
-    told: dict[str, list[str]] = {}
+    """The messages of each reason in one text, since there is one Event per reason."""
+    found: dict[str, list[str]] = {}
     for fault in faults:
-        told.setdefault(fault.reason, []).append(fault.message)
-    return {reason: "; ".join(messages) for reason, messages in told.items()}
+        found.setdefault(fault.reason, []).append(fault.message)
+    return {reason: "; ".join(messages) for reason, messages in found.items()}
 
 
 def _messages(found: dict[Ref, Missing]) -> tuple[str, ...]:
-    """Each message once, by its first place and not by what was tried last: the same is said in the same words."""
+    """Each message once, in the order of their first copy, so that the same problems always give the same text."""
     first: dict[Missing, Ref] = {}
     for ref, missing in found.items():
         first[missing] = min(ref, first.get(missing, ref))
@@ -199,18 +202,18 @@ def _messages(found: dict[Ref, Missing]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(missing.shown(ref) for missing, ref in ordered))
 
 
-def _merged(found: Iterable[tuple[str, _Trouble]]) -> dict[str, list[_Trouble]]:
-    now: dict[str, list[_Trouble]] = {}
-    for reason, trouble in found:
-        now.setdefault(reason, []).append(trouble)
+def _merged(found: Iterable[tuple[str, _Problem]]) -> dict[str, list[_Problem]]:
+    now: dict[str, list[_Problem]] = {}
+    for reason, problem in found:
+        now.setdefault(reason, []).append(problem)
     return now
 
 
-def _told(troubles: list[_Trouble]) -> tuple[set[str], str, str]:
-    """Where it is, what stands against it and what to do; the places are given once for all that is said."""
-    where = {namespace for trouble in troubles for namespace in trouble.namespaces}
-    words = list(dict.fromkeys(message for trouble in troubles for message in trouble.messages))
-    others = ["and others"] if len(words) > _MOST_WORDS else []
-    together = ["together"] if len(words) > 1 and where else []
-    advice = dict.fromkeys(trouble.advice for trouble in troubles if trouble.advice)
-    return where, "; ".join((*words[:_MOST_WORDS], *others, *together)), "; ".join(advice)
+def _summary(problems: list[_Problem]) -> tuple[set[str], str, str]:
+    """Namespaces, message and advice. The namespaces are those of all messages together."""
+    namespaces = {namespace for problem in problems for namespace in problem.namespaces}
+    messages = list(dict.fromkeys(message for problem in problems for message in problem.messages))
+    others = ["and others"] if len(messages) > _MAX_MESSAGES else []
+    together = ["together"] if len(messages) > 1 and namespaces else []
+    advice = dict.fromkeys(problem.advice for problem in problems if problem.advice)
+    return namespaces, "; ".join((*messages[:_MAX_MESSAGES], *others, *together)), "; ".join(advice)

@@ -1,4 +1,4 @@
-"""Kubernetes Events: one per source and reason, merged, with a count and a sample of namespaces."""
+"""Sends Kubernetes Events: one per object and reason, aggregated, with a count and a sample of namespaces."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from samara.kube.client import AS_US, MERGE_PATCH, Client
 from samara.kube.codec import decode, encode
 from samara.kube.errors import AlreadyExists, NotFound, SamaraError
 
-AGAIN = 1800.0
-"""What lasts is said again after this long."""
-PUT_BACK = "put back"
-"""What is told at a copy that was changed. It may be a source, too: what it tells as one must not replace this."""
-_SHOWN = {PUT_BACK: "Updated"}
-"""The reason that people see, where it is not the topic's own."""
-_NORMAL = NORMAL | {PUT_BACK}
-_MOST_MESSAGE = 1000
+REPEAT_AFTER = 1800.0
+"""Seconds after which the Event of a lasting problem is sent again."""
+REVERTED = "put back"
+"""The topic of a copy that was reverted. People see it as `Updated`. It has a topic of its own because the copy may
+also be a source, whose Event `Updated` must not replace this one."""
+_REASONS_SHOWN = {REVERTED: "Updated"}
+_NORMAL = NORMAL | {REVERTED}
+_MAX_MESSAGE = 1000
 NAMESPACES = "samara.dev/namespaces"
-"""The namespaces that an Event is about, as a JSON list: all of them, or the first ones if there are more."""
+"""The namespaces that an Event is about, as a JSON list of at most `MAX_NAMES`."""
 NAMESPACE_COUNT = "samara.dev/namespace-count"
 KEY = "samara.dev/key"
 """The source as `samara status` prints it. Several are separated by commas."""
-MOST_NAMES = 100
+MAX_NAMES = 100
 
 
 @dataclass(slots=True)
 class _Topic:
-    """What is to be said about one object for one reason."""
+    """What the Event of one object and reason says, and what it said last."""
 
     about: Ref
     uid: str
@@ -47,19 +47,19 @@ class _Topic:
     advice: str = ""
     count: int = 0
     first: str = ""
-    said_at: float = float("-inf")
-    said: str = ""
+    sent_at: float = float("-inf")
+    sent_text: str = ""
     dirty: bool = False
-    sent: bool = False
-    """True once the Event is ours to count; one that was there before has counted already."""
+    is_counted: bool = False
+    """True once `count` includes what the Event had counted before this process wrote it."""
 
     @property
     def shown(self) -> str:
-        return _SHOWN.get(self.reason, self.reason)
+        return _REASONS_SHOWN.get(self.reason, self.reason)
 
 
 class Teller:
-    """Collects what happened and says it, a little later and merged."""
+    """Collects what is to be reported, and sends it when it is flushed. With `silent` it only logs."""
 
     def __init__(self, client: Client, clock: Callable[[], float], *, silent: bool = False) -> None:
         self._silent = silent
@@ -76,50 +76,50 @@ class Teller:
         message: str,
         advice: str = "",
     ) -> None:
-        """Takes a piece of news; the same news is not said again before its time."""
+        """Adds to the Event of an object and reason. An unchanged warning is not sent again before its time."""
         ref, uid = (about.ref, about.uid) if isinstance(about, Object) else (about, self._uid(about))
         topic = self._topics.get((ref, reason))
-        if topic is None or (uid and topic.uid not in ("", uid)):  # another one of the same name has its own Event
+        if topic is None or (uid and topic.uid not in ("", uid)):  # a new object of that name has an Event of its own
             topic = self._topics[ref, reason] = _Topic(ref, uid, reason)
-        told = {str(key) for key in keys}
+        sources = {str(key) for key in keys}
         if reason in _NORMAL:
-            topic.keys |= told
+            topic.keys |= sources
             topic.namespaces |= namespaces
         else:
-            topic.keys, topic.namespaces = told, namespaces
+            topic.keys, topic.namespaces = sources, namespaces
         topic.uid, topic.message, topic.advice = uid or topic.uid, message, advice
-        due = self._clock() - topic.said_at >= AGAIN
-        if reason in _NORMAL or due or _text(topic) != topic.said:
+        due = self._clock() - topic.sent_at >= REPEAT_AFTER
+        if reason in _NORMAL or due or _text(topic) != topic.sent_text:
             topic.dirty = True
 
     def _uid(self, about: Ref) -> str:
-        """Of what is not held any more, as we have last spoken of it: people find an Event by it."""
+        """The uid of an object that is gone, from its last Event. `kubectl describe` finds Events by uid."""
         earlier = (self._topics.get((about, reason)) for reason in sorted(_NORMAL))
         return next((topic.uid for topic in earlier if topic is not None), "")
 
     def over(self, about: Object | Ref, reason: str) -> None:
-        """What does not last any more is news when it comes again."""
+        """Ends a lasting problem. If it comes back, its Event is sent at once."""
         topic = self._topics.get((about.ref if isinstance(about, Object) else about, reason))
         if topic is not None:
-            topic.said = ""
+            topic.sent_text = ""
 
     def due(self) -> list[tuple[Ref, str]]:
-        """The objects and reasons of which it is time to speak again, where it lasts."""
+        """The objects and reasons whose Event is sent again now if the problem still lasts."""
         now = self._clock()
-        return [place for place, topic in self._topics.items() if now - topic.said_at >= AGAIN]
+        return [place for place, topic in self._topics.items() if now - topic.sent_at >= REPEAT_AFTER]
 
     async def flush(self) -> None:
         for place, topic in list(self._topics.items()):
             if topic.dirty:
                 topic.dirty = False
-                await self._say(topic)
-            elif self._clock() - topic.said_at > 2 * AGAIN:
-                self._topics.pop(place, None)  # two may flush at once, at the end
+                await self._send_topic(topic)
+            elif self._clock() - topic.sent_at > 2 * REPEAT_AFTER:
+                self._topics.pop(place, None)  # another flush may run at shutdown
 
-    async def _say(self, topic: _Topic) -> None:
+    async def _send_topic(self, topic: _Topic) -> None:
         text, annotations = _text(topic), _annotations(topic)
         topic.count += max(1, len(topic.namespaces)) if topic.reason in _NORMAL else 1
-        topic.said, topic.said_at = text, self._clock()
+        topic.sent_text, topic.sent_at = text, self._clock()
         if topic.reason in _NORMAL:
             topic.keys, topic.namespaces = set(), set()
         report = log.info if topic.reason in _NORMAL else log.warning
@@ -127,8 +127,8 @@ class Teller:
         if self._silent:
             return
         try:
-            await self._send(topic, text[:_MOST_MESSAGE], annotations)
-        except SamaraError as fault:  # an Event is a courtesy: losing one must not stop the work
+            await self._send(topic, text[:_MAX_MESSAGE], annotations)
+        except SamaraError as fault:  # a lost Event must not stop the work
             log.debug("event.lost", about=topic.about, reason=topic.reason, fault=fault)
 
     async def _send(self, topic: _Topic, text: str, annotations: dict[str, str]) -> None:
@@ -142,13 +142,13 @@ class Teller:
             await self._client.request("POST", path, encode(event), params=AS_US)
         except AlreadyExists:
             told = {"metadata": {"annotations": annotations}, "message": text, "lastTimestamp": now}
-            await self._say_again(topic, f"{path}/{name}", told)
-        topic.sent = True
+            await self._update(topic, f"{path}/{name}", told)
+        topic.is_counted = True
 
-    async def _say_again(self, topic: _Topic, path: str, told: dict[str, Any]) -> None:
-        """What was counted before this process began, or before it forgot, goes on to count."""
+    async def _update(self, topic: _Topic, path: str, told: dict[str, Any]) -> None:
+        """Updates the Event, and adds to the count that an earlier process left in it."""
         try:
-            if topic.sent:
+            if topic.is_counted:
                 await self._patch(path, {**told, "count": topic.count})
             else:
                 topic.count += int((await self._patch(path, told)).get("count") or 0)
@@ -172,9 +172,9 @@ def _text(topic: _Topic) -> str:
 def _annotations(topic: _Topic) -> dict[str, str]:
     """What programs read, so that none has to take the message apart."""
     return {
-        NAMESPACES: json.dumps(sorted(topic.namespaces)[:MOST_NAMES]),
+        NAMESPACES: json.dumps(sorted(topic.namespaces)[:MAX_NAMES]),
         NAMESPACE_COUNT: str(len(topic.namespaces)),
-        KEY: ",".join(sorted(topic.keys)[:MOST_NAMES]),
+        KEY: ",".join(sorted(topic.keys)[:MAX_NAMES]),
     }
 
 

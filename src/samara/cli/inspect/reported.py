@@ -16,13 +16,13 @@ from samara.cli.session import Picture, Session
 from samara.core.allow import Reason
 from samara.core.model import EVENT, Key, Ref
 from samara.core.write import Apply, Blocked, Create, Plan, Recreate, Update
-from samara.engine.tell import AGAIN, KEY, NAMESPACE_COUNT, NAMESPACES
+from samara.engine.tell import KEY, NAMESPACE_COUNT, NAMESPACES, REPEAT_AFTER
 from samara.kube.client import collection
 from samara.kube.codec import decode
 from samara.kube.errors import Forbidden
 
 REASONS: dict[str, Reason] = {"Refused": "refused", "Fought": "fought"}
-_FRESH = timedelta(seconds=AGAIN + 60.0)
+_FRESH = timedelta(seconds=REPEAT_AFTER + 60.0)
 """The operator repeats the Event of a lasting problem within this time."""
 
 
