@@ -13,9 +13,9 @@ from scripts.definitions_reference import custom_resources
 
 from samara import vocabularies
 from samara.cli.main import COMMANDS, SEPARATE, samara
+from samara.engine.event_sink import EVENT_REASONS
 from samara.engine.holds import Holds
 from samara.engine.metrics import Metrics
-from samara.engine.reasons import REASONS
 from samara.engine.workqueue import WorkQueue
 from samara.settings import Settings, help_text
 from samara.web.health import Health
@@ -75,7 +75,7 @@ async def _collected() -> list[Any]:
 
 
 def events() -> str:
-    rows = "\n".join(f"| `{reason}` | {meaning.type} | {meaning.words} |" for reason, meaning in REASONS.items())
+    rows = "\n".join(f"| `{reason}` | {about.type} | {about.meaning} |" for reason, about in EVENT_REASONS.items())
     return f"| reason | type | means |\n| --- | --- | --- |\n{rows}\n"
 
 

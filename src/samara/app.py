@@ -24,6 +24,8 @@ from samara.engine.apply import Applier
 from samara.engine.controller import Controller
 from samara.engine.controller import Options as ControllerOptions
 from samara.engine.crash import CrashPoints
+from samara.engine.event_sink import EventSink
+from samara.engine.events import EventRecorder
 from samara.engine.fetcher import Fetcher
 from samara.engine.holdbook import HoldBook
 from samara.engine.holds import Holds
@@ -32,10 +34,8 @@ from samara.engine.limiter import ConcurrencyLimiter
 from samara.engine.messages import Inbox
 from samara.engine.metrics import Metrics
 from samara.engine.moment import utc_now
-from samara.engine.news import News
 from samara.engine.outbox import Outbox
 from samara.engine.retry import Waits
-from samara.engine.tell import Teller
 from samara.engine.watchdog import Watchdog
 from samara.engine.writer import Writer
 from samara.environment import Environment, discover_at_start, discover_environment, unless_stopped
@@ -143,7 +143,7 @@ class Operator:
         applier = Applier(client, codec, cache, table, CrashPoints())
         guard = Holds(brake_of(settings), settings.mass_delete.hold if settings.mass_delete else 0.0, clock)
         self._hold_store = HoldBook(clients.own, home, guard, inbox.post)
-        self._events = News(Teller(client, clock, silent=options.observe), cache)
+        self._events = EventRecorder(EventSink(client, clock, silent=options.observe), cache)
         self._controller = Controller(
             inbox,
             cache,
@@ -224,7 +224,7 @@ class Operator:
         await asyncio.gather(*close, self._controller.drain(DRAIN))
         with suppress(TimeoutError):
             async with asyncio.timeout(LAST_EVENTS):
-                await self._events.tell()
+                await self._events.flush()
         if self._leader is not None:
             await self._leader.release()
 

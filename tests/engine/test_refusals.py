@@ -152,7 +152,7 @@ def test_labels_that_somebody_sets_again_and_again_are_put_back_five_times_and_t
     told = [each for each in caplog.records if each.getMessage() == "wrote"]
     assert [each.levelname for each in told] == ["INFO"] * 5
     assert engine.queue.next_due() == 600.0
-    topic = engine.events._teller._topics[namespace_ref("a"), "Fought"]
+    topic = engine.events._sink._topics[namespace_ref("a"), "Fought"]
     assert topic.message.startswith("kubectl-label changes what is inherited here again and again")
 
 
@@ -214,4 +214,4 @@ def test_a_status_that_is_refused_is_told_and_counts_as_no_copy() -> None:
     engine.finish(status, REFUSED)
     engine.offer(status, tally)
     assert (tally.right, tally.blocked) == (1, 0)
-    assert (a_key().source, "Refused") in engine.events._teller._topics
+    assert (a_key().source, "Refused") in engine.events._sink._topics

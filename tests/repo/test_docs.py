@@ -13,8 +13,8 @@ from tests.support.pages import PAGES, ROOT, Fence, fences, prose
 from samara.cli.main import COMMANDS, SEPARATE, samara
 from samara.core.allow import Reason
 from samara.core.want import Fault
-from samara.engine import news
-from samara.engine.reasons import REASONS
+from samara.engine import events
+from samara.engine.event_sink import EVENT_REASONS
 from samara.settings import parse
 
 DOCS = ROOT / "docs"
@@ -117,13 +117,13 @@ def test_every_field_of_a_definition_that_is_served_is_on_the_page() -> None:
 
 
 def test_every_reason_of_an_event_is_explained() -> None:
-    reasons = {*news._REASONS.values(), *(reason for reason, _ in news._DONE.values())}
+    reasons = {*events._REASONS.values(), *(reason for reason, _ in events._DONE.values())}
     reasons |= set(get_args(get_type_hints(Fault)["reason"]))
-    assert reasons == set(REASONS)
+    assert reasons == set(EVENT_REASONS)
 
 
 def test_every_reason_for_a_blocked_copy_has_words_of_its_own() -> None:
-    assert {reason for reason in get_args(Reason) if reason != "no-namespace"} == set(news._REASONS)
+    assert {reason for reason in get_args(Reason) if reason != "no-namespace"} == set(events._REASONS)
 
 
 def test_the_changes_name_every_command() -> None:

@@ -14,17 +14,17 @@ from samara.core.write import Report, Write
 from samara.engine.apply import Applier
 from samara.engine.controller import Controller, Options
 from samara.engine.crash import CrashPoints
+from samara.engine.event_sink import EventSink
+from samara.engine.events import EventRecorder
 from samara.engine.fetcher import Fetcher
 from samara.engine.holdbook import HoldBook
 from samara.engine.holds import Holds
 from samara.engine.limiter import ConcurrencyLimiter
 from samara.engine.messages import Answer, Fetched, HoldAnswered, Inbox, Message, WriteDone
 from samara.engine.metrics import Metrics
-from samara.engine.news import News
 from samara.engine.outbox import Outbox
 from samara.engine.outcome import Outcome, Result
 from samara.engine.retry import Waits
-from samara.engine.tell import Teller
 from samara.engine.writer import Writer
 from samara.kube.answers import NO_READINGS
 from samara.kube.cache import Change
@@ -62,7 +62,7 @@ class EngineHarness:
         self.limiter = ConcurrencyLimiter(16, 0.0, clock)
         self.outbox = Outbox(clock, self.limiter)
         self.retry, self.holds = Waits(900.0, clock), holds or Holds(None, 0.0, clock)
-        self.events = News(Teller(client, clock), self.cache)
+        self.events = EventRecorder(EventSink(client, clock), self.cache)
         self.hold_store = HoldBook(client, "samara", self.holds, self.inbox.post)
         self.applier = Applier(client, self.codec, self.cache, table, CrashPoints())
         self.writer = Writer(self.outbox, self.limiter, self.cache, self.applier, lambda: True, self.inbox.post, clock)

@@ -29,6 +29,7 @@ from samara.core.write import Apply, Blocked, Delete, Guard, Look, Plan, Release
 from samara.engine.boundary import LATE, contained
 from samara.engine.chunks import AHEAD, CHUNK, ChunkedPlan, rotate_to_pending
 from samara.engine.deletions import DeletionGate, still_due
+from samara.engine.events import EventRecorder
 from samara.engine.fetcher import Fetcher
 from samara.engine.fights import Fights
 from samara.engine.flaps import Flaps
@@ -36,7 +37,6 @@ from samara.engine.holdbook import HoldBook
 from samara.engine.holds import Holds
 from samara.engine.messages import Fetched, HoldAnswered, HoldsStored, Inbox, Message, WriteDone, WriteDropped
 from samara.engine.metrics import Metrics
-from samara.engine.news import News
 from samara.engine.outcome import Outcome
 from samara.engine.results import ResultHandler, note_refused, slice_of
 from samara.engine.retry import Waits
@@ -82,7 +82,7 @@ class Controller:
         guard: Holds,
         hold_store: HoldBook,
         secrets: SecretPoller | None,
-        events: News,
+        events: EventRecorder,
         metrics: Metrics,
         clock: Callable[[], float],
         options: Options,
@@ -487,7 +487,7 @@ class Controller:
         throttled = self.drift.judge(write)
         if throttled is not None:
             if isinstance(write, Apply):
-                self._events.obstructed(write, "Fought", throttled.message)
+                self._events.blocked(write, "Fought", throttled.message)
             tally.blocked_now(write.ref, "fought", throttled.message)
             self.requeue(slice_of(write), throttled.again_in)
             return

@@ -11,12 +11,12 @@ from samara.core.table import Table
 from samara.core.tally import Tally
 from samara.core.write import Apply, Create, Guard, Recreate, Removal, Report, Update, Write
 from samara.engine.apply import verb
+from samara.engine.events import EventRecorder
 from samara.engine.fights import Fights
 from samara.engine.flaps import Flaps
 from samara.engine.messages import WriteDone
 from samara.engine.metrics import Metrics
 from samara.engine.moment import utc_now
-from samara.engine.news import News
 from samara.engine.outcome import Outcome, Result
 from samara.engine.retry import TOLD_FROM, Wait, Waits
 from samara.kube.cache import Cache
@@ -42,7 +42,7 @@ class ResultHandler:
     retry: Waits
     drift: Fights
     flaps: Flaps
-    events: News
+    events: EventRecorder
     metrics: Metrics
 
     def handle(self, done: WriteDone) -> FollowUp:
@@ -70,7 +70,7 @@ class ResultHandler:
         self.retry.forget(write.key, write.ref)
         editor = self.drift.repaired(write)
         if editor is not None:
-            self.events.put_back(write, editor)
+            self.events.reverted(write, editor)
         report = log.info if isinstance(write, Apply | Guard) else log.debug  # Events report copies
         details = {"finalizer": write.finalizer, "added": write.add} if isinstance(write, Guard) else {}
         report("wrote", verb=verb(write), to=write.ref, key=write.key, **details)
@@ -135,7 +135,7 @@ class ResultHandler:
         report("write.refused", verb=verb(write), to=write.ref, key=write.key, fault=wait.message)
         tally = self.tallies.get(write.key)
         if isinstance(write, Apply | Guard | Report):
-            self.events.obstructed(write, "Refused", wait.message)
+            self.events.blocked(write, "Refused", wait.message)
         elif tally is not None:
             note_refused(write, tally, wait.message)
             self.events.due(write.key, tally)

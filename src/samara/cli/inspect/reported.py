@@ -16,7 +16,7 @@ from samara.cli.session import Picture, Session
 from samara.core.allow import Reason
 from samara.core.model import EVENT, Key, Ref
 from samara.core.write import Apply, Blocked, Create, Plan, Recreate, Update
-from samara.engine.tell import KEY, NAMESPACE_COUNT, NAMESPACES, REPEAT_AFTER
+from samara.engine.event_sink import KEY, NAMESPACE_COUNT, NAMESPACES, REPEAT_AFTER
 from samara.kube.client import collection
 from samara.kube.codec import decode
 from samara.kube.errors import Forbidden

@@ -8,23 +8,57 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from samara import log
 from samara.core.match import sample
 from samara.core.model import Key, Object, Ref
-from samara.engine.reasons import NORMAL
 from samara.kube.client import AS_US, MERGE_PATCH, Client
 from samara.kube.codec import decode, encode
 from samara.kube.errors import AlreadyExists, NotFound, SamaraError
 
+
+class EventReason(NamedTuple):
+    type: Literal["Normal", "Warning"]
+    meaning: str
+    """As the manual says it."""
+
+
+EVENT_REASONS = {
+    "Copied": EventReason("Normal", "copies were created"),
+    "Updated": EventReason("Normal", "copies were updated, or deleted and created again"),
+    "Removed": EventReason("Normal", "copies were deleted, or kept without Samara's marks"),
+    "Conflict": EventReason("Warning", "an object of that name exists, or another source comes first"),
+    "Refused": EventReason(
+        "Warning",
+        "a kind, a Secret type or a namespace is not allowed; a SubNamespace cannot be served or deleted at present; "
+        "the API server refused a write, or failed at it three times in a row",
+    ),
+    "NotAccepted": EventReason(
+        "Warning",
+        "the target namespace does not accept copies from the source's namespace; not with Secret copy",
+    ),
+    "Invalid": EventReason("Warning", "a name or a value on the source is not valid"),
+    "NoNamespace": EventReason("Warning", "the target namespace of a FishySecret does not exist or is being deleted"),
+    "PathNotAllowed": EventReason("Warning", "the settings do not let the namespace of a FishySecret read a path"),
+    "TokenError": EventReason("Warning", "the configuration of the secret manager is missing or incomplete"),
+    "ConnectionError": EventReason("Warning", "the configuration names a secret manager that cannot be used"),
+    "FetchError": EventReason("Warning", "a path could not be read; the Secret stays as it is"),
+    "Held": EventReason("Warning", "the brake holds deletions, or the source or a namespace is paused"),
+    "Fought": EventReason(
+        "Warning",
+        "another client keeps changing copies, or labels and annotations that a Namespace inherits; they are restored "
+        "less often",
+    ),
+}
 REPEAT_AFTER = 1800.0
 """Seconds after which the Event of a lasting problem is sent again."""
 REVERTED = "put back"
 """The topic of a copy that was reverted. People see it as `Updated`. It has a topic of its own because the copy may
 also be a source, whose Event `Updated` must not replace this one."""
 _REASONS_SHOWN = {REVERTED: "Updated"}
-_NORMAL = NORMAL | {REVERTED}
+_NORMAL = {REVERTED, *(reason for reason, about in EVENT_REASONS.items() if about.type == "Normal")}
+"""Topics that report what has happened. The others report problems that may last."""
 _MAX_MESSAGE = 1000
 NAMESPACES = "samara.dev/namespaces"
 """The namespaces that an Event is about, as a JSON list of at most `MAX_NAMES`."""
@@ -58,7 +92,7 @@ class _Topic:
         return _REASONS_SHOWN.get(self.reason, self.reason)
 
 
-class Teller:
+class EventSink:
     """Collects what is to be reported, and sends it when it is flushed. With `silent` it only logs."""
 
     def __init__(self, client: Client, clock: Callable[[], float], *, silent: bool = False) -> None:
@@ -67,7 +101,7 @@ class Teller:
         self._clock = clock
         self._topics: dict[tuple[Ref, str], _Topic] = {}
 
-    def note(
+    def add(
         self,
         about: Object | Ref,
         reason: str,
@@ -97,7 +131,7 @@ class Teller:
         earlier = (self._topics.get((about, reason)) for reason in sorted(_NORMAL))
         return next((topic.uid for topic in earlier if topic is not None), "")
 
-    def over(self, about: Object | Ref, reason: str) -> None:
+    def clear(self, about: Object | Ref, reason: str) -> None:
         """Ends a lasting problem. If it comes back, its Event is sent at once."""
         topic = self._topics.get((about.ref if isinstance(about, Object) else about, reason))
         if topic is not None:

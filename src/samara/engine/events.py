@@ -11,8 +11,8 @@ from samara.core.model import Key, Object, Ref, namespace_ref
 from samara.core.tally import Missing, Tally
 from samara.core.want import Dialect, Fault, Want
 from samara.core.write import Apply, Create, Delete, Recreate, Release, Update, Write
+from samara.engine.event_sink import REVERTED, EventSink
 from samara.engine.holds import Hold
-from samara.engine.tell import REVERTED, Teller
 from samara.kube.cache import Cache
 
 INTERVAL = 1.0
@@ -51,11 +51,11 @@ class _Problem(NamedTuple):
     advice: str = ""
 
 
-class News:
+class EventRecorder:
     """Collects what plans and writes report, and once a second turns it into Events."""
 
-    def __init__(self, teller: Teller, cache: Cache) -> None:
-        self._teller = teller
+    def __init__(self, sink: EventSink, cache: Cache) -> None:
+        self._sink = sink
         self._cache = cache
         self._due: dict[Key, Tally] = {}
         self._faults: dict[Key, tuple[Fault, ...]] = {}
@@ -68,12 +68,12 @@ class News:
     async def run(self) -> None:
         while True:
             await asyncio.sleep(INTERVAL)
-            await self.tell()
+            await self.flush()
 
-    async def tell(self) -> None:
+    async def flush(self) -> None:
         """Sends what has been collected since the last time."""
         self._gather()
-        await self._teller.flush()
+        await self._sink.flush()
 
     def wrote(self, write: Write) -> None:
         """Reports a successful write at the first source of its chain."""
@@ -81,7 +81,7 @@ class News:
         source = self._first(write.key) if done is not None else None
         if done is not None and source is not None:
             (reason, message), key = done, Key(write.key.dialect, source)
-            self._teller.note(self._about(source), reason, [key], {_namespace_name(write.ref)}, message)
+            self._sink.add(self._about(source), reason, [key], {_namespace_name(write.ref)}, message)
 
     def _first(self, key: Key) -> Ref | None:
         """The source at which a chain begins, so that a tree has one Event. None if it is not in the cache."""
@@ -105,16 +105,16 @@ class News:
         found = self._cache.get(above)
         return origin or (above if found is not None and dialect.is_source(found, self._cache) else None)
 
-    def obstructed(self, write: Write, reason: str, message: str) -> None:
+    def blocked(self, write: Write, reason: str, message: str) -> None:
         """Reports a problem with a write to an object that is no copy, which no tally counts."""
-        self._teller.note(self._about(write.key.source), reason, [write.key], {_namespace_name(write.ref)}, message)
+        self._sink.add(self._about(write.key.source), reason, [write.key], {_namespace_name(write.ref)}, message)
 
-    def put_back(self, write: Write, who: str) -> None:
+    def reverted(self, write: Write, who: str) -> None:
         """Reports at the copy that a change was reverted, so that the person who made it finds out."""
         by = f" after {who} changed it" if who else ""
         said = "is inherited here" if isinstance(write, Apply) else f"{write.key.source} says"
         now = self._cache.get(write.ref)
-        self._teller.note(now or write.ref, REVERTED, [write.key], set(), f"put back to what {said}{by}")
+        self._sink.add(now or write.ref, REVERTED, [write.key], set(), f"put back to what {said}{by}")
 
     def planned(self, key: Key, want: Want, tally: Tally, hold: Hold | None) -> None:
         """Takes the result of a plan. A slice cannot tell whether the source itself is faulty."""
@@ -134,7 +134,7 @@ class News:
     def _gather(self) -> None:
         """Checks each object on which a problem may have changed, or is to be reported again."""
         # A lasting problem may never be planned again, or may have ended without a plan.
-        places = {place for place, reason in self._teller.due() if reason in self._reported.get(place, ())}
+        places = {place for place, reason in self._sink.due() if reason in self._reported.get(place, ())}
         for key, tally in self._due.items():
             about = self._about(key.source)
             place = about.ref if isinstance(about, Object) else about
@@ -156,9 +156,9 @@ class News:
         lasting = {key: tallies[key] for key, problems in found.items() if problems}
         about, now = self._cache.get(place) or place, _merged(chain.from_iterable(found.values()))
         for reason, problems in now.items():
-            self._teller.note(about, reason, [problem.key for problem in problems], *_summary(problems))
+            self._sink.add(about, reason, [problem.key for problem in problems], *_summary(problems))
         for reason in self._reported.pop(place, frozenset()) - now.keys():
-            self._teller.over(about, reason)
+            self._sink.clear(about, reason)
         if lasting:
             self._lasting[place], self._reported[place] = lasting, frozenset(now)
 

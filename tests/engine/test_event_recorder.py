@@ -36,9 +36,9 @@ from samara.core.want import Copy, Dialect, Fault, Want
 from samara.core.write import Blocked, Step, Update
 from samara.dialects import secret_copy, sync_to
 from samara.dialects.accurate.words import CREATE, FROM, PARENT, PROPAGATE, UPDATE
+from samara.engine.event_sink import KEY, NAMESPACE_COUNT, NAMESPACES, EventSink
+from samara.engine.events import EventRecorder
 from samara.engine.holds import Holds
-from samara.engine.news import News
-from samara.engine.tell import KEY, NAMESPACE_COUNT, NAMESPACES, Teller
 from samara.kube.cache import Cache
 from samara.kube.client import AS_US, Client
 
@@ -49,7 +49,7 @@ Deed = Callable[["Stage"], Awaitable[None]]
 
 
 class Stage:
-    """A teller and its news beside a cache with one source, and the Events that they made."""
+    """A recorder with its sink, a cache with one source, and the Events that were sent."""
 
     def __init__(self, client: Client, store: Store, script: Script) -> None:
         self.clock = Clock()
@@ -57,12 +57,12 @@ class Stage:
         self.cache = Cache(a_table())
         self.cache.put(a_namespace("admin"))
         self.cache.put(a_source(uid="u1"))
-        self.teller = Teller(client, self.clock)
-        self.news = News(self.teller, self.cache)
+        self.sink = EventSink(client, self.clock)
+        self.recorder = EventRecorder(self.sink, self.cache)
 
-    async def tell(self) -> None:
-        """What the news do once a second."""
-        await self.news.tell()
+    async def flush(self) -> None:
+        """What the recorder does once a second."""
+        await self.recorder.flush()
 
     def events(self) -> list[dict[str, Any]]:
         return list(self.store.objects.values())
@@ -94,8 +94,8 @@ def blocked(namespaces: list[str], reason: Any = "conflict", message: str = "som
 def test_many_copies_are_one_event_with_a_count_and_a_sample() -> None:
     async def deed(stage: Stage) -> None:
         for name in numbered(0, 100):
-            stage.news.wrote(create(name))
-        await stage.tell()
+            stage.recorder.wrote(create(name))
+        await stage.flush()
         sample = "ns-00000, ns-00001, ns-00002 and 97 more"
         assert stage.said() == [("Copied", f"copied in 100 namespaces: {sample}", 100)]
         assert stage.requests() == 1
@@ -105,12 +105,12 @@ def test_many_copies_are_one_event_with_a_count_and_a_sample() -> None:
 
 def test_annotations_name_the_key_and_the_namespaces_for_programs() -> None:
     async def deed(stage: Stage) -> None:
-        stage.news.wrote(create("b"))
-        stage.news.wrote(create("a"))
-        await stage.tell()
+        stage.recorder.wrote(create("b"))
+        stage.recorder.wrote(create("a"))
+        await stage.flush()
         assert annotated(stage) == ('["a", "b"]', "2", "secret-copy/Secret/admin/db")
-        stage.news.wrote(create("c"))
-        await stage.tell()
+        stage.recorder.wrote(create("c"))
+        await stage.flush()
         assert annotated(stage) == ('["c"]', "1", "secret-copy/Secret/admin/db")
 
     on_stage(deed)
@@ -118,8 +118,8 @@ def test_annotations_name_the_key_and_the_namespaces_for_programs() -> None:
 
 def test_annotations_name_a_hundred_namespaces_and_the_number_of_all() -> None:
     async def deed(stage: Stage) -> None:
-        stage.news.planned(a_key(), Want(), blocked(numbered(0, 150)), None)
-        await stage.tell()
+        stage.recorder.planned(a_key(), Want(), blocked(numbered(0, 150)), None)
+        await stage.flush()
         namespaces, count, _ = annotated(stage)
         assert (json.loads(namespaces), count) == (numbered(0, 100), "150")
 
@@ -129,9 +129,9 @@ def test_annotations_name_a_hundred_namespaces_and_the_number_of_all() -> None:
 def test_annotations_name_every_key_that_an_event_is_about() -> None:
     async def deed(stage: Stage) -> None:
         with_two_vocabularies(stage)
-        stage.news.planned(a_key(), Want(), blocked(["a"]), None)
-        stage.news.planned(OTHER, Want(), blocked(["b"]), None)
-        await stage.tell()
+        stage.recorder.planned(a_key(), Want(), blocked(["a"]), None)
+        stage.recorder.planned(OTHER, Want(), blocked(["b"]), None)
+        await stage.flush()
         keys = "secret-copy/Secret/admin/db,sync-to/Secret/admin/db"
         assert annotated(stage) == ('["a", "b"]', "2", keys)
 
@@ -140,8 +140,8 @@ def test_annotations_name_every_key_that_an_event_is_about() -> None:
 
 def test_an_event_without_namespaces_says_so_in_its_annotations() -> None:
     async def deed(stage: Stage) -> None:
-        stage.news.planned(a_key(), Want(faults=(Fault("Invalid", "no list"),)), Tally(), None)
-        await stage.tell()
+        stage.recorder.planned(a_key(), Want(faults=(Fault("Invalid", "no list"),)), Tally(), None)
+        await stage.flush()
         assert annotated(stage)[:2] == ("[]", "0")
 
     on_stage(deed)
@@ -156,8 +156,8 @@ def annotated(stage: Stage) -> tuple[str, str, str]:
 
 def test_an_event_is_about_the_source_and_in_its_namespace() -> None:
     async def deed(stage: Stage) -> None:
-        stage.news.wrote(create("a"))
-        await stage.tell()
+        stage.recorder.wrote(create("a"))
+        await stage.flush()
         (event,) = stage.events()
         about = {"apiVersion": "v1", "kind": "Secret", "namespace": "admin", "name": "db", "uid": "u1"}
         assert event["involvedObject"] == about
@@ -175,8 +175,8 @@ def test_an_event_is_about_the_source_and_in_its_namespace() -> None:
 def test_later_copies_join_the_same_event() -> None:
     async def deed(stage: Stage) -> None:
         for name in ("a", "b"):
-            stage.news.wrote(create(name))
-            await stage.tell()
+            stage.recorder.wrote(create(name))
+            await stage.flush()
         assert stage.said() == [("Copied", "copied in 1 namespace: b", 2)]
         assert [each.method for each in stage.script.seen] == ["POST", "POST", "PATCH"]
 
@@ -185,9 +185,9 @@ def test_later_copies_join_the_same_event() -> None:
 
 def test_reasons_are_told_apart() -> None:
     async def deed(stage: Stage) -> None:
-        stage.news.wrote(create("a"))
-        stage.news.wrote(delete("b"))
-        await stage.tell()
+        stage.recorder.wrote(create("a"))
+        stage.recorder.wrote(delete("b"))
+        await stage.flush()
         assert sorted(reason for reason, _, _ in stage.said()) == ["Copied", "Removed"]
 
     on_stage(deed)
@@ -196,13 +196,13 @@ def test_reasons_are_told_apart() -> None:
 def test_a_block_is_said_once_and_again_after_half_an_hour() -> None:
     async def deed(stage: Stage) -> None:
         for _ in range(4):
-            stage.news.planned(a_key(), Want(), blocked(["a", "b"]), None)
-            await stage.tell()
+            stage.recorder.planned(a_key(), Want(), blocked(["a", "b"]), None)
+            await stage.flush()
             stage.clock.now += AGAIN / 3 - 1
         assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b", 1)]
         stage.clock.now += 10.0
-        stage.news.planned(a_key(), Want(), blocked(["a", "b"]), None)
-        await stage.tell()
+        stage.recorder.planned(a_key(), Want(), blocked(["a", "b"]), None)
+        await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b", 2)]
         assert stage.events()[0]["type"] == "Warning"
 
@@ -211,10 +211,10 @@ def test_a_block_is_said_once_and_again_after_half_an_hour() -> None:
 
 def test_what_lasts_is_said_again_every_half_hour_though_nothing_is_planned() -> None:
     async def deed(stage: Stage) -> None:
-        stage.news.planned(a_key(), Want(), blocked(["a"]), None)
+        stage.recorder.planned(a_key(), Want(), blocked(["a"]), None)
         counts = []
         for _ in range(7):
-            await stage.tell()
+            await stage.flush()
             counts.append(stage.said()[0][2])
             stage.clock.now += AGAIN / 2
         assert counts == [1, 1, 2, 2, 3, 3, 4]
@@ -225,11 +225,11 @@ def test_what_lasts_is_said_again_every_half_hour_though_nothing_is_planned() ->
 def test_what_has_ended_without_a_plan_is_not_said_again() -> None:
     async def deed(stage: Stage) -> None:
         tally = blocked(["a"], "refused")
-        stage.news.due(a_key(), tally)
-        await stage.tell()
+        stage.recorder.due(a_key(), tally)
+        await stage.flush()
         tally.right_now(at("a", "db"))
         stage.clock.now += AGAIN
-        await stage.tell()
+        await stage.flush()
         assert stage.said() == [("Refused", "somebody's in 1 namespace: a", 1)]
 
     on_stage(deed)
@@ -237,10 +237,10 @@ def test_what_has_ended_without_a_plan_is_not_said_again() -> None:
 
 def test_what_stood_against_a_write_on_no_copy_is_not_said_again_by_itself() -> None:
     async def deed(stage: Stage) -> None:
-        stage.news.obstructed(create("a"), "Refused", "no")
-        await stage.tell()
+        stage.recorder.blocked(create("a"), "Refused", "no")
+        await stage.flush()
         stage.clock.now += AGAIN
-        await stage.tell()
+        await stage.flush()
         assert stage.said() == [("Refused", "no in 1 namespace: a", 1)]
 
     on_stage(deed)
@@ -249,8 +249,8 @@ def test_what_stood_against_a_write_on_no_copy_is_not_said_again_by_itself() -> 
 def test_what_was_over_and_comes_again_is_said_again() -> None:
     async def deed(stage: Stage) -> None:
         for tally in (blocked(["a"]), Tally(), blocked(["a"])):
-            stage.news.planned(a_key(), Want(), tally, None)
-            await stage.tell()
+            stage.recorder.planned(a_key(), Want(), tally, None)
+            await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 2)]
 
     on_stage(deed)
@@ -260,8 +260,8 @@ def test_a_source_that_was_made_anew_has_an_event_of_its_own() -> None:
     async def deed(stage: Stage) -> None:
         for version, uid in ((1, "u1"), (2, "u2")):
             stage.cache.put(a_source(version=version, uid=uid))
-            stage.news.planned(a_key(), Want(), blocked(["a"]), None)
-            await stage.tell()
+            stage.recorder.planned(a_key(), Want(), blocked(["a"]), None)
+            await stage.flush()
         assert [(each["involvedObject"]["uid"], each["count"]) for each in stage.events()] == [("u1", 1), ("u2", 1)]
 
     on_stage(deed)
@@ -270,8 +270,8 @@ def test_a_source_that_was_made_anew_has_an_event_of_its_own() -> None:
 def test_a_block_that_changes_is_said_at_once() -> None:
     async def deed(stage: Stage) -> None:
         for names in (["a"], ["a"], ["a", "b"]):
-            stage.news.planned(a_key(), Want(), blocked(names), None)
-            await stage.tell()
+            stage.recorder.planned(a_key(), Want(), blocked(names), None)
+            await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b", 2)]
 
     on_stage(deed)
@@ -283,8 +283,8 @@ def test_a_block_that_changes_is_said_at_once() -> None:
 )
 def test_each_reason_has_its_name(reason: str, told: str) -> None:
     async def deed(stage: Stage) -> None:
-        stage.news.planned(a_key(), Want(), blocked(["a"], reason), None)
-        await stage.tell()
+        stage.recorder.planned(a_key(), Want(), blocked(["a"], reason), None)
+        await stage.flush()
         assert [each[0] for each in stage.said()] == [told]
 
     on_stage(deed)
@@ -295,8 +295,8 @@ def test_a_removal_that_the_server_refuses_is_told_beside_the_copies_that_it_ref
         tally = blocked(["a"], "refused", "a webhook fails")
         tally.stays(at("b", "db"), "refused", "a webhook fails")
         tally.hold({at("c", "db")})
-        stage.news.due(a_key(), tally)
-        await stage.tell()
+        stage.recorder.due(a_key(), tally)
+        await stage.flush()
         assert stage.said() == [("Refused", "a webhook fails in 2 namespaces: a, b", 1)]
 
     on_stage(deed)
@@ -305,18 +305,18 @@ def test_a_removal_that_the_server_refuses_is_told_beside_the_copies_that_it_ref
 def test_an_event_ends_with_what_to_do_where_the_vocabulary_says_it() -> None:
     async def deed(stage: Stage) -> None:
         (dialect,) = stage.cache.table.dialects
-        stage.news = News(stage.teller, Cache(Table((replace(dialect, advice={"conflict": "rename it"}),))))
-        stage.news.due(a_key(), blocked(["a", "b"]))
-        await stage.tell()
+        stage.recorder = EventRecorder(stage.sink, Cache(Table((replace(dialect, advice={"conflict": "rename it"}),))))
+        stage.recorder.due(a_key(), blocked(["a", "b"]))
+        await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b; rename it", 1)]
 
     on_stage(deed)
 
 
-def test_a_namespace_that_does_not_exist_yet_is_no_news() -> None:
+def test_a_namespace_that_does_not_exist_yet_is_not_reported() -> None:
     async def deed(stage: Stage) -> None:
-        stage.news.planned(a_key(), Want(), blocked(["a"], "no-namespace"), None)
-        await stage.tell()
+        stage.recorder.planned(a_key(), Want(), blocked(["a"], "no-namespace"), None)
+        await stage.flush()
         assert stage.requests() == 0
 
     on_stage(deed)
@@ -325,13 +325,13 @@ def test_a_namespace_that_does_not_exist_yet_is_no_news() -> None:
 def test_a_fault_of_the_source_is_told_until_a_whole_plan_is_without_it() -> None:
     async def deed(stage: Stage) -> None:
         fault = Want(faults=(Fault("Invalid", "names what cannot be a namespace"),))
-        stage.news.planned(a_key(), fault, Tally(), None)
-        stage.news.planned(a_key().part("a"), Want(), Tally(), None)
-        await stage.tell()
+        stage.recorder.planned(a_key(), fault, Tally(), None)
+        stage.recorder.planned(a_key().part("a"), Want(), Tally(), None)
+        await stage.flush()
         assert stage.said() == [("Invalid", "names what cannot be a namespace", 1)]
         stage.clock.now += AGAIN + 1
-        stage.news.planned(a_key(), Want(), Tally(), None)
-        await stage.tell()
+        stage.recorder.planned(a_key(), Want(), Tally(), None)
+        await stage.flush()
         assert stage.said() == [("Invalid", "names what cannot be a namespace", 1)]
 
     on_stage(deed)
@@ -342,8 +342,8 @@ def test_a_hold_of_a_source_that_is_gone_is_told_at_its_namespace() -> None:
         holds = Holds(Brake(5, 30.0), 600.0, stage.clock)
         holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
         stage.cache.remove(a_key().source)
-        stage.news.planned(a_key(), Want(), Tally(), holds.held[a_key()])
-        await stage.tell()
+        stage.recorder.planned(a_key(), Want(), Tally(), holds.held[a_key()])
+        await stage.flush()
         (event,) = stage.events()
         assert event["reason"] == "Held"
         assert event["message"].startswith(
@@ -357,15 +357,15 @@ def test_a_hold_of_a_source_that_is_gone_is_told_at_its_namespace() -> None:
 
 def test_a_hold_of_an_object_that_asks_no_more_is_told_there() -> None:
     async def deed(stage: Stage) -> None:
-        stage.news.wrote(create("a"))
-        await stage.tell()
+        stage.recorder.wrote(create("a"))
+        await stage.flush()
         stage.cache.put(an_object(a_key().source, 2, uid="u1"))  # without its annotation
         assert stage.cache.get(a_key().source) is None
         holds = Holds(Brake(5, 30.0), 600.0, stage.clock)
         holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
-        stage.news.planned(a_key(), Want(), Tally(), holds.held[a_key()])
-        stage.news.wrote(delete("a"))
-        await stage.tell()
+        stage.recorder.planned(a_key(), Want(), Tally(), holds.held[a_key()])
+        stage.recorder.wrote(delete("a"))
+        await stage.flush()
         about = {"apiVersion": "v1", "kind": "Secret", "namespace": "admin", "name": "db", "uid": "u1"}
         told = {event["reason"]: event["involvedObject"] for event in stage.events()}
         assert told == {"Copied": about, "Held": about, "Removed": about}
@@ -378,10 +378,10 @@ def test_a_hold_is_not_told_again_because_of_another_trouble_of_its_source() -> 
         holds = Holds(Brake(5, 30.0), 600.0, stage.clock)
         holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
         for _ in range(2):
-            stage.news.planned(a_key(), Want(), Tally(), holds.held[a_key()])
-            await stage.tell()
-            stage.news.due(a_key(), blocked(["a"], "refused"))
-            await stage.tell()
+            stage.recorder.planned(a_key(), Want(), Tally(), holds.held[a_key()])
+            await stage.flush()
+            stage.recorder.due(a_key(), blocked(["a"], "refused"))
+            await stage.flush()
         assert [each[2] for each in stage.said() if each[0] == "Held"] == [1]
 
     on_stage(deed)
@@ -391,8 +391,8 @@ def test_a_hold_does_not_hide_that_a_namespace_is_paused() -> None:
     async def deed(stage: Stage) -> None:
         holds = Holds(Brake(5, 30.0), 600.0, stage.clock)
         holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
-        stage.news.planned(a_key(), Want(), blocked(["a"], "held", "it is paused"), holds.held[a_key()])
-        await stage.tell()
+        stage.recorder.planned(a_key(), Want(), blocked(["a"], "held", "it is paused"), holds.held[a_key()])
+        await stage.flush()
         ((_, message, _),) = stage.said()
         assert message.startswith("it is paused; 8 removals are held by the brake; ")
         assert "together in 9 namespaces: a, ns-00000, ns-00001 and 6 more" in message
@@ -403,8 +403,8 @@ def test_a_hold_does_not_hide_that_a_namespace_is_paused() -> None:
 def test_who_changed_a_copy_finds_out_in_its_namespace() -> None:
     async def deed(stage: Stage) -> None:
         stage.cache.put(a_copy("a"))
-        stage.news.put_back(create("a"), "kubectl-edit")
-        await stage.tell()
+        stage.recorder.reverted(create("a"), "kubectl-edit")
+        await stage.flush()
         (event,) = stage.events()
         assert event["message"] == "put back to what Secret admin/db says after kubectl-edit changed it"
         assert event["metadata"]["namespace"] == "a"
@@ -424,7 +424,7 @@ def a_tree(stage: Stage, *objects: Object, **parents: str) -> None:
     spaces = [a_namespace(name, labels={PARENT: parent} if parent else {}) for name, parent in parents.items()]
     for each in (*spaces, *objects):
         stage.cache.put(each)
-    stage.news = News(stage.teller, stage.cache)
+    stage.recorder = EventRecorder(stage.sink, stage.cache)
 
 
 def below(namespace: str) -> Key:
@@ -436,9 +436,9 @@ def test_what_a_copy_hands_on_is_told_at_the_first_source_of_its_chain(mode: str
     async def deed(stage: Stage) -> None:
         chain = in_tree("top", mode), in_tree("web", mode, of="top"), in_tree("deep", mode, of="web")
         a_tree(stage, *chain, top="", web="top", deep="web", deeper="deep")
-        stage.news.wrote(create("deeper", below("deep")))
-        stage.news.wrote(create("deep", below("web")))
-        await stage.tell()
+        stage.recorder.wrote(create("deeper", below("deep")))
+        stage.recorder.wrote(create("deep", below("web")))
+        await stage.flush()
         (event,) = stage.events()
         assert (event["involvedObject"]["namespace"], event["count"]) == ("top", 2)
         assert event["message"] == "copied in 2 namespaces: deep, deeper"
@@ -455,8 +455,8 @@ def test_nothing_is_told_of_a_chain_whose_first_source_is_not_found(parents: dic
     async def deed(stage: Stage) -> None:
         chain = in_tree("web", of=parents["web"]), in_tree("deep", of="web")
         a_tree(stage, *chain, top="", **parents)
-        stage.news.wrote(create("deeper", below("deep")))
-        await stage.tell()
+        stage.recorder.wrote(create("deeper", below("deep")))
+        await stage.flush()
         assert stage.events() == []
 
     on_stage(deed)
@@ -465,8 +465,8 @@ def test_nothing_is_told_of_a_chain_whose_first_source_is_not_found(parents: dic
 def test_what_was_only_created_tells_of_its_own_copies_once_its_source_is_gone() -> None:
     async def deed(stage: Stage) -> None:
         a_tree(stage, in_tree("web", CREATE, of="top"), top="", web="top", deep="web")
-        stage.news.wrote(create("deep", below("web")))
-        await stage.tell()
+        stage.recorder.wrote(create("deep", below("web")))
+        await stage.flush()
         (event,) = stage.events()
         assert event["involvedObject"]["namespace"] == "web"
 
@@ -475,9 +475,9 @@ def test_what_was_only_created_tells_of_its_own_copies_once_its_source_is_gone()
 
 def test_who_changed_a_copy_finds_out_although_the_copy_is_a_source_itself() -> None:
     async def deed(stage: Stage) -> None:
-        stage.news.put_back(create(HOME), "kubectl-edit")
-        stage.news.wrote(Update(a_key(), at("a", "db"), Copy(at("a", "db"), secret("one")), a_copy("a"), "differs"))
-        await stage.tell()
+        stage.recorder.reverted(create(HOME), "kubectl-edit")
+        stage.recorder.wrote(Update(a_key(), at("a", "db"), Copy(at("a", "db"), secret("one")), a_copy("a"), "differs"))
+        await stage.flush()
         assert sorted(stage.said()) == [
             ("Updated", "put back to what Secret admin/db says after kubectl-edit changed it", 1),
             ("Updated", "put right in 1 namespace: a", 1),
@@ -491,8 +491,8 @@ def test_an_event_that_is_lost_stops_nothing() -> None:
         async with serving(refuses(403, "Forbidden"), cuts) as script, Client(access(script)) as client:
             stage = Stage(client, Store(), script)
             for name in ("a", "b"):
-                stage.news.wrote(create(name))
-                await stage.tell()
+                stage.recorder.wrote(create(name))
+                await stage.flush()
             assert len(script.seen) == 2
 
     asyncio.run(run())
@@ -501,9 +501,9 @@ def test_an_event_that_is_lost_stops_nothing() -> None:
 def test_nothing_is_sent_while_only_observing() -> None:
     async def run() -> None:
         async with serving(Store()) as script, Client(access(script)) as client:
-            teller = Teller(client, Clock(), silent=True)
-            teller.note(namespace_ref("a"), "Copied", [a_key()], {"a"}, "copied")
-            await teller.flush()
+            sink = EventSink(client, Clock(), silent=True)
+            sink.add(namespace_ref("a"), "Copied", [a_key()], {"a"}, "copied")
+            await sink.flush()
             assert script.seen == []
 
     asyncio.run(run())
@@ -511,8 +511,8 @@ def test_nothing_is_sent_while_only_observing() -> None:
 
 def test_a_very_long_message_is_cut_to_what_the_server_takes() -> None:
     async def deed(stage: Stage) -> None:
-        stage.news.planned(a_key(), Want(faults=(Fault("Invalid", "x" * 5000),)), Tally(), None)
-        await stage.tell()
+        stage.recorder.planned(a_key(), Want(faults=(Fault("Invalid", "x" * 5000),)), Tally(), None)
+        await stage.flush()
         assert len(stage.events()[0]["message"]) <= 1024
 
     on_stage(deed)
@@ -521,13 +521,13 @@ def test_a_very_long_message_is_cut_to_what_the_server_takes() -> None:
 def test_what_has_not_been_said_for_long_is_forgotten_and_said_as_new() -> None:
     async def deed(stage: Stage) -> None:
         for tally in (blocked(["a"]), Tally()):
-            stage.news.planned(a_key(), Want(), tally, None)
-            await stage.tell()
+            stage.recorder.planned(a_key(), Want(), tally, None)
+            await stage.flush()
         stage.clock.now += 2 * AGAIN + 1
-        await stage.tell()
+        await stage.flush()
         stage.store.objects.clear()
-        stage.news.planned(a_key(), Want(), blocked(["a"]), None)
-        await stage.tell()
+        stage.recorder.planned(a_key(), Want(), blocked(["a"]), None)
+        await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 1)]
 
     on_stage(deed)
@@ -537,8 +537,8 @@ def test_a_place_whose_value_cannot_be_read_is_explained_by_what_was_wrong_with_
     async def deed(stage: Stage) -> None:
         tally = blocked(["a"], "invalid", "what should be here is not known")
         want = Want(faults=(Fault("FetchError", "the store does not answer"),))
-        stage.news.planned(a_key(), want, tally, None)
-        await stage.tell()
+        stage.recorder.planned(a_key(), want, tally, None)
+        await stage.flush()
         assert stage.said() == [("FetchError", "the store does not answer", 1)]
 
     on_stage(deed)
@@ -548,8 +548,8 @@ def test_several_faults_of_one_reason_are_one_event_that_is_not_repeated_before_
     async def deed(stage: Stage) -> None:
         faults = (Fault("Invalid", "the name is illegal"), Fault("Invalid", "the selector does not parse"))
         for _ in range(3):
-            stage.news.planned(a_key(), Want(faults=faults), Tally(), None)
-            await stage.tell()
+            stage.recorder.planned(a_key(), Want(faults=faults), Tally(), None)
+            await stage.flush()
         assert stage.said() == [("Invalid", "the name is illegal; the selector does not parse", 1)]
 
     on_stage(deed)
@@ -565,8 +565,8 @@ def test_places_that_are_blocked_in_different_words_are_told_in_the_same_words_w
     async def deed(stage: Stage) -> None:
         one, other = blocked(["a", "c"], message="somebody's"), blocked(["b"], message="that of another")
         for both in (mixed(one, other), mixed(other, one)):
-            stage.news.planned(a_key(), Want(), both, None)
-            await stage.tell()
+            stage.recorder.planned(a_key(), Want(), both, None)
+            await stage.flush()
         text = "somebody's; that of another; together in 3 namespaces: a, b, c"
         assert stage.said() == [("Conflict", text, 1)]
 
@@ -577,8 +577,8 @@ def test_what_differs_only_in_the_name_of_the_namespace_is_said_of_the_first() -
     async def deed(stage: Stage) -> None:
         names = ("prot-1", "prot-2")
         tally = mixed(*(blocked([name], "refused", f"namespace {name} is protected") for name in names))
-        stage.news.planned(a_key(), Want(), tally, None)
-        await stage.tell()
+        stage.recorder.planned(a_key(), Want(), tally, None)
+        await stage.flush()
         text = "namespace prot-1 is protected in 2 namespaces: prot-1, prot-2"
         assert stage.said() == [("Refused", text, 1)]
 
@@ -588,8 +588,8 @@ def test_what_differs_only_in_the_name_of_the_namespace_is_said_of_the_first() -
 def test_of_very_many_different_words_an_event_says_the_first_and_that_there_are_others() -> None:
     async def deed(stage: Stage) -> None:
         tally = mixed(*(blocked([f"n{number}"], "refused", f"no. {number}0") for number in range(1, 6)))
-        stage.news.planned(a_key(), Want(), tally, None)
-        await stage.tell()
+        stage.recorder.planned(a_key(), Want(), tally, None)
+        await stage.flush()
         text = "no. 10; no. 20; no. 30; and others; together in 5 namespaces: n1, n2, n3 and 2 more"
         assert stage.said() == [("Refused", text, 1)]
 
@@ -604,7 +604,7 @@ def with_two_vocabularies(stage: Stage) -> None:
     stage.cache = Cache(Table((secret_copy.dialect(HOME), a_sync_to())))
     stage.cache.put(a_namespace(HOME))
     stage.cache.put(a_source(uid="u1"))
-    stage.news = News(stage.teller, stage.cache)
+    stage.recorder = EventRecorder(stage.sink, stage.cache)
 
 
 def test_the_troubles_of_one_source_in_two_vocabularies_are_one_event_that_is_not_repeated_before_its_time() -> None:
@@ -612,10 +612,10 @@ def test_the_troubles_of_one_source_in_two_vocabularies_are_one_event_that_is_no
         with_two_vocabularies(stage)
         theirs = mixed(blocked(["f4"]), blocked(["f5"], message="secret-copy has it"))
         for _ in range(3):
-            stage.news.planned(a_key(), Want(), blocked(["f3"]), None)
-            await stage.tell()
-            stage.news.planned(OTHER, Want(), theirs, None)
-            await stage.tell()
+            stage.recorder.planned(a_key(), Want(), blocked(["f3"]), None)
+            await stage.flush()
+            stage.recorder.planned(OTHER, Want(), theirs, None)
+            await stage.flush()
             stage.clock.now += AGAIN / 3 - 1
         text = "somebody's; secret-copy has it; together in 3 namespaces: f3, f4, f5"
         assert stage.said() == [("Conflict", text, 2)], "once for the first alone, and once for both"
@@ -627,14 +627,14 @@ def test_a_trouble_is_over_when_no_vocabulary_of_its_source_has_it_any_more() ->
     async def deed(stage: Stage) -> None:
         with_two_vocabularies(stage)
         for mine in (blocked(["a"]), Tally(), Tally()):
-            stage.news.planned(a_key(), Want(), mine, None)
-            stage.news.planned(OTHER, Want(), blocked(["a"]), None)
-            await stage.tell()
+            stage.recorder.planned(a_key(), Want(), mine, None)
+            stage.recorder.planned(OTHER, Want(), blocked(["a"]), None)
+            await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 1)], "the other has it still"
-        stage.news.planned(OTHER, Want(), Tally(), None)
-        await stage.tell()
-        stage.news.planned(OTHER, Want(), blocked(["a"]), None)
-        await stage.tell()
+        stage.recorder.planned(OTHER, Want(), Tally(), None)
+        await stage.flush()
+        stage.recorder.planned(OTHER, Want(), blocked(["a"]), None)
+        await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 2)]
 
     on_stage(deed)
@@ -644,10 +644,10 @@ def test_what_two_vocabularies_advise_is_both_said() -> None:
     async def deed(stage: Stage) -> None:
         one, other = secret_copy.dialect(HOME), a_sync_to()
         advised = (replace(one, advice={"conflict": "rename it"}), replace(other, advice={"conflict": "ask them"}))
-        stage.news = News(stage.teller, Cache(Table(advised)))
-        stage.news.due(OTHER, blocked(["b"]))
-        stage.news.due(a_key(), blocked(["a"]))
-        await stage.tell()
+        stage.recorder = EventRecorder(stage.sink, Cache(Table(advised)))
+        stage.recorder.due(OTHER, blocked(["b"]))
+        stage.recorder.due(a_key(), blocked(["a"]))
+        await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b; rename it; ask them", 1)]
 
     on_stage(deed)
@@ -661,8 +661,8 @@ def test_the_holds_of_several_sources_that_are_gone_are_one_event_at_their_names
         for key, names in zip(keys, (numbered(0, 8), numbered(8, 16)), strict=True):
             holds.judge(key, deletes(names, key), 10, 10)
         for key in keys * 2:
-            stage.news.planned(key, Want(), Tally(), holds.held[key])
-            await stage.tell()
+            stage.recorder.planned(key, Want(), Tally(), holds.held[key])
+            await stage.flush()
         ((reason, message, count),) = stage.said()
         assert (reason, count) == ("Held", 2), "once for the first alone, and once for both"
         assert "secret-copy/Secret/admin/one`" in message
@@ -679,8 +679,8 @@ def test_what_was_told_of_a_source_is_over_when_the_source_is_gone() -> None:
                 stage.cache.put(a_source(uid="u1"))
             else:
                 stage.cache.remove(a_key().source)
-            stage.news.planned(a_key(), Want(), tally, None)
-            await stage.tell()
+            stage.recorder.planned(a_key(), Want(), tally, None)
+            await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 2)]
 
     on_stage(deed)
@@ -689,13 +689,13 @@ def test_what_was_told_of_a_source_is_over_when_the_source_is_gone() -> None:
 def test_an_event_goes_on_to_count_after_a_restart() -> None:
     async def deed(stage: Stage) -> None:
         for name in numbered(0, 3):
-            stage.news.wrote(create(name))
-        await stage.tell()
-        stage.teller = Teller(stage.teller._client, stage.clock)
-        stage.news = News(stage.teller, stage.cache)
+            stage.recorder.wrote(create(name))
+        await stage.flush()
+        stage.sink = EventSink(stage.sink._client, stage.clock)
+        stage.recorder = EventRecorder(stage.sink, stage.cache)
         for name in ("a", "b"):
-            stage.news.wrote(create(name))
-            await stage.tell()
+            stage.recorder.wrote(create(name))
+            await stage.flush()
         assert stage.said() == [("Copied", "copied in 1 namespace: b", 5)]
 
     on_stage(deed)
@@ -703,8 +703,8 @@ def test_an_event_goes_on_to_count_after_a_restart() -> None:
 
 def test_the_event_of_a_very_long_name_has_a_legal_name_wherever_it_is_cut() -> None:
     async def deed(stage: Stage) -> None:
-        stage.teller.note(at("admin", f"{'x' * 219}-{'y' * 33}"), "Copied", [a_key()], {"a"}, "copied")
-        await stage.teller.flush()
+        stage.sink.add(at("admin", f"{'x' * 219}-{'y' * 33}"), "Copied", [a_key()], {"a"}, "copied")
+        await stage.sink.flush()
         (event,) = stage.events()
         label = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
         assert re.fullmatch(rf"{label}(\.{label})*", event["metadata"]["name"])
