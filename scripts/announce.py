@@ -9,7 +9,7 @@ import types
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SUITE_MINUTES = 12
+SUITE_MINUTES = 10
 """What checks and tests take when all is built. What a build takes is said by the module that builds."""
 
 

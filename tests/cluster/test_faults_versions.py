@@ -10,7 +10,7 @@ from tests.cluster.support.audit import OPERATOR, Event, until_recorded
 from tests.cluster.support.definitions import DEFINITIONS
 from tests.cluster.support.fishy import DEFINITION, SELDOM, Fishy
 from tests.cluster.support.fishy_folder import CANARY
-from tests.cluster.support.operators import Operator
+from tests.cluster.support.operators import STARTED, Operator
 from tests.cluster.support.oracles import words
 from tests.cluster.support.stage import SECOND, Stage
 from tests.cluster.support.versions import NEXT, Edit, other_version
@@ -53,7 +53,7 @@ def now(stage: Stage, *flags: str, user: str | None = None, **more: Any) -> Oper
 
 
 def later(stage: Stage, env: dict[str, str], *flags: str, **more: Any) -> Operator:
-    operator = stage.operator(*flags, env=env, kubeconfig=stage.kubeconfig(SECOND), **more)
+    operator = stage.operator(*flags, env=env, program=STARTED, kubeconfig=stage.kubeconfig(SECOND), **more)
     assert f"version={NEXT} " in operator.log
     return operator
 
@@ -133,8 +133,8 @@ def test_fault_38_versions_that_want_different_things_give_up_soon_and_say_so(st
         other_version(stage.folder, edit, version=version) for edit, version in ((other, "9.1.0"), (third, "9.2.0"))
     )
     mark = stage.audit.mark()
-    stage.operator(env=one, wait="started")
-    stage.operator(env=two, kubeconfig=stage.kubeconfig(SECOND), wait="started")
+    stage.operator(env=one, program=STARTED, wait="started")
+    stage.operator(env=two, program=STARTED, kubeconfig=stage.kubeconfig(SECOND), wait="started")
     stage.until_event("Fought", about="db")
     stage.expect.blocked |= {(name, "db") for name in NAMES}
     tries = (

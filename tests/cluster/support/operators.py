@@ -75,7 +75,10 @@ class Operator:
         file.write_text(yaml.safe_dump(config))
         self._arguments = ["run", f"--kubeconfig={kubeconfig}", f"--config={file}"]
         self._arguments += [f"--http-address=127.0.0.1:{self.port}", *flags]
-        self._program = program
+        self._command: list[str] | None = (
+            None if program is None else leashed(sys.executable, *program, *self._arguments)
+        )
+        """What is started; None for a fork."""
         self._env = {**os.environ, **env}
         self._process: subprocess.Popen[bytes] | Fork | None = None
 
@@ -84,12 +87,11 @@ class Operator:
     def start(self) -> Operator:
         """Starts the process; `ready` and `synced` wait for more."""
         with self.log_file.open("ab") as log, open(os.devnull, "rb") as nothing:
-            if self._program is None:
+            if self._command is None:
                 self._process = forks.start("samara", self._arguments, self._env, (nothing, log, log))
             else:
-                command = leashed(sys.executable, *self._program, *self._arguments)
                 self._process = subprocess.Popen(
-                    command, env=self._env, stdin=nothing, stdout=log, stderr=log, process_group=0
+                    self._command, env=self._env, stdin=nothing, stdout=log, stderr=log, process_group=0
                 )
         return self
 
