@@ -1234,4 +1234,11 @@ FAULTS = (
         "self._next_slot + self._gap",
         by="engine/test_limiter.py::test_time_that_was_not_used_is_not_saved_up",
     ),
+    Fault(
+        "the limiter never learns that a write filled the limit",
+        "engine/writer",
+        "self.limiter.sent(self._running)",
+        "self.limiter.sent(self._running - 1)",
+        by="engine/test_limiter.py::test_the_writer_tells_the_limiter_when_a_write_fills_the_limit",
+    ),
 )

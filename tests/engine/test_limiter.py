@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 import random
 from collections import deque
@@ -12,10 +13,16 @@ from statistics import fmean
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.engine.parts import Clock, a_key, create
+from tests.engine.parts import Clock, a_cache, a_key, a_table, create, numbered
+from tests.kube.scripted import Store, access, serving
 
+from samara.engine.apply import Applier
+from samara.engine.crash import CrashPoints
 from samara.engine.limiter import ConcurrencyLimiter
 from samara.engine.outbox import Outbox
+from samara.engine.writer import Writer
+from samara.kube.client import Client
+from samara.kube.codec import Codec
 
 CEILING = 32
 START = 16
@@ -356,3 +363,35 @@ def test_no_namespace_has_more_than_half_of_the_writes_in_flight() -> None:
     flying = [write.ref.namespace for _ in range(limiter.limit) if (write := outbox.take()) is not None]
     assert flying.count("slow") == limiter.limit // 2
     assert "other" in flying
+
+
+class Recorder(ConcurrencyLimiter):
+    """Remembers how many writes were in flight whenever one was sent."""
+
+    def __init__(self) -> None:
+        super().__init__(4, 0.0, Clock())
+        self.in_flight: list[int] = []
+
+    def sent(self, in_flight: int) -> None:
+        self.in_flight.append(in_flight)
+        super().sent(in_flight)
+
+
+def test_the_writer_tells_the_limiter_when_a_write_fills_the_limit() -> None:
+    """Otherwise no sample would count, and the limit would never move."""
+
+    async def run() -> None:
+        limiter, table = Recorder(), a_table()
+        async with serving(Store()) as script, Client(access(script)) as client:
+            codec, cache = Codec(table.managers), a_cache(table)
+            applier = Applier(client, codec, cache, table, CrashPoints())
+            outbox = Outbox(Clock(), limiter)
+            for name in numbered(0, 10):
+                outbox.put(create(name), soon=False)
+            async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+                writer = Writer(outbox, limiter, cache, applier, lambda: True, lambda message: None, Clock())
+                writer.start(group)
+                writer.pump()
+        assert limiter.in_flight == [1, 2, 3, 4, 4, 4, 4, 4, 4, 4]
+
+    asyncio.run(run())

@@ -27,7 +27,7 @@ from samara_devtools.bench.turns import Turns, take_turns
 from samara_devtools.devcluster import DevclusterError
 
 FEW = 10
-"""Namespaces of the FishySecrets: there it is the paths that count."""
+"""Namespaces of the FishySecrets. Their cost depends on the paths, not on the namespaces."""
 
 
 @dataclass(slots=True)

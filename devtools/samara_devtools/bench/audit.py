@@ -1,4 +1,4 @@
-"""The server's audit log: what was asked of it, by whom, and when it was answered."""
+"""Reads the API server's audit log: requests, their users, and when they were answered."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import msgspec
 
 READS = frozenset({"get", "list", "watch"})
 REVIEWS = "selfsubjectaccessreviews"
-"""A question, though it is asked by a POST."""
+"""Counts as a read, although it is a POST."""
 CHUNK = 1 << 20
-"""Bytes that are read at a time, so that the reader never keeps its own loop busy for long."""
+"""Bytes that are read at a time, so that reading does not block the event loop for long."""
 
 
 class _User(msgspec.Struct):
@@ -105,13 +105,13 @@ class AuditLog:
         self._tail = b""
 
     def poll(self) -> int:
-        """Takes what is new and returns how many entries there are; the rest of a large piece comes next time."""
+        """Reads the next piece of the log and returns the number of entries so far."""
         *lines, self._tail = (self._tail + self._file.read(CHUNK)).split(b"\n")
         self.entries.extend(entry for line in lines if line and (entry := entry_of(line)) is not None)
         return len(self.entries)
 
     def catch_up(self) -> int:
-        """Takes all that is there: a mark for `since`."""
+        """Reads to the end of the log and returns the number of entries: a mark for `since`."""
         count = -1
         while count != (count := self.poll()):
             pass
@@ -126,7 +126,7 @@ class AuditLog:
 
 
 class Pending:
-    """Namespaces that something has not been written to yet; each entry of the log is looked at once."""
+    """Namespaces that still miss a certain write. Each entry of the log is checked once."""
 
     def __init__(
         self, log: AuditLog, mark: int, missing: set[str], found: Callable[[list[Entry]], Iterable[str]]
@@ -152,7 +152,7 @@ class Counts(NamedTuple):
     dry_runs: int = 0
     leases: int = 0
     failed: int = 0
-    """Of the writes, those that the server refused."""
+    """Writes that the API server refused."""
 
 
 def column(entry: Entry) -> str:
@@ -191,7 +191,7 @@ def written(entries: Iterable[Entry], name: str, resource: str = "secrets") -> d
 
 
 def first_writes(entries: Iterable[Entry], name: str, resource: str = "secrets") -> dict[str, Entry]:
-    """The first good write to each namespace; what comes later is no part of a new namespace's wait."""
+    """The first successful write in each namespace. Later ones do not delay the copy of a new namespace."""
     found: dict[str, Entry] = {}
     for entry in _good_writes(entries, name, resource):
         if entry.namespace not in found or entry.ended < found[entry.namespace].ended:

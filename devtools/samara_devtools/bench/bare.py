@@ -53,7 +53,7 @@ class Bare:
 
     @asynccontextmanager
     async def watching(self, path: str) -> AsyncIterator[None]:
-        """Keeps a watch open, and reads what it says, for as long as it lasts."""
+        """Keeps a watch open and reads its events."""
         url = self._base.joinpath(path.lstrip("/"), encoded=True)
         version = str((await self.get(path, limit="1"))["metadata"]["resourceVersion"])
         task = asyncio.create_task(self._read(url.with_query(watch="1", resourceVersion=version)))
@@ -84,7 +84,7 @@ async def bare(kubeconfig: Path, agent: str) -> AsyncIterator[Bare]:
 
 
 async def spread(items: Iterable[T], workers: int, do: Callable[[T], Awaitable[object]]) -> None:
-    """Does the same with every item, so many at a time."""
+    """Calls `do` for every item, with this many calls at a time."""
     waiting = iter(items)
 
     async def work() -> None:

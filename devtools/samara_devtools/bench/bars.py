@@ -1,4 +1,4 @@
-"""The bars we hold ourselves to, and which of them the measured figures clear."""
+"""The rows of the table, and the limits that the figures must meet."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from samara_devtools.bench.turns import Turns
 
 
 class Row(NamedTuple):
-    """One line of the table; a row without a bar is for the record."""
+    """One line of the table. A row without a limit is informative."""
 
     name: str
     value: float | None
@@ -51,7 +51,7 @@ class Row(NamedTuple):
 
 
 SHARE = {"accurate": 80}
-"""Of the bare client's rate, where it is not the usual one: in a tree one hop waits for the next."""
+"""Percent of the bare client's rate. In a tree each hop waits for the one before."""
 USUAL_SHARE = 90
 
 
@@ -162,7 +162,7 @@ def _requests(when: str, counts: Counts | None, most: float) -> Iterator[Row]:
 
 
 def _blocked(stall: float | None, probed: float | None) -> float | None:
-    """What its metrics say, or else the longest wait for an answer, which is never less."""
+    """The stall in milliseconds by the controller's metrics, else its longest answer, which is an upper bound."""
     longest = probed if stall is None else stall
     return None if longest is None else 1000 * longest
 

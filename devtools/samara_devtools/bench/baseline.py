@@ -1,4 +1,4 @@
-"""B: what a bare client loop reaches on the same server."""
+"""B: the rate of a bare client loop on the same API server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from samara_devtools.bench.secrets import content, folder, like_a_copy
 
 CONCURRENCY = (8, 16, 32)
 MOST = 10_000
-"""Writes in one trial: more of them change nothing any more."""
+"""Writes in one trial. More do not change the result."""
 WARM_UP = 16
 Place = tuple[str, str]
 """Namespace and name."""
@@ -43,7 +43,7 @@ class Baseline:
     """The best concurrency for creates."""
     updates: int = 0
     found: dict[int, list[Pair]] = field(default_factory=dict)
-    """By concurrency: the trials that the choice was made by."""
+    """By concurrency: the trials that decided about the best one."""
     unwatched: list[Pair] = field(default_factory=list)
     """For the record: without a watch."""
     rounds: list[Pair] = field(default_factory=list)

@@ -19,7 +19,7 @@ from samara_devtools.bench.turns import fan
 PAUSE = 0.01
 """Seconds between two writes of the bystander."""
 AS_FAST = 0.95
-"""A bare client reaches our rate from this share on: two runs of the same client differ by as much."""
+"""A bare client with this share of our rate counts as equally fast. Two runs of one client differ as much."""
 
 
 @dataclass(slots=True)
@@ -114,7 +114,7 @@ def _config_map(name: str, number: int) -> bytes:
 
 
 def latencies_during(entries: Sequence[Entry], user: str, writer: str) -> list[float]:
-    """How long the writes of a user took that began between the first and the last write of Secrets by another one.
+    """Latencies of a user's writes that began between the first and the last write of a Secret by another user.
 
     By the server's clock: the bystander and the bare client share a process, and would wait for each other.
     """

@@ -49,7 +49,7 @@ class Controller:
         self._options = options
         self._log = log
         self.longest_answer: float | None = None
-        """The longest time that a probe of it took: at least as long as its loop was ever blocked."""
+        """The longest answer to a probe: an upper bound for the time that the event loop was blocked."""
         command = [self._filled(word) for word in shlex.split(options.controller)]
         self.started = time.monotonic()
         with log.open("ab") as file:
@@ -90,7 +90,7 @@ class Controller:
         return await self._answers(self._options.ready_url)
 
     async def synced(self) -> float | None:
-        """Seconds from its start until it says that all is in sync; None where it cannot say."""
+        """Seconds from its start until it reports that all is in sync. None if it cannot report that."""
         return await self._answers(self._options.synced_url) if self._options.synced_url else None
 
     async def _answers(self, url: str) -> float:
@@ -103,7 +103,7 @@ class Controller:
         return time.monotonic() - self.started
 
     async def answers(self) -> None:
-        """Waits until it answers at all: before that there is no loop that could be blocked."""
+        """Waits until it answers at all. Before that it has no event loop that could be blocked."""
         if not self._options.ready_url:
             return
         async with aiohttp.ClientSession() as session:
@@ -112,7 +112,7 @@ class Controller:
                 await asyncio.sleep(POLL)
 
     async def probe(self) -> None:
-        """Asks it again and again, until cancelled, and notes the longest wait."""
+        """Sends requests until cancelled, and notes the longest wait for an answer."""
         if not self._options.ready_url:
             return
         async with aiohttp.ClientSession() as session:
@@ -123,7 +123,7 @@ class Controller:
                 await asyncio.sleep(PROBE)
 
     async def stall(self) -> float | None:
-        """The longest stall of its loop in seconds by its own metrics, where they name it."""
+        """The longest stall of its event loop in seconds. None if its metrics do not say."""
         if not self._options.metrics_url:
             return None
         try:

@@ -1,4 +1,4 @@
-"""The arithmetic between the audit log and the table."""
+"""Computes the figures of the table from the audit log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Cpu(NamedTuple):
 
     @property
     def serving(self) -> float:
-        """What the server costs: itself and its etcd."""
+        """CPU of the API server and etcd."""
         return self.server + self.etcd
 
 
@@ -51,7 +51,7 @@ class Burst:
 
 
 class Who(NamedTuple):
-    """Whose writes, of objects with which names."""
+    """Selects writes by user and name of the object."""
 
     user: str
     names: tuple[str, ...]

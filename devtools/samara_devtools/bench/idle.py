@@ -12,9 +12,9 @@ from samara_devtools.bench.secrets import Source, source_of
 from samara_devtools.bench.turns import fan
 
 BREATH = 0.05
-"""Between two new namespaces when idle: the server's own controllers have to finish too."""
+"""Seconds between two new namespaces when idle. Kubernetes' own controllers must finish, too."""
 PACE = 0.1
-"""Between two new namespaces during a fan-out."""
+"""Seconds between two new namespaces during a fan-out."""
 BUSY_SAMPLES = 50
 BUSY_FANS = 5
 

@@ -26,14 +26,14 @@ BARE = "bench-bare"
 BYSTANDER = "bench-bystander"
 CONTROLLER = "bench-controller"
 SET_UP = (("kube-root-ca.crt", "configmaps"), ("default", "serviceaccounts"))
-"""What the server's own controllers put into every namespace."""
+"""Objects that Kubernetes' own controllers create in every namespace."""
 ALL_RIGHTS = "system:masters"
 POLL = 0.02
 SELDOM = 0.25
-"""While speed is measured: reading the log takes CPU from those who are measured, and the log has the times."""
+"""Seconds between two reads of the log while speed is measured: reading it costs the measured processes CPU."""
 WORKERS = 16
 PATIENCE = 120.0
-"""Seconds without any progress after which a wait is given up."""
+"""Seconds without progress after which a wait fails."""
 CONTROLLER_MANAGER_QPS = 5000
 
 
@@ -94,7 +94,7 @@ class Lab:
         await self.admin.send(*source.request())
 
     async def verify(self, source: Source) -> None:
-        """Every namespace has the copy with the content of the source, or the figures mean nothing."""
+        """Fails unless every namespace has a copy with the content of the source."""
         found = await self.admin.get("/api/v1/secrets", fieldSelector=f"metadata.name={source.name}")
         right = {each["metadata"]["namespace"] for each in found["items"] if each.get("data") == source.data}
         missing = set(self.namespaces) - right
@@ -104,7 +104,7 @@ class Lab:
     # waiting
 
     async def until(self, done: Callable[[], bool], what: str, every: float = POLL) -> None:
-        """Follows the log until something is true; gives up when nothing is written for long."""
+        """Reads the log until `done` is true. Fails if nothing is logged for long."""
         seen, moved = -1, time.monotonic()
         while not done():
             await asyncio.sleep(every)
@@ -152,7 +152,7 @@ class Lab:
             controller.stop()
 
     async def up(self, controller: Controller) -> float | None:
-        """Waits until it is ready, and returns after how many seconds it said so, if it can say so."""
+        """Waits until it is ready, and returns the seconds that this took. None if it cannot report that."""
         if self.options.ready_url:
             return await controller.ready()
         await self.until(self._has_asked, "the first request of the controller")
@@ -177,7 +177,7 @@ class Lab:
 
 @asynccontextmanager
 async def lab(options: Options, namespaces: int) -> AsyncIterator[Lab]:
-    """A fresh control plane; its data is thrown away in the end, which is faster than deleting anything."""
+    """A new control plane. Its data directory is removed at the end, which is faster than deleting objects."""
     say("starting a control plane")
     with Devcluster(DevclusterOptions(controller_manager_qps=CONTROLLER_MANAGER_QPS)) as cluster:
         users = [cluster.kubeconfig_for(user, [ALL_RIGHTS]) for user in (ADMIN, BARE, BYSTANDER, CONTROLLER)]

@@ -71,7 +71,7 @@ async def _peak_of_change(lab: Lab, source: Source) -> float:
 
 @asynccontextmanager
 async def probed(controller: Controller) -> AsyncIterator[None]:
-    """Asks the controller again and again meanwhile: an answer that takes long is a loop that is blocked."""
+    """Sends requests to the controller meanwhile. A slow answer means that its event loop is blocked."""
     task = asyncio.create_task(controller.probe())
     try:
         yield

@@ -1,4 +1,4 @@
-"""What can be asked of the benchmark."""
+"""The command line of the benchmark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SYNCED = "http://127.0.0.1:{port}/syncz"
 METRICS = "http://127.0.0.1:{port}/metrics"
 FULL = 10_000
 SMALL = 1_000
-"""Namespaces at which memory and the time to ready are judged."""
+"""Namespaces at which memory and the time to ready are measured."""
 ASKS: dict[str, dict[str, str]] = {
     "secret-copy": {"secret-copy/namespaces": ""},
     "sync-to": {"openkruise.io/sync-to": "cluster"},
@@ -23,11 +23,11 @@ ASKS: dict[str, dict[str, str]] = {
 }
 """The annotations that make a Secret a source."""
 CONFIGURED = ("accurate", "fishysecret")
-"""What these can do is in settings."""
+"""These vocabularies need a settings file."""
 SOURCES = 10
-"""Of the large run."""
+"""Sources of the large run."""
 BRANCHES = 4
-"""Of every namespace of a tree but the leaves."""
+"""Children of each namespace of a tree, leaves excepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,11 @@ class Options:
     metrics_url: str
     out: str
     resources: int = 1
-    """Sources that are written at once in a turn."""
+    """Sources that are written together in each round."""
     deep: bool = False
-    """The namespaces of Accurate make a tree; else all hang on the root."""
+    """True if the namespaces of Accurate are a deep tree. Otherwise the root is the parent of all."""
     objects: int = 0
-    """FishySecrets, over so many …"""
+    """Number of FishySecrets."""
     paths: int = 0
 
     def wants(self, *phases: str) -> bool:

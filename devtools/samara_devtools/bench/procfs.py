@@ -1,4 +1,4 @@
-"""What the kernel says about a process: CPU time and peak memory."""
+"""CPU time and memory of processes, from /proc."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Secrets of the benchmark: sources, what the bare client writes, and bystanders."""
+"""The Secrets of the benchmark: sources, copies of the bare client, and unrelated ones."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def like_a_copy(namespace: str, name: str, data: dict[str, str], version: str = 
 
 
 def unrelated(namespaces: list[str], number: int) -> Iterator[tuple[str, bytes]]:
-    """Folders and bodies of Secrets of 10 KiB that nobody has asked to copy."""
+    """Paths and bodies of Secrets of 10 KiB that no source concerns."""
     for index in range(number):
         namespace = namespaces[index % len(namespaces)]
         name = f"unrelated-{index}"

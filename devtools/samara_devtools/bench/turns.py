@@ -1,4 +1,4 @@
-"""Fill and change, in turns with the bare client, since the machine is never the same twice."""
+"""Measures fill and change in turns with the bare client, since the speed of a machine varies."""
 
 from __future__ import annotations
 
