@@ -24,7 +24,7 @@ from samara.engine.apply import Applier
 from samara.engine.crash import CrashPoints
 from samara.engine.outcome import Outcome, Result
 from samara.kube.cache import Cache
-from samara.kube.client import AS_US, Client
+from samara.kube.client import OUR_WRITES, Client
 from samara.kube.codec import Codec, encode
 from samara.kube.errors import Unreachable
 
@@ -60,7 +60,7 @@ def test_a_create_is_one_post_that_can_run_over_nobody() -> None:
 
     assert (result.outcome, result.version) == (Outcome.DONE, 50)
     assert (seen.method, seen.path) == ("POST", "/api/v1/namespaces/a/secrets")
-    assert seen.query == AS_US
+    assert seen.query == OUR_WRITES
     assert "resourceVersion" not in seen.json["metadata"]
 
 
@@ -69,7 +69,7 @@ def test_an_update_replaces_exactly_on_the_condition_of_its_version() -> None:
     result, (seen,), _ = performed(Update(a_key(), HAVE.ref, NEW, theirs, "differs"), says(STORED))
 
     assert result.outcome is Outcome.DONE
-    assert (seen.method, seen.query) == ("PUT", AS_US)
+    assert (seen.method, seen.query) == ("PUT", OUR_WRITES)
     meta = seen.json["metadata"]
     assert (meta["uid"], meta["resourceVersion"]) == (HAVE.uid, "40")
     assert meta["labels"] == {"theirs": "kept", "l": "1"}
@@ -192,7 +192,7 @@ def test_what_is_given_back_loses_our_marks_and_its_content_is_not_sent() -> Non
 
     assert result.outcome is Outcome.DONE
     assert (seen.method, seen.headers["Content-Type"]) == ("PATCH", "application/merge-patch+json")
-    assert seen.query == AS_US
+    assert seen.query == OUR_WRITES
     gone = dict.fromkeys((*HAVE.annotations, ADOPTED))
     assert seen.json == {
         "metadata": {

@@ -40,7 +40,7 @@ from samara.engine.event_sink import KEY, NAMESPACE_COUNT, NAMESPACES, EventSink
 from samara.engine.events import EventRecorder
 from samara.engine.holds import Holds
 from samara.kube.cache import Cache
-from samara.kube.client import AS_US, Client
+from samara.kube.client import OUR_WRITES, Client
 
 AGAIN = 1800.0
 OTHER = a_key(dialect="sync-to")
@@ -167,7 +167,7 @@ def test_an_event_is_about_the_source_and_in_its_namespace() -> None:
             "copied in 1 namespace: a",
         )
         (seen,) = stage.script.seen
-        assert (seen.path, seen.query) == ("/api/v1/namespaces/admin/events", AS_US)
+        assert (seen.path, seen.query) == ("/api/v1/namespaces/admin/events", OUR_WRITES)
 
     on_stage(deed)
 

@@ -14,7 +14,7 @@ from samara.core.model import SECRET, Content, Key, Kind, Owner
 from samara.core.reads import UNREAD, Absence, Definition, Read, Rejected, Standing, Trial, Word
 from samara.engine.fetcher import Fetcher
 from samara.engine.messages import Fetched
-from samara.kube.client import AS_US, Client
+from samara.kube.client import OUR_WRITES, Client
 from samara.kube.codec import Codec, encode
 
 QUEUE = Kind("toys.dev", "v1", "Queue", "queues")
@@ -67,7 +67,7 @@ def test_a_trial_is_a_create_in_our_own_namespace_that_stores_nothing() -> None:
     (seen,) = asked(STORES).seen
 
     assert (seen.method, seen.path) == ("POST", "/apis/toys.dev/v1/namespaces/operator/queues")
-    assert seen.query == {**AS_US, "dryRun": "All"}
+    assert seen.query == {**OUR_WRITES, "dryRun": "All"}
     named = {"generateName": "samara-trial-", "namespace": "operator", "labels": {"l": "1"}}
     assert seen.json == {"apiVersion": "toys.dev/v1", "kind": "Queue", "metadata": named, "spec": {"depth": 1}}
 

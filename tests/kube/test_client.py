@@ -9,14 +9,17 @@ import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.kube.scripted import Answer, Script, access, cuts, hangs, refuses, says, serving, streams
 from tests.support.world import at
 
 from samara import __version__
-from samara.core.model import NAMESPACE, SECRET, Kind, namespace_ref
+from samara.core.model import NAMESPACE, SECRET, Kind, Ref, namespace_ref
 from samara.kube import errors
 from samara.kube.auth.credentials import Headers
 from samara.kube.client import APPLY_PATCH, JSON, MERGE_PATCH, Client, address, collection
@@ -109,7 +112,7 @@ def test_what_is_no_address_is_not_sent(method: str, name: str) -> None:
     """A name may come from an annotation that anybody wrote: it must not become a second request."""
 
     async def deed(client: Client, script: Script) -> None:
-        with pytest.raises(errors.ConfigError, match="no address has"):
+        with pytest.raises(errors.ConfigError, match="expected a path of the API server"):
             await client.request(method, f"/api/v1/namespaces/{name}/events", b"{}")
         assert script.seen == []
 
@@ -373,22 +376,85 @@ def test_a_dry_run_is_no_write_and_whoever_only_observes_may_ask(through_a_proxy
         ("db", "db"),
         ("system:node", "system:node"),
         ("?watch=1", "%3Fwatch%3D1"),
-        ("a/b", "a%2Fb"),
         ("a#b", "a%23b"),
-        ("a%2fb", "a%252fb"),
         ("a b", "a%20b"),
+        ("...", "..."),
         ("ä", "%C3%A4"),
     ],
 )
-def test_a_name_is_one_part_of_a_path_whatever_it_says(name: str, sent: str) -> None:
+def test_a_name_is_one_segment_of_a_path(name: str, sent: str) -> None:
     assert address(at("a", name)) == f"/api/v1/namespaces/a/secrets/{sent}"
     assert collection(SECRET, name) == f"/api/v1/namespaces/{sent}/secrets"
 
 
-@pytest.mark.parametrize("name", ["", ".", ".."])
-def test_what_leads_elsewhere_is_no_name(name: str) -> None:
-    with pytest.raises(errors.ConfigError, match="expected the name of an object"):
+@pytest.mark.parametrize(
+    "name", [".", "..", "a/b", "victim/secrets/db", "a%2fb", "%2e%2e", "a\nb", "a\0b", "a\x7fb", "\ud800"]
+)
+def test_a_name_that_would_be_another_path_is_refused(name: str) -> None:
+    with pytest.raises(errors.InvalidName, match="expected the name of an object"):
         address(at("a", name))
+    with pytest.raises(errors.InvalidName):
+        collection(SECRET, name)
+    with pytest.raises(errors.InvalidName):
+        collection(Kind(name, "v1", "Thing", "things"))
+    with pytest.raises(errors.InvalidName):
+        collection(Kind("example.com", "v1", "Thing", name))
+
+
+def test_an_object_without_a_name_has_no_address() -> None:
+    with pytest.raises(errors.InvalidName):
+        address(at("a", ""))
+
+
+HOSTILE = st.text(alphabet="ab/%.\\2fF5e#?; \n\0ä", max_size=8) | st.text(max_size=12)
+
+
+@given(group=HOSTILE, namespace=HOSTILE, name=HOSTILE)
+def test_no_name_changes_the_shape_of_a_path(group: str, namespace: str, name: str) -> None:
+    """As the API server reads a path: it decodes it, and then splits it at its slashes."""
+    kind = Kind(group, "v1", "Secret", "secrets")
+    try:
+        path = address(Ref(kind, namespace, name))
+    except errors.InvalidName:
+        assert not all(map(_can_be_a_name, (group or "g", namespace or "n", name)))
+        return
+    root = ["apis", group] if group else ["api"]
+    inside = ["namespaces", namespace] if namespace else []
+    assert unquote(path).split("/") == ["", *root, "v1", *inside, "secrets", name]
+    assert "%" not in unquote(path)
+    assert path.isascii()
+    assert path.isprintable()
+
+
+def _can_be_a_name(text: str) -> bool:
+    return text not in ("", ".", "..") and not set("/%") & set(text) and text.isprintable()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/namespaces/victim%2Fsecrets%2fdb/configmaps/x",
+        "/api/v1/namespaces/a/../b/secrets/x",
+        "/api/v1/namespaces/%252e%252e/secrets",
+        "/api/v1/namespaces/a/secrets/x%00",
+        "/api/v1/namespaces//secrets",
+        "/api/v1/secrets?limit=1",
+        "/api/v1/secrets/",
+        "api/v1/secrets",
+        "/api/v1/secrets\r\nHost: other",
+    ],
+)
+def test_a_path_that_is_read_otherwise_than_it_looks_is_never_sent(path: str) -> None:
+    async def deed(client: Client, script: Script) -> None:
+        for method in ("GET", "DELETE"):
+            with pytest.raises(errors.InvalidName):
+                await client.request(method, path)
+        with pytest.raises(errors.InvalidName):
+            async with client.stream(path, {}):
+                raise AssertionError("no watch was opened")
+        assert script.seen == []
+
+    with_server(deed, OK)
 
 
 # A proxy

@@ -25,7 +25,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from samara import log
 from samara.core.model import SECRET, Ref
 from samara.core.travel import APP
-from samara.kube.client import AS_US, Client, address, collection
+from samara.kube.client import OUR_WRITES, Client, address, collection
 from samara.kube.codec import MALFORMED, encode
 from samara.kube.errors import AlreadyExists, Conflict, Invalid, NotFound, SamaraError
 from samara.kube.object_watch import Bytes, ObjectWatcher, secret_data
@@ -198,10 +198,10 @@ class TlsSecret:
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": TYPE, "data": to_data(wanted)}
         if stored is None:
             path = collection(SECRET, self._ref.namespace)
-            raw = await self._client.request("POST", path, encode(secret), params=AS_US)
+            raw = await self._client.request("POST", path, encode(secret), params=OUR_WRITES)
         else:
             metadata["resourceVersion"], secret["type"] = str(stored.version), stored.type
-            raw = await self._client.request("PUT", address(self._ref), encode(secret), params=AS_US)
+            raw = await self._client.request("PUT", address(self._ref), encode(secret), params=OUR_WRITES)
         log.info("webhook-certificate.written", secret=self._ref.path)
         self._watcher.take(raw)
 

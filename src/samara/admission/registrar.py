@@ -29,7 +29,7 @@ from samara.admission.webhooks import (
 )
 from samara.core.model import Kind, Ref
 from samara.core.table import Table
-from samara.kube.client import AS_US, JSON, MERGE_PATCH, Client, address, collection
+from samara.kube.client import JSON, MERGE_PATCH, OUR_WRITES, Client, address, collection
 from samara.kube.codec import MALFORMED, decode, encode
 from samara.kube.definition import CRD
 from samara.kube.errors import AlreadyExists, ConfigError, Conflict, NotFound, SamaraError, Unreachable
@@ -241,7 +241,7 @@ class Registrar:
         return found
 
     async def _send(self, method: str, path: str, body: Json, content_type: str = JSON) -> None:
-        await self._client.request(method, path, encode(body), params=AS_US, content_type=content_type)
+        await self._client.request(method, path, encode(body), params=OUR_WRITES, content_type=content_type)
 
 
 def _client_configs(configuration: Json | None) -> list[Json]:

@@ -17,7 +17,16 @@ from samara.core.write import Apply, Create, Delete, Guard, Recreate, Release, R
 from samara.engine.crash import CrashPoints
 from samara.engine.outcome import Outcome, Result, judged
 from samara.kube.cache import Cache, Change
-from samara.kube.client import APPLY_PATCH, AS_US, FOR_OTHERS, MERGE_PATCH, Client, Params, address, collection
+from samara.kube.client import (
+    APPLY_PATCH,
+    MERGE_PATCH,
+    OUR_WRITES,
+    PRESERVED_WRITES,
+    Client,
+    Params,
+    address,
+    collection,
+)
 from samara.kube.codec import MALFORMED, Codec, body, decode, encode, owner_references, version_of, with_kept
 from samara.kube.errors import AlreadyExists, NotFound, SamaraError
 from samara.kube.trial import DRY_RUN
@@ -148,7 +157,7 @@ class _Attempt:
         words = tried.labels.items() == have.labels.items() and tried.annotations.items() == have.annotations.items()
         return words and tried.content == have.content and owners_with(write.copy, have) == have.owners
 
-    async def _create(self, copy: Copy, params: dict[str, str] = AS_US) -> bytes:
+    async def _create(self, copy: Copy, params: dict[str, str] = OUR_WRITES) -> bytes:
         assert copy.content is not KEEP
         meta: dict[str, Any] = {LABELS: copy.labels, ANNOTATIONS: copy.annotations}
         if copy.owner is not None:
@@ -174,7 +183,7 @@ class _Attempt:
         sent = body(have.ref, content, {**meta, **_version(have)})
         if row(have.ref.kind).kept:  # of which the cache knows nothing
             sent = with_kept(have.ref.kind, sent, await self.client.get(address(have.ref)))
-        return await self.client.request("PUT", address(have.ref), sent, params={**AS_US, **(more or {})})
+        return await self.client.request("PUT", address(have.ref), sent, params={**OUR_WRITES, **(more or {})})
 
     async def _relabel(self, have: Object, labels: Mapping[str, str], annotations: Mapping[str, str]) -> int:
         """Changes labels and annotations only: the cache does not hold the bytes of what is no source."""
@@ -201,14 +210,14 @@ class _Attempt:
         """The old copy goes only when the server would take the new one; what others wrote on it is handed on."""
         copy, theirs = parted(write.copy, write.have, self.table[write.key.dialect])
         with suppress(AlreadyExists):
-            await self._create(copy, {**AS_US, **DRY_RUN})
+            await self._create(copy, {**OUR_WRITES, **DRY_RUN})
         await self._delete(write.have)
         self.crash.passed("within-recreate")
         version = self._stored(write.copy, self._answered(write.ref, raw := await self._create(copy)))
         if any(theirs.values()):
             now = _version(self.codec.object(write.ref.kind, raw))
             with suppress(SamaraError):  # the copy itself is right
-                return await self._patch(write.ref, {"metadata": {**theirs, **now}}, params=FOR_OTHERS)
+                return await self._patch(write.ref, {"metadata": {**theirs, **now}}, params=PRESERVED_WRITES)
         return version
 
     async def _apply(self, write: Apply) -> int:
@@ -217,7 +226,7 @@ class _Attempt:
         return await self._applied(write.ref, body(write.ref, Content(), meta), overlay.manager)
 
     async def _applied(self, ref: Ref, sent: bytes, manager: str, subresource: str = "") -> int:
-        params = {**AS_US, "fieldManager": manager, "force": "true"}
+        params = {**OUR_WRITES, "fieldManager": manager, "force": "true"}
         raw = await self.client.request(
             "PATCH", address(ref, subresource), sent, params=params, content_type=APPLY_PATCH
         )
@@ -240,10 +249,12 @@ class _Attempt:
         sent = body(write.ref, Content(), _version(write.have), status=write.status)
         return await self._applied(write.ref, sent, reporter, "status")
 
-    async def _patch(self, ref: Ref, patch: dict[str, Any], subresource: str = "", params: Params = AS_US) -> int:
+    async def _patch(self, ref: Ref, patch: dict[str, Any], subresource: str = "", params: Params = OUR_WRITES) -> int:
         return self._answered(ref, await self._patched(ref, patch, subresource, params))
 
-    async def _patched(self, ref: Ref, patch: dict[str, Any], subresource: str = "", params: Params = AS_US) -> bytes:
+    async def _patched(
+        self, ref: Ref, patch: dict[str, Any], subresource: str = "", params: Params = OUR_WRITES
+    ) -> bytes:
         where, sent = address(ref, subresource), encode(patch)
         return await self.client.request("PATCH", where, sent, params=params, content_type=MERGE_PATCH)
 

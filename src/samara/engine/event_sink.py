@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from samara import log
 from samara.core.match import sample
 from samara.core.model import Key, Object, Ref
-from samara.kube.client import AS_US, MERGE_PATCH, Client
+from samara.kube.client import OUR_WRITES, MERGE_PATCH, Client
 from samara.kube.codec import decode, encode
 from samara.kube.errors import AlreadyExists, NotFound, SamaraError
 
@@ -173,7 +173,7 @@ class EventSink:
         name = _name(topic)
         try:
             event = _event(topic, name, namespace, text, annotations, now)
-            await self._client.request("POST", path, encode(event), params=AS_US)
+            await self._client.request("POST", path, encode(event), params=OUR_WRITES)
         except AlreadyExists:
             told = {"metadata": {"annotations": annotations}, "message": text, "lastTimestamp": now}
             await self._update(topic, f"{path}/{name}", told)
@@ -191,7 +191,7 @@ class EventSink:
             topic.dirty = True
 
     async def _patch(self, path: str, patch: dict[str, Any]) -> dict[str, Any]:
-        raw = await self._client.request("PATCH", path, encode(patch), params=AS_US, content_type=MERGE_PATCH)
+        raw = await self._client.request("PATCH", path, encode(patch), params=OUR_WRITES, content_type=MERGE_PATCH)
         answer: dict[str, Any] = decode(raw)
         return answer
 

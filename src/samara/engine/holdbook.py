@@ -19,7 +19,7 @@ from samara.core.model import CONFIG_MAP, Key, Ref
 from samara.core.travel import APP
 from samara.engine.holds import Hold, Holds
 from samara.engine.messages import Answer, HoldAnswered, HoldsStored
-from samara.kube.client import AS_US, Client, address, collection
+from samara.kube.client import OUR_WRITES, Client, address, collection
 from samara.kube.codec import decode, encode
 from samara.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound, SamaraError
 
@@ -222,10 +222,10 @@ class HoldBook:
         sent = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": texts}
         if self._version:
             meta["resourceVersion"] = self._version
-            raw = await self._client.request("PUT", address(self._ref), encode(sent), params=AS_US)
+            raw = await self._client.request("PUT", address(self._ref), encode(sent), params=OUR_WRITES)
         else:
             raw = await self._client.request(
-                "POST", collection(CONFIG_MAP, self._ref.namespace), encode(sent), params=AS_US
+                "POST", collection(CONFIG_MAP, self._ref.namespace), encode(sent), params=OUR_WRITES
             )
         self._version = decode(raw)["metadata"]["resourceVersion"]
 
@@ -244,7 +244,7 @@ async def answer(client: Client, namespace: str, key: str, word: str) -> Entry |
         said = replace(entry, answer=f"{word} {entry.set}")
         config_map["data"][entry_name(key)] = json.dumps(asdict(said), sort_keys=True)
         try:
-            await client.request("PUT", address(ref), encode(config_map), params=AS_US)
+            await client.request("PUT", address(ref), encode(config_map), params=OUR_WRITES)
         except (Conflict, AlreadyExists):
             continue
         return said

@@ -10,7 +10,7 @@ from typing import Any
 
 from samara import log
 from samara.core.model import Kind, Ref
-from samara.kube.client import AS_US, Client, address, collection
+from samara.kube.client import OUR_WRITES, Client, address, collection
 from samara.kube.codec import decode, encode
 from samara.kube.errors import AlreadyExists, Conflict, NotFound, SamaraError
 
@@ -167,7 +167,7 @@ class Lease:
         spec = {**self._spec(None), "leaseTransitions": 0}
         meta = {"name": self._ref.name, "namespace": self._ref.namespace}
         lease = {"apiVersion": LEASE.api_version, "kind": LEASE.name, "metadata": meta, "spec": spec}
-        await self._client.request("POST", collection(LEASE, self._ref.namespace), encode(lease), params=AS_US)
+        await self._client.request("POST", collection(LEASE, self._ref.namespace), encode(lease), params=OUR_WRITES)
 
     async def _put(self, lease: dict[str, Any]) -> None:
-        await self._client.request("PUT", address(self._ref), encode(lease), params=AS_US)
+        await self._client.request("PUT", address(self._ref), encode(lease), params=OUR_WRITES)

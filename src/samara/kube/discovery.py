@@ -106,7 +106,7 @@ async def explained(client: Client, kind: Kind, fault: SamaraError) -> str:
 
 async def _other_versions(client: Client, kind: Kind) -> list[str]:
     try:
-        versions = _group(await client.get(f"/apis/{kind.group}")).versions or ()
+        versions = _group(await client.get(f"/apis/{segment(kind.group)}")).versions or ()
         return [each.version for each in versions if kind.name in await _served(client, kind.group, each.version)]
     except (SamaraError, msgspec.DecodeError):
         return []

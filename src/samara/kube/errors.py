@@ -2,6 +2,7 @@
 
 SamaraError              the command line prints one line and exits 1
 ├── ConfigError          kubeconfig or flags are wrong, or settings that do not fit the cluster
+│   └── InvalidName      no object can have this name, so no request is sent
 ├── ApiError             the API server answered with an error Status
 │   ├── Unauthorized     401
 │   ├── Forbidden        403
@@ -58,6 +59,10 @@ class SamaraError(Exception):
 
 class ConfigError(SamaraError):
     """The kubeconfig or the flags are wrong, or the settings do not fit the cluster."""
+
+
+class InvalidName(ConfigError):
+    """No object can have this name. It would change the path of the request, so none is sent."""
 
 
 class Unreachable(SamaraError):

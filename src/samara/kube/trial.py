@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from samara.core.model import Content
 from samara.core.reads import Rejected, Trial
-from samara.kube.client import AS_US, Client, collection
+from samara.kube.client import OUR_WRITES, Client, collection
 from samara.kube.codec import Codec, decode, encode
 from samara.kube.errors import AlreadyExists, ApiError, NotFound, ServerFault, TooMany, Unauthorized
 
@@ -28,7 +28,7 @@ async def _answer(client: Client, home: str, trial: Trial) -> bytes:
 
     async def created(metadata: object) -> bytes:
         body = encode({**sent, "metadata": metadata})
-        return await client.request("POST", collection(trial.kind, home), body, params={**AS_US, **DRY_RUN})
+        return await client.request("POST", collection(trial.kind, home), body, params={**OUR_WRITES, **DRY_RUN})
 
     try:
         return await created(meta)

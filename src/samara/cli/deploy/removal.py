@@ -22,7 +22,7 @@ from samara.core.model import DEPLOYMENT, Kind, Ref
 from samara.engine.lease import LEASE
 from samara.engine.lease import NAME as LEASE_NAME
 from samara.environment import is_live
-from samara.kube.client import AS_US, MERGE_PATCH, Client, address, collection
+from samara.kube.client import MERGE_PATCH, OUR_WRITES, Client, address, collection
 from samara.kube.codec import decode, encode
 from samara.kube.definition import CRD
 from samara.kube.errors import ConfigError, Conflict, NotFound, ServerFault
@@ -169,7 +169,7 @@ class Removal:
         return found
 
     async def _patch(self, ref: Ref, patch: Json) -> None:
-        await self._client.request("PATCH", address(ref), encode(patch), params=AS_US, content_type=MERGE_PATCH)
+        await self._client.request("PATCH", address(ref), encode(patch), params=OUR_WRITES, content_type=MERGE_PATCH)
 
 
 class _Metadata(msgspec.Struct):

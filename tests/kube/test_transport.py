@@ -11,8 +11,8 @@ import pytest
 import uvloop
 from tests.engine.parts import an_access
 
-from samara.kube import wire
-from samara.kube.wire import Answer, CutError, Wires
+from samara.kube import transport as module
+from samara.kube.transport import Answer, CutError, Transport
 
 GOOD = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
 
@@ -51,15 +51,15 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(*answers: bytes, path: str = "") -> AsyncIterator[tuple[Server, Wires]]:
+async def serving(*answers: bytes, path: str = "") -> AsyncIterator[tuple[Server, Transport]]:
     made = Server(*answers)
     server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    wires = Wires(an_access(f"http://127.0.0.1:{port}{path}"), [("User-Agent", "samara/test")])
+    transport = Transport(an_access(f"http://127.0.0.1:{port}{path}"), [("User-Agent", "samara/test")])
     try:
-        yield made, wires
+        yield made, transport
     finally:
-        wires.close()
+        transport.close()
         server.close()
         await asyncio.gather(*filter(None, made.tasks))
 
@@ -68,22 +68,24 @@ def allow() -> None:
     """Nothing stands against it."""
 
 
-async def post(wires: Wires, body: bytes = b"{}", seconds: float = 5.0, check: Callable[[], None] = allow) -> Answer:
-    return await wires.exchange("POST", "/api/v1/x", [("Authorization", "Bearer t")], body, seconds, check)
+async def post(
+    transport: Transport, body: bytes = b"{}", seconds: float = 5.0, check: Callable[[], None] = allow
+) -> Answer:
+    return await transport.exchange("POST", "/api/v1/x", [("Authorization", "Bearer t")], body, seconds, check)
 
 
-def run(deed: Callable[[Server, Wires], Awaitable[Any]], *answers: bytes, path: str = "") -> Any:
+def run(deed: Callable[[Server, Transport], Awaitable[Any]], *answers: bytes, path: str = "") -> Any:
     async def whole() -> Any:
-        async with asyncio.timeout(8), serving(*answers, path=path) as (server, wires):
-            return await deed(server, wires)
+        async with asyncio.timeout(8), serving(*answers, path=path) as (server, transport):
+            return await deed(server, transport)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # as the operator runs
         return runner.run(whole())
 
 
 def test_a_request_is_sent_whole_and_its_answer_read() -> None:
-    async def deed(server: Server, wires: Wires) -> None:
-        answer = await post(wires, b'{"a": 1}')
+    async def deed(server: Server, transport: Transport) -> None:
+        answer = await post(transport, b'{"a": 1}')
         assert (answer.status, answer.body) == (201, b"{}")
         head, _, body = server.requests[0].partition(b"\r\n\r\n")
         assert head.splitlines()[0] == b"POST /prefix/api/v1/x HTTP/1.1"
@@ -98,11 +100,11 @@ def test_a_request_is_sent_whole_and_its_answer_read() -> None:
 
 
 def test_one_connection_serves_one_request_after_the_other() -> None:
-    async def deed(server: Server, wires: Wires) -> None:
+    async def deed(server: Server, transport: Transport) -> None:
         for _ in range(3):
-            await post(wires)
+            await post(transport)
         assert server.connections == 1
-        await asyncio.gather(post(wires), post(wires))
+        await asyncio.gather(post(transport), post(transport))
         assert server.connections == 2
 
     run(deed, GOOD)
@@ -119,25 +121,25 @@ def test_one_connection_serves_one_request_after_the_other() -> None:
     ids=["chunked", "chunked in pieces", "in pieces", "after a word on the way"],
 )
 def test_an_answer_is_read_in_whatever_pieces_it_comes(answer: bytes) -> None:
-    async def deed(server: Server, wires: Wires) -> None:
-        assert [(await post(wires)).body for _ in range(2)] == [b"abcde", b"abcde"]
+    async def deed(server: Server, transport: Transport) -> None:
+        assert [(await post(transport)).body for _ in range(2)] == [b"abcde", b"abcde"]
         assert server.connections == 1
 
     run(deed, answer)
 
 
 def test_headers_are_found_by_their_names_in_lower_case() -> None:
-    async def deed(server: Server, wires: Wires) -> None:
-        answer = await post(wires)
+    async def deed(server: Server, transport: Transport) -> None:
+        answer = await post(transport)
         assert (answer.status, answer.headers[b"retry-after"]) == (429, b"7")
 
     run(deed, b"HTTP/1.1 429 Too Many\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n")
 
 
 def test_a_connection_that_the_server_closes_is_not_used_again() -> None:
-    async def deed(server: Server, wires: Wires) -> None:
-        await post(wires)
-        await post(wires)
+    async def deed(server: Server, transport: Transport) -> None:
+        await post(transport)
+        await post(transport)
         assert server.connections == 2
 
     run(deed, b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n|", GOOD)
@@ -145,21 +147,21 @@ def test_a_connection_that_the_server_closes_is_not_used_again() -> None:
 
 @pytest.mark.parametrize("cut", [b"|", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc|", b"no HTTP at all|"])
 def test_a_connection_that_is_cut_is_told_and_nothing_is_sent_twice(cut: bytes) -> None:
-    async def deed(server: Server, wires: Wires) -> None:
+    async def deed(server: Server, transport: Transport) -> None:
         with pytest.raises(CutError):
-            await post(wires)
+            await post(transport)
         assert len(server.requests) == 1
-        assert (await post(wires)).status == 201
+        assert (await post(transport)).status == 201
         assert server.connections == 2
 
     run(deed, cut, GOOD)
 
 
 def test_a_connection_that_is_lost_as_soon_as_it_is_open_is_told_at_once() -> None:
-    async def deed(server: Server, wires: Wires) -> None:
-        opened = wires._opened
+    async def deed(server: Server, transport: Transport) -> None:
+        opened = transport._connect
 
-        async def lost() -> wire._Connection:
+        async def lost() -> module.Connection:
             connection = await opened()
             assert connection._transport is not None
             connection._transport.abort()
@@ -167,53 +169,53 @@ def test_a_connection_that_is_lost_as_soon_as_it_is_open_is_told_at_once() -> No
                 await asyncio.sleep(0)
             return connection
 
-        wires._opened = lost  # type: ignore[method-assign]
+        transport._connect = lost  # type: ignore[method-assign]
         with pytest.raises(CutError):
-            await post(wires, seconds=60.0)
+            await post(transport, seconds=60.0)
         assert server.requests == []
 
     run(deed, GOOD)
 
 
 def test_an_answer_that_does_not_come_in_time_gives_the_connection_up() -> None:
-    async def deed(server: Server, wires: Wires) -> None:
+    async def deed(server: Server, transport: Transport) -> None:
         with pytest.raises(TimeoutError):
-            await post(wires, seconds=0.05)
+            await post(transport, seconds=0.05)
         await server.ended.wait()
-        await post(wires)
+        await post(transport)
         assert server.connections == 2
 
     run(deed, b"HTTP/1.1 200 OK\r\n", GOOD)
 
 
 def test_who_gives_up_waiting_leaves_no_answer_for_the_next() -> None:
-    async def deed(server: Server, wires: Wires) -> None:
+    async def deed(server: Server, transport: Transport) -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
-                await post(wires)
+                await post(transport)
         await server.ended.wait()
-        assert (await post(wires)).status == 201
+        assert (await post(transport)).status == 201
         assert server.connections == 2
 
     run(deed, b"HTTP/1.1 200 OK\r\n", GOOD)
 
 
 def test_an_answer_that_nobody_asked_for_ends_the_connection() -> None:
-    async def deed(server: Server, wires: Wires) -> None:
-        await post(wires)
+    async def deed(server: Server, transport: Transport) -> None:
+        await post(transport)
         await server.ended.wait()
-        assert (await post(wires)).body == b"{}"
+        assert (await post(transport)).body == b"{}"
         assert server.connections == 2
 
     run(deed, GOOD + b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged", GOOD)
 
 
 def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "MOST_BODY", 3)
+    monkeypatch.setattr(module, "MAX_BODY", 3)
 
-    async def deed(server: Server, wires: Wires) -> None:
+    async def deed(server: Server, transport: Transport) -> None:
         with pytest.raises(CutError, match="at most 3 bytes"):
-            await post(wires)
+            await post(transport)
 
     run(deed, b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcde")
 
@@ -222,20 +224,20 @@ def test_whoever_may_not_write_any_more_sends_nothing() -> None:
     def refuse() -> None:
         raise PermissionError
 
-    async def deed(server: Server, wires: Wires) -> None:
+    async def deed(server: Server, transport: Transport) -> None:
         with pytest.raises(PermissionError):
-            await post(wires, check=refuse)
+            await post(transport, check=refuse)
         assert server.requests == []
 
     run(deed, GOOD)
 
 
 def test_a_connection_that_was_idle_for_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "IDLE", -1.0)
+    monkeypatch.setattr(module, "MAX_IDLE", -1.0)
 
-    async def deed(server: Server, wires: Wires) -> None:
-        await post(wires)
-        await post(wires)
+    async def deed(server: Server, transport: Transport) -> None:
+        await post(transport)
+        await post(transport)
         assert server.connections == 2
 
     run(deed, GOOD)
