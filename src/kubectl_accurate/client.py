@@ -17,7 +17,7 @@ from samara.dialects.accurate.words import ROLES, SUB_NAMESPACE
 from samara.kube.client import JSON, MERGE_PATCH, METADATA, Client, address, collection
 from samara.kube.codec import encode
 from samara.kube.errors import ApiError, Conflict, NotFound, SamaraError, Unreachable
-from samara.kube.rights import may
+from samara.kube.queries import allowed
 
 _MAX_ATTEMPTS = 8
 """A running operator may write a namespace between our read and our write."""
@@ -142,7 +142,7 @@ class ApiClient:
     async def may_delete_sub_namespace(self, namespace: str, name: str) -> bool:
         """True also if the server does not answer the question: then the deletion itself will show it."""
         try:
-            return await may(self._client.request, "delete", SUB_NAMESPACE, namespace, name)
+            return await allowed(self._client.request, "delete", SUB_NAMESPACE, namespace, name)
         except (ApiError, msgspec.DecodeError):
             return True
 

@@ -18,10 +18,9 @@ from samara.dialects.accurate.config import VERBS, cluster_scoped, lacking
 from samara.engine.lease import LEASE, boot_time
 from samara.kube.client import Client, address, collection
 from samara.kube.codec import MALFORMED, decode
-from samara.kube.definition import CRD
 from samara.kube.discovery import discover
 from samara.kube.errors import ConfigError, Forbidden, NotFound, SamaraError
-from samara.kube.rights import may
+from samara.kube.queries import CRD, allowed
 from samara.settings import KindName, Settings
 from samara.vocabularies import WELL_KNOWN, Kinds, kinds_for_all, kinds_in, kinds_of_trees, served
 
@@ -111,7 +110,7 @@ async def unless_stopped(stop: asyncio.Event, discovery: Coroutine[None, None, E
 async def _may(client: Client, verb: str, kind: Kind) -> bool:
     """Whether we have a right in every namespace. An error does not stop the start."""
     try:
-        return await may(client.request, verb, kind)
+        return await allowed(client.request, verb, kind)
     except SamaraError:
         return True
 

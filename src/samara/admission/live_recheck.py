@@ -21,7 +21,7 @@ from samara.core.want import Dialect
 from samara.kube.client import Client, address, collection
 from samara.kube.codec import Codec
 from samara.kube.errors import Forbidden, NotFound
-from samara.kube.trial import tried
+from samara.kube.queries import dry_run_create
 
 ROUNDS = 8
 """Answers to one request: each may look up something new, such as the next ancestor of a namespace."""
@@ -96,7 +96,7 @@ class Validator:
         view.listed[label] = True
 
     async def _dry_run(self, trial: Trial, view: RecordingView) -> None:
-        view.answers[trial] = await tried(self.client, self.codec, self.namespace, trial)
+        view.answers[trial] = await dry_run_create(self.client, self.codec, self.namespace, trial)
 
 
 class RecordingView(Through):

@@ -31,8 +31,8 @@ from samara.core.model import Kind, Ref
 from samara.core.table import Table
 from samara.kube.client import JSON, MERGE_PATCH, OUR_WRITES, Client, address, collection
 from samara.kube.codec import MALFORMED, decode, encode
-from samara.kube.definition import CRD
 from samara.kube.errors import AlreadyExists, ConfigError, Conflict, NotFound, SamaraError, Unreachable
+from samara.kube.queries import CRD
 
 _CLOSE_SECONDS = 3.0
 _CONNECT_SECONDS = 2.0

@@ -29,7 +29,7 @@ from samara.kube.client import (
 )
 from samara.kube.codec import MALFORMED, Codec, body, decode, encode, owner_references, version_of, with_kept
 from samara.kube.errors import AlreadyExists, NotFound, SamaraError
-from samara.kube.trial import DRY_RUN
+from samara.kube.queries import DRY_RUN
 
 VERBS: dict[type[Write], str] = {
     Create: "create",

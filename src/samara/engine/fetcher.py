@@ -12,10 +12,10 @@ from samara.engine.messages import Fetched
 from samara.kube.cache import Cache, Change
 from samara.kube.client import Client, address
 from samara.kube.codec import MALFORMED, Codec
-from samara.kube.definition import is_absent, is_standing, stands
+from samara.kube.queries import confirm_gone, namespace_alive, crd_established
 from samara.kube.errors import NotFound, SamaraError
-from samara.kube.owner_word import word_of
-from samara.kube.trial import tried
+from samara.kube.queries import owner_annotation
+from samara.kube.queries import dry_run_create
 
 _PARALLEL = 8
 """Objects read at a time."""
@@ -141,16 +141,16 @@ class Fetcher:
     async def _answer(self, read: Read) -> object:
         match read:
             case Definition():
-                return await stands(self._client, read)
+                return await crd_established(self._client, read)
             case Absence():
-                is_gone = await is_absent(self._client, self._codec, self._cache, read)
+                is_gone = await confirm_gone(self._client, self._codec, self._cache, read)
                 return is_gone and not self._unproven_for(read)
             case Standing():
-                return await is_standing(self._client, read)
+                return await namespace_alive(self._client, read)
             case Word():
-                return await word_of(self._client, read)
+                return await owner_annotation(self._client, read)
             case Trial():
-                return await tried(self._client, self._codec, self._namespace, read)
+                return await dry_run_create(self._client, self._codec, self._namespace, read)
             case _:
                 raise TypeError(f"expected a question to the API server, found {type(read).__name__}")
 

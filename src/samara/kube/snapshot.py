@@ -18,11 +18,9 @@ from samara.core.write import Plan
 from samara.kube.cache import Cache, KindStore, address_hash
 from samara.kube.client import METADATA_LIST, Client, address
 from samara.kube.codec import Codec
-from samara.kube.definition import is_absent, is_standing, stands
 from samara.kube.errors import Forbidden, Gone, NotFound, SamaraError, Unreachable
 from samara.kube.ingest import Changed, Ingest, pages
-from samara.kube.owner_word import word_of
-from samara.kube.trial import tried
+from samara.kube.queries import confirm_gone, crd_established, dry_run_create, namespace_alive, owner_annotation
 
 _LISTS = 5
 """A list whose pages have expired is begun again, at most this often."""
@@ -113,20 +111,20 @@ class Snapshot:
             answers.readings = {**answers.readings, **await self.read_paths(paths)}
         for read in asked:
             if isinstance(read, Trial):
-                self.cache.answers.keep(read, await tried(self.client, self.codec, self.home, read))
+                self.cache.answers.keep(read, await dry_run_create(self.client, self.codec, self.home, read))
             elif isinstance(read, Absence):
-                self.cache.answers.keep(read, await is_absent(self.client, self.codec, self.cache, read))
+                self.cache.answers.keep(read, await confirm_gone(self.client, self.codec, self.cache, read))
             elif isinstance(read, Definition):
                 self.cache.answers.keep(read, await self._stands(read))
             elif isinstance(read, Standing):
-                self.cache.answers.keep(read, await is_standing(self.client, read))
+                self.cache.answers.keep(read, await namespace_alive(self.client, read))
             elif isinstance(read, Word):
-                self.cache.answers.keep(read, await word_of(self.client, read))
+                self.cache.answers.keep(read, await owner_annotation(self.client, read))
 
     async def _stands(self, asked: Definition) -> bool:
         """Whoever may list the objects and not read their definition is told what follows where it stands."""
         try:
-            return await stands(self.client, asked)
+            return await crd_established(self.client, asked)
         except Forbidden:
             return True
 

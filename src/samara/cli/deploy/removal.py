@@ -24,9 +24,9 @@ from samara.engine.lease import NAME as LEASE_NAME
 from samara.environment import is_live
 from samara.kube.client import MERGE_PATCH, OUR_WRITES, Client, address, collection
 from samara.kube.codec import decode, encode
-from samara.kube.definition import CRD
 from samara.kube.errors import ConfigError, Conflict, NotFound, ServerFault
 from samara.kube.ingest import pages
+from samara.kube.queries import CRD
 from samara.settings import VOCABULARIES, Settings
 from samara.vocabularies import served
 

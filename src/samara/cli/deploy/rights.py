@@ -19,8 +19,8 @@ from samara.engine.holdbook import NAME as HOLDS
 from samara.engine.lease import LEASE
 from samara.engine.lease import NAME as LEASE_NAME
 from samara.environment import leases_of_originals
-from samara.kube.definition import CRD
 from samara.kube.discovery import guess
+from samara.kube.queries import CRD
 from samara.settings import Settings
 from samara.vocabularies import CERTIFICATE, WELL_KNOWN, kinds_in, served
 

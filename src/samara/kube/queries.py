@@ -1,0 +1,170 @@
+"""Questions that only the API server can answer. Each is one or two requests; none changes anything."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from samara.core.model import NAMESPACE, Content, Kind, Owner, Ref
+from samara.core.reads import Absence, Definition, Rejected, Standing, Trial, Word
+from samara.kube.cache import Cache
+from samara.kube.client import METADATA, OUR_WRITES, Client, address, collection
+from samara.kube.codec import Codec, decode, encode
+from samara.kube.discovery import kinds_of
+from samara.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Forbidden,
+    InvalidName,
+    NotFound,
+    ServerFault,
+    TooMany,
+    Unauthorized,
+)
+
+CRD = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
+ACCESS_REVIEW = Kind(
+    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
+)
+DRY_RUN = {"dryRun": "All"}
+
+
+class _OwnerReference(msgspec.Struct):
+    apiVersion: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool | None = None
+
+
+class _Metadata(msgspec.Struct):
+    uid: str = ""
+    deletionTimestamp: str | None = None
+    annotations: dict[str, str] | None = None
+    ownerReferences: list[_OwnerReference] | None = None
+
+
+class _Object(msgspec.Struct):
+    metadata: _Metadata
+
+
+class _List(msgspec.Struct):
+    items: list[_Object] | None = None
+
+
+class _Verdict(msgspec.Struct):
+    allowed: bool = False
+
+
+class _Review(msgspec.Struct):
+    status: _Verdict
+
+
+_object = msgspec.json.Decoder(_Object).decode
+_list = msgspec.json.Decoder(_List).decode
+_review = msgspec.json.Decoder(_Review).decode
+
+
+async def dry_run_create(client: Client, codec: Codec, namespace: str, query: Trial) -> Content | Rejected:
+    """The content that the API server would store if the object were created in this namespace, or why it refuses.
+
+    Callers pass the operator's own namespace, where it may create objects for a dry run.
+    """
+    try:
+        return codec.object(query.kind, await _dry_run(client, namespace, query)).content
+    except (TooMany, ServerFault, Unauthorized, NotFound):
+        raise
+    except ApiError as fault:
+        return Rejected(str(fault))
+
+
+async def _dry_run(client: Client, namespace: str, query: Trial) -> bytes:
+    manifest = decode(query.body)
+    metadata = {**(manifest.get("metadata") or {}), "generateName": "samara-trial-", "namespace": namespace}
+
+    async def create(metadata: object) -> bytes:
+        body = encode({**manifest, "metadata": metadata})
+        path = collection(query.kind, namespace)
+        return await client.request("POST", path, body, params={**OUR_WRITES, **DRY_RUN})
+
+    try:
+        return await create(metadata)
+    except AlreadyExists:
+        # The API server checks the name last, so the object is valid. Its content is learnt under a generated name.
+        return await create({key: value for key, value in metadata.items() if key != "name"})
+
+
+async def crd_established(client: Client, query: Definition) -> bool:
+    """False if the CRD is gone or being deleted. Its objects then disappear whatever their authors want."""
+    kind = query.kind
+    try:
+        crd = _object(await client.get(address(Ref(CRD, "", f"{kind.plural}.{kind.group}"))))
+    except NotFound:
+        return False
+    return crd.metadata.deletionTimestamp is None
+
+
+async def namespace_alive(client: Client, query: Standing) -> bool:
+    """False if the Namespace is gone or being deleted. It is listed rather than read, since the reflector needs the
+    right to list Namespaces anyway."""
+    found = _list(await client.get(collection(NAMESPACE), {"fieldSelector": f"metadata.name={query.name}"}))
+    return any(namespace.metadata.deletionTimestamp is None for namespace in found.items or ())
+
+
+async def confirm_gone(client: Client, codec: Codec, cache: Cache, query: Absence) -> bool:
+    """True if the object does not exist. If it does, the cache takes it and its kind is listed again."""
+    try:
+        obj = codec.object(query.ref.kind, await client.get(address(query.ref)))
+    except NotFound:
+        return True
+    cache.put(obj)
+    cache.stores[query.ref.kind].needs_relist = True
+    return False
+
+
+async def owner_annotation(client: Client, query: Word) -> str | Rejected:
+    """The value of an annotation of an object's owner. Only metadata is read.
+
+    Empty if the owner does not exist, was replaced, or lacks the annotation. Rejected if we may not read it.
+    """
+    try:
+        owner = await _controller(client, query.owner) if isinstance(query.owner, Ref) else query.owner
+        if owner is None:
+            return ""
+        kind = (await kinds_of(client, owner.api_version)).get(owner.kind)
+        if kind is None:
+            return ""
+        ref = Ref(kind, query.namespace if kind.namespaced else "", owner.name)
+        metadata = _object(await client.get(address(ref), accept=METADATA)).metadata
+    except (NotFound, InvalidName):  # anybody can write any name into an owner reference
+        return ""
+    except Forbidden as fault:
+        return Rejected(str(fault))
+    return (metadata.annotations or {}).get(query.annotation, "") if metadata.uid == owner.uid else ""
+
+
+async def _controller(client: Client, ref: Ref) -> Owner | None:
+    metadata = _object(await client.get(address(ref), accept=METADATA)).metadata
+    controllers = (owner for owner in metadata.ownerReferences or () if owner.controller)
+    return next((Owner(owner.apiVersion, owner.kind, owner.name, owner.uid) for owner in controllers), None)
+
+
+async def allowed(
+    request: Callable[[str, str, bytes], Awaitable[bytes]], verb: str, kind: Kind, namespace: str = "", name: str = ""
+) -> bool:
+    """True if RBAC lets us use this verb on a kind: everywhere, in one namespace, or on one object."""
+    attributes = {
+        "verb": verb,
+        "group": kind.group,
+        "version": kind.version,
+        "resource": kind.plural,
+        "namespace": namespace,
+        "name": name,
+    }
+    review = {
+        "apiVersion": ACCESS_REVIEW.api_version,
+        "kind": ACCESS_REVIEW.name,
+        "spec": {"resourceAttributes": attributes},
+    }
+    return _review(await request("POST", collection(ACCESS_REVIEW), encode(review))).status.allowed
