@@ -647,7 +647,7 @@ FAULTS = (
     Fault(
         "forgets what admission made",
         "engine/apply",
-        "self.cache.answers.stored(copy.ref.kind",
+        "self.cache.answers.record_admitted(copy.ref.kind",
         "str(copy.ref.kind",
         by="engine/test_apply.py::test_an_answer_that_differs_from_what_was_sent_is_remembered_as_right",
     ),

@@ -70,7 +70,7 @@ def test_two_processes_know_one_question_by_different_digests() -> None:
     both = [Answers(None), Answers(None)]
     for known in both:
         known.keep(a_trial(), Rejected("no"))
-    one, two = (set(known._values) for known in both)
+    one, two = (set(known._answers) for known in both)
     assert not one & two
 
 
@@ -114,7 +114,7 @@ def test_every_source_is_one_who_asks() -> None:
 
 
 def test_the_answer_that_was_not_asked_for_longest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "_REMEMBERED", 2)
+    monkeypatch.setattr(answers, "_MAX_ANSWERS", 2)
     known = Answers(None)
     for body in (b"1", b"2"):
         known.keep(a_trial(body), Rejected("no"))
@@ -125,7 +125,7 @@ def test_the_answer_that_was_not_asked_for_longest_goes_first(monkeypatch: pytes
 
 def test_answers_are_bounded_by_their_size_and_the_newest_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     """A source of a megabyte that changes every minute must not fill the memory with what it was."""
-    monkeypatch.setattr(answers, "_MOST_BYTES", 100)
+    monkeypatch.setattr(answers, "_MAX_BYTES", 100)
     known = Answers(None)
     for body, size in ((b"1", 60), (b"2", 60), (b"3", 30)):
         known.keep(a_trial(body), a_content(size))
@@ -135,7 +135,7 @@ def test_answers_are_bounded_by_their_size_and_the_newest_stays(monkeypatch: pyt
 
 
 def test_an_answer_that_is_given_anew_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "_MOST_BYTES", 100)
+    monkeypatch.setattr(answers, "_MAX_BYTES", 100)
     known = Answers(None)
     known.keep(a_trial(b"1"), a_content(30))
     for _ in range(5):

@@ -229,10 +229,10 @@ def test_fields_are_shared_between_contents_that_differ() -> None:
 def test_what_nobody_holds_any_more_is_forgotten() -> None:
     one = codec()
     held = one.object(SECRET, raw(meta={"labels": {"x": "y"}}))
-    assert len(one._contents) == len(one._known) - 1 == 1
+    assert len(one._shared_contents) == len(one._shared_fields) - 1 == 1
     del held
 
-    assert (len(one._contents), len(one._known)) == (0, 0)
+    assert (len(one._shared_contents), len(one._shared_fields)) == (0, 0)
 
 
 def test_a_digest_says_nothing_to_another_process() -> None:

@@ -10,7 +10,7 @@ from tests.kube.scripted import access, serving
 
 from samara.core.model import SECRET, Kind
 from samara.kube.client import Client
-from samara.kube.discovery import Found, discover, explained, guess, listable
+from samara.kube.discovery import Found, discover, explain, guess, listable
 from samara.kube.errors import Forbidden, NotFound, SamaraError
 from samara.settings import KindName
 
@@ -81,7 +81,7 @@ def test_a_kind_that_is_there_in_other_versions_only_is_told_with_them(
 
     async def run() -> str:
         async with serving(answer) as script, Client(access(script)) as client:
-            return await explained(client, kind, fault)
+            return await explain(client, kind, fault)
 
     told = asyncio.run(run())
     assert told.startswith(str(fault))

@@ -20,7 +20,7 @@ from samara.kube.auth.credentials import Fixed
 from samara.kube.cache import Cache
 from samara.kube.client import Client
 from samara.kube.codec import Codec
-from samara.kube.snapshot import Snapshot, take
+from samara.kube.snapshot import Snapshot, list_cluster
 
 TABLE = Table((secret_copy.dialect(),))
 
@@ -69,7 +69,7 @@ async def seen(server: Server) -> Snapshot:
         port = runner.addresses[0][1]
         access = Access(f"http://127.0.0.1:{port}", "default", None, None, None, Fixed(), "test")
         async with Client(access) as client:
-            return await take(client, TABLE, "operator")
+            return await list_cluster(client, TABLE, "operator")
     finally:
         await runner.cleanup()
 
@@ -119,7 +119,7 @@ def test_what_a_definition_does_is_asked_as_the_operator_asks(answer: Answer, st
     async def told() -> object:
         async with serving(answer) as script, Client(access(script)) as client:
             shot = Snapshot(client, Codec(TABLE.managers), Cache(TABLE), "operator")
-            await shot._try((DEFINED,))
+            await shot._answer((DEFINED,))
             return shot.cache.value(DEFINED)
 
     assert asyncio.run(told()) is stands
@@ -136,8 +136,8 @@ def test_the_paths_of_the_secret_manager_are_read_once_and_those_of_before_stay_
         async with serving(refuses(500)) as script, Client(access(script)) as client:
             shot = Snapshot(client, Codec(TABLE.managers), Cache(TABLE), "operator", read_paths)
             one, two = SecretPath("one", 300.0), SecretPath("two", 300.0)
-            await shot._try((one, one))
-            await shot._try((two,))
+            await shot._answer((one, one))
+            await shot._answer((two,))
             return [shot.cache.value(each) for each in (one, two)]
 
     assert asyncio.run(told()) == [Reading(b"one", "now"), Reading(b"two", "now")]
@@ -148,7 +148,7 @@ def test_where_nobody_asks_the_secret_manager_a_plan_is_told_so() -> None:
     async def told() -> object:
         async with serving(refuses(500)) as script, Client(access(script)) as client:
             shot = Snapshot(client, Codec(TABLE.managers), Cache(TABLE), "operator")
-            await shot._try((SecretPath("one", 300.0),))
+            await shot._answer((SecretPath("one", 300.0),))
             return shot.cache.value(SecretPath("one", 300.0))
 
     found = asyncio.run(told())

@@ -28,7 +28,7 @@ from samara.kube.client import Client, address
 from samara.kube.codec import decode
 from samara.kube.discovery import listable
 from samara.kube.errors import ConfigError, Forbidden, NotFound, SamaraError, Unreachable
-from samara.kube.snapshot import Snapshot, take
+from samara.kube.snapshot import Snapshot, list_cluster
 from samara.settings import Settings, load, parse
 from samara.vocabularies import WELL_KNOWN, Kinds, brake_of, store_config, table_of
 
@@ -176,7 +176,9 @@ async def snapshot(at: Session, table: Table | None = None, of_store: Callable[[
     """`of_store` takes what there is to say of the secret manager, where that is not for everybody's ears."""
     read_paths = partial(readings, at.client, store_config(at.settings, at.home), of_store or at.say)
     with progress() as told:
-        shot = await take(at.client, table or at.table, at.home, read_paths, lambda kind: told(f"reading {kind}"))
+        shot = await list_cluster(
+            at.client, table or at.table, at.home, read_paths, lambda kind: told(f"reading {kind}")
+        )
     for kind, why in shot.unknown.items():
         at.say(f"{kind} is left out: {why}")
     return shot

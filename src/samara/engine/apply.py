@@ -137,7 +137,7 @@ class _Attempt:
         """Remembers what admission has made of a copy: it is right as it is stored, and not written for ever."""
         now = self.cache.get(copy.ref)
         if now is not None and now.version == version and copy.content is not KEEP:
-            self.cache.answers.stored(copy.ref.kind, copy.content, now.content)
+            self.cache.answers.record_admitted(copy.ref.kind, copy.content, now.content)
         return version
 
     async def _update(self, write: Update) -> int:
@@ -153,7 +153,7 @@ class _Attempt:
         tried = self.codec.object(write.ref.kind, await self._replace(have, content, meta, DRY_RUN))
         if tried.content == content:
             self._stored_as_sent.add(content)
-        self.cache.answers.stored(write.ref.kind, content, tried.content)
+        self.cache.answers.record_admitted(write.ref.kind, content, tried.content)
         words = tried.labels.items() == have.labels.items() and tried.annotations.items() == have.annotations.items()
         return words and tried.content == have.content and owners_with(write.copy, have) == have.owners
 

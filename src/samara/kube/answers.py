@@ -1,4 +1,4 @@
-"""What was learnt besides the objects themselves: values read, contents built, and what admission makes of a write."""
+"""The part of the cache that holds answers to queries, and what admission plugins make of our writes."""
 
 from __future__ import annotations
 
@@ -13,89 +13,87 @@ from samara.core.model import Content, Kind
 from samara.core.reads import UNREAD, Absence, Definition, Read, Reading, SecretPath, Standing, Trial, Word
 
 Build = Callable[[Mapping[str, object]], Content]
-"""Makes content of fields, as `Codec.content` does."""
+"""Builds content from fields, as `Codec.content` does."""
 NO_READINGS: Mapping[str, Reading] = MappingProxyType({})
-_REMEMBERED = 1000
-_MOST_BYTES = 64 * 2**20
+"""For a cluster without a secret manager."""
+_MAX_ANSWERS = 1000
+_MAX_BYTES = 64 * 2**20
 _DIGEST_SIZE = 16
-Name = str | Definition | Absence | Standing | Word | tuple[Kind, bytes]
-"""What a read is known by: a trial by its kind and a keyed digest of its body, anything else by itself."""
+QueryId = str | Definition | Absence | Standing | Word | tuple[Kind, bytes]
+"""Identifies a query: a dry run by its kind and a keyed digest of its body, any other query by itself."""
 
 
 class Answers:
-    """A part of the cache; each memory is bounded, and what was forgotten is asked for again."""
+    """Bounded memories. An answer that was dropped is asked for again."""
 
     def __init__(
-        self, built: Build | None, askers: Callable[[], int] = lambda: 0, readings: Mapping[str, Reading] = NO_READINGS
+        self, built: Build | None, sources: Callable[[], int] = lambda: 0, readings: Mapping[str, Reading] = NO_READINGS
     ) -> None:
         self._built = built
-        self._askers = askers
-        """How many there are who may ask: were fewer answers kept, each of them would ask again and again."""
+        self._sources = sources
+        """The number of sources. With fewer answers than sources, each answer could be dropped before it is used."""
         self.readings = readings
-        """By path: what the secret manager holds. Whoever reads it keeps this up to date."""
+        """By path: what the secret poller knows. It updates this mapping itself."""
         self._key = secrets.token_bytes(32)
-        self._names: WeakKeyDictionary[Trial, Name] = WeakKeyDictionary()
-        """Of trials that somebody holds: ten thousand slices must not digest the same megabyte ten thousand times."""
-        self._values: dict[Name, object] = {}
+        self._ids: WeakKeyDictionary[Trial, QueryId] = WeakKeyDictionary()
+        """For dry runs in use. All slices of a plan share one query, so a body of a megabyte is digested once."""
+        self._answers: dict[QueryId, object] = {}
         self._bytes = 0
-        self._stored: dict[tuple[Kind, Content], set[Content]] = {}
+        self._admitted: dict[tuple[Kind, Content], set[Content]] = {}
 
-    def _name(self, read: Read) -> Name:
-        assert not isinstance(read, SecretPath), "a reading is not kept here"
+    def _id(self, read: Read) -> QueryId:
+        assert not isinstance(read, SecretPath), "the secret poller holds these"
         if not isinstance(read, Trial):
             return read
-        name = self._names.get(read)
-        if name is None:
+        query_id = self._ids.get(read)
+        if query_id is None:
             digest = hashlib.blake2b(read.body, digest_size=_DIGEST_SIZE, key=self._key).digest()
-            name = self._names[read] = (read.kind, digest)
-        return name
+            query_id = self._ids[read] = (read.kind, digest)
+        return query_id
 
     def value(self, read: Read) -> object:
         if isinstance(read, SecretPath):
             return self.readings.get(read.path, UNREAD)
-        name = self._name(read)
-        found = self._values.pop(name, UNREAD)
-        if found is not UNREAD:
-            self._values[name] = found  # the last that goes
-        return found
+        query_id = self._id(read)
+        answer = self._answers.pop(query_id, UNREAD)
+        if answer is not UNREAD:
+            self._answers[query_id] = answer  # moved to the end, so that the least recently used is dropped first
+        return answer
 
     def keep(self, read: Read, answer: object) -> None:
-        """Of a trial only the answer is kept: its body may be a megabyte, and whoever asks has it."""
+        """Keeps an answer, but not the body of a dry run, which may have a megabyte."""
         self.forget(read)
-        self._values[self._name(read)] = answer
+        self._answers[self._id(read)] = answer
         self._bytes += _size(answer)
-        while len(self._values) > 1 and (len(self._values) > self._most() or self._bytes > _MOST_BYTES):
-            self._drop(next(iter(self._values)))
+        while len(self._answers) > 1 and (len(self._answers) > self._max_answers() or self._bytes > _MAX_BYTES):
+            self._drop(next(iter(self._answers)))
 
-    def _most(self) -> int:
-        return _REMEMBERED + self._askers()
+    def _max_answers(self) -> int:
+        return _MAX_ANSWERS + self._sources()
 
     def forget(self, read: Read) -> None:
-        self._drop(self._name(read))
+        self._drop(self._id(read))
 
-    def _drop(self, name: Name) -> None:
-        self._bytes -= _size(self._values.pop(name, None))
+    def _drop(self, query_id: QueryId) -> None:
+        self._bytes -= _size(self._answers.pop(query_id, None))
 
     def content(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
+        """The fields as the API server stores them. None if it would not store them, or if no rule is known."""
         normal = row(kind).normal
-        found = normal(fields) if normal is not None else None
-        return None if found is None or self._built is None else self._built(found)
+        stored = normal(fields) if normal is not None else None
+        return None if stored is None or self._built is None else self._built(stored)
 
-    def stands_for(self, kind: Kind, sent: Content, stored: Content) -> bool:
-        return stored in self._stored.get((kind, sent), ())
+    def is_admitted_form(self, kind: Kind, sent: Content, stored: Content) -> bool:
+        """True if the API server has once stored this content for what we sent: a webhook changed it, for example."""
+        return stored in self._admitted.get((kind, sent), ())
 
-    def stored(self, kind: Kind, sent: Content, found: Content) -> None:
-        """Remembers what the server made of something that we sent."""
-        if sent != found:
-            self._stored.setdefault((kind, sent.sealed()), set()).add(found.sealed())
-            _limit(self._stored)
-
-
-def _limit(memory: dict[tuple[Kind, Content], set[Content]]) -> None:
-    """The oldest goes first."""
-    while len(memory) > _REMEMBERED:
-        del memory[next(iter(memory))]
+    def record_admitted(self, kind: Kind, sent: Content, stored: Content) -> None:
+        """Remembers what the API server stored for what we sent."""
+        if sent != stored:
+            self._admitted.setdefault((kind, sent.sealed()), set()).add(stored.sealed())
+            while len(self._admitted) > _MAX_ANSWERS:
+                del self._admitted[next(iter(self._admitted))]  # the oldest
 
 
 def _size(answer: object) -> int:
-    return sum(len(each.raw or b"") for each in answer.fields) if isinstance(answer, Content) else 0
+    return sum(len(field.raw or b"") for field in answer.fields) if isinstance(answer, Content) else 0

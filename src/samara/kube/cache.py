@@ -132,7 +132,7 @@ class Cache:
         return self.answers.value(read)
 
     def stands_for(self, kind: Kind, sent: Content, stored: Content) -> bool:
-        return self.answers.stands_for(kind, sent, stored)
+        return self.answers.is_admitted_form(kind, sent, stored)
 
     def content(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
         return self.answers.content(kind, fields)

@@ -1,4 +1,4 @@
-"""Bytes of the API server to values and back. Contents stay raw: what the server wrote is what is compared."""
+"""Converts between the API server's JSON and `Object`. Content stays raw, to compare exactly what was stored."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from samara.core.kinds import row
 from samara.core.model import ANNOTATIONS, LABELS, MANAGER, NAMESPACE, Content, Field, Kind, Object, Owned, Owner, Ref
 
 _ESCAPE = b"\\"
-"""A string can be escaped in several ways, and the server's is not ours: such a field is compared decoded."""
+"""A string can be escaped in several ways. A field with an escape is decoded and encoded again to be compared."""
 _OUTSIDE_CONTENT = frozenset({"apiVersion", "kind", "metadata", "status"})
 _DIGEST_SIZE = 16
 ADMISSION = timedelta(seconds=30)
-"""The longest that the server waits for an admission webhook."""
+"""The longest that the API server waits for an admission webhook."""
 MALFORMED = (msgspec.DecodeError, ValueError, RecursionError)
 """Raised for bytes that are no JSON or no UTF-8, that are nested too deep, or that lack a field we need."""
 MAX_DEPTH = 64
@@ -35,7 +35,7 @@ _OPENING, _CLOSING = frozenset(b"[{"), frozenset(b"]}")
 
 
 class _Address(msgspec.Struct):
-    """Bookmarks have no name, and errors in a stream not even a version."""
+    """A bookmark has no name, and an error in a stream not even a version."""
 
     name: str = ""
     resourceVersion: str = ""
@@ -96,17 +96,17 @@ slim = msgspec.json.Decoder(_Slim).decode
 raw_event = msgspec.json.Decoder(RawEvent).decode
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _metadata = msgspec.json.Decoder(_Metadata).decode
-encode = msgspec.json.Encoder(enc_hook=dict).encode  # a copy's labels may be any mapping
+encode = msgspec.json.Encoder(enc_hook=dict).encode  # the labels of a copy may be any mapping
 decode = msgspec.json.Decoder().decode
 
 
 def version_of(raw: bytes) -> int:
-    """The version of an object, without decoding the rest of it."""
+    """The resource version of an object; nothing else is decoded."""
     return int(slim(raw).metadata.resourceVersion)
 
 
-class Words(dict[str, str]):
-    """Labels or annotations that all objects with the same ones share."""
+class Metadata(dict[str, str]):
+    """Labels or annotations. Objects with equal ones share one instance."""
 
     __slots__ = ("__weakref__",)
 
@@ -115,18 +115,22 @@ _NONE: frozenset[Owned] = frozenset()
 
 
 class Codec:
-    """Decodes objects and interns what they have in common. The digest's key lives as long as the process."""
+    """Decodes objects, and interns what they have in common to save memory.
+
+    Digests of content are keyed. The key lives as long as the process, so that a digest that leaks cannot be
+    used to guess a value.
+    """
 
     def __init__(self, managers: frozenset[str]) -> None:
         self._managers = managers
         self._key = secrets.token_bytes(32)
-        self._contents: WeakValueDictionary[tuple[Field, ...], Content] = WeakValueDictionary()
-        self._known: WeakValueDictionary[tuple[str, bytes], Field] = WeakValueDictionary()
-        self._words: WeakValueDictionary[frozenset[tuple[str, str]], Words] = WeakValueDictionary()
+        self._shared_contents: WeakValueDictionary[tuple[Field, ...], Content] = WeakValueDictionary()
+        self._shared_fields: WeakValueDictionary[tuple[str, bytes], Field] = WeakValueDictionary()
+        self._shared_metadata: WeakValueDictionary[frozenset[tuple[str, str]], Metadata] = WeakValueDictionary()
         self._keys: WeakValueDictionary[tuple[Owned, ...], frozenset[Owned]] = WeakValueDictionary()
 
     def object(self, kind: Kind, raw: bytes | msgspec.Raw) -> Object:
-        """One object as the server wrote it."""
+        """Decodes one object of the API server."""
         fields = _fields(raw)
         meta = _metadata(fields["metadata"])
         status = fields.get("status")
@@ -135,12 +139,12 @@ class Codec:
             ref=Ref(kind, sys.intern(meta.namespace), sys.intern(meta.name)),
             uid=meta.uid,
             version=int(meta.resourceVersion),
-            content=self._content(_without_own(kind, fields)),
-            labels=self._shared(meta.labels),
-            annotations=self._shared(meta.annotations),
+            content=self._content(_without_own_fields(kind, fields)),
+            labels=self._share(meta.labels),
+            annotations=self._share(meta.annotations),
             created=sys.intern(meta.creationTimestamp or ""),
             generation=meta.generation,
-            owners=tuple(_owner(each) for each in meta.ownerReferences or ()),
+            owners=tuple(map(_owner, meta.ownerReferences or ())),
             finalizers=tuple(meta.finalizers or ()),
             deleting=meta.deletionTimestamp is not None,
             ours=ours,
@@ -151,41 +155,42 @@ class Codec:
         )
 
     def content(self, fields: Mapping[str, Any]) -> Content:
-        """Content that we build ourselves, with its keys in the server's order."""
+        """Content that we build ourselves. Its keys are sorted, as the API server sorts them."""
         return self._content({name: msgspec.Raw(msgspec.json.encode(fields[name], order="sorted")) for name in fields})
 
     def _content(self, fields: Mapping[str, msgspec.Raw]) -> Content:
         picked = tuple(self._field(name, fields[name]) for name in sorted(fields) if name not in _OUTSIDE_CONTENT)
-        return self._contents.setdefault(picked, Content(picked))
+        return self._shared_contents.setdefault(picked, Content(picked))
 
     def _field(self, name: str, raw: msgspec.Raw) -> Field:
-        same = encode(decode(raw)) if _ESCAPE in bytes(raw) else raw
-        digest = hashlib.blake2b(same, digest_size=_DIGEST_SIZE, key=self._key).digest()
-        known = self._known.get((name, digest))
-        if known is None:
-            known = self._known[name, digest] = Field(sys.intern(name), digest, bytes(raw))
-        return known
+        normal = encode(decode(raw)) if _ESCAPE in bytes(raw) else raw
+        digest = hashlib.blake2b(normal, digest_size=_DIGEST_SIZE, key=self._key).digest()
+        field = self._shared_fields.get((name, digest))
+        if field is None:
+            field = self._shared_fields[name, digest] = Field(sys.intern(name), digest, bytes(raw))
+        return field
 
-    def _shared(self, words: dict[str, str] | None) -> Words:
-        same = frozenset(words.items()) if words else frozenset()
-        return self._words.setdefault(same, Words(words or {}))
+    def _share(self, metadata: dict[str, str] | None) -> Metadata:
+        items = frozenset(metadata.items()) if metadata else frozenset()
+        return self._shared_metadata.setdefault(items, Metadata(metadata or {}))
 
     def _record(self, meta: _Metadata) -> tuple[frozenset[Owned], frozenset[Owned], bool]:
-        """What the server's managedFields attribute to us or to an original's manager."""
+        """The labels and annotations that managedFields attribute to our managers, those of them that were applied, and
+        whether Samara itself wrote the object."""
         created = meta.creationTimestamp or ""
         entries = [
-            each
-            for each in meta.managedFields or ()
-            if each.manager in self._managers and not each.subresource and not _is_older(each.time, created)
+            entry
+            for entry in meta.managedFields or ()
+            if entry.manager in self._managers and not entry.subresource and not _is_older(entry.time, created)
         ]
-        applied = [each for each in entries if each.operation == "Apply"]
-        return self._owned(entries), self._owned(applied), any(each.manager == MANAGER for each in entries)
+        applied = [entry for entry in entries if entry.operation == "Apply"]
+        return self._owned(entries), self._owned(applied), any(entry.manager == MANAGER for entry in entries)
 
     def _editor(self, meta: _Metadata) -> str:
-        """Who else wrote last. The server notes whole seconds: all who wrote in the last one are named."""
+        """The manager that wrote last, other than ours. managedFields have whole seconds, so there may be several."""
         entries = meta.managedFields or ()
-        last = max((each.time for each in entries), default="")
-        others = {each.manager for each in entries if each.time == last} - self._managers
+        last = max((entry.time for entry in entries), default="")
+        others = {entry.manager for entry in entries if entry.time == last} - self._managers
         return sys.intern(" or ".join(sorted(others)))
 
     def _owned(self, entries: list[_ManagedFields]) -> frozenset[Owned]:
@@ -198,20 +203,21 @@ class Codec:
 
 
 def _keys(entry: _ManagedFields) -> frozenset[Owned]:
-    """The labels and annotations that one entry of the record attributes to its manager."""
+    """The labels and annotations that one entry of managedFields attributes to its manager."""
     meta = entry.fieldsV1.metadata if entry.fieldsV1 is not None else None
     return _NONE if meta is None else _of_manager(entry.manager, tuple(meta.labels), tuple(meta.annotations))
 
 
 @lru_cache(maxsize=1024)
 def _of_manager(manager: str, labels: tuple[str, ...], annotations: tuple[str, ...]) -> frozenset[Owned]:
-    """Nearly all of our copies have the same keys."""
-    found = ((LABELS, labels), (ANNOTATIONS, annotations))
-    return frozenset(Owned(manager, where, key[2:]) for where, keys in found for key in keys if key != ".")
+    """Cached, since nearly all copies have the same keys."""
+    fields = ((LABELS, labels), (ANNOTATIONS, annotations))
+    # managedFields write a key as `f:key`, and a dot for the map itself.
+    return frozenset(Owned(manager, where, key[2:]) for where, keys in fields for key in keys if key != ".")
 
 
-def _without_own(kind: Kind, fields: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
-    """Leaves out what the server gave to this one object, as a Service's address."""
+def _without_own_fields(kind: Kind, fields: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
+    """Removes what the API server assigned to this one object, such as the IP address of a Service."""
     for name, take_out in row(kind).own.items():
         left = take_out(decode(fields.pop(name))) if name in fields else None
         if left is not None:
@@ -220,37 +226,38 @@ def _without_own(kind: Kind, fields: dict[str, msgspec.Raw]) -> dict[str, msgspe
 
 
 def _is_older(time: str, created: str) -> bool:
-    """True where a record is older than its object, as in a restored one.
+    """True if an entry of managedFields is older than its object, as in an object restored from a backup.
 
-    The server notes who wrote before it asks admission, and the creation after: our own record can be a little older.
+    The API server sets the time of the entry before admission and creationTimestamp after it, so a genuine entry may be
+    older by the time that admission takes.
     """
     if time >= created:
         return False
     try:
         return datetime.fromisoformat(created) - datetime.fromisoformat(time) > ADMISSION
-    except (ValueError, TypeError):  # an entry that somebody wrote without a time, or with an odd one, proves nothing
+    except (ValueError, TypeError):  # an entry with no time, or a malformed one, proves nothing
         return True
 
 
-def _owner(each: _OwnerReference) -> Owner:
-    return Owner(each.apiVersion, each.kind, each.name, each.uid, each.controller, each.blockOwnerDeletion)
+def _owner(ref: _OwnerReference) -> Owner:
+    return Owner(ref.apiVersion, ref.kind, ref.name, ref.uid, ref.controller, ref.blockOwnerDeletion)
 
 
 def body(ref: Ref, content: Content, metadata: Mapping[str, Any], **more: object) -> bytes:
-    """One object to send; the raw fields of the content go out as they came in."""
+    """The JSON of an object to send. The fields of the content are sent as they were received."""
     head: dict[str, Any] = {
         "apiVersion": ref.kind.api_version,
         "kind": ref.kind.name,
         "metadata": {"name": ref.name, **({"namespace": ref.namespace} if ref.namespace else {}), **metadata},
     }
-    for each in content.fields:
-        assert each.raw is not None, "sealed content is for comparison only"
-        head[each.name] = msgspec.Raw(each.raw)
+    for part in content.fields:
+        assert part.raw is not None, "sealed content is for comparison only"
+        head[part.name] = msgspec.Raw(part.raw)
     return encode(head | more)
 
 
 def with_kept(kind: Kind, sent: bytes, there: bytes) -> bytes:
-    """What is sent in place of an object, with what the server gave to that one."""
+    """The object to send, with the fields that the API server assigned to the existing one."""
     fields, old = _fields(sent), _fields(there)
     for name, keep in row(kind).kept.items():
         value = keep(*(decode(each.pop(name)) if name in each else None for each in (fields, old)))
@@ -262,14 +269,14 @@ def with_kept(kind: Kind, sent: bytes, there: bytes) -> bytes:
 def owner_references(owners: Iterable[Owner]) -> list[dict[str, Any]]:
     return [
         {
-            "apiVersion": each.api_version,
-            "kind": each.kind,
-            "name": each.name,
-            "uid": each.uid,
-            **({} if each.controller is None else {"controller": each.controller}),
-            **({} if each.block_owner_deletion is None else {"blockOwnerDeletion": each.block_owner_deletion}),
+            "apiVersion": owner.api_version,
+            "kind": owner.kind,
+            "name": owner.name,
+            "uid": owner.uid,
+            **({} if owner.controller is None else {"controller": owner.controller}),
+            **({} if owner.block_owner_deletion is None else {"blockOwnerDeletion": owner.block_owner_deletion}),
         }
-        for each in owners
+        for owner in owners
     ]
 
 

@@ -1,4 +1,4 @@
-"""Which kinds the server has: their plural names, and whether they live in namespaces."""
+"""Finds which kinds the API server serves, their plural names, and whether they are namespaced."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ _groups = msgspec.json.Decoder(_Groups).decode
 
 @dataclass(slots=True)
 class Found:
-    """What discovery said. One group that does not answer leaves the others alone."""
+    """The result of discovery. If one group does not answer, the others are still there."""
 
     kinds: dict[KindName, Kind] = field(default_factory=dict)
     missing: dict[KindName, str] = field(default_factory=dict)
-    """Kinds that cannot be served now, and why."""
+    """Kinds that are not served now, and why."""
 
 
 async def discover(client: Client, names: Iterable[KindName], known: Mapping[KindName, Kind]) -> Found:
-    """Finds each kind; those that are known already are not asked for."""
+    """Finds kinds by name. Those in `known` are not requested again."""
     found = Found({name: known[name] for name in names if name in known})
-    asked = sorted(name for name in names if name not in known)
-    for (group, version), several in groupby(asked, key=lambda name: (name.group, name.version)):
-        wanted = list(several)
+    unknown = sorted(name for name in names if name not in known)
+    for (group, version), names_of_version in groupby(unknown, key=lambda name: (name.group, name.version)):
+        wanted = list(names_of_version)
         try:
             served = await _served(client, group, version)
         except NotFound:
@@ -66,35 +66,38 @@ async def discover(client: Client, names: Iterable[KindName], known: Mapping[Kin
         except (SamaraError, msgspec.DecodeError) as fault:
             found.missing.update({name: str(fault) for name in wanted})
         else:
-            _sort_out(found, wanted, served)
+            _match(found, wanted, served)
     return found
 
 
 async def kinds_of(client: Client, api_version: str) -> dict[str, Kind]:
-    """The kinds of one version of an API, by name."""
+    """The kinds of one API version, by name."""
     group, _, version = api_version.rpartition("/")
     return await _served(client, group, version)
 
 
 async def listable(client: Client) -> tuple[list[Kind], list[str]]:
-    """Every kind in namespaces that can be listed, in the version that its group prefers; and what did not answer."""
+    """Every namespaced kind that can be listed, in the preferred version of its group. The second list says which API
+    versions did not answer, and why."""
     groups = _groups(await client.get("/apis")).groups or ()
-    preferred = [(each.name, each.preferredVersion.version) for each in groups if each.preferredVersion is not None]
+    preferred = [(group.name, group.preferredVersion.version) for group in groups if group.preferredVersion is not None]
     kinds: list[Kind] = []
-    silent: list[str] = []
+    failed: list[str] = []
     for group, version in (("", "v1"), *preferred):
         try:
-            listed = _resources(await client.get(_path(group, version))).resources or ()
+            resources = _resources(await client.get(_path(group, version))).resources or ()
         except (SamaraError, msgspec.DecodeError) as fault:
-            silent.append(f"{_path(group, version)}: {fault}")
+            failed.append(f"{_path(group, version)}: {fault}")
             continue
-        plain = (each for each in listed if each.namespaced and "/" not in each.name and "list" in each.verbs)
-        kinds += (Kind(group, version, each.kind, each.name) for each in plain)
-    return kinds, silent
+        listable = (
+            each for each in resources if each.namespaced and not _is_subresource(each) and "list" in each.verbs
+        )
+        kinds += (Kind(group, version, resource.kind, resource.name) for resource in listable)
+    return kinds, failed
 
 
-async def explained(client: Client, kind: Kind, fault: SamaraError) -> str:
-    """A fault in words; where the server has a kind in other versions only, with what to do about it."""
+async def explain(client: Client, kind: Kind, fault: SamaraError) -> str:
+    """The error's message. If the API server serves the kind in other versions only, it says so, with advice."""
     others = await _other_versions(client, kind) if isinstance(fault, NotFound) and kind.group else []
     if not others:
         return str(fault)
@@ -107,18 +110,25 @@ async def explained(client: Client, kind: Kind, fault: SamaraError) -> str:
 async def _other_versions(client: Client, kind: Kind) -> list[str]:
     try:
         versions = _group(await client.get(f"/apis/{segment(kind.group)}")).versions or ()
-        return [each.version for each in versions if kind.name in await _served(client, kind.group, each.version)]
+        return [other.version for other in versions if kind.name in await _served(client, kind.group, other.version)]
     except (SamaraError, msgspec.DecodeError):
         return []
 
 
 async def _served(client: Client, group: str, version: str) -> dict[str, Kind]:
-    listed = _resources(await client.get(_path(group, version))).resources or ()
-    plain = [each for each in listed if "/" not in each.name]
-    return {each.kind: Kind(group, version, each.kind, each.name, each.namespaced) for each in plain}
+    resources = _resources(await client.get(_path(group, version))).resources or ()
+    return {
+        resource.kind: Kind(group, version, resource.kind, resource.name, resource.namespaced)
+        for resource in resources
+        if not _is_subresource(resource)
+    }
 
 
-def _sort_out(found: Found, wanted: Iterable[KindName], served: Mapping[str, Kind]) -> None:
+def _is_subresource(resource: _Resource) -> bool:
+    return "/" in resource.name
+
+
+def _match(found: Found, wanted: Iterable[KindName], served: Mapping[str, Kind]) -> None:
     for name in wanted:
         if name.kind in served:
             found.kinds[name] = served[name.kind]
@@ -131,7 +141,7 @@ def _path(group: str, version: str) -> str:
 
 
 def guess(name: KindName) -> Kind:
-    """What a kind is most likely called, where no server can be asked."""
+    """The kind with its most likely plural, if no API server can be asked."""
     low = name.kind.lower()
     if low.endswith("y") and low[-2:-1] not in tuple("aeiou"):
         plural = f"{low[:-1]}ies"

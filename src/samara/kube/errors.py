@@ -1,22 +1,22 @@
-"""The faults a user can act on, as one tree.
+"""The errors that a user can act on, as one tree.
 
-SamaraError              the command line prints one line and exits 1
+SamaraError              a command prints one line and exits 1
 ├── ConfigError          kubeconfig or flags are wrong, or settings that do not fit the cluster
 │   └── InvalidName      no object can have this name, so no request is sent
 ├── ApiError             the API server answered with an error Status
 │   ├── Unauthorized     401
 │   ├── Forbidden        403
 │   ├── NotFound         404
-│   ├── Conflict         409, the version we wrote from is old
-│   ├── AlreadyExists    409, the place is taken
+│   ├── Conflict         409, the resource version is old
+│   ├── AlreadyExists    409, an object of this name exists
 │   ├── Gone             410, the resourceVersion is too old to continue from
 │   ├── Invalid          422
 │   ├── TooMany          429
 │   └── ServerFault      5xx
 ├── Unreachable          no answer: refused, reset, timeout, TLS, a failing exec plugin
-│   └── WatchTimeout     a watch that says nothing for too long (`kube/reflector.py`)
-├── _NotStreamedError    a server that does not stream its lists: pages are asked for instead (`kube/reflector.py`)
-├── LeaseLostError       somebody else leads: the process ends (`app.py`)
+│   └── WatchTimeout     a watch received nothing for too long (`kube/reflector.py`)
+├── _NotStreamedError    the server does not stream lists: they are read in pages (`kube/reflector.py`)
+├── LeaseLostError       another replica may lead, so the process ends (`app.py`)
 └── DemoError            the demo cannot go on (`demo/stage.py`)
 
 Outside of it, since their packages must not import this one:
@@ -35,26 +35,26 @@ import msgspec
 
 MOST_MESSAGE = 500
 MOST_WAIT = 60.0
-"""So long a server is obeyed that asks for a longer wait (Retry-After), in seconds: it may be well long before."""
+"""Seconds. A longer Retry-After is cut to this, since the API server may recover much earlier."""
 _MOST_READ = 65_536
 
-# The server quotes rejected values with Go's %q, so an unescaped quote ends the value. Anything else
-# (a struct, a foreign webhook's own quoting) has no end that can be trusted: the rest is dropped.
+# The API server quotes rejected values with Go's %q, so an unescaped quote ends the value. The end of anything else
+# (a struct, or a value that a webhook quoted) cannot be trusted, so the rest is dropped.
 _VALUE = re.compile(
     r'\b((?:Invalid|Unsupported|Duplicate) value:|(?:Not found|Too long|Too many|Internal error):(?=\s*"))'
     r'\s*(?:"(?:[^"\\]|\\.)*"(?=: |\]?\Z)|.*)',
     re.DOTALL,
 )
-# Older servers answer undecodable JSON with a stretch of the request body around the fault. What a webhook that fails
-# has said is quoted without an end that can be trusted, and it may have quoted what it was sent.
+# Older API servers answer malformed JSON with a part of the request body. The message of a failing webhook may quote
+# the object, and has no end that can be trusted.
 _BODY = re.compile(r"(error found in #\d+ byte of|bigger context|an error on the server(?= \()).*", re.DOTALL)
-# A decoder names the character at which it gave up, and that is one of the value's.
+# A decoder names the character at which it failed, which belongs to the value.
 _CHARACTER = re.compile(r"(invalid character) '(?:\\.+?|.)'", re.DOTALL)
 _JWT = re.compile(r"\beyJ[\w-]+\.[\w-]+(?:\.[\w-]*)?")
 
 
 class SamaraError(Exception):
-    """A fault the user can act on."""
+    """An error that the user can act on."""
 
 
 class ConfigError(SamaraError):
@@ -66,7 +66,7 @@ class InvalidName(ConfigError):
 
 
 class Unreachable(SamaraError):
-    """Nothing answered: refused, reset, timeout or TLS; trying again later may help."""
+    """No answer: refused, reset, timeout or TLS. A later attempt may succeed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class ApiError(SamaraError):
 
     @property
     def denied(self) -> bool:
-        """True where a webhook or a policy says no; it may do so with any status."""
+        """True if a webhook or a policy refused the request. It may answer with any status."""
         return "denied the request" in self.message or "denied request" in self.message
 
 
@@ -122,7 +122,7 @@ class NotFound(ApiError):
 
 
 class Conflict(ApiError):
-    """409: the object changed since the version the write was decided on."""
+    """409: the object changed after the write was planned."""
 
 
 class AlreadyExists(ApiError):
@@ -134,7 +134,7 @@ class Gone(ApiError):
 
 
 class Invalid(ApiError):
-    """422: the server refuses the object as it is."""
+    """422: the object is invalid."""
 
 
 class TooMany(ApiError):
@@ -142,11 +142,11 @@ class TooMany(ApiError):
 
 
 class ServerFault(ApiError):
-    """5xx: the server could not do it now."""
+    """5xx: the API server failed, perhaps only now."""
 
     @property
     def full(self) -> bool:
-        """True where etcd has raised its alarm: until somebody makes room only deletes go through."""
+        """True if etcd is full. Until space is freed, it accepts deletes only."""
         return "database space exceeded" in self.message
 
 
@@ -179,21 +179,21 @@ class _Status(msgspec.Struct, frozen=True):
 
 
 def from_status(status: int, body: bytes, retry_after: float | None = None) -> ApiError:
-    """The error for an HTTP status and its body, whatever the body is; no value of an object survives in it."""
-    told = _parse(body)
-    details = told.details or _Details()
-    reason = told.reason or _phrase(status)
+    """The error for an HTTP status and its body, which may be anything. The error holds no value of an object."""
+    answer = _parse(body)
+    details = answer.details or _Details()
+    reason = answer.reason or _phrase(status)
     return _kind(status, reason)(
         status,
         reason,
-        redact(told.message or "") or "no explanation was given",
+        redact(answer.message or "") or "no explanation was given",
         retry_after if retry_after is not None else details.retry_after_seconds or None,
         tuple(Cause(c.reason or "", c.field or "", redact(c.message or "")) for c in details.causes or ()),
     )
 
 
 def redact(text: str) -> str:
-    """The text without rejected values, request bodies and tokens, in one line of limited length."""
+    """Removes rejected values, request bodies and tokens, and cuts the text to one line of limited length."""
     text = _VALUE.sub(r"\1 …", text[:_MOST_READ])
     text = _CHARACTER.sub(r"\1 …", _BODY.sub(r"\1 …", text))
     text = " ".join(_JWT.sub("…", text).split())
@@ -216,7 +216,7 @@ def _parse(body: bytes) -> _Status:
 
 
 def _plain(body: bytes) -> str:
-    """What a proxy or load balancer said; JSON and pages are left out, for they may echo what we sent."""
+    """The first line of the answer of a proxy. JSON and HTML are dropped, since they may echo the request."""
     text = body[:_MOST_READ].decode("utf-8", "replace").strip()
     if not text or text[0] in '<{["':
         return "the answer is not a Kubernetes Status; is something between us and the API server?"

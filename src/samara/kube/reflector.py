@@ -17,7 +17,7 @@ from samara.core.model import QUOTA, Kind, Ref
 from samara.kube.cache import Cache, Change, address_hash
 from samara.kube.client import Client, collection
 from samara.kube.codec import MALFORMED, Codec, RawEvent, raw_event
-from samara.kube.discovery import explained
+from samara.kube.discovery import explain
 from samara.kube.errors import MOST_WAIT, ApiError, Forbidden, Gone, NotFound, SamaraError, Unreachable, from_status
 from samara.kube.ingest import Changed, Envelope, Ignored, Ingest, Stale, pages
 
@@ -289,7 +289,7 @@ class Reflector:
             # Before the await: nothing may be deleted for a kind that is not served. Plans made from now on come to
             # nothing, so the kind is listed again when it is back, and that list queues everything.
             self.not_ready_reason, self._store.not_served, self._version = message, True, ""
-            self.not_ready_reason = message = await explained(self._client, self.kind, fault)
+            self.not_ready_reason = message = await explain(self._client, self.kind, fault)
             self._inbox.post(Observed([]))  # wakes the controller, which may have waited for this kind only
         self._failures += 1
         self._count_restart("error")

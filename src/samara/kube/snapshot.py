@@ -1,4 +1,4 @@
-"""The cluster at one moment: every kind listed once into a cache, as the watch fills it, and planned from there."""
+"""Lists the cluster once, for commands. The cache is filled as the reflectors fill it, and plans are made from it."""
 
 from __future__ import annotations
 
@@ -22,61 +22,62 @@ from samara.kube.errors import Forbidden, Gone, NotFound, SamaraError, Unreachab
 from samara.kube.ingest import Changed, Ingest, pages
 from samara.kube.queries import confirm_gone, crd_established, dry_run_create, namespace_alive, owner_annotation
 
-_LISTS = 5
-"""A list whose pages have expired is begun again, at most this often."""
-_ROUNDS = 10
-"""A look settles its place; a plan that still has one after this many rounds is not worth waiting for."""
-_AT_ONCE = 8
+_MAX_LISTS = 5
+"""How often a list is tried whose pages expire while they are read."""
+_MAX_ROUNDS = 10
+"""Each round answers all queries of the plans. A plan with new queries after that many is given up."""
+_CONCURRENCY = 8
 
 ReadPaths = Callable[[Collection[SecretPath]], Awaitable[Mapping[str, Reading]]]
-"""Asks the secret manager once for these paths; one that cannot be read is a reading that says why."""
+"""Reads these paths from the secret manager once. The reading of a path that cannot be read has a fault."""
 
 
 async def unread(paths: Collection[SecretPath]) -> dict[str, Reading]:
-    """Where nobody asks the secret manager."""
+    """For callers that do not read the secret manager."""
     fault = Unreadable("TokenError", "the secret manager has not been asked")
-    return {each.path: Reading(fault=fault) for each in paths}
+    return {path.path: Reading(fault=fault) for path in paths}
 
 
 @dataclass(slots=True)
 class Snapshot:
-    """What was listed. `cache` answers as the operator's own would."""
+    """The listed cluster. Its `cache` answers as the operator's own cache would."""
 
     client: Client
     codec: Codec
     cache: Cache
     home: str
-    """The operator's own namespace, where the server is asked what it would make of an object."""
+    """The operator's own namespace, where dry runs create objects."""
     read_paths: ReadPaths = unread
     marked: dict[Ref, Object] = field(default_factory=dict)
-    """Every object that carries a mark of any dialect, whether the dialect recognises it or not."""
+    """Every object with a mark of any source type, also if that type does not count it as a copy."""
     unknown: dict[Kind, str] = field(default_factory=dict)
-    """The kinds that could not be listed, and what the server said; not those of custom resources it does not serve."""
+    """The kinds that could not be listed, and why. Custom resources that the API server does not serve are left out."""
 
     async def plans(self, rules: Rules, keys: Iterable[Key] | None = None) -> dict[Key, Plan]:
-        """What these keys need, or all; the places that a plan must see first are read, and it is made again."""
-        made: dict[Key, Plan] = {}
+        """Plans these keys, or all. Reads what a plan needs first, and then plans its key again."""
+        plans: dict[Key, Plan] = {}
         todo = set(self.keys() if keys is None else keys)
-        for _ in range(_ROUNDS):
-            made |= {key: plan(key, self.cache, self.cache.table, rules) for key in todo}
-            todo = {key for key in todo if made[key].looks or made[key].reads}
+        for _ in range(_MAX_ROUNDS):
+            plans |= {key: plan(key, self.cache, self.cache.table, rules) for key in todo}
+            todo = {key for key in todo if plans[key].looks or plans[key].reads}
             if not todo:
-                return {key: made[key] for key in sorted(made, key=str)}
-            await self.look(look.ref for key in todo for look in made[key].looks)
-            await self._try(read for key in todo for read in made[key].reads)
+                return {key: plans[key] for key in sorted(plans, key=str)}
+            await self.read_all(look.ref for key in todo for look in plans[key].looks)
+            await self._answer(read for key in todo for read in plans[key].reads)
         raise Unreachable("the cluster changes faster than it can be read; try again")
 
     def keys(self) -> Iterable[Key]:
-        """Every source but the ends of chains, and every source that a copy names."""
+        """Every source except the ends of chains, and every source that a copy names."""
         for dialect in self.cache.table.dialects:
             keys = (Key(dialect.name, source) for source in self.cache.sources(dialect.name))
             yield from (key for key in keys if not self.cache.is_idle(key))
         yield from self.cache.marked_sources()
 
     async def look_for_marks(self, kinds: Collection[Kind]) -> None:
-        """Notes what carries a mark of ours among kinds that nobody serves; of their objects only metadata is read.
+        """Adds to `marked` objects of kinds that are not in the settings. Only metadata is read.
 
-        Marks alone say nothing there: controllers give what they make the labels of what they make it from.
+        A mark counts there only if managedFields say that Samara set it: controllers copy the labels of an object to
+        what they create from it.
         """
         for kind in kinds:
             self.cache.stores[kind] = KindStore()
@@ -85,106 +86,109 @@ class Snapshot:
             except SamaraError as fault:
                 self.unknown[kind] = str(fault)
         dialects = self.cache.table.dialects
-        others = [ref for ref in self.marked if ref.kind in set(kinds)]
-        for ref in others:
-            if not any(is_marked_by_us(self.marked[ref], each) for each in dialects):
+        candidates = [ref for ref in self.marked if ref.kind in set(kinds)]
+        for ref in candidates:
+            if not any(is_marked_by_us(self.marked[ref], dialect) for dialect in dialects):
                 del self.marked[ref]
 
-    async def look(self, refs: Iterable[Ref]) -> None:
-        room = asyncio.Semaphore(_AT_ONCE)
+    async def read_all(self, refs: Iterable[Ref]) -> None:
+        """Reads single objects into the cache."""
+        limit = asyncio.Semaphore(_CONCURRENCY)
 
         async def one(ref: Ref) -> None:
-            async with room:
-                found = await self.read(ref)
-            if found is None:
+            async with limit:
+                obj = await self.read(ref)
+            if obj is None:
                 self.cache.note_absent(ref)
             else:
-                self.cache.put(found)
+                self.cache.put(obj)
 
         await asyncio.gather(*(one(ref) for ref in dict.fromkeys(refs)))
 
-    async def _try(self, reads: Iterable[Read]) -> None:
-        asked = dict.fromkeys(reads)
-        paths = [read for read in asked if isinstance(read, SecretPath)]
+    async def _answer(self, reads: Iterable[Read]) -> None:
+        unique = dict.fromkeys(reads)
+        paths = [read for read in unique if isinstance(read, SecretPath)]
         if paths:
             answers = self.cache.answers
             answers.readings = {**answers.readings, **await self.read_paths(paths)}
-        for read in asked:
+        for read in unique:
             if isinstance(read, Trial):
                 self.cache.answers.keep(read, await dry_run_create(self.client, self.codec, self.home, read))
             elif isinstance(read, Absence):
                 self.cache.answers.keep(read, await confirm_gone(self.client, self.codec, self.cache, read))
             elif isinstance(read, Definition):
-                self.cache.answers.keep(read, await self._stands(read))
+                self.cache.answers.keep(read, await self._crd_established(read))
             elif isinstance(read, Standing):
                 self.cache.answers.keep(read, await namespace_alive(self.client, read))
             elif isinstance(read, Word):
                 self.cache.answers.keep(read, await owner_annotation(self.client, read))
 
-    async def _stands(self, asked: Definition) -> bool:
-        """Whoever may list the objects and not read their definition is told what follows where it stands."""
+    async def _crd_established(self, query: Definition) -> bool:
+        """A user who may list the objects but not read their CRD sees what follows if the CRD is established."""
         try:
-            return await crd_established(self.client, asked)
+            return await crd_established(self.client, query)
         except Forbidden:
             return True
 
     async def read(self, ref: Ref) -> Object | None:
-        """One object as it is at this moment."""
+        """The current object from the API server, or None."""
         try:
             return self.codec.object(ref.kind, await self.client.get(address(ref)))
         except NotFound:
             return None
 
 
-async def take(
+async def list_cluster(
     client: Client,
     table: Table,
     home: str,
     read_paths: ReadPaths = unread,
-    begun: Callable[[Kind], None] = lambda kind: None,
+    on_kind: Callable[[Kind], None] = lambda kind: None,
 ) -> Snapshot:
-    """Lists every kind of the table once, consistently; a kind that the server does not know is noted."""
+    """Lists every kind of the table once. `on_kind` is called before each list, to show progress."""
     codec = Codec(table.managers)
-    shot = Snapshot(client, codec, Cache(table, built=codec.content, keep_bytes=True), home, read_paths)
+    snapshot = Snapshot(client, codec, Cache(table, built=codec.content, keep_bytes=True), home, read_paths)
     for kind in table.kinds:
-        begun(kind)
+        on_kind(kind)
         try:
-            await _Lister(shot, kind).run()
+            await _Lister(snapshot, kind).run()
         except (NotFound, Forbidden) as fault:
             if kind == NAMESPACE:
                 raise
-            if isinstance(fault, Forbidden) or kind not in table.always_read:  # nobody need install what nobody uses
-                shot.unknown[kind] = str(fault)
-    return shot
+            if (
+                isinstance(fault, Forbidden) or kind not in table.always_read
+            ):  # a CRD that is not used need not be installed
+                snapshot.unknown[kind] = str(fault)
+    return snapshot
 
 
 class _Lister:
-    """Reads one kind in pages, and notes what carries a mark."""
+    """Lists one kind into the cache, and notes objects with marks."""
 
-    def __init__(self, shot: Snapshot, kind: Kind, accept: str = "") -> None:
-        self._shot = shot
+    def __init__(self, snapshot: Snapshot, kind: Kind, accept: str = "") -> None:
+        self._snapshot = snapshot
         self._kind = kind
         self._accept = accept
-        self._ingest = Ingest(kind, shot.cache, shot.codec)
-        self._marks = frozenset().union(*(dialect.marks for dialect in shot.cache.table.dialects))
+        self._ingest = Ingest(kind, snapshot.cache, snapshot.codec)
+        self._marks = frozenset().union(*(dialect.marks for dialect in snapshot.cache.table.dialects))
 
     async def run(self) -> None:
-        for _ in range(_LISTS):
+        for _ in range(_MAX_LISTS):
             try:
-                self._shot.cache.finish_list(self._kind, await self._pages())
+                self._snapshot.cache.finish_list(self._kind, await self._pages())
                 return
             except Gone:
-                continue  # the pages took too long: the list begins again
-        raise Unreachable(f"the list of {self._kind} expired {_LISTS} times before its last page")
+                continue  # reading the pages took too long
+        raise Unreachable(f"the list of {self._kind} expired {_MAX_LISTS} times before its last page")
 
     async def _pages(self) -> set[int]:
-        read = pages(self._shot.client, self._kind, self._accept)
-        found = [self._take(raw) async for page in read for raw in page.items or ()]
-        return set(map(address_hash, found))
+        read = pages(self._snapshot.client, self._kind, self._accept)
+        refs = [self._take(raw) async for page in read for raw in page.items or ()]
+        return set(map(address_hash, refs))
 
     def _take(self, raw: msgspec.Raw) -> Ref:
         envelope = self._ingest.envelope(raw)
         result = self._ingest.take(raw, envelope)
         if isinstance(result, Changed) and not self._marks.isdisjoint((*result.obj.labels, *result.obj.annotations)):
-            self._shot.marked[envelope.ref] = result.obj
+            self._snapshot.marked[envelope.ref] = result.obj
         return envelope.ref

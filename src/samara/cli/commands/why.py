@@ -78,7 +78,7 @@ async def _why(cluster: Cluster, config: str | None, what: str) -> dict[str, Any
             return _locally(ref, await local_answer(at.client, at.table, ref, str(fault)))
         if ref.kind in shot.unknown:
             return _locally(ref, await local_answer(at.client, at.table, ref, _hidden(shot, ref)))
-        await shot.look([ref] if shot.cache.taken(ref) else [])
+        await shot.read_all([ref] if shot.cache.taken(ref) else [])
         return await _answered(at, await as_told(at, await picture(at, shot)), ref, unread)
 
 
