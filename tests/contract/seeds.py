@@ -1207,6 +1207,27 @@ FAULTS = (
         by="engine/test_limiter.py::test_a_few_very_slow_writes_do_not_move_the_limit",
     ),
     Fault(
+        "a slash in a name makes another path",
+        "kube/client",
+        'name in ("", ".", "..") or "/" in name or',
+        'name in ("", ".", "..") or',
+        by="kube/test_client.py::test_no_name_changes_the_shape_of_a_path",
+    ),
+    Fault(
+        "a path that was built elsewhere is not checked",
+        "kube/client",
+        "    if not _IS_PATH(path):\n",
+        "    if False:\n",
+        by="kube/test_client.py::test_a_path_that_is_read_otherwise_than_it_looks_is_never_sent",
+    ),
+    Fault(
+        "one document that fails makes all others wait longer",
+        "secretstores/schedule",
+        "self._failures if repeated and self._failures else self._failures + 1",
+        "self._failures + 1",
+        by="secretstores/test_poller.py::test_one_document_that_never_answers_does_not_stop_the_others",
+    ),
+    Fault(
         "a short sample is enough",
         "engine/limiter",
         "_ROUND_TRIPS = 8",
