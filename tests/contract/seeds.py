@@ -1120,7 +1120,7 @@ FAULTS = (
         "kube/reflector",
         "self._present.discard(address_hash(envelope.ref))",
         "pass",
-        by="kube/test_reflector.py::test_what_came_and_went_while_the_list_was_on_its_way_leaves_no_trace",
+        by="kube/test_reflector.py::test_an_object_deleted_during_the_list_is_not_kept",
     ),
     Fault(
         "who deletes a namespace takes those below it along where a watch is behind",
@@ -1218,7 +1218,7 @@ FAULTS = (
         "kube/client",
         "    if not _IS_PATH(path):\n",
         "    if False:\n",
-        by="kube/test_client.py::test_a_path_that_is_read_otherwise_than_it_looks_is_never_sent",
+        by="kube/test_client.py::test_a_path_that_decodes_to_another_path_is_never_sent",
     ),
     Fault(
         "one document that fails makes all others wait longer",

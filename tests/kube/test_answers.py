@@ -44,7 +44,7 @@ def held(of: object) -> bytes:
     return found
 
 
-def test_an_answer_is_found_by_an_equal_question() -> None:
+def test_an_answer_is_found_by_an_equal_query() -> None:
     known = Answers(None)
     known.keep(a_trial(), Rejected("no"))
     assert known.value(a_trial()) == Rejected("no")
@@ -58,14 +58,14 @@ def test_a_path_is_a_question_too() -> None:
     assert (known.value("team/db"), known.value("team/other")) == ("secret", UNREAD)
 
 
-def test_the_body_of_a_trial_is_not_kept() -> None:
+def test_the_body_of_a_dry_run_is_not_kept() -> None:
     known = Answers(None)
     known.keep(a_trial(CANARY), Rejected("no"))
     gc.collect()
     assert CANARY not in held(known)
 
 
-def test_two_processes_know_one_question_by_different_digests() -> None:
+def test_two_processes_use_different_digests() -> None:
     """Whoever sees a digest cannot find out what it stands for."""
     both = [Answers(None), Answers(None)]
     for known in both:
@@ -74,7 +74,7 @@ def test_two_processes_know_one_question_by_different_digests() -> None:
     assert not one & two
 
 
-def test_what_was_forgotten_is_asked_for_again() -> None:
+def test_a_forgotten_answer_is_unread() -> None:
     known = Answers(None)
     known.keep(a_trial(), Rejected("no"))
     known.forget(a_trial())
@@ -82,7 +82,7 @@ def test_what_was_forgotten_is_asked_for_again() -> None:
 
 
 @pytest.mark.parametrize(("askers", "again"), [(0, 1500), (500, 0), (1500, 0)])
-def test_those_who_ask_in_turn_find_their_answers_however_many_they_are(askers: int, again: int) -> None:
+def test_with_many_sources_every_answer_is_found(askers: int, again: int) -> None:
     """Else each would push out the answer of the one that is next, and all would be read anew in every round."""
     known = Answers(None, lambda: askers)
     words = [Word(Owner("v1", "Thing", f"o{number}", f"uid-{number}"), "a", "says") for number in range(1500)]
@@ -113,7 +113,7 @@ def test_every_source_is_one_who_asks() -> None:
     assert not any(plan(key, cache, cache.table, Rules()).reads for key in keys)
 
 
-def test_the_answer_that_was_not_asked_for_longest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_recently_used_answer_is_dropped_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "_MAX_ANSWERS", 2)
     known = Answers(None)
     for body in (b"1", b"2"):
@@ -134,7 +134,7 @@ def test_answers_are_bounded_by_their_size_and_the_newest_stays(monkeypatch: pyt
     assert [known.value(a_trial(body)) is UNREAD for body in (b"2", b"3", b"4")] == [True, True, False]
 
 
-def test_an_answer_that_is_given_anew_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replaced_answer_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "_MAX_BYTES", 100)
     known = Answers(None)
     known.keep(a_trial(b"1"), a_content(30))

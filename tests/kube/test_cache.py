@@ -319,7 +319,7 @@ def test_it_agrees_with_the_world_of_the_other_tests(order: list[int]) -> None:
 # single rules, by name
 
 
-def test_stale_news_is_no_news() -> None:
+def test_an_older_version_changes_nothing() -> None:
     cache = filled(new := a_copy("a", "x", version=7))
 
     assert cache.put(a_copy("a", "x", version=6)) is None
@@ -329,7 +329,7 @@ def test_stale_news_is_no_news() -> None:
     assert [cache.is_newer(at("a", "x"), version) for version in (6, 7, 8)] == [False, False, True]
 
 
-def test_what_we_deleted_is_not_brought_back_by_old_news() -> None:
+def test_a_late_event_does_not_bring_a_deleted_copy_back() -> None:
     cache = filled(copy := a_copy("a", "x"))
     cache.remove_deleted(copy)
 
@@ -338,7 +338,7 @@ def test_what_we_deleted_is_not_brought_back_by_old_news() -> None:
     assert cache.put(a_copy("a", "x", version=10, uid="new")) is not None
 
 
-def test_after_the_watch_has_told_of_our_delete_the_place_is_free() -> None:
+def test_after_the_deleted_event_a_new_object_is_taken() -> None:
     cache = filled(copy := a_copy("a", "x"))
     cache.remove_deleted(copy)
     cache.remove(copy.ref, 9)
@@ -346,7 +346,7 @@ def test_after_the_watch_has_told_of_our_delete_the_place_is_free() -> None:
     assert cache.put(replace(copy, version=10)) is not None
 
 
-def test_what_was_made_anew_by_others_is_not_buried() -> None:
+def test_a_recreated_object_is_not_removed_with_the_deleted_one() -> None:
     cache = filled(a_copy("a", "x", version=5, uid="new"))
 
     assert cache.remove_deleted(a_copy("a", "x", uid="old")) is None
@@ -395,7 +395,7 @@ def test_law_4_what_was_adopted_is_its_peoples_again_when_they_take_all_our_word
     assert not stripped(ours=RECORD, **{ADOPTED: "true"}).made
 
 
-def test_a_foreign_object_is_sealed_while_its_place_is_claimed_and_a_trace_after() -> None:
+def test_a_foreign_object_is_kept_only_while_a_source_claims_its_address() -> None:
     cache = filled(a_source("x"), an_object(at("a", "x"), content=secret("theirs")))
     found = cache.get(at("a", "x"))
     assert found is not None
@@ -428,7 +428,7 @@ def test_a_source_keeps_its_bytes_until_it_is_none_any_more() -> None:
     assert cache.get(at("admin", "x")) is None
 
 
-def test_bytes_are_kept_where_somebody_will_ask_what_differs() -> None:
+def test_bytes_are_kept_for_a_diff() -> None:
     cache = Cache(TABLE, keep_bytes=True)
     cache.put(a_copy("a", "x", content=secret("one")))
 
@@ -496,7 +496,7 @@ def test_forged_marks_never_count() -> None:
     assert (cache.count(a_key("x")), cache.count_in_namespace("admin")) == (1, 1)
 
 
-def test_what_was_looked_at_stays_known_while_its_source_changes() -> None:
+def test_a_fetched_object_stays_while_its_source_changes() -> None:
     """Else every change of a source would read every conflict anew."""
     cache = filled(a_source("x"), an_object(at("a", "x"), content=secret("theirs")))
     cache.put(a_source("x", version=2))
@@ -504,7 +504,7 @@ def test_what_was_looked_at_stays_known_while_its_source_changes() -> None:
     assert cache.get(at("a", "x")) is not None
 
 
-def test_missed_deletions_are_made_up_at_the_end_of_a_list() -> None:
+def test_the_end_of_a_list_finds_missed_deletions() -> None:
     cache = filled(a_source("x"), a_copy("a", "x"), a_copy("b", "x"))
     cache.note_ignored(at("b", "theirs"))
     changes = cache.finish_list(SECRET, {address_hash(at("admin", "x")), address_hash(at("b", "x"))})
@@ -514,7 +514,7 @@ def test_missed_deletions_are_made_up_at_the_end_of_a_list() -> None:
     assert not cache.taken(at("b", "theirs"))
 
 
-def test_what_is_newer_than_a_list_is_not_missed_by_it() -> None:
+def test_an_object_newer_than_a_list_is_not_removed_by_it() -> None:
     cache = filled(a_copy("a", "x", version=11))
 
     assert cache.finish_list(SECRET, set(), 10) == []
@@ -531,7 +531,7 @@ def test_rivals_are_named_when_a_source_comes_changes_or_goes() -> None:
     assert list(cache.claims(at("b", "x"))) == list(rival)
 
 
-def test_an_answer_the_watch_has_told_of_already_is_past() -> None:
+def test_the_cache_knows_which_version_the_watch_has_reported() -> None:
     cache = filled()
     cache.stores[SECRET].version = 10
 
@@ -590,7 +590,7 @@ def test_ten_thousand_copies_share_one_content_and_cost_little_each() -> None:
     assert each < 900, f"{each:.0f} bytes per copy"
 
 
-def test_whoever_forges_marks_fills_no_memory() -> None:
+def test_forged_marks_do_not_fill_the_memory() -> None:
     codec, cache, many = Codec(frozenset({MANAGER})), filled(), 50
     tracemalloc.start()
     try:
@@ -606,7 +606,7 @@ def test_whoever_forges_marks_fills_no_memory() -> None:
     assert each < 60_000, f"{each:.0f} bytes per copy"
 
 
-def test_an_unrelated_object_costs_a_trace() -> None:
+def test_an_unrelated_object_costs_a_hash() -> None:
     cache, many = filled(a_namespace("a")), 10_000
     tracemalloc.start()
     try:

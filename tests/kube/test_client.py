@@ -86,7 +86,7 @@ def test_paths_are_those_of_the_api() -> None:
 # what is sent
 
 
-def test_every_request_says_who_we_are_and_wants_plain_bytes() -> None:
+def test_every_request_has_our_user_agent_and_refuses_compression() -> None:
     async def deed(client: Client, script: Script) -> None:
         await client.get(PATH)
         await client.request("PUT", PATH, b"{}", params={"fieldManager": "samara"})
@@ -108,7 +108,7 @@ def test_every_request_says_who_we_are_and_wants_plain_bytes() -> None:
 
 @pytest.mark.parametrize("name", ["x HTTP/1.1\r\nHost: k\r\n\r\nPOST /api", "a b", "ä", "a\nb"])
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_what_is_no_address_is_not_sent(method: str, name: str) -> None:
+def test_a_path_with_other_characters_is_not_sent(method: str, name: str) -> None:
     """A name may come from an annotation that anybody wrote: it must not become a second request."""
 
     async def deed(client: Client, script: Script) -> None:
@@ -189,7 +189,7 @@ def test_a_redirect_is_not_followed() -> None:
         (says({}, 429, Retry_After="soon"), None),
     ],
 )
-def test_the_wait_that_the_server_asks_for_is_known(answer: Answer, wait: float | None) -> None:
+def test_retry_after_is_in_the_error(answer: Answer, wait: float | None) -> None:
     found = error_of(answer)
 
     assert isinstance(found, ApiError)
@@ -257,7 +257,7 @@ def test_a_connection_that_is_cut_is_unreachable(answer: Answer) -> None:
     assert type(error_of(answer)) is Unreachable
 
 
-def test_nobody_at_the_address_is_unreachable() -> None:
+def test_a_refused_connection_is_unreachable() -> None:
     async def run() -> None:
         async with serving(OK) as script:
             gone = access(script)
@@ -336,7 +336,7 @@ def test_nothing_else_is_sent_twice(method: str, answer: Answer) -> None:
         hangs,
     ],
 )
-def test_no_secret_is_in_any_error(answer: Answer) -> None:
+def test_no_error_contains_a_secret(answer: Answer) -> None:
     body = json.dumps({"data": {"k": VALUE}}).encode()
     found: Any = error_of(answer, answer, method="POST", body=body, timeout=0.3)
     shown = [repr(found), str(found), repr(found.__cause__), repr(getattr(found, "causes", ""))]
@@ -347,12 +347,12 @@ def test_no_secret_is_in_any_error(answer: Answer) -> None:
         assert "c2lnbmF0dXJl" not in text
 
 
-def test_a_conflict_can_be_told_from_a_place_that_is_taken() -> None:
+def test_a_conflict_differs_from_an_existing_object() -> None:
     assert not isinstance(error_of(refuses(409, "AlreadyExists")), Conflict)
 
 
 @pytest.mark.parametrize("through_a_proxy", [False, True])
-def test_a_dry_run_is_no_write_and_whoever_only_observes_may_ask(through_a_proxy: bool) -> None:
+def test_an_observer_may_send_a_dry_run(through_a_proxy: bool) -> None:
     async def deed() -> None:
         async with serving(says({})) as script:
             # A proxy is asked for plain HTTP as the server itself is, but for the whole address.
@@ -444,7 +444,7 @@ def _can_be_a_name(text: str) -> bool:
         "/api/v1/secrets\r\nHost: other",
     ],
 )
-def test_a_path_that_is_read_otherwise_than_it_looks_is_never_sent(path: str) -> None:
+def test_a_path_that_decodes_to_another_path_is_never_sent(path: str) -> None:
     async def deed(client: Client, script: Script) -> None:
         for method in ("GET", "DELETE"):
             with pytest.raises(errors.InvalidName):
@@ -466,7 +466,7 @@ async def streamed(client: Client) -> None:
 
 
 @pytest.mark.parametrize("a_stream", [True, False])
-def test_the_password_of_a_proxy_that_refuses_us_is_in_no_text(a_stream: bool) -> None:
+def test_the_password_of_a_proxy_appears_in_no_error(a_stream: bool) -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")

@@ -66,7 +66,7 @@ async def _ended(task: asyncio.Task[None]) -> None:
         await task
 
 
-def test_it_is_looked_at_first_and_watched_then() -> None:
+def test_the_object_is_read_first_and_then_watched() -> None:
     told = followed(
         says(sight(5)), streams(event("ADDED", sight(5)), event("MODIFIED", sight(6))), until=lambda at: 6 in at.seen
     )
@@ -78,34 +78,34 @@ def test_it_is_looked_at_first_and_watched_then() -> None:
     assert told.seen == [5, 5, 6]
 
 
-def test_one_that_is_not_there_is_told_and_seen_when_it_comes() -> None:
+def test_a_missing_object_is_reported_and_seen_when_it_is_created() -> None:
     told = followed(ABSENT, streams(event("ADDED", sight(7))), until=lambda at: 7 in at.seen)
 
     assert told.seen == [None, 7]
     assert told.faults == []
 
 
-def test_its_end_is_told() -> None:
+def test_the_deletion_of_the_object_is_reported() -> None:
     told = followed(says(sight(5)), streams(event("DELETED", sight(6))), until=lambda at: None in at.seen)
 
     assert told.seen == [5, None]
 
 
-def test_the_end_of_another_one_of_its_name_is_not_its_end() -> None:
+def test_the_deletion_of_an_older_object_of_the_same_name_is_ignored() -> None:
     gone = event("DELETED", sight(6, uid="before"))
     told = followed(says(sight(5)), streams(gone, event("MODIFIED", sight(8))), until=lambda at: 8 in at.seen)
 
     assert told.seen == [5, 8]
 
 
-def test_old_news_and_bookmarks_tell_nothing() -> None:
+def test_older_versions_and_bookmarks_are_ignored() -> None:
     news = event("MODIFIED", sight(4)), event("BOOKMARK", {"metadata": {"resourceVersion": "9"}})
     told = followed(says(sight(5)), streams(*news, event("MODIFIED", sight(6))), until=lambda at: 6 in at.seen)
 
     assert told.seen == [5, 6]
 
 
-def test_a_new_one_of_its_name_counts_whatever_its_version() -> None:
+def test_a_recreated_object_is_taken_whatever_its_version() -> None:
     told = followed(says(sight(5)), streams(event("ADDED", sight(3, uid="new"))), until=lambda at: 3 in at.seen)
 
     assert told.seen == [5, 3]
@@ -114,21 +114,21 @@ def test_a_new_one_of_its_name_counts_whatever_its_version() -> None:
 @pytest.mark.parametrize(
     "fault", [refuses(500), refuses(403, "Forbidden"), cuts, says(b"no JSON"), says({"metadata": 7})], ids=range(5)
 )
-def test_a_fault_is_told_and_survived(fault: Answer) -> None:
+def test_an_error_is_reported_and_the_watch_continues(fault: Answer) -> None:
     told = followed(fault, says(sight(5)), gated(hangs), until=lambda at: at.seen)
 
     assert len(told.faults) == 1
     assert told.seen == [5]
 
 
-def test_an_error_in_the_watch_opens_it_again() -> None:
+def test_an_error_event_reopens_the_watch() -> None:
     ends = streams(event("ERROR", {"kind": "Status", "code": 410}))
     told = followed(says(sight(5)), ends, says(sight(6)), gated(hangs), until=lambda at: 6 in at.seen)
 
     assert told.faults == ["the watch ended with an error"]
 
 
-def test_the_answer_to_an_own_write_counts_as_a_sight() -> None:
+def test_the_answer_to_our_own_write_is_taken() -> None:
     async def run(deed: Callable[[ObjectWatcher, Followed], Awaitable[None]]) -> None:
         async with serving(ABSENT) as script, Client(access(script)) as client:
             told = Followed(script)

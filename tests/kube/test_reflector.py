@@ -162,7 +162,7 @@ def test_a_list_is_streamed_and_followed() -> None:
     watching(deed, streams(*listing(source("x", 5)), *changed))
 
 
-def test_nothing_is_known_before_the_list_has_ended() -> None:
+def test_a_kind_is_unknown_until_its_list_has_ended() -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.names() == ["+x"])
         assert not stage.cache.known(SECRET)
@@ -172,7 +172,7 @@ def test_nothing_is_known_before_the_list_has_ended() -> None:
     watching(deed, streams(added("x", 5), bookmark(7)))
 
 
-def test_an_unrelated_object_leaves_a_trace_and_no_more() -> None:
+def test_only_the_address_of_an_unrelated_object_is_kept() -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
         assert stage.cache.taken(at("b", "theirs"))
@@ -181,7 +181,7 @@ def test_an_unrelated_object_leaves_a_trace_and_no_more() -> None:
     watching(deed, streams(*listing(obj("theirs", 3, "b"))))
 
 
-def test_what_came_and_went_while_the_list_was_on_its_way_leaves_no_trace() -> None:
+def test_an_object_deleted_during_the_list_is_not_kept() -> None:
     """A source whose place seems taken would count as one that does not ask any more, and lose its copies at once."""
 
     async def deed(stage: Stage) -> None:
@@ -225,7 +225,7 @@ def test_a_truncated_line_is_read_again_from_the_last_whole_event(end: str) -> N
     watching(deed, streams(*listing(source("x", 5)), added("y", 11), half, end=end), streams(added("z", 12)))
 
 
-def test_a_garbled_line_does_not_kill_it() -> None:
+def test_a_garbled_line_reopens_the_watch() -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: "+z" in stage.heard.names())
         assert stage.queries("resourceVersion") == [None, "10", "10"]
@@ -234,7 +234,7 @@ def test_a_garbled_line_does_not_kill_it() -> None:
     watching(deed, streams(*listing(), garbled[0]), streams(garbled[1]), streams(added("z", 12)))
 
 
-def test_a_watch_that_the_server_ends_goes_on_where_it_was() -> None:
+def test_a_watch_that_the_server_ends_continues_from_its_version() -> None:
     async def deed(stage: Stage) -> None:
         await stage.requests(3)
         assert stage.queries("resourceVersion") == [None, "12", "12"]
@@ -244,7 +244,7 @@ def test_a_watch_that_the_server_ends_goes_on_where_it_was() -> None:
     watching(deed, streams(*listing(source("x", 5)), bookmark(12), end="ends"), streams(end="ends"), STAYS)
 
 
-def test_a_list_that_is_cut_is_begun_anew_and_deletes_nothing() -> None:
+def test_a_list_that_is_cut_starts_again_and_deletes_nothing() -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
         assert stage.queries("sendInitialEvents") == ["true", "true", "true"]
@@ -254,7 +254,7 @@ def test_a_list_that_is_cut_is_begun_anew_and_deletes_nothing() -> None:
     watching(deed, streams(added("x", 5), end="cut"), streams(added("x", 5), end="ends"), whole)
 
 
-def test_events_of_versions_that_are_known_are_no_news() -> None:
+def test_events_of_known_versions_are_ignored() -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.names() == ["+x", "+y"])
 
@@ -265,7 +265,7 @@ def test_events_of_versions_that_are_known_are_no_news() -> None:
 # what the server says in the stream
 
 
-def test_an_unknown_type_of_event_is_passed_over() -> None:
+def test_an_unknown_type_of_event_is_skipped() -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: "+y" in stage.heard.names())
         assert len(stage.script.seen) == 1
@@ -283,7 +283,7 @@ def test_an_error_in_the_stream_reopens_it_after_a_pause(code: int) -> None:
     watching(deed, streams(*listing(source("x", 5)), error(code, "because")), streams(added("y", 11)))
 
 
-def test_what_came_with_an_error_is_told_all_the_same() -> None:
+def test_events_before_an_error_are_reported() -> None:
     """Both in one piece: the event has changed the cache, and the server will not tell of it again."""
     together = b"".join(json.dumps(each).encode() + b"\n" for each in (added("y", 11), error(500)))
 
@@ -295,7 +295,7 @@ def test_what_came_with_an_error_is_told_all_the_same() -> None:
     watching(deed, streams(*listing(source("x", 5)), together), STAYS)
 
 
-def test_bookmarks_alone_move_it_on() -> None:
+def test_bookmarks_advance_the_version() -> None:
     async def deed(stage: Stage) -> None:
         await stage.requests(2)
         assert stage.queries("resourceVersion") == [None, "30"]
@@ -305,7 +305,7 @@ def test_bookmarks_alone_move_it_on() -> None:
 
 
 @pytest.mark.parametrize("how", ["in the stream", "as the answer"])
-def test_410_lists_anew_and_makes_up_for_what_was_missed(how: str) -> None:
+def test_410_relists_and_finds_missed_deletions(how: str) -> None:
     first = listing(source("x", 5), source("y", 6), obj("theirs", 7, "b"))
     gone = (
         [streams(*first, error(410))]
@@ -325,7 +325,7 @@ def test_410_lists_anew_and_makes_up_for_what_was_missed(how: str) -> None:
     watching(deed, *gone, streams(*listing(source("y", 16), version=20)))
 
 
-def test_an_object_made_anew_meanwhile_replaces_the_old_one() -> None:
+def test_an_object_recreated_before_a_relist_replaces_the_old_one() -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 2)
         found = stage.cache.get(at("admin", "x"))
@@ -337,7 +337,7 @@ def test_an_object_made_anew_meanwhile_replaces_the_old_one() -> None:
     watching(deed, streams(*listing(source("x", 5)), error(410)), streams(*listing(anew, version=20)))
 
 
-def test_410_again_and_again_is_not_a_hot_loop() -> None:
+def test_repeated_410_backs_off() -> None:
     async def deed(stage: Stage) -> None:
         began = asyncio.get_running_loop().time()
         await stage.requests(5)
@@ -349,7 +349,7 @@ def test_410_again_and_again_is_not_a_hot_loop() -> None:
 # silence
 
 
-def test_silence_reopens_from_the_last_version_without_a_list() -> None:
+def test_silence_reopens_the_watch_without_a_list() -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: "+y" in stage.heard.names())
         assert stage.queries("resourceVersion") == [None, "10"]
@@ -364,7 +364,7 @@ def test_silence_reopens_from_the_last_version_without_a_list() -> None:
     )
 
 
-def test_a_watch_that_is_never_answered_is_asked_for_again() -> None:
+def test_a_watch_that_is_never_answered_is_retried() -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
         assert len(stage.script.seen) == 2
@@ -372,7 +372,7 @@ def test_a_watch_that_is_never_answered_is_asked_for_again() -> None:
     watching(deed, hangs, streams(*listing()), timings=ReflectorTimings(silence=0.4, max_backoff=0.1))
 
 
-def test_every_byte_is_progress() -> None:
+def test_every_byte_counts_as_a_sign_of_life() -> None:
     async def deed(stage: Stage) -> None:
         assert stage.reflector.last_heard == 0.0
         await stage.until(lambda: stage.heard.lists == 1)
@@ -384,7 +384,7 @@ def test_every_byte_is_progress() -> None:
 # empty lists
 
 
-def test_a_list_that_is_suddenly_empty_is_doubted_and_believed_the_second_time() -> None:
+def test_a_suddenly_empty_list_is_fetched_again_before_it_deletes() -> None:
     async def deed(stage: Stage) -> None:
         await stage.requests(3)
         assert stage.held() == ["x"]
@@ -408,7 +408,7 @@ def test_a_list_that_was_empty_by_mistake_deletes_nothing() -> None:
     watching(deed, streams(*whole, error(410)), streams(*listing(version=20)), streams(*whole))
 
 
-def test_a_doubt_lasts_as_long_as_it_is_set_to() -> None:
+def test_a_suddenly_empty_list_is_fetched_again_after_the_set_time() -> None:
     async def deed(stage: Stage) -> None:
         await stage.requests(2)
         began = asyncio.get_running_loop().time()
@@ -420,7 +420,7 @@ def test_a_doubt_lasts_as_long_as_it_is_set_to() -> None:
     watching(deed, streams(*listing(source("x", 5)), error(410)), empty, empty, timings=timings)
 
 
-def test_what_a_kind_lacks_that_is_listed_anew_proves_nothing_yet() -> None:
+def test_absence_after_a_relist_is_unproven_for_a_while() -> None:
     async def deed(stage: Stage) -> None:
         began = asyncio.get_running_loop().time()
         await stage.until(lambda: stage.heard.lists == 2)
@@ -430,7 +430,7 @@ def test_what_a_kind_lacks_that_is_listed_anew_proves_nothing_yet() -> None:
     watching(deed, streams(*listing(source("x", 5)), error(410)), streams(*listing(source("y", 21), version=22)))
 
 
-def test_a_list_that_was_always_empty_is_believed_at_once() -> None:
+def test_an_empty_first_list_is_believed_at_once() -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
         assert len(stage.script.seen) == 1
@@ -456,7 +456,7 @@ def test_an_older_server_is_listed_in_pages(status: int) -> None:
     watching(deed, refuses(status, "Invalid"), *pages, streams(added("z", 11)))
 
 
-def test_410_on_a_later_page_begins_the_list_anew() -> None:
+def test_410_on_a_later_page_starts_the_list_again() -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
         assert stage.queries("continue")[1:] == [None, "more", None]
@@ -466,7 +466,7 @@ def test_410_on_a_later_page_begins_the_list_anew() -> None:
     watching(deed, refuses(400), page(source("x", 5), token="more"), refuses(410, "Expired"), whole, STAYS)
 
 
-def test_a_server_that_passes_over_that_its_list_should_be_streamed_is_listed_in_pages() -> None:
+def test_a_server_that_ignores_sendinitialevents_is_listed_in_pages() -> None:
     """It sends what there is and then watches; a bookmark that ends no list gives it away."""
 
     async def deed(stage: Stage) -> None:
@@ -489,9 +489,7 @@ async def ends_late(request: web.Request) -> web.StreamResponse:
     [(replace(TIMINGS, silence=0.1), STAYS), (replace(TIMINGS, longest=1.0), ends_late)],
     ids=["silent", "ended"],
 )
-def test_a_list_that_does_not_end_while_its_watch_lives_is_asked_for_in_pages(
-    timings: ReflectorTimings, answer: Answer
-) -> None:
+def test_a_streamed_list_without_an_end_is_fetched_in_pages(timings: ReflectorTimings, answer: Answer) -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
         assert stage.queries("limit")[:2] == [None, "500"]
@@ -499,7 +497,7 @@ def test_a_list_that_does_not_end_while_its_watch_lives_is_asked_for_in_pages(
     watching(deed, answer, page(source("x", 5)), STAYS, timings=timings)
 
 
-def test_pages_make_up_for_missed_deletions_too() -> None:
+def test_pages_find_missed_deletions_too() -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: "-x" in stage.heard.names())
         assert stage.held() == ["y"]
@@ -519,7 +517,7 @@ def test_pages_make_up_for_missed_deletions_too() -> None:
         cuts,
     ],
 )
-def test_a_page_that_is_no_list_is_asked_for_again(answer: Answer) -> None:
+def test_a_page_that_is_no_list_is_fetched_again(answer: Answer) -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
         assert stage.held() == ["x"]
@@ -538,7 +536,7 @@ def test_a_list_without_items_is_an_empty_one() -> None:
 
 
 @pytest.mark.parametrize(("status", "reason"), [(403, "Forbidden"), (404, "NotFound")])
-def test_a_kind_that_cannot_be_listed_waits_and_is_served_when_it_can(status: int, reason: str) -> None:
+def test_a_kind_that_cannot_be_listed_is_retried_until_it_can(status: int, reason: str) -> None:
     async def deed(stage: Stage) -> None:
         await stage.requests(2)
         assert stage.reflector.not_served
@@ -554,7 +552,7 @@ def test_a_kind_that_cannot_be_listed_waits_and_is_served_when_it_can(status: in
     watching(deed, refuses(status, reason), gated(streams(*listing())))
 
 
-def test_a_kind_that_is_taken_away_keeps_what_is_known() -> None:
+def test_a_kind_that_is_no_longer_served_keeps_its_objects() -> None:
     async def deed(stage: Stage) -> None:
         await stage.requests(3)
         assert stage.reflector.not_served
@@ -565,7 +563,7 @@ def test_a_kind_that_is_taken_away_keeps_what_is_known() -> None:
 
 
 @pytest.mark.parametrize(("status", "reason"), [(403, "Forbidden"), (404, "NotFound")])
-def test_a_kind_that_comes_back_is_listed_anew_for_what_was_planned_meanwhile(status: int, reason: str) -> None:
+def test_a_kind_that_is_served_again_is_relisted(status: int, reason: str) -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 2)
         assert not stage.reflector.not_served
@@ -575,7 +573,7 @@ def test_a_kind_that_comes_back_is_listed_anew_for_what_was_planned_meanwhile(st
     watching(deed, streams(*before, end="ends"), refuses(status, reason), refuses(status, reason), streams(*now))
 
 
-def test_a_kind_that_may_be_listed_and_not_watched_is_listed_more_and_more_seldom() -> None:
+def test_a_kind_that_may_be_listed_but_not_watched_backs_off() -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 3)
         assert stage.reflector._failures == 2  # of which each doubles the wait
@@ -600,7 +598,7 @@ def _odd(name: str, **meta: Any) -> bytes:
         _odd("odd", uid="\N{SNOWMAN}").replace(b"\\u2603", b"\xff"),
     ],
 )
-def test_an_odd_object_harms_nobody_else_and_shows_nothing(odd: bytes, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_malformed_object_neither_ends_the_watch_nor_leaks(odd: bytes, caplog: pytest.LogCaptureFixture) -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: "+y" in stage.heard.names())
         assert stage.held() == ["y"]
@@ -610,7 +608,7 @@ def test_an_odd_object_harms_nobody_else_and_shows_nothing(odd: bytes, caplog: p
     assert "YQ==" not in caplog.text
 
 
-def test_a_version_that_is_no_number_is_not_gone_on_from() -> None:
+def test_a_version_that_is_no_number_is_never_watched_from() -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: "+y" in stage.heard.names())
         assert stage.queries("resourceVersion") == [None, "10"]
@@ -618,7 +616,7 @@ def test_a_version_that_is_no_number_is_not_gone_on_from() -> None:
     watching(deed, streams(*listing(), _odd("odd", resourceVersion="soon")), streams(added("y", 12)))
 
 
-def test_a_server_that_is_away_is_asked_again_with_pauses() -> None:
+def test_an_unreachable_server_is_retried_with_backoff() -> None:
     async def deed(stage: Stage) -> None:
         began = asyncio.get_running_loop().time()
         await stage.until(lambda: stage.heard.lists == 1)
@@ -628,7 +626,7 @@ def test_a_server_that_is_away_is_asked_again_with_pauses() -> None:
     watching(deed, cuts, refuses(503), cuts, streams(*listing()))
 
 
-def test_the_wait_that_the_server_asks_for_is_kept() -> None:
+def test_retry_after_is_obeyed() -> None:
     async def deed(stage: Stage) -> None:
         await stage.requests(1)
         began = asyncio.get_running_loop().time()
@@ -638,7 +636,7 @@ def test_the_wait_that_the_server_asks_for_is_kept() -> None:
     watching(deed, refuses(429, retryAfterSeconds=1), STAYS)
 
 
-def test_the_wait_that_the_server_asks_for_is_no_longer_than_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_retry_after_is_limited_to_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     async def deed(stage: Stage) -> None:
         await stage.requests(1)
         pause = asyncio.create_task(stage.reflector._pause(TooMany(429, "TooManyRequests", "", 86_400.0), 1))
@@ -649,7 +647,7 @@ def test_the_wait_that_the_server_asks_for_is_no_longer_than_a_minute(caplog: py
     assert [getattr(each, "fields", {}).get("again_in") for each in caplog.records] == ["60.0s"]
 
 
-def test_an_object_is_worth_parsing_for_a_word_or_for_our_field_manager() -> None:
+def test_an_object_with_our_metadata_or_field_manager_is_parsed() -> None:
     pattern = relevance_pattern(a_table().words)
 
     assert pattern.search(f'{{"annotations":{{"{ORIGIN}":"x"}}}}'.encode())
@@ -657,7 +655,7 @@ def test_an_object_is_worth_parsing_for_a_word_or_for_our_field_manager() -> Non
     assert not pattern.search(b'{"manager":"samara-2","annotations":{"secret-copyXnamespaces":""}}')
 
 
-def test_an_object_that_is_nested_without_end_does_not_end_the_watch() -> None:
+def test_an_object_nested_without_end_does_not_end_the_watch() -> None:
     deep = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
 
     async def deed(stage: Stage) -> None:
@@ -686,7 +684,7 @@ def line(type_: str, about: bytes) -> bytes:
 
 @pytest.mark.parametrize("where", ["spec", "managedFields"])
 @pytest.mark.parametrize("levels", DEPTHS)
-def test_an_object_that_is_nested_too_deep_is_passed_by_and_the_watch_goes_on(levels: int, where: str) -> None:
+def test_an_object_nested_too_deep_is_ignored_and_the_watch_continues(levels: int, where: str) -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: "+y" in stage.heard.names())
         assert stage.held() == ["y"]
@@ -698,7 +696,7 @@ def test_an_object_that_is_nested_too_deep_is_passed_by_and_the_watch_goes_on(le
     watching(deed, streams(*listing(), line("ADDED", theirs), added("y", 12)))
 
 
-def test_a_source_that_becomes_too_deep_stays_as_it_was_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_source_that_becomes_too_deep_keeps_its_last_state_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: "+y" in stage.heard.names())
         assert stage.held() == ["x", "y"]
@@ -710,7 +708,7 @@ def test_a_source_that_becomes_too_deep_stays_as_it_was_and_is_told(caplog: pyte
     assert "watch.odd-object" in caplog.text
 
 
-def test_an_object_that_is_nested_too_deep_can_go(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_deletion_of_an_object_nested_too_deep_is_seen(caplog: pytest.LogCaptureFixture) -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: "-x" in stage.heard.names())
         assert not stage.cache.taken(at("b", "theirs"))
@@ -720,7 +718,7 @@ def test_an_object_that_is_nested_too_deep_can_go(caplog: pytest.LogCaptureFixtu
     watching(deed, streams(*first, *(line("DELETED", each) for each in gone)))
 
 
-def test_of_unrelated_objects_that_are_too_deep_the_log_warns_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_unrelated_objects_nested_too_deep_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: "+y" in stage.heard.names())
 
@@ -731,7 +729,7 @@ def test_of_unrelated_objects_that_are_too_deep_the_log_warns_once(caplog: pytes
 
 
 @pytest.mark.parametrize("levels", DEPTHS)
-def test_a_page_with_an_object_that_is_nested_too_deep_is_read_for_the_others(levels: int) -> None:
+def test_one_object_nested_too_deep_does_not_hide_the_rest_of_its_page(levels: int) -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
         assert stage.held() == ["y"]
@@ -750,7 +748,7 @@ def test_a_page_with_an_object_that_is_nested_too_deep_is_read_for_the_others(le
     watching(deed, refuses(400, "BadRequest"), says(listed), STAYS)
 
 
-def test_a_source_in_a_page_that_is_nested_too_deep_is_not_taken_for_what_is_left_of_it() -> None:
+def test_a_truncated_source_is_never_used() -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
         assert stage.held() == []

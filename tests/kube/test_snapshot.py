@@ -83,20 +83,20 @@ def test_every_page_is_read_and_lists_are_consistent() -> None:
     assert not any("resourceVersion" in asked for asked in server.asked)
 
 
-def test_only_what_matters_is_kept_and_of_the_rest_a_trace() -> None:
+def test_irrelevant_objects_keep_only_their_address() -> None:
     shot = asyncio.run(seen(Server(expiries=0)))
     assert [obj.ref.path for obj in shot.cache.all(SECRET)] == ["admin/db"]
     assert shot.cache.taken(Ref(SECRET, "a", "db"))
     assert list(shot.marked) == [Ref(SECRET, "admin", "db")]
 
 
-def test_a_list_whose_pages_expired_begins_again() -> None:
+def test_a_list_whose_pages_expired_starts_again() -> None:
     shot = asyncio.run(seen(Server(expiries=2)))
     assert [obj.ref.name for obj in shot.cache.all(NAMESPACE)] == ["a", "admin"]
     assert [obj.ref.path for obj in shot.cache.all(SECRET)] == ["admin/db"]
 
 
-def test_a_kind_that_the_server_does_not_know_is_noted_and_not_taken_for_empty() -> None:
+def test_a_kind_that_is_not_served_is_not_taken_for_empty() -> None:
     shot = asyncio.run(seen(Server(expiries=0, unknown="secrets")))
     assert list(shot.unknown) == [SECRET]
     assert not shot.cache.known(SECRET)
@@ -144,7 +144,7 @@ def test_the_paths_of_the_secret_manager_are_read_once_and_those_of_before_stay_
     assert asked == [["one"], ["two"]]
 
 
-def test_where_nobody_asks_the_secret_manager_a_plan_is_told_so() -> None:
+def test_without_a_secret_manager_the_reading_says_so() -> None:
     async def told() -> object:
         async with serving(refuses(500)) as script, Client(access(script)) as client:
             shot = Snapshot(client, Codec(TABLE.managers), Cache(TABLE), "operator")

@@ -146,7 +146,7 @@ def test_a_connection_that_the_server_closes_is_not_used_again() -> None:
 
 
 @pytest.mark.parametrize("cut", [b"|", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc|", b"no HTTP at all|"])
-def test_a_connection_that_is_cut_is_told_and_nothing_is_sent_twice(cut: bytes) -> None:
+def test_a_cut_connection_raises_and_nothing_is_sent_twice(cut: bytes) -> None:
     async def deed(server: Server, transport: Transport) -> None:
         with pytest.raises(CutError):
             await post(transport)
@@ -157,7 +157,7 @@ def test_a_connection_that_is_cut_is_told_and_nothing_is_sent_twice(cut: bytes) 
     run(deed, cut, GOOD)
 
 
-def test_a_connection_that_is_lost_as_soon_as_it_is_open_is_told_at_once() -> None:
+def test_a_connection_lost_right_after_opening_raises_at_once() -> None:
     async def deed(server: Server, transport: Transport) -> None:
         opened = transport._connect
 
@@ -177,7 +177,7 @@ def test_a_connection_that_is_lost_as_soon_as_it_is_open_is_told_at_once() -> No
     run(deed, GOOD)
 
 
-def test_an_answer_that_does_not_come_in_time_gives_the_connection_up() -> None:
+def test_a_late_answer_closes_the_connection() -> None:
     async def deed(server: Server, transport: Transport) -> None:
         with pytest.raises(TimeoutError):
             await post(transport, seconds=0.05)
@@ -188,7 +188,7 @@ def test_an_answer_that_does_not_come_in_time_gives_the_connection_up() -> None:
     run(deed, b"HTTP/1.1 200 OK\r\n", GOOD)
 
 
-def test_who_gives_up_waiting_leaves_no_answer_for_the_next() -> None:
+def test_a_cancelled_request_leaves_no_answer_for_the_next() -> None:
     async def deed(server: Server, transport: Transport) -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
@@ -200,7 +200,7 @@ def test_who_gives_up_waiting_leaves_no_answer_for_the_next() -> None:
     run(deed, b"HTTP/1.1 200 OK\r\n", GOOD)
 
 
-def test_an_answer_that_nobody_asked_for_ends_the_connection() -> None:
+def test_an_unsolicited_answer_closes_the_connection() -> None:
     async def deed(server: Server, transport: Transport) -> None:
         await post(transport)
         await server.ended.wait()
@@ -210,7 +210,7 @@ def test_an_answer_that_nobody_asked_for_ends_the_connection() -> None:
     run(deed, GOOD + b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged", GOOD)
 
 
-def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_is_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_BODY", 3)
 
     async def deed(server: Server, transport: Transport) -> None:
@@ -220,7 +220,7 @@ def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
     run(deed, b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcde")
 
 
-def test_whoever_may_not_write_any_more_sends_nothing() -> None:
+def test_a_process_that_may_not_write_sends_nothing() -> None:
     def refuse() -> None:
         raise PermissionError
 

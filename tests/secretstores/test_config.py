@@ -119,7 +119,7 @@ async def _ended(*tasks: asyncio.Task[None]) -> None:
     await asyncio.wait(tasks)
 
 
-def test_the_store_is_opened_with_what_the_secret_says_and_read() -> None:
+def test_the_store_is_opened_from_the_secret_and_read() -> None:
     async def deed(stage: Stage) -> None:
         assert stage.known() is None
         await stage.shown(sight(url="toy://a", token="t"))
@@ -129,7 +129,7 @@ def test_the_store_is_opened_with_what_the_secret_says_and_read() -> None:
     on_stage(deed)
 
 
-def test_a_secret_that_is_missing_is_told_to_all_and_healed_when_it_comes() -> None:
+def test_all_sources_learn_that_the_secret_is_missing_until_it_exists() -> None:
     async def deed(stage: Stage) -> None:
         await stage.shown(None)
         told = "TokenError: Secret samara/fishysecret-config is not there; create it with the keys url and token"
@@ -140,7 +140,7 @@ def test_a_secret_that_is_missing_is_told_to_all_and_healed_when_it_comes() -> N
     on_stage(deed)
 
 
-def test_a_secret_that_goes_takes_no_value_along() -> None:
+def test_deleting_the_secret_keeps_all_values() -> None:
     async def deed(stage: Stage) -> None:
         await stage.shown(sight(url="toy://a"))
         await stage.shown(None)
@@ -156,7 +156,7 @@ def test_a_secret_that_goes_takes_no_value_along() -> None:
 
 
 @pytest.mark.parametrize("reason", ["TokenError", "ConnectionError"])
-def test_a_configuration_that_makes_no_store_is_told_by_its_reason(reason: Any) -> None:
+def test_an_invalid_configuration_is_reported_with_its_reason(reason: Any) -> None:
     async def deed(stage: Stage) -> None:
         stage.refusal = StoreConfigError(reason, "the url: odd")
         await stage.shown(sight(url="toy://a"))
@@ -165,7 +165,7 @@ def test_a_configuration_that_makes_no_store_is_told_by_its_reason(reason: Any) 
     on_stage(deed)
 
 
-def test_whatever_else_goes_wrong_with_opening_is_told_without_its_text() -> None:
+def test_an_unexpected_error_is_reported_without_its_text() -> None:
     async def deed(stage: Stage) -> None:
         stage.refusal = RuntimeError(CANARY)
         await stage.shown(sight(url="toy://a"))
@@ -176,7 +176,7 @@ def test_whatever_else_goes_wrong_with_opening_is_told_without_its_text() -> Non
     on_stage(deed)
 
 
-def test_what_made_a_store_impossible_is_tried_again_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_opening_a_store_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secretstores.config, "_REOPEN_AFTER", 0.001)
 
     async def deed(stage: Stage) -> None:
@@ -192,7 +192,7 @@ def test_what_made_a_store_impossible_is_tried_again_now_and_then(monkeypatch: p
     on_stage(deed)
 
 
-def test_the_same_sight_again_opens_nothing() -> None:
+def test_an_unchanged_secret_opens_nothing() -> None:
     async def deed(stage: Stage) -> None:
         for version in (1, 1, 2):
             await stage.shown(sight(version, url="toy://a", token="t"))
@@ -201,7 +201,7 @@ def test_the_same_sight_again_opens_nothing() -> None:
     on_stage(deed)
 
 
-def test_with_a_new_token_values_stay_until_they_are_read_anew() -> None:
+def test_a_new_token_keeps_values_until_they_are_read_again() -> None:
     async def deed(stage: Stage) -> None:
         await stage.shown(sight(url="toy://a", token="one"))
         stage.gate = asyncio.Event()
@@ -215,7 +215,7 @@ def test_with_a_new_token_values_stay_until_they_are_read_anew() -> None:
     on_stage(deed)
 
 
-def test_with_a_new_url_nothing_is_known_any_more() -> None:
+def test_a_new_url_drops_all_values() -> None:
     async def deed(stage: Stage) -> None:
         await stage.shown(sight(url="toy://a"))
         stage.gate = asyncio.Event()
@@ -229,7 +229,7 @@ def test_with_a_new_url_nothing_is_known_any_more() -> None:
 
 
 @pytest.mark.parametrize("name", ["namespace", "access-key-id"])
-def test_with_the_same_url_another_tenant_or_account_is_another_store(name: str) -> None:
+def test_another_tenant_or_account_at_the_same_url_is_another_store(name: str) -> None:
     async def deed(stage: Stage) -> None:
         await stage.shown(sight(1, url="toy://a", **{name: "one"}))
         stage.gate = asyncio.Event()
@@ -241,7 +241,7 @@ def test_with_the_same_url_another_tenant_or_account_is_another_store(name: str)
     on_stage(deed)
 
 
-def test_another_url_after_a_time_without_a_secret_counts_as_another() -> None:
+def test_another_url_after_a_missing_secret_is_another_store() -> None:
     async def deed(stage: Stage) -> None:
         await stage.shown(sight(url="toy://a"))
         await stage.shown(None)
@@ -270,7 +270,7 @@ def test_no_credential_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 # against a server
 
 
-def test_nothing_is_followed_while_nobody_asks(tmp_path: Path) -> None:
+def test_without_subscribers_nothing_is_watched(tmp_path: Path) -> None:
     (tmp_path / "db").write_bytes(b"one")
 
     async def run() -> None:
@@ -292,7 +292,7 @@ def test_nothing_is_followed_while_nobody_asks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", [refuses(403, "Forbidden", "you may not"), cuts, says(b"odd")], ids=range(3))
-def test_a_secret_that_cannot_be_read_is_told_and_nobody_waits(fault: Answer) -> None:
+def test_an_unreadable_secret_is_reported_at_once(fault: Answer) -> None:
     async def run() -> Reading:
         async with serving(fault) as script, Client(access(script)) as client:
             read = asyncio.Event()
@@ -322,7 +322,7 @@ def test_a_secret_that_cannot_be_read_is_told_and_nobody_waits(fault: Answer) ->
         (says(b"odd"), Unusable),
     ],
 )
-def test_a_secret_of_this_cluster_fails_as_a_store_does(answer: Answer, fault: type[StoreError]) -> None:
+def test_errors_of_the_api_server_become_errors_of_a_store(answer: Answer, fault: type[StoreError]) -> None:
     async def run() -> None:
         async with serving(answer) as script, Client(access(script)) as client:
             await secret_reader(client)("team", "db")
@@ -363,13 +363,13 @@ def test_a_plan_reads_each_path_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("answer", [refuses(403, "Forbidden"), refuses(404, "NotFound"), says(b"odd"), cuts])
-def test_whoever_may_not_read_the_configuration_is_told_so_for_each_path(answer: Answer) -> None:
+def test_each_path_says_that_the_configuration_may_not_be_read(answer: Answer) -> None:
     found = glanced(answer, "one", "two")
 
     assert [each.fault.reason for each in found.values() if each.fault is not None] == ["TokenError", "TokenError"]
 
 
-def test_a_store_out_of_reach_is_told_for_each_path(tmp_path: Path) -> None:
+def test_each_path_says_that_the_store_is_unreachable(tmp_path: Path) -> None:
     found = glanced(says(sight(url=f"file://{tmp_path}/none")), *(f"d{number}" for number in range(30)))
 
     reasons = {each.fault.reason for each in found.values() if each.fault is not None}

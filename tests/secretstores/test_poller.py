@@ -179,7 +179,7 @@ def on_stage(deed: Callable[[Stage], Awaitable[None]], **more: float) -> None:
 # how often
 
 
-def test_a_document_is_read_once_per_window_however_many_ask() -> None:
+def test_a_document_is_read_once_per_refresh_for_all_subscribers() -> None:
     async def deed(stage: Stage) -> None:
         for number in range(500):
             await stage.ask(f"f{number}", "db#a", "db#b", opened=False)
@@ -202,7 +202,7 @@ def test_all_fields_of_one_document_come_from_one_read() -> None:
     on_stage(deed)
 
 
-def test_the_shortest_interval_counts_and_goes_with_who_asked_for_it() -> None:
+def test_the_shortest_refresh_applies_until_its_source_unsubscribes() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("slow", "db#a")
         await stage.after(20)
@@ -217,7 +217,7 @@ def test_the_shortest_interval_counts_and_goes_with_who_asked_for_it() -> None:
     on_stage(deed)
 
 
-def test_a_new_asker_of_a_fresh_document_causes_no_call() -> None:
+def test_a_new_subscriber_of_a_fresh_document_causes_no_read() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", "db#a")
         await stage.after(100)
@@ -228,7 +228,7 @@ def test_a_new_asker_of_a_fresh_document_causes_no_call() -> None:
     on_stage(deed)
 
 
-def test_one_that_is_more_impatient_than_the_document_is_fresh_is_served_at_once() -> None:
+def test_a_subscriber_with_a_shorter_refresh_causes_an_earlier_read() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", "db#a")
         await stage.after(100)
@@ -238,7 +238,7 @@ def test_one_that_is_more_impatient_than_the_document_is_fresh_is_served_at_once
     on_stage(deed)
 
 
-def test_the_first_refresh_is_spread_and_then_each_keeps_its_time() -> None:
+def test_jitter_spreads_only_the_first_refresh() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", "db#a")
         assert await stage.after(EVERY * 0.9 - 1) == []
@@ -250,13 +250,13 @@ def test_the_first_refresh_is_spread_and_then_each_keeps_its_time() -> None:
     on_stage(deed, jitter=0.9)
 
 
-def test_the_jitter_is_a_tenth_and_nobody_waits_longer_than_it_asks_for() -> None:
+def test_jitter_shortens_a_wait_by_at_most_a_tenth() -> None:
     found = [PollTimings(Clock(), utc_now).jitter() for _ in range(2000)]
     assert 0.9 <= min(found) < 0.91
     assert 0.99 < max(found) <= 1.0
 
 
-def test_nobody_makes_us_ask_more_than_once_a_second() -> None:
+def test_no_refresh_is_shorter_than_a_second() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", "db", every=0.0)
         assert stage.manager.asked == ["db"]
@@ -266,7 +266,7 @@ def test_nobody_makes_us_ask_more_than_once_a_second() -> None:
     on_stage(deed)
 
 
-def test_only_so_many_are_read_at_once() -> None:
+def test_concurrent_reads_are_limited() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.gate = asyncio.Event()
         await stage.ask("f", *(f"d{number}" for number in range(50)))
@@ -280,7 +280,7 @@ def test_only_so_many_are_read_at_once() -> None:
     on_stage(deed)
 
 
-def test_new_documents_go_before_refreshes() -> None:
+def test_new_documents_are_read_before_refreshes() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", *(f"old{number}" for number in range(20)))
         stage.manager.gate = asyncio.Event()
@@ -293,7 +293,7 @@ def test_new_documents_go_before_refreshes() -> None:
     on_stage(deed)
 
 
-def test_a_document_that_nobody_asks_for_is_forgotten() -> None:
+def test_a_document_without_subscribers_is_forgotten() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", "db#a", "db#b", "other")
         await stage.ask("g", "db#a")
@@ -312,7 +312,7 @@ def test_a_document_that_nobody_asks_for_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("stubborn", [False, True])
-def test_one_that_is_forgotten_while_it_is_read_comes_to_nothing(stubborn: bool) -> None:
+def test_the_answer_for_a_forgotten_document_is_dropped(stubborn: bool) -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.gate, stage.manager.stubborn = asyncio.Event(), stubborn
         await stage.ask("f", "db")
@@ -331,7 +331,7 @@ def test_one_that_is_forgotten_while_it_is_read_comes_to_nothing(stubborn: bool)
 # what is told to whom
 
 
-def test_who_asks_is_planned_when_something_has_changed_and_touched_when_not() -> None:
+def test_a_changed_value_plans_its_sources_and_an_equal_one_only_refreshes_them() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"db": NamedValues({"a": b"1", "b": b"1"})}
         await stage.ask("f", "db#a")
@@ -348,7 +348,7 @@ def test_who_asks_is_planned_when_something_has_changed_and_touched_when_not() -
     on_stage(deed)
 
 
-def test_asking_for_the_same_again_changes_nothing() -> None:
+def test_the_same_subscription_again_changes_nothing() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", "db#a")
         stage.manager.asked.clear()
@@ -360,7 +360,7 @@ def test_asking_for_the_same_again_changes_nothing() -> None:
     on_stage(deed)
 
 
-def test_five_thousand_who_ask_for_two_hundred_documents_do_not_stop_the_loop() -> None:
+def test_five_thousand_subscribers_of_two_hundred_documents_do_not_block_the_loop() -> None:
     async def deed(stage: Stage) -> None:
         for number in range(5000):
             stage.poller.subscribe(a_key(f"f{number}"), (SecretPath(f"d{number % 200}#a", EVERY),))
@@ -383,7 +383,7 @@ def test_five_thousand_who_ask_for_two_hundred_documents_do_not_stop_the_loop() 
 
 
 @pytest.mark.parametrize("fault", [Forbidden("not yours"), NotFound("none"), Unusable("too large")], ids=str)
-def test_a_fault_of_one_document_concerns_no_other(fault: StoreError) -> None:
+def test_a_failing_document_does_not_affect_others(fault: StoreError) -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"bad": fault}
         await stage.ask("f", "bad#a")
@@ -406,7 +406,7 @@ FAULTS = [Forbidden("not yours"), NotFound("none"), Unusable("too large"), Unava
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
-def test_however_impatient_somebody_is_what_fails_is_asked_for_more_and_more_seldom(fault: StoreError) -> None:
+def test_a_failing_document_is_retried_less_and_less_often_whatever_its_refresh(fault: StoreError) -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"bad": fault}
         await stage.ask("f", "bad#a", every=IMPATIENT)
@@ -415,7 +415,7 @@ def test_however_impatient_somebody_is_what_fails_is_asked_for_more_and_more_sel
     on_stage(deed)
 
 
-def test_what_is_read_seldom_is_left_alone_for_as_long_when_it_fails() -> None:
+def test_a_retry_is_never_sooner_than_a_long_refresh() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"bad": Forbidden("not yours")}
         await stage.ask("f", "bad#a", every=3600)
@@ -426,7 +426,7 @@ def test_what_is_read_seldom_is_left_alone_for_as_long_when_it_fails() -> None:
     on_stage(deed)
 
 
-def test_who_asks_in_vain_slows_nobody_down_for_whom_the_same_document_is_well() -> None:
+def test_a_missing_field_does_not_delay_the_other_fields_of_its_document() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("well", "db#a", every=60)
         await stage.ask("wrong", "db#none", every=IMPATIENT)
@@ -436,7 +436,7 @@ def test_who_asks_in_vain_slows_nobody_down_for_whom_the_same_document_is_well()
     on_stage(deed)
 
 
-def test_an_edited_source_is_asked_for_at_once_and_its_waits_begin_anew() -> None:
+def test_an_edited_source_is_read_at_once_and_its_backoff_starts_again() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"bad": Forbidden("not yours")}
         await stage.ask("f", "bad#a", "good#a", edition=1)
@@ -451,7 +451,7 @@ def test_an_edited_source_is_asked_for_at_once_and_its_waits_begin_anew() -> Non
     on_stage(deed)
 
 
-def test_nobodys_edits_make_us_ask_more_than_once_a_second() -> None:
+def test_edits_cause_at_most_one_read_a_second() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"bad": Forbidden("not yours")}
         for edition in range(20):
@@ -466,7 +466,7 @@ def test_nobodys_edits_make_us_ask_more_than_once_a_second() -> None:
 @pytest.mark.parametrize(
     "document", [Forbidden("not yours"), NamedValues({"b": b"2"})], ids=["refused", "without-the-field"]
 )
-def test_somebody_new_is_asked_for_at_once_where_others_have_asked_in_vain(document: Content | Exception) -> None:
+def test_a_new_subscriber_retries_a_failing_document_at_once(document: Content | Exception) -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"bad": document}
         await stage.ask("f", "bad#a")
@@ -478,7 +478,7 @@ def test_somebody_new_is_asked_for_at_once_where_others_have_asked_in_vain(docum
     on_stage(deed)
 
 
-def test_what_is_not_there_is_told_with_what_to_do() -> None:
+def test_a_missing_path_is_reported_with_advice() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"gone": NotFound("there is none"), "closed": Forbidden("not yours")}
         await stage.ask("f", "gone#a", "db#none", "closed#a")
@@ -489,7 +489,7 @@ def test_what_is_not_there_is_told_with_what_to_do() -> None:
     on_stage(deed)
 
 
-def test_a_document_that_was_refused_and_is_not_any_more_begins_anew() -> None:
+def test_the_backoff_of_a_document_ends_with_a_successful_read() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"db": Forbidden("not yours")}
         await stage.ask("f", "db#a")
@@ -519,7 +519,7 @@ def test_the_value_stays_when_its_document_is_refused() -> None:
     on_stage(deed)
 
 
-def test_a_field_that_is_missing_concerns_its_path_only() -> None:
+def test_a_missing_field_affects_its_own_path_only() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", "db#a", "db#none")
         assert stage.value("db#a") == b"db"
@@ -528,7 +528,7 @@ def test_a_field_that_is_missing_concerns_its_path_only() -> None:
     on_stage(deed)
 
 
-def test_a_path_that_the_store_cannot_mean_is_told_without_a_call() -> None:
+def test_an_unusable_path_is_reported_without_a_read() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", "odd/path")
         assert stage.manager.asked == []
@@ -539,7 +539,7 @@ def test_a_path_that_the_store_cannot_mean_is_told_without_a_call() -> None:
     on_stage(deed)
 
 
-def test_a_value_that_is_too_large_is_told_and_not_shown() -> None:
+def test_a_value_that_is_too_large_is_reported_but_not_shown() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"db": SingleValue(CANARY * 100_000)}
         await stage.ask("f", "db")
@@ -552,7 +552,7 @@ def test_a_value_that_is_too_large_is_told_and_not_shown() -> None:
 # what is not there
 
 
-def test_absent_is_what_is_not_found_twice_a_refresh_apart() -> None:
+def test_a_path_is_absent_after_two_answers_one_refresh_apart() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", "db#a")
         stage.manager.documents = {"db": NotFound("none")}
@@ -568,7 +568,7 @@ def test_absent_is_what_is_not_found_twice_a_refresh_apart() -> None:
     on_stage(deed)
 
 
-def test_the_impatience_of_one_makes_nothing_absent_for_another() -> None:
+def test_a_short_refresh_does_not_make_a_path_absent_for_another_source() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"db": NotFound("none")}
         await stage.ask("f", "db#a", every=EVERY)
@@ -581,7 +581,7 @@ def test_the_impatience_of_one_makes_nothing_absent_for_another() -> None:
     on_stage(deed)
 
 
-def test_the_patience_of_one_delays_for_nobody_that_something_is_absent() -> None:
+def test_a_long_refresh_does_not_delay_absence_for_another_source() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"db": NotFound("none")}
         await stage.ask("patient", "db#a", every=1e9)
@@ -594,7 +594,7 @@ def test_the_patience_of_one_delays_for_nobody_that_something_is_absent() -> Non
     on_stage(deed)
 
 
-def test_who_asks_is_planned_when_something_is_absent_for_it_and_not_each_time_it_is_not_found() -> None:
+def test_a_source_is_planned_when_its_path_becomes_absent_and_not_at_each_read() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"db": NotFound("none")}
         await stage.ask("f", "db#a", every=10)
@@ -607,7 +607,7 @@ def test_who_asks_is_planned_when_something_is_absent_for_it_and_not_each_time_i
     on_stage(deed)
 
 
-def test_one_not_found_is_no_absence_however_impatient_somebody_is() -> None:
+def test_a_single_not_found_is_no_absence() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"db": NotFound("none")}
         await stage.ask("f", "db#a", every=0.0)
@@ -617,7 +617,7 @@ def test_one_not_found_is_no_absence_however_impatient_somebody_is() -> None:
     on_stage(deed)
 
 
-def test_not_found_is_counted_anew_after_another_configuration() -> None:
+def test_absence_is_counted_again_after_a_new_configuration() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"db": NotFound("none")}
         await stage.ask("f", "db#a", every=10)
@@ -629,7 +629,7 @@ def test_not_found_is_counted_anew_after_another_configuration() -> None:
     on_stage(deed)
 
 
-def test_a_field_that_is_not_there_is_absent_by_the_same_rule() -> None:
+def test_a_missing_field_becomes_absent_by_the_same_rule() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", "db#none", every=10)
         assert not stage.known("db#none").is_absent(10)
@@ -643,7 +643,7 @@ def test_a_field_that_is_not_there_is_absent_by_the_same_rule() -> None:
 @pytest.mark.parametrize(
     "between", [Forbidden("no"), Unavailable("down"), Unusable("odd"), NamedValues({"a": b"1"})], ids=str
 )
-def test_nothing_but_not_found_may_lie_between(between: Content | Exception) -> None:
+def test_any_other_answer_restarts_the_count_of_absence(between: Content | Exception) -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"db": NotFound("none")}
         await stage.ask("f", "db#a", every=10)
@@ -659,7 +659,7 @@ def test_nothing_but_not_found_may_lie_between(between: Content | Exception) -> 
 
 
 @pytest.mark.parametrize("later", [Forbidden("no"), Unavailable("down"), Unusable("odd")], ids=str)
-def test_what_is_absent_stays_so_until_there_is_a_value(later: Exception) -> None:
+def test_an_absent_path_stays_absent_until_it_has_a_value(later: Exception) -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"db": NotFound("none")}
         await stage.ask("f", "db#a", every=10)
@@ -677,7 +677,7 @@ def test_what_is_absent_stays_so_until_there_is_a_value(later: Exception) -> Non
     on_stage(deed)
 
 
-def test_what_is_absent_is_no_failure_to_who_can_do_without_and_is_read_at_its_interval() -> None:
+def test_an_absent_optional_path_is_read_at_its_refresh() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"db": NotFound("none")}
         await stage.ask("f", "db#a", every=2, optional=True)
@@ -689,7 +689,7 @@ def test_what_is_absent_is_no_failure_to_who_can_do_without_and_is_read_at_its_i
     on_stage(deed)
 
 
-def test_so_is_a_field_that_is_absent() -> None:
+def test_an_absent_optional_field_is_read_at_its_refresh() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", "db#none", every=2, optional=True)
         assert await stage.in_steps(600) == list(range(2, 602, 2))
@@ -698,7 +698,7 @@ def test_so_is_a_field_that_is_absent() -> None:
 
 
 @pytest.mark.parametrize("later", [Forbidden("no"), Unavailable("down"), Unusable("odd")], ids=str)
-def test_what_was_absent_and_fails_is_asked_for_more_and_more_seldom(later: Exception) -> None:
+def test_an_absent_path_that_starts_to_fail_backs_off(later: Exception) -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"db": NotFound("none")}
         await stage.ask("f", "db#a", every=IMPATIENT, optional=True)
@@ -710,7 +710,7 @@ def test_what_was_absent_and_fails_is_asked_for_more_and_more_seldom(later: Exce
     on_stage(deed)
 
 
-def test_who_cannot_do_without_what_is_absent_slows_nobody_down_who_can() -> None:
+def test_a_required_absent_path_does_not_delay_optional_subscribers() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"db": NotFound("none")}
         await stage.ask("can", "db#a", every=60, optional=True)
@@ -721,7 +721,7 @@ def test_who_cannot_do_without_what_is_absent_slows_nobody_down_who_can() -> Non
     on_stage(deed)
 
 
-def test_nobodys_vain_questions_delay_for_another_that_something_is_absent() -> None:
+def test_failing_subscribers_do_not_delay_absence_for_others() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"db": NotFound("none")}
         await stage.ask("cannot", "db#a", every=IMPATIENT)
@@ -732,7 +732,7 @@ def test_nobodys_vain_questions_delay_for_another_that_something_is_absent() -> 
     on_stage(deed)
 
 
-def test_who_needs_a_path_for_one_of_two_purposes_cannot_do_without() -> None:
+def test_a_path_required_once_is_required_for_the_source() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"db": NotFound("none")}
         both = SecretPath("db#a", IMPATIENT, optional=True), SecretPath("db#a", IMPATIENT)
@@ -744,7 +744,7 @@ def test_who_needs_a_path_for_one_of_two_purposes_cannot_do_without() -> None:
     on_stage(deed)
 
 
-def test_that_something_is_absent_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_absent_path_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"db": NotFound("none")}
         await stage.ask("f", "db#a", every=2, optional=True)
@@ -763,7 +763,7 @@ DOWN = [Unavailable("refused"), Unauthenticated("who are you?"), OSError(CANARY.
 
 
 @pytest.mark.parametrize("fault", DOWN, ids=lambda fault: type(fault).__name__)
-def test_a_store_out_of_reach_is_left_alone_longer_and_longer(fault: Exception) -> None:
+def test_an_unreachable_store_is_probed_less_and_less_often(fault: Exception) -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.down = fault
         await stage.ask("f", *(f"d{number}" for number in range(30)))
@@ -774,7 +774,7 @@ def test_a_store_out_of_reach_is_left_alone_longer_and_longer(fault: Exception) 
     on_stage(deed)
 
 
-def test_so_is_one_of_which_only_one_document_is_asked_for() -> None:
+def test_an_unreachable_store_with_one_document_backs_off_too() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.down = Unavailable("refused")
         await stage.ask("f", "db")
@@ -783,7 +783,7 @@ def test_so_is_one_of_which_only_one_document_is_asked_for() -> None:
     on_stage(deed)
 
 
-def test_one_reads_first_and_the_others_when_that_has_gone_well() -> None:
+def test_after_an_outage_one_read_probes_and_the_others_follow() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.down = Unavailable("refused")
         await stage.ask("f", *(f"d{number}" for number in range(30)))
@@ -801,7 +801,7 @@ def test_one_reads_first_and_the_others_when_that_has_gone_well() -> None:
     on_stage(deed)
 
 
-def test_nobody_waits_for_a_first_answer_while_the_store_is_out_of_reach() -> None:
+def test_new_subscribers_learn_of_an_outage_at_once() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.down = Unavailable("refused")
         await stage.ask("f", *(f"d{number}" for number in range(30)))
@@ -815,7 +815,7 @@ def test_nobody_waits_for_a_first_answer_while_the_store_is_out_of_reach() -> No
     on_stage(deed)
 
 
-def test_values_stay_during_an_outage_and_who_is_due_is_told() -> None:
+def test_values_stay_during_an_outage_and_due_sources_learn_of_it() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", "db#a")
         await stage.after(100)
@@ -851,7 +851,7 @@ def test_one_document_that_never_answers_does_not_stop_the_others() -> None:
     on_stage(deed)
 
 
-def test_who_has_a_value_is_not_told_of_what_may_be_one_documents_fault() -> None:
+def test_a_source_with_a_value_hears_of_an_outage_only_if_it_is_confirmed() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", "good")
         await stage.after(EVERY - 0.5)
@@ -865,7 +865,7 @@ def test_who_has_a_value_is_not_told_of_what_may_be_one_documents_fault() -> Non
     on_stage(deed)
 
 
-def test_the_store_may_say_itself_how_long_it_wants_to_be_left_alone() -> None:
+def test_the_retry_after_of_a_store_is_obeyed() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.down = Unavailable("slow down", retry_after=120.0)
         await stage.ask("f", "db")
@@ -874,7 +874,7 @@ def test_the_store_may_say_itself_how_long_it_wants_to_be_left_alone() -> None:
     on_stage(deed)
 
 
-def test_but_not_for_days() -> None:
+def test_the_retry_after_of_a_store_is_limited() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.down = Unavailable("slow down", retry_after=1e9)
         await stage.ask("f", "db")
@@ -883,7 +883,7 @@ def test_but_not_for_days() -> None:
     on_stage(deed)
 
 
-def test_a_store_that_answers_too_late_has_not_answered() -> None:
+def test_an_answer_after_the_deadline_is_an_outage() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.gate = asyncio.Event()
         await stage.ask("f", "db")
@@ -896,7 +896,7 @@ def test_a_store_that_answers_too_late_has_not_answered() -> None:
     on_stage(deed, deadline=0.01)
 
 
-def test_calls_are_counted_by_what_came_of_them() -> None:
+def test_reads_are_counted_by_their_result() -> None:
     async def deed(stage: Stage) -> None:
         faults = Forbidden(""), NotFound(""), Unusable(""), Unauthenticated(""), Unavailable("")
         stage.manager.documents = {type(fault).__name__: fault for fault in faults}
@@ -910,7 +910,7 @@ def test_calls_are_counted_by_what_came_of_them() -> None:
 # another store
 
 
-def test_without_a_store_nothing_is_known_and_nobody_asked() -> None:
+def test_without_a_store_nothing_is_known_or_read() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", "db", opened=False)
         assert (stage.poller.readings.pending, stage.manager.asked) == (1, [])
@@ -919,7 +919,7 @@ def test_without_a_store_nothing_is_known_and_nobody_asked() -> None:
     on_stage(deed)
 
 
-def test_why_there_is_no_store_is_told_to_all_and_healed_when_there_is_one() -> None:
+def test_all_sources_learn_why_there_is_no_store_until_there_is_one() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", "db#a", opened=False)
         await stage.poller.fail(MISSING)
@@ -950,7 +950,7 @@ def test_values_stay_while_there_is_no_store() -> None:
     on_stage(deed)
 
 
-def test_with_new_credentials_everything_is_read_anew_and_values_stay_meanwhile() -> None:
+def test_new_credentials_read_everything_again_and_values_stay_meanwhile() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"refused": Forbidden("not yours")}
         await stage.ask("f", "db#a", "refused#a")
@@ -969,7 +969,7 @@ def test_with_new_credentials_everything_is_read_anew_and_values_stay_meanwhile(
     on_stage(deed)
 
 
-def test_with_new_credentials_the_waits_begin_anew() -> None:
+def test_new_credentials_end_the_backoff_of_documents() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"db": Forbidden("not yours")}
         await stage.ask("f", "db")
@@ -980,7 +980,7 @@ def test_with_new_credentials_the_waits_begin_anew() -> None:
     on_stage(deed)
 
 
-def test_new_credentials_end_the_back_off() -> None:
+def test_new_credentials_end_the_backoff_of_the_store() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.down = Unauthenticated("who are you?")
         await stage.ask("f", *(f"d{number}" for number in range(20)))
@@ -995,7 +995,7 @@ def test_new_credentials_end_the_back_off() -> None:
     on_stage(deed)
 
 
-def test_of_another_store_nothing_is_known() -> None:
+def test_another_store_drops_all_values() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", "db#a")
         await stage.poller.close_store()
@@ -1011,7 +1011,7 @@ def test_of_another_store_nothing_is_known() -> None:
 
 
 @pytest.mark.parametrize("stubborn", [False, True])
-def test_what_the_old_store_still_says_is_not_heard(stubborn: bool) -> None:
+def test_a_late_answer_of_the_old_store_is_ignored(stubborn: bool) -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.gate, stage.manager.stubborn = asyncio.Event(), stubborn
         stage.manager.documents = {"db": NamedValues({"a": b"old"})}
@@ -1038,7 +1038,7 @@ class Talkative:
         return CANARY
 
 
-def test_no_value_is_in_a_repr_a_fault_or_a_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_value_appears_in_a_repr_a_fault_or_a_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
 
     async def deed(stage: Stage) -> None:
@@ -1056,7 +1056,7 @@ def test_no_value_is_in_a_repr_a_fault_or_a_log(caplog: pytest.LogCaptureFixture
     assert CANARY.decode() not in told
 
 
-def test_what_a_fault_says_is_bounded() -> None:
+def test_the_message_of_a_fault_is_bounded() -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"db": Forbidden("so\nmuch " * 1000)}
         await stage.ask("f", "db")
@@ -1069,7 +1069,7 @@ def test_what_a_fault_says_is_bounded() -> None:
 # for ever
 
 
-def test_it_runs_by_itself_until_it_is_cancelled() -> None:
+def test_the_poller_runs_until_it_is_cancelled() -> None:
     async def run() -> None:
         read, manager = asyncio.Event(), Manager()
         poller = SecretPoller(

@@ -12,10 +12,8 @@ from samara.engine.messages import Fetched
 from samara.kube.cache import Cache, Change
 from samara.kube.client import Client, address
 from samara.kube.codec import MALFORMED, Codec
-from samara.kube.queries import confirm_gone, namespace_alive, crd_established
 from samara.kube.errors import NotFound, SamaraError
-from samara.kube.queries import owner_annotation
-from samara.kube.queries import dry_run_create
+from samara.kube.queries import confirm_gone, crd_established, dry_run_create, namespace_alive, owner_annotation
 
 _PARALLEL = 8
 """Objects read at a time."""
