@@ -24,7 +24,7 @@ from samara.core.write import Create, Plan, Update
 from samara.dialects.secret_copy import TARGETS
 from samara.environment import Environment, discover_environment
 from samara.kube.cache import Cache
-from samara.kube.client import Client
+from samara.kube.client import Client, unrestricted
 from samara.settings import Accurate, FishySecret, NeverCopied, SecretCopy, Settings, parse
 from samara.vocabularies import table_of
 
@@ -36,7 +36,7 @@ def an_operator(
     environment: Environment | None = None,
 ) -> Operator:
     """A program that is built and not started."""
-    client = client or Client(an_access())
+    client = client or Client(an_access(), may_write=unrestricted)
     clients = Clients(client, client, client)
     return Operator(settings, options or Options(), client.access, clients, None, environment or Environment())
 
@@ -164,7 +164,9 @@ def test_in_a_cluster_our_own_namespace_is_protected() -> None:
 )
 def test_the_client_of_copies_writes_only_while_we_lead_and_do_not_just_observe(options: Options, may: bool) -> None:
     reached = an_access()
-    leader = leader_elector(Settings(), reached, Client(reached)) if options.leader_elect else None
+    leader = (
+        leader_elector(Settings(), reached, Client(reached, may_write=unrestricted)) if options.leader_elect else None
+    )
 
     assert may_write(options, leader)() is may
 
@@ -188,7 +190,7 @@ def test_where_the_chart_has_registered_us_we_answer_also_for_what_waits_for_its
     place, reached = Listener(in_cluster=in_cluster), an_access()
     around = Environment(originals={"accurate": "accurate"})
     settings = Settings(vocabularies={"accurate": Accurate()})
-    operator = an_operator(settings, Client(reached), Options(webhook=place), around)
+    operator = an_operator(settings, Client(reached, may_write=unrestricted), Options(webhook=place), around)
 
     admission = operator._admission
     assert (admission is not None) is in_cluster
@@ -225,7 +227,7 @@ def test_the_operator_begins_anew_when_what_it_waits_for_has_come_and_not_when_t
 
     async def run() -> None:
         answers = (refuses(404, "NotFound"), refuses(500, "InternalError", "etcd is away"), says(kinds))
-        async with serving(*answers) as script, Client(access(script)) as client:
+        async with serving(*answers) as script, Client(access(script), may_write=unrestricted) as client:
             first = await discover_environment(client, settings)
             operator = an_operator(settings, client, environment=first)
             metrics = operator.metrics.text()
@@ -240,7 +242,10 @@ def test_the_operator_begins_anew_when_what_it_waits_for_has_come_and_not_when_t
 
 def test_a_vocabulary_that_waits_for_its_original_is_named_by_the_metric_of_what_waits() -> None:
     async def run() -> None:
-        async with serving(refuses(404, "NotFound")) as script, Client(access(script)) as client:
+        async with (
+            serving(refuses(404, "NotFound")) as script,
+            Client(access(script), may_write=unrestricted) as client,
+        ):
             around = Environment(originals={"accurate": "original running"})
             operator = an_operator(Settings(), client, environment=around)
             assert b'samara_kind_waiting{kind="accurate"} 1.0' in operator.metrics.text()

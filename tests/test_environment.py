@@ -11,7 +11,7 @@ from tests.engine.parts import Clock
 from tests.kube.scripted import Answer, access, refuses, says, serving
 
 from samara.environment import Environment, LeaseObservations, discover_environment, leases_of_originals
-from samara.kube.client import Client
+from samara.kube.client import Client, unrestricted
 from samara.kube.errors import ConfigError
 from samara.settings import parse
 
@@ -31,7 +31,7 @@ def lease(age: float, holder: str = "kruise", version: int = 1, **more: Any) -> 
 
 def discovered(settings: str, *answers: Answer) -> tuple[Environment, list[tuple[str, dict[str, str]]]]:
     async def run() -> tuple[Environment, list[tuple[str, dict[str, str]]]]:
-        async with serving(*answers) as script, Client(access(script)) as client:
+        async with serving(*answers) as script, Client(access(script), may_write=unrestricted) as client:
             found = await discover_environment(client, parse(settings, "test"))
             return found, [(seen.path, seen.query) for seen in script.seen]
 
@@ -68,7 +68,7 @@ def test_fault_36_a_lease_is_live_while_it_changes_and_over_when_it_has_not_for_
 
     async def run() -> None:
         answers = [says(lease(age, version=version)) for version in (1, 2, 3, 3, 3)]
-        async with serving(*answers) as script, Client(access(script)) as client:
+        async with serving(*answers) as script, Client(access(script), may_write=unrestricted) as client:
             settings, now = parse(DISTRIBUTE, "test"), Environment(leases=LeaseObservations(clock := Clock()))
             for _ in range(4):
                 now = await discover_environment(client, settings, now)

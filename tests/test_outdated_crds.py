@@ -12,7 +12,7 @@ from tests.kube.scripted import Answer, access, refuses, says, serving
 
 from samara import crds
 from samara.environment import missing_fields, warn_of_outdated_crds
-from samara.kube.client import Client
+from samara.kube.client import Client, unrestricted
 from samara.settings import parse
 
 FISHY = "fishysecrets.fishykeys.2v.pm"
@@ -67,7 +67,7 @@ def test_one_without_a_schema_has_nothing_that_could_be_compared(version: Json) 
 
 def told(caplog: pytest.LogCaptureFixture, answer: Answer) -> list[str]:
     async def run() -> None:
-        async with serving(answer) as script, Client(access(script)) as client:
+        async with serving(answer) as script, Client(access(script), may_write=unrestricted) as client:
             await warn_of_outdated_crds(client, parse("vocabularies: {fishysecret: {}, secret-copy: {}}", "test"))
             assert [seen.path.rpartition("/")[2] for seen in script.seen] == [FISHY]
 

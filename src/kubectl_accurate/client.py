@@ -14,7 +14,7 @@ from samara.cli.inspect.namespaces import Namespace, decode_namespace, not_found
 from samara.cli.options import Cluster
 from samara.core.model import Ref, namespace_ref
 from samara.dialects.accurate.words import ROLES, SUB_NAMESPACE
-from samara.kube.client import JSON, MERGE_PATCH, METADATA, Client, address, collection
+from samara.kube.client import JSON, MERGE_PATCH, METADATA, Client, address, collection, unrestricted
 from samara.kube.codec import encode
 from samara.kube.errors import ApiError, Conflict, NotFound, SamaraError, Unreachable
 from samara.kube.queries import allowed
@@ -160,7 +160,7 @@ async def api_client(cluster: Cluster) -> AsyncIterator[ApiClient]:
 
 def connect(cluster: Cluster) -> Client:
     """A connection with a user agent of its own, so that the audit log tells the plugin from the operator."""
-    return Client(cluster.access(), timeout=cluster.timeout, agent=f"{PROGRAM}/{__version__}")
+    return Client(cluster.access(), timeout=cluster.timeout, agent=f"{PROGRAM}/{__version__}", may_write=unrestricted)
 
 
 def _relations(namespace: Namespace) -> list[str | None]:

@@ -42,7 +42,7 @@ from samara.environment import Environment, discover_at_start, discover_environm
 from samara.kube.answers import NO_READINGS
 from samara.kube.auth import Access
 from samara.kube.cache import Cache
-from samara.kube.client import Client
+from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
 from samara.kube.errors import SamaraError
 from samara.kube.reflector import Reflector, ReflectorTimings
@@ -320,10 +320,14 @@ async def run(settings: Settings, options: Options, access: Access) -> None:
     _on_signals(stop)
     log.info("starting", version=__version__, server=access.server, vocabularies=",".join(settings.vocabularies))
     async with AsyncExitStack() as stack:
-        own = await stack.enter_async_context(Client(access, options.request_seconds, connections=2))
+        own = await stack.enter_async_context(
+            Client(access, options.request_seconds, connections=2, may_write=unrestricted)
+        )
         admission = own
         if options.webhook is not None:
-            admission = await stack.enter_async_context(Client(access, options.request_seconds, connections=16))
+            admission = await stack.enter_async_context(
+                Client(access, options.request_seconds, connections=16, may_write=unrestricted)
+            )
         environment = await unless_stopped(stop, discover_at_start(own, settings))
         while environment is not None and not stop.is_set():
             leader = leader_elector(settings, access, own) if options.leader_elect else None

@@ -33,7 +33,7 @@ from samara.core.view import View
 from samara.core.want import Dialect, Want
 from samara.engine.metrics import Metrics
 from samara.kube.cache import Cache
-from samara.kube.client import Client
+from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
 
 HOME = "samara"
@@ -279,7 +279,7 @@ class Scene:
     async def deps(self, table: Table | None = None, leads: Callable[[], bool] | None = None) -> AdmissionDeps:
         table = table or a_table()
         codec = Codec(table.managers)
-        client = await self.stack.enter_async_context(Client(access(self.script), timeout=5.0))
+        client = await self.stack.enter_async_context(Client(access(self.script), timeout=5.0, may_write=unrestricted))
         cache = Cache(table, built=codec.content)
         is_leading = leads or (lambda: self.leads)
         return AdmissionDeps(client, codec, cache, table, HOME, is_leading, lambda kind: self.listed, Metrics())

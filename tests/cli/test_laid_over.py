@@ -14,7 +14,7 @@ from samara.cli.inspect.overlay import overlay_manifests
 from samara.core.model import SECRET, Kind, Ref
 from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
 from samara.kube.cache import Cache
-from samara.kube.client import Client
+from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
 from samara.kube.errors import ConfigError
 from samara.kube.snapshot import Snapshot
@@ -40,7 +40,10 @@ def laid(
     told: list[str] = []
 
     async def shot() -> Snapshot:
-        async with serving(refuses(404, "NotFound")) as script, Client(access(script)) as client:
+        async with (
+            serving(refuses(404, "NotFound")) as script,
+            Client(access(script), may_write=unrestricted) as client,
+        ):
             seen = Snapshot(client, Codec(TABLE.managers), Cache(TABLE), "operator", unknown=unknown or {})
             for kind in TABLE.kinds:
                 if kind not in unserved:

@@ -20,7 +20,7 @@ from samara.cli.commands.orphans import orphans as find_orphans
 from samara.cli.inspect.orphan_scan import Orphan
 from samara.cli.session import Session, picture, snapshot
 from samara.kube.auth import load
-from samara.kube.client import Client
+from samara.kube.client import Client, unrestricted
 from samara.settings import Settings
 from samara.vocabularies import WELL_KNOWN
 from samara_devtools.devcluster import Devcluster
@@ -113,7 +113,7 @@ async def _with_nothing_on(stage: Stage) -> list[Orphan]:
     """No settings file can name no vocabulary; the settings as a value can."""
     settings = Settings(vocabularies={})
     access = load(str(stage.cluster.kubeconfig), None, None, None, {}, stage.folder)
-    async with Client(access) as client:
+    async with Client(access, may_write=unrestricted) as client:
         at = Session(client, access, settings, None, WELL_KNOWN)
         return list(find_orphans(await picture(at, await snapshot(at, at.whole_table)), at.rules))
 

@@ -18,7 +18,7 @@ from samara.core.model import ANNOTATIONS, LABELS, MANAGER, SECRET, Kind, Object
 from samara.dialects import sync_to
 from samara.dialects.fishysecret import FINALIZER, FISHY_SECRET, OWNER_NAME, OWNER_NAMESPACE
 from samara.kube.cache import Cache, address_hash
-from samara.kube.client import Client
+from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
 from samara.kube.snapshot import Snapshot
 from samara.settings import FishySecret, SecretCopy, Settings, SyncTo, Vocabulary
@@ -37,7 +37,7 @@ MADE = Object(
 
 def a_session(settings: Settings) -> Session:
     access = an_access()
-    return Session(Client(access), access, settings, None, WELL_KNOWN)
+    return Session(Client(access, may_write=unrestricted), access, settings, None, WELL_KNOWN)
 
 
 def a_picture(

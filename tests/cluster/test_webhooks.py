@@ -35,7 +35,7 @@ from samara.dialects.accurate.convert import convert
 from samara.engine.metrics import Metrics
 from samara.kube.auth import load
 from samara.kube.cache import Cache
-from samara.kube.client import Client
+from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
 from samara_devtools.devcluster import DevclusterError
 
@@ -192,7 +192,7 @@ class Webhooks:
     async def _main(self) -> None:
         access = load(str(self.stage.kubeconfig(USER)), None, OWN, None, {}, Path("/"))
         timings = Timings(now=self.clock, interval=0.05, recheck_interval=0.2)
-        async with Client(access, 10.0) as client:
+        async with Client(access, 10.0, may_write=unrestricted) as client:
             deps = AdmissionDeps(
                 client, self._codec, self._cache, self._table, OWN, lambda: self._leads, lambda kind: True, Metrics()
             )

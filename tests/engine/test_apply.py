@@ -24,7 +24,7 @@ from samara.engine.apply import Applier
 from samara.engine.crash import CrashPoints
 from samara.engine.outcome import Outcome, Result
 from samara.kube.cache import Cache
-from samara.kube.client import OUR_WRITES, Client
+from samara.kube.client import OUR_WRITES, Client, unrestricted
 from samara.kube.codec import Codec, encode
 from samara.kube.errors import Unreachable
 
@@ -41,7 +41,7 @@ def performed(write: Write, *answers: Answer, first: int = 0) -> tuple[Result, l
     """Performs a write of an object in the cache; the watch has reported versions up to `first`."""
 
     async def run() -> tuple[Result, list[Seen], Cache]:
-        async with serving(*answers) as script, Client(access(script)) as client:
+        async with serving(*answers) as script, Client(access(script), may_write=unrestricted) as client:
             applier = an_applier(client)
             if not isinstance(write, Create):
                 applier.cache.put(write.have)
@@ -91,7 +91,7 @@ def replaced(read: dict[str, Any]) -> tuple[Result, list[Seen]]:
     copy = Copy(have.ref, content(imagePullSecrets=[{"name": "registry"}]))
 
     async def run() -> tuple[Result, list[Seen]]:
-        async with serving(says(read), says(read)) as script, Client(access(script)) as client:
+        async with serving(says(read), says(read)) as script, Client(access(script), may_write=unrestricted) as client:
             applier = an_applier(client, ACCOUNTS)
             applier.cache.put(have)
             write = Update(a_key(dialect="accurate"), have.ref, copy, have, "differs")
@@ -314,7 +314,7 @@ def updated(have: Iterable[Json], *told: Answer, new: Iterable[bool] = (True,)) 
     """Updates what is stored, one after the other; `new` says for each whether nothing is known yet."""
 
     async def run() -> Told:
-        async with serving(*told) as script, Client(access(script)) as client:
+        async with serving(*told) as script, Client(access(script), may_write=unrestricted) as client:
             applier = an_applier(client)
             results = []
             for each, is_new in zip(have, new, strict=True):
@@ -342,7 +342,7 @@ def test_an_answer_that_differs_from_what_was_sent_is_remembered_as_right() -> N
 
 def test_what_admission_makes_of_a_new_copy_is_remembered_as_well() -> None:
     async def run() -> None:
-        async with serving(answers(MEDDLED, 41)) as script, Client(access(script)) as client:
+        async with serving(answers(MEDDLED, 41)) as script, Client(access(script), may_write=unrestricted) as client:
             applier = an_applier(client)
             told = Told(applier, [], [])
             write = create("a")
@@ -356,7 +356,7 @@ def test_an_answer_that_is_no_longer_what_is_there_teaches_nothing() -> None:
     """The watch has told of a later version: what is held is not the answer."""
 
     async def run() -> None:
-        async with serving(answers(MEDDLED, 41)) as script, Client(access(script)) as client:
+        async with serving(answers(MEDDLED, 41)) as script, Client(access(script), may_write=unrestricted) as client:
             applier = an_applier(client)
             told = Told(applier, [], [])
             applier.cache.put(applier.codec.object(SECRET, encode(stored(MEDDLED_ANEW, 42))))

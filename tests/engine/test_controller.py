@@ -39,7 +39,7 @@ from samara.engine.flaps import PATIENCE
 from samara.engine.holds import Holds
 from samara.engine.outcome import Outcome, Result
 from samara.kube.cache import Change
-from samara.kube.client import Client
+from samara.kube.client import Client, unrestricted
 
 MANY = 2 * CHUNK + 100
 CONSENT = Table((replace(secret_copy.dialect(HOME, "delete"), consent=True),))
@@ -521,7 +521,10 @@ class Real(Clock):
 
 def test_a_namespace_that_fails_for_ever_does_not_keep_the_rest_from_being_in_sync() -> None:
     async def run() -> None:
-        async with serving(refuses(500), refuses(404, "NotFound")) as script, Client(access(script)) as client:
+        async with (
+            serving(refuses(500), refuses(404, "NotFound")) as script,
+            Client(access(script), may_write=unrestricted) as client,
+        ):
             script.answers = [
                 refuses(500),
                 refuses(404, "NotFound"),

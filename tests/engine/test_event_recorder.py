@@ -40,7 +40,7 @@ from samara.engine.event_sink import KEY, NAMESPACE_COUNT, NAMESPACES, EventSink
 from samara.engine.events import EventRecorder
 from samara.engine.holds import Holds
 from samara.kube.cache import Cache
-from samara.kube.client import OUR_WRITES, Client
+from samara.kube.client import OUR_WRITES, Client, unrestricted
 
 AGAIN = 1800.0
 OTHER = a_key(dialect="sync-to")
@@ -77,7 +77,7 @@ class Stage:
 def on_stage(deed: Deed) -> None:
     async def run() -> None:
         store = Store()
-        async with serving(store) as script, Client(access(script)) as client:
+        async with serving(store) as script, Client(access(script), may_write=unrestricted) as client:
             await deed(Stage(client, store, script))
 
     asyncio.run(run())
@@ -488,7 +488,10 @@ def test_who_changed_a_copy_finds_out_although_the_copy_is_a_source_itself() -> 
 
 def test_an_event_that_is_lost_stops_nothing() -> None:
     async def run() -> None:
-        async with serving(refuses(403, "Forbidden"), cuts) as script, Client(access(script)) as client:
+        async with (
+            serving(refuses(403, "Forbidden"), cuts) as script,
+            Client(access(script), may_write=unrestricted) as client,
+        ):
             stage = Stage(client, Store(), script)
             for name in ("a", "b"):
                 stage.recorder.wrote(create(name))
@@ -500,7 +503,7 @@ def test_an_event_that_is_lost_stops_nothing() -> None:
 
 def test_nothing_is_sent_while_only_observing() -> None:
     async def run() -> None:
-        async with serving(Store()) as script, Client(access(script)) as client:
+        async with serving(Store()) as script, Client(access(script), may_write=unrestricted) as client:
             sink = EventSink(client, Clock(), silent=True)
             sink.add(namespace_ref("a"), "Copied", [a_key()], {"a"}, "copied")
             await sink.flush()

@@ -13,7 +13,7 @@ from tests.support.world import at
 from samara.core.model import SECRET, Key
 from samara.engine.fetcher import Fetcher
 from samara.engine.messages import Fetched
-from samara.kube.client import Client
+from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
 
 PLACE = at("a", "db")
@@ -44,7 +44,7 @@ def looking(deed: Callable[[Stage, asyncio.TaskGroup], Awaitable[None]], answer:
     stages: list[Stage] = []
 
     async def run() -> None:
-        async with serving(answer) as script, Client(access(script)) as client:
+        async with serving(answer) as script, Client(access(script), may_write=unrestricted) as client:
             stages.append(Stage(client, script))
             async with asyncio.timeout(8), asyncio.TaskGroup() as group:
                 stages[0].fetcher.start(group)

@@ -22,7 +22,7 @@ from samara.engine import holdbook
 from samara.engine.holdbook import Entry, HoldBook, answer, entries, entry_name
 from samara.engine.holds import Holds
 from samara.engine.messages import Answer, HoldAnswered, HoldsStored, Inbox
-from samara.kube.client import Client
+from samara.kube.client import Client, unrestricted
 from samara.kube.errors import Conflict
 
 PATH = "/api/v1/namespaces/samara/configmaps/samara-holds"
@@ -79,7 +79,7 @@ Deed = Callable[[Client, Store, Script], Awaitable[None]]
 def with_store(deed: Deed) -> None:
     async def run() -> None:
         store = Store()
-        async with serving(store) as script, Client(access(script)) as client:
+        async with serving(store) as script, Client(access(script), may_write=unrestricted) as client:
             await deed(client, store, script)
 
     asyncio.run(run())

@@ -12,7 +12,7 @@ from tests.engine.parts import Clock
 from tests.kube.scripted import Script, Store, access, cuts, gated, refuses, serving
 
 from samara.engine.lease import Lease
-from samara.kube.client import Client
+from samara.kube.client import Client, unrestricted
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/samara/leases/samara"
 DURATION, RENEW = 15.0, 10.0
@@ -35,7 +35,7 @@ class Stage:
 def on_stage(deed: Callable[[Stage], Awaitable[None]], *answers: Any) -> None:
     async def run() -> None:
         store = Store()
-        async with serving(*answers, store) as script, Client(access(script)) as client:
+        async with serving(*answers, store) as script, Client(access(script), may_write=unrestricted) as client:
             await deed(Stage(client, store, script))
 
     asyncio.run(run())

@@ -14,7 +14,7 @@ from samara.core.model import SECRET, Content, Key, Kind, Owner
 from samara.core.reads import UNREAD, Absence, Definition, Read, Rejected, Standing, Trial, Word
 from samara.engine.fetcher import Fetcher
 from samara.engine.messages import Fetched
-from samara.kube.client import OUR_WRITES, Client
+from samara.kube.client import OUR_WRITES, Client, unrestricted
 from samara.kube.codec import Codec, encode
 
 QUEUE = Kind("toys.dev", "v1", "Queue", "queues")
@@ -46,7 +46,7 @@ def asked(*answers: Answer, by: tuple[tuple[Key, Read], ...] = ((a_key(), TRIAL)
     """Starts all reads at once, so many times one after the other."""
 
     async def run() -> Told:
-        async with serving(*answers) as script, Client(access(script)) as client:
+        async with serving(*answers) as script, Client(access(script), may_write=unrestricted) as client:
             told, codec, cache = Told(), Codec(frozenset()), a_cache()
             fetcher = Fetcher(client, codec, cache, "operator", told.post)
             for _ in range(times):
@@ -230,7 +230,10 @@ def test_absence_is_not_deletion_it_counts_when_it_is_seen_again_after_the_doubt
     doubted_for: float, answers: list[bool]
 ) -> None:
     async def run() -> list[object]:
-        async with serving(*[refuses(404, "NotFound")] * 2) as script, Client(access(script)) as client:
+        async with (
+            serving(*[refuses(404, "NotFound")] * 2) as script,
+            Client(access(script), may_write=unrestricted) as client,
+        ):
             cache, told = a_cache(), asyncio.Event()
             found: list[object] = []
             loop = asyncio.get_running_loop()
@@ -315,7 +318,7 @@ def test_the_answer_about_what_may_be_another_next_time_counts_for_a_moment_only
     monkeypatch.setattr("samara.engine.fetcher._VALID_FOR", 0.0)
 
     async def run() -> object:
-        async with serving(answer) as script, Client(access(script)) as client:
+        async with serving(answer) as script, Client(access(script), may_write=unrestricted) as client:
             cache = a_cache()
             async with asyncio.TaskGroup() as group:
                 fetcher = Fetcher(client, Codec(frozenset()), cache, "operator", Told().post)

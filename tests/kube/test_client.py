@@ -22,7 +22,7 @@ from samara import __version__
 from samara.core.model import NAMESPACE, SECRET, Kind, Ref, namespace_ref
 from samara.kube import errors
 from samara.kube.auth.credentials import Headers
-from samara.kube.client import APPLY_PATCH, JSON, MERGE_PATCH, Client, address, collection
+from samara.kube.client import APPLY_PATCH, JSON, MERGE_PATCH, Client, address, collection, unrestricted
 from samara.kube.errors import ApiError, Conflict, ServerFault, Unauthorized, Unreachable
 
 TOKEN = "canary-token-4711"
@@ -48,7 +48,10 @@ def with_server(deed: Callable[[Client, Script], Awaitable[None]], *answers: Ans
     credentials = Renewed()
 
     async def run() -> None:
-        async with serving(*answers) as script, Client(access(script, credentials), timeout) as client:
+        async with (
+            serving(*answers) as script,
+            Client(access(script, credentials), timeout, may_write=unrestricted) as client,
+        ):
             await deed(client, script)
 
     asyncio.run(run())
@@ -261,7 +264,7 @@ def test_a_refused_connection_is_unreachable() -> None:
     async def run() -> None:
         async with serving(OK) as script:
             gone = access(script)
-        async with Client(gone) as client:
+        async with Client(gone, may_write=unrestricted) as client:
             with pytest.raises(Unreachable, match=r"no answer from http://127\.0\.0\.1"):
                 await client.get(PATH)
 
@@ -480,7 +483,7 @@ def test_the_password_of_a_proxy_appears_in_no_error(a_stream: bool) -> None:
             given = replace(
                 access(script), server="https://127.0.0.1:1", ssl=ssl.create_default_context(), proxy=through
             )
-            async with Client(given) as client:
+            async with Client(given, may_write=unrestricted) as client:
                 with pytest.raises(Unreachable) as told:
                     await (streamed(client) if a_stream else client.get(PATH))
         return "".join(traceback.format_exception(told.value))

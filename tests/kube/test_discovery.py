@@ -9,7 +9,7 @@ from aiohttp import web
 from tests.kube.scripted import access, serving
 
 from samara.core.model import SECRET, Kind
-from samara.kube.client import Client
+from samara.kube.client import Client, unrestricted
 from samara.kube.discovery import Found, discover, explain, guess, listable
 from samara.kube.errors import Forbidden, NotFound, SamaraError
 from samara.settings import KindName
@@ -36,7 +36,7 @@ def found(*names: KindName, broken: str = "") -> tuple[Found, list[str]]:
         return web.json_response({"kind": "APIResourceList", "resources": SERVED[request.path]})
 
     async def run() -> tuple[Found, list[str]]:
-        async with serving(answer) as script, Client(access(script)) as client:
+        async with serving(answer) as script, Client(access(script), may_write=unrestricted) as client:
             return await discover(client, names, KNOWN), [seen.path for seen in script.seen]
 
     return asyncio.run(run())
@@ -80,7 +80,7 @@ def test_a_kind_that_is_there_in_other_versions_only_is_told_with_them(
         return web.json_response(served.get(request.path, {"message": "no"}), status=200 if found else 404)
 
     async def run() -> str:
-        async with serving(answer) as script, Client(access(script)) as client:
+        async with serving(answer) as script, Client(access(script), may_write=unrestricted) as client:
             return await explain(client, kind, fault)
 
     told = asyncio.run(run())
@@ -155,7 +155,7 @@ def test_all_that_can_be_listed_is_found_in_preferred_versions_and_an_api_that_i
         return web.json_response(ALL[request.path])
 
     async def run() -> tuple[list[Kind], list[str]]:
-        async with serving(answer) as script, Client(access(script)) as client:
+        async with serving(answer) as script, Client(access(script), may_write=unrestricted) as client:
             return await listable(client)
 
     kinds, silent = asyncio.run(run())

@@ -14,7 +14,7 @@ import pytest
 from tests.kube.scripted import Answer, Script, access, cuts, gated, hangs, refuses, says, serving, streams
 
 from samara.core.model import SECRET, Ref
-from samara.kube.client import Client
+from samara.kube.client import Client, unrestricted
 from samara.kube.object_watch import Bytes, ObjectWatcher, secret_data
 
 REF = Ref(SECRET, "samara", "config")
@@ -50,7 +50,7 @@ def followed(*answers: Answer, until: Callable[[Followed], Any]) -> Followed:
     """Follows it through these answers until something is true."""
 
     async def run() -> Followed:
-        async with serving(*answers) as script, Client(access(script)) as client:
+        async with serving(*answers) as script, Client(access(script), may_write=unrestricted) as client:
             told = Followed(script)
             task = asyncio.create_task(ObjectWatcher(client, REF, told.taken, told.failed, pause=0.0).run())
             await script.until(lambda: bool(until(told)))
@@ -130,7 +130,7 @@ def test_an_error_event_reopens_the_watch() -> None:
 
 def test_the_answer_to_our_own_write_is_taken() -> None:
     async def run(deed: Callable[[ObjectWatcher, Followed], Awaitable[None]]) -> None:
-        async with serving(ABSENT) as script, Client(access(script)) as client:
+        async with serving(ABSENT) as script, Client(access(script), may_write=unrestricted) as client:
             told = Followed(script)
             await deed(ObjectWatcher(client, REF, told.taken, told.failed), told)
 

@@ -19,7 +19,7 @@ from samara import __version__
 from samara.core.model import MANAGER, SECRET, Ref
 from samara.dialects.secret_copy import ORIGIN, TARGETS
 from samara.kube.cache import Cache, Change
-from samara.kube.client import Client
+from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
 from samara.kube.errors import TooMany
 from samara.kube.ingest import relevance_pattern
@@ -121,7 +121,7 @@ def watching(deed: Callable[[Stage], Awaitable[None]], *answers: Answer, timings
     """Runs a watch against these answers, and checks what every one of its requests must be like."""
 
     async def run() -> None:
-        async with serving(*answers) as script, Client(access(script)) as client:
+        async with serving(*answers) as script, Client(access(script), may_write=unrestricted) as client:
             stage = Stage(script, client, timings)
             task = asyncio.create_task(stage.reflector.run())
             try:

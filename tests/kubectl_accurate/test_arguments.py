@@ -22,7 +22,7 @@ from kubectl_accurate.sub import create, finish_on_interrupt
 from samara import __version__
 from samara.cli.inspect.namespaces import read_namespace
 from samara.cli.options import Cluster, kubectl_flags
-from samara.kube.client import Client
+from samara.kube.client import Client, unrestricted
 
 pytestmark = pytest.mark.heavy
 
@@ -154,7 +154,7 @@ def test_an_empty_name_is_refused_before_anything_is_asked(command: tuple[str, .
 def test_a_name_is_one_part_of_a_path_whatever_it_says() -> None:
     async def run() -> None:
         found = {"metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}}
-        async with serving(says(found)) as script, Client(access(script)) as client:
+        async with serving(says(found)) as script, Client(access(script), may_write=unrestricted) as client:
             await read_namespace(client, "a?x")
             assert (script.seen[0].path, script.seen[0].query) == (
                 "/api/v1/namespaces/a?x",

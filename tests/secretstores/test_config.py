@@ -19,7 +19,7 @@ from tests.secretstores.test_poller import Manager
 from samara import secretstores
 from samara.core.model import SECRET, Ref
 from samara.core.reads import Reading, SecretPath
-from samara.kube.client import Client
+from samara.kube.client import Client, unrestricted
 from samara.secretstores.base import (
     Forbidden,
     NamedValues,
@@ -104,7 +104,7 @@ class Stage:
 
 def on_stage(deed: Callable[[Stage], Awaitable[None]]) -> None:
     async def run() -> None:
-        async with serving(refuses(500)) as script, Client(access(script)) as client:
+        async with serving(refuses(500)) as script, Client(access(script), may_write=unrestricted) as client:
             stage = Stage(client)
             stage.ask()
             await deed(stage)
@@ -274,7 +274,10 @@ def test_without_subscribers_nothing_is_watched(tmp_path: Path) -> None:
     (tmp_path / "db").write_bytes(b"one")
 
     async def run() -> None:
-        async with serving(says(sight(url=f"file://{tmp_path}"))) as script, Client(access(script)) as client:
+        async with (
+            serving(says(sight(url=f"file://{tmp_path}"))) as script,
+            Client(access(script), may_write=unrestricted) as client,
+        ):
             read = asyncio.Event()
             poller = a_poller(asyncio.get_running_loop().time, lambda message: read.set())
             task = asyncio.create_task(StoreConfigWatcher(client, CONFIG, poller).run())
@@ -294,7 +297,7 @@ def test_without_subscribers_nothing_is_watched(tmp_path: Path) -> None:
 @pytest.mark.parametrize("fault", [refuses(403, "Forbidden", "you may not"), cuts, says(b"odd")], ids=range(3))
 def test_an_unreadable_secret_is_reported_at_once(fault: Answer) -> None:
     async def run() -> Reading:
-        async with serving(fault) as script, Client(access(script)) as client:
+        async with serving(fault) as script, Client(access(script), may_write=unrestricted) as client:
             read = asyncio.Event()
             poller = a_poller(asyncio.get_running_loop().time, lambda message: read.set())
             poller.subscribe(a_key(), (SecretPath("db", 300.0),))
@@ -324,7 +327,7 @@ def test_an_unreadable_secret_is_reported_at_once(fault: Answer) -> None:
 )
 def test_errors_of_the_api_server_become_errors_of_a_store(answer: Answer, fault: type[StoreError]) -> None:
     async def run() -> None:
-        async with serving(answer) as script, Client(access(script)) as client:
+        async with serving(answer) as script, Client(access(script), may_write=unrestricted) as client:
             await secret_reader(client)("team", "db")
 
     with pytest.raises(fault):
@@ -333,7 +336,7 @@ def test_errors_of_the_api_server_become_errors_of_a_store(answer: Answer, fault
 
 def test_a_secret_of_this_cluster_is_its_type_and_its_bytes() -> None:
     async def run() -> None:
-        async with serving(says(sight(a="one"))) as script, Client(access(script)) as client:
+        async with serving(says(sight(a="one"))) as script, Client(access(script), may_write=unrestricted) as client:
             found = await secret_reader(client)("team", "db")
             assert (found.type, found.data) == ("Opaque", {"a": b"one"})
             assert script.seen[0].path == "/api/v1/namespaces/team/secrets/db"
@@ -346,7 +349,7 @@ def test_a_secret_of_this_cluster_is_its_type_and_its_bytes() -> None:
 
 def glanced(answer: Answer, *paths: str) -> dict[str, Reading]:
     async def run() -> dict[str, Reading]:
-        async with serving(answer) as script, Client(access(script)) as client:
+        async with serving(answer) as script, Client(access(script), may_write=unrestricted) as client:
             return await read_once(client, CONFIG, [SecretPath(path, 300.0) for path in paths], lambda: "now")
 
     return asyncio.run(run())

@@ -28,7 +28,7 @@ from samara.engine.retry import Waits
 from samara.engine.writer import Writer
 from samara.kube.answers import NO_READINGS
 from samara.kube.cache import Change
-from samara.kube.client import Client
+from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
 from samara.kube.reflector import Observed, QuotaChanged
 from samara.secretstores.poller import PollTimings, SecretPoller
@@ -54,7 +54,7 @@ class EngineHarness:
     ) -> None:
         self.clock = clock = clock or Clock()
         self.table = table = table or a_table(on_source_gone="delete")
-        self.client = client = client or Client(an_access())
+        self.client = client = client or Client(an_access(), may_write=unrestricted)
         self.inbox, self.metrics = Inbox(), Metrics()
         self.secrets = _secret_poller(reads_secrets, self)
         self.codec = Codec(table.managers)

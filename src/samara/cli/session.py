@@ -24,7 +24,7 @@ from samara.engine.holdbook import NAME, Entry, endings, entries
 from samara.engine.holds import Holds
 from samara.environment import discover_kinds
 from samara.kube.auth import Access
-from samara.kube.client import Client, address
+from samara.kube.client import Client, address, unrestricted
 from samara.kube.codec import decode
 from samara.kube.discovery import listable
 from samara.kube.errors import ConfigError, Forbidden, NotFound, SamaraError, Unreachable
@@ -120,7 +120,7 @@ async def session(cluster: Cluster, config: str | None, asked: str | None = None
     """`asked` is a namespace whose settings come first although the operator need not be there."""
     given = load(config) if config is not None else None
     access = cluster.access()
-    async with Client(access, timeout=cluster.timeout) as client:
+    async with Client(access, timeout=cluster.timeout, may_write=unrestricted) as client:
         installed = await find_installed(client, asked or cluster.namespace, access.namespace)
         settings = given if given is not None else _told(installed)
         environment = await discover_kinds(client, settings)
@@ -150,7 +150,7 @@ async def settings_if_any(cluster: Cluster, config: str | None) -> tuple[Setting
     installed: Installed | None = None
     try:
         access = cluster.access()
-        async with Client(access, timeout=min(_BRIEFLY, cluster.timeout)) as client:
+        async with Client(access, timeout=min(_BRIEFLY, cluster.timeout), may_write=unrestricted) as client:
             installed = await find_installed(client, cluster.namespace, access.namespace)
     except SamaraError as fault:
         if cluster.named and not isinstance(fault, Unreachable):

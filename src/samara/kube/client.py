@@ -74,6 +74,11 @@ def address(ref: Ref, subresource: str = "") -> str:
     return f"{path}/{segment(subresource)}" if subresource else path
 
 
+def unrestricted() -> bool:
+    """For the commands, and for what every replica may write, such as the lease."""
+    return True
+
+
 class Client:
     """A session with one API server. Reads and watches go through aiohttp, writes through `Transport` unless there is a
     proxy."""
@@ -85,9 +90,10 @@ class Client:
         connections: int = 64,
         agent: str = AGENT,
         *,
-        may_write: Callable[[], bool] | None = None,
+        may_write: Callable[[], bool],
     ) -> None:
-        """`may_write` is asked directly before a write is sent: a leader whose lease has expired sends nothing more."""
+        """`may_write` is called directly before a write is sent, so that a leader whose lease has expired sends none.
+        Pass `unrestricted` if the client needs no lease."""
         self.access = access
         self._server = access.server
         self._timeout = aiohttp.ClientTimeout(total=timeout, sock_connect=10)
@@ -175,7 +181,7 @@ class Client:
             return await send(await self.access.credentials.headers())
 
     def _check_may_write(self) -> None:
-        if self._may_write is not None and not self._may_write():
+        if not self._may_write():
             raise Unreachable("this process may not write now: it does not lead, or only observes")
 
     async def _write(  # noqa: PLR0913 - the parts of a request

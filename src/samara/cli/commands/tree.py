@@ -18,7 +18,7 @@ from samara.cli.output import emit, note, progress
 from samara.core.match import sample
 from samara.core.model import Kind
 from samara.dialects.accurate.words import ROOT, TYPE
-from samara.kube.client import Client
+from samara.kube.client import Client, unrestricted
 from samara.kube.errors import SamaraError
 
 _ACCURATE_NAMESPACE = "accurate"
@@ -53,7 +53,7 @@ def command(cluster: Cluster, root: str | None, each: bool, config: str | None, 
 
 
 async def _read_forest(cluster: Cluster, root: str | None, config: str | None) -> Forest:
-    async with Client(cluster.access(), timeout=cluster.timeout) as client:
+    async with Client(cluster.access(), timeout=cluster.timeout, may_write=unrestricted) as client:
         names = await watched_by_samara(cluster, config)
         if not names and config is None:
             names = await watched_by_accurate(client, _ACCURATE_NAMESPACE) or ()

@@ -16,7 +16,7 @@ from samara.cli.output import note, plural
 from samara.cli.session import Picture, Session, session, whole_snapshot
 from samara.core.model import NAMESPACE
 from samara.core.travel import ADOPTED
-from samara.kube.client import Client
+from samara.kube.client import Client, unrestricted
 from samara.kube.errors import ConfigError, ServerFault
 
 
@@ -36,7 +36,7 @@ def command(cluster: Cluster, copies: bool, yes: bool, config: str | None) -> No
 
 async def _without(cluster: Cluster, yes: bool) -> None:
     access = cluster.access()
-    async with Client(access, timeout=cluster.timeout) as client:
+    async with Client(access, timeout=cluster.timeout, may_write=unrestricted) as client:
         home = cluster.namespace or await found_in(client, access.namespace)
         removal = Removal(client, home)
         found = await removal.find()

@@ -9,7 +9,7 @@ import click
 from samara import __version__
 from samara.cli.options import Cluster, Command, kubectl_flags, output_flag, wait_for
 from samara.cli.output import emit
-from samara.kube.client import Client
+from samara.kube.client import Client, unrestricted
 from samara.kube.codec import decode
 from samara.kube.errors import SamaraError
 from samara.settings import VOCABULARIES
@@ -29,7 +29,7 @@ def command(cluster: Cluster, output: str) -> None:
 
 async def _server(cluster: Cluster) -> str | None:
     try:
-        async with Client(cluster.access(), timeout=min(_TIMEOUT, cluster.timeout)) as client:
+        async with Client(cluster.access(), timeout=min(_TIMEOUT, cluster.timeout), may_write=unrestricted) as client:
             return str(decode(await client.get("/version"))["gitVersion"])
     except (SamaraError, LookupError, ValueError):
         return None
