@@ -21,7 +21,7 @@ from samara.engine.crash import CrashPoints
 from samara.engine.limiter import ConcurrencyLimiter
 from samara.engine.outbox import Outbox
 from samara.engine.writer import Writer
-from samara.kube.client import Client
+from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
 
 CEILING = 32
@@ -382,7 +382,7 @@ def test_the_writer_tells_the_limiter_when_a_write_fills_the_limit() -> None:
 
     async def run() -> None:
         limiter, table = Recorder(), a_table()
-        async with serving(Store()) as script, Client(access(script)) as client:
+        async with serving(Store()) as script, Client(access(script), may_write=unrestricted) as client:
             codec, cache = Codec(table.managers), a_cache(table)
             applier = Applier(client, codec, cache, table, CrashPoints())
             outbox = Outbox(Clock(), limiter)

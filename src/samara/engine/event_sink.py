@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from samara import log
 from samara.core.match import sample
 from samara.core.model import Key, Object, Ref
-from samara.kube.client import OUR_WRITES, MERGE_PATCH, Client
+from samara.kube.client import MERGE_PATCH, OUR_WRITES, Client
 from samara.kube.codec import decode, encode
 from samara.kube.errors import AlreadyExists, NotFound, SamaraError
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
-from aiohttp import StreamReader
 
 from samara import log
 from samara.core.model import QUOTA, Kind, Ref
@@ -20,6 +19,7 @@ from samara.kube.codec import MALFORMED, Codec, RawEvent, raw_event
 from samara.kube.discovery import explain
 from samara.kube.errors import MOST_WAIT, ApiError, Forbidden, Gone, NotFound, SamaraError, Unreachable, from_status
 from samara.kube.ingest import Changed, Envelope, Ignored, Ingest, Stale, pages
+from samara.kube.lean import aiohttp
 
 SHORT = 0.2
 """Seconds. If a watch ends sooner than this, the next one waits this long."""
@@ -330,7 +330,7 @@ def _is_of_older_server(fault: SamaraError) -> bool:
     return isinstance(fault, _NotStreamedError) or (isinstance(fault, ApiError) and fault.status in (400, 422))
 
 
-async def complete_lines(content: StreamReader, silence: float, kind: Kind) -> AsyncIterator[list[bytes]]:
+async def complete_lines(content: aiohttp.StreamReader, silence: float, kind: Kind) -> AsyncIterator[list[bytes]]:
     """Yields lists of complete lines, and drops a last line without an end. A list is emptied when the next one is
     asked for, so the caller must not keep it."""
     tail = b""
