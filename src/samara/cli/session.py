@@ -96,7 +96,8 @@ class Session:
 
         `must_read` is for whoever deletes: what is held already must be known then.
         """
-        holds, book, now = Holds(brake_of(self.settings), inf, lambda: 0.0), dict[str, Any](), datetime.now(UTC)
+        holds = Holds(brake_of(self.settings), inf, lambda: 0.0, awaits_record=False)
+        book, now = dict[str, Any](), datetime.now(UTC)
         try:
             book = await self._hold_book()
         except Forbidden:

@@ -43,7 +43,11 @@ def _namespaces(refs: Iterable[Ref]) -> bool:
 class Holds:
     """Decides which deletes of a plan may go now. One per process; the leader keeps it in the cluster too."""
 
-    def __init__(self, brake: Brake | None, hold: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, brake: Brake | None, hold: float, clock: Callable[[], float], *, awaits_record: bool = True
+    ) -> None:
+        """`awaits_record` is False for commands that only foretell: nothing is recorded for them."""
+        self._awaits_record = awaits_record
         self._brake = brake
         self._for = hold
         self._clock = clock
@@ -158,7 +162,7 @@ class Holds:
 
     def _is_written(self, key: Key, ref: Ref) -> bool:
         """False for a Namespace that has to wait: who ends right after its deletion must not forget it."""
-        if ref.kind != NAMESPACE or ref.name in self._written:
+        if ref.kind != NAMESPACE or not self._awaits_record or ref.name in self._written:
             return True
         self._unwritten.add(key)
         return False

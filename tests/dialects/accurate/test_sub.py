@@ -594,7 +594,7 @@ def test_row_25_more_than_three_namespaces_in_ten_minutes_are_held_until_somebod
     for name in "abcde":
         a_sub(world, name, "r")
     settled(world)
-    holds, sent = Holds(Brake(), 600.0, clock), list[str]()
+    holds, sent = Holds(Brake(), 600.0, clock, awaits_record=False), list[str]()
     for name in "abcde":
         world.delete(at_sub(name))
         deletes = [each for each in plan_of(key(name), world, RULES).writes if isinstance(each, Delete)]
@@ -615,7 +615,7 @@ def test_row_25_three_more_may_go_when_the_window_has_passed() -> None:
     for name in "abcd":
         a_sub(world, name, "r")
     settled(world)
-    holds = Holds(Brake(), 600.0, clock)
+    holds = Holds(Brake(), 600.0, clock, awaits_record=False)
     for name in "abcd":
         clock.now += WINDOW / 2
         world.delete(at_sub(name))
