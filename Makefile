@@ -45,9 +45,9 @@ run: $(INSTALLED) ## cluster, operator and example stay up until Ctrl-C; prints 
 test: announce static control-plane helm ## format, lint, types, layers, unit, property and cluster tests
 	@$(BIN)/python -m pytest $(PARALLEL) -m 'not verify' $(PYTEST)
 
-# What repeats itself or takes long: seeded faults, every property with a thousand examples, long faults, RustyVault.
+# What repeats itself or takes long: seeded faults, every property with 500 examples, long faults, RustyVault.
 verify: $(INSTALLED) control-plane rusty-vault ## what CI runs after `make test`: seeded faults, deep properties, long waits
-	@HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'verify or property' $(PYTEST)
+	@HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --timeout 1800 -m 'verify or property' $(PYTEST)
 
 # Fewer examples per property, and nothing that is built or started: that is for `make test`.
 check: static ## the part without a cluster, in under a minute
