@@ -14,7 +14,7 @@ from scripts.definitions_reference import custom_resources
 from samara import vocabularies
 from samara.cli.main import COMMANDS, SEPARATE, samara
 from samara.engine.event_sink import EVENT_REASONS
-from samara.engine.holds import Holds
+from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.metrics import Metrics
 from samara.engine.workqueue import WorkQueue
 from samara.settings import Settings, help_text
@@ -68,7 +68,7 @@ async def _collected() -> list[Any]:
         "reflectors": (),
         "sources": lambda dialect: (),
     }
-    parts |= {"queue": WorkQueue(clock), "metrics": counted, "holds": Holds(None, 0.0, clock), "unserved": ()}
+    parts |= {"queue": WorkQueue(clock), "metrics": counted, "holds": MassDeleteGuard(None, 0.0, clock), "unserved": ()}
     idle = SimpleNamespace(synced=False, obstacle=None)
     parts |= {"health": Health((), idle, leader=None, webhooks=None, unserved={}, converted=frozenset())}
     return [*MetricsPage(Sources(**parts)).collect(), *counted.registry.collect()]

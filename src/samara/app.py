@@ -19,24 +19,24 @@ from samara.core.allow import Rules
 from samara.core.model import CONFIG_MAP, QUOTA, SECRET, Kind, Ref
 from samara.core.table import Table
 from samara.dialects import fishysecret
-from samara.engine import holdbook, lease
+from samara.engine import hold_store
+from samara.engine import leader as leader_election
 from samara.engine.apply import Applier
 from samara.engine.controller import Controller
 from samara.engine.controller import Options as ControllerOptions
-from samara.engine.crash import CrashPoints
 from samara.engine.event_sink import EventSink
 from samara.engine.events import EventRecorder
 from samara.engine.fetcher import Fetcher
-from samara.engine.holdbook import HoldBook
-from samara.engine.holds import Holds
-from samara.engine.lease import Lease
+from samara.engine.hold_store import HoldStore
+from samara.engine.leader import LeaderElector
 from samara.engine.limiter import ConcurrencyLimiter
+from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import Inbox
 from samara.engine.metrics import Metrics
 from samara.engine.moment import utc_now
 from samara.engine.outbox import Outbox
-from samara.engine.retry import Waits
-from samara.engine.watchdog import Watchdog
+from samara.engine.process import FaultPoints, Watchdog
+from samara.engine.retry import RetryBackoff
 from samara.engine.writer import Writer
 from samara.environment import Environment, discover_at_start, discover_environment, unless_stopped
 from samara.kube.answers import NO_READINGS
@@ -99,8 +99,9 @@ def rules_of(settings: Settings, access: Access) -> Rules:
 
 def _own_objects(settings: Settings, home: str) -> frozenset[Ref]:
     """What the operator reads and writes for itself; outside a cluster its namespace may be anybody's."""
-    certificate, holds = Ref(SECRET, home, CERTIFICATE), Ref(CONFIG_MAP, home, holdbook.NAME)
-    return frozenset((store_config(settings, home), certificate, holds, Ref(lease.LEASE, home, lease.NAME)))
+    certificate, holds = Ref(SECRET, home, CERTIFICATE), Ref(CONFIG_MAP, home, hold_store.NAME)
+    lease = Ref(leader_election.LEASE, home, leader_election.NAME)
+    return frozenset((store_config(settings, home), certificate, holds, lease))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ class Operator:
         options: Options,
         access: Access,
         clients: Clients,
-        leader: Lease | None,
+        leader: LeaderElector | None,
         environment: Environment,
     ) -> None:
         client, home, clock = clients.objects, access.namespace, time.monotonic
@@ -140,9 +141,9 @@ class Operator:
         cache = Cache(table, besides=(QUOTA,), built=codec.content, readings=readings)
         limiter = ConcurrencyLimiter(settings.writes.in_flight, settings.writes.per_second, clock)
         outbox = Outbox(clock, limiter)
-        applier = Applier(client, codec, cache, table, CrashPoints())
-        guard = Holds(brake_of(settings), settings.mass_delete.hold if settings.mass_delete else 0.0, clock)
-        self._hold_store = HoldBook(clients.own, home, guard, inbox.post)
+        applier = Applier(client, codec, cache, table, FaultPoints())
+        guard = MassDeleteGuard(brake_of(settings), settings.mass_delete.hold if settings.mass_delete else 0.0, clock)
+        self._hold_store = HoldStore(clients.own, home, guard, inbox.post)
         self._events = EventRecorder(EventSink(client, clock, silent=options.observe), cache)
         self._controller = Controller(
             inbox,
@@ -151,7 +152,7 @@ class Operator:
             rules_of(settings, access),
             writer=Writer(outbox, limiter, cache, applier, may_write(options, leader), inbox.post, clock),
             fetcher=Fetcher(client, codec, cache, home, inbox.post),
-            retry=Waits(settings.timers.backoff_most, clock),
+            retry=RetryBackoff(settings.timers.backoff_most, clock),
             guard=guard,
             hold_store=self._hold_store,
             secrets=secrets,
@@ -182,7 +183,7 @@ class Operator:
                 self.health,
                 partial(orphans, cache),
                 cache.sources,
-                lambda: self._watchdog.longest,
+                lambda: self._watchdog.longest_stall,
                 tuple(environment.waiting),
             )
         )
@@ -229,7 +230,7 @@ class Operator:
             await self._leader.release()
 
     def _tasks(self) -> Iterator[Coroutine[None, None, None]]:
-        yield self._watchdog.beat()
+        yield self._watchdog.heartbeat()
         for reflector in self._reflectors:
             yield reflector.run()
         if self._admission is not None:
@@ -270,12 +271,12 @@ class Operator:
             group.create_task(self._events.run())
 
 
-async def _keep_leading(leader: Lease) -> None:
+async def _keep_leading(leader: LeaderElector) -> None:
     await leader.keep()
     raise LeaseLostError("the lease could not be kept; ending, so that at most one operator writes")
 
 
-def may_write(options: Options, leader: Lease | None) -> Callable[[], bool]:
+def may_write(options: Options, leader: LeaderElector | None) -> Callable[[], bool]:
     """Asked directly before each write of a copy."""
     if options.observe:
         return _never
@@ -290,9 +291,9 @@ def _always() -> bool:
     return True
 
 
-def leader_elector(settings: Settings, access: Access, client: Client) -> Lease:
+def leader_elector(settings: Settings, access: Access, client: Client) -> LeaderElector:
     identity = f"{socket.gethostname()}_{os.getpid()}_{os.urandom(4).hex()}"
-    return Lease(client, access.namespace, identity, settings.timers.lease, settings.timers.renew)
+    return LeaderElector(client, access.namespace, identity, settings.timers.lease, settings.timers.renew)
 
 
 def _secret_poller(

@@ -15,7 +15,7 @@ from samara.core.kinds import is_denied
 from samara.core.match import sample
 from samara.core.model import Kind, Ref
 from samara.dialects.accurate.config import VERBS, cluster_scoped, lacking
-from samara.engine.lease import LEASE, boot_time
+from samara.engine.leader import LEASE, boot_time
 from samara.kube.client import Client, address, collection
 from samara.kube.codec import MALFORMED, decode
 from samara.kube.discovery import discover

@@ -33,8 +33,8 @@ from samara.dialects.fishysecret import FISHY_SECRET
 from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
 from samara.dialects.secret_copy import TARGETS
 from samara.engine.deletions import DeletionGate
-from samara.engine.flaps import Flaps
-from samara.engine.holds import Holds
+from samara.engine.limits import FlapDamper
+from samara.engine.mass_delete import MassDeleteGuard
 
 CORE = Path(inspect.getfile(samara.core)).parent
 MADE = (SECRET, CONFIG_MAP, toys.WIDGET)
@@ -71,8 +71,8 @@ def test_what_is_held_is_what_was_said_last_and_what_was_refused_stays_refused(
 @pytest.mark.parametrize("there", [False, True])
 def test_many_removals_at_once_are_held_unless_deleting_the_source_says_all(name: str, there: bool) -> None:
     clock, table = Clock(), toys.whole_table()
-    guard = Holds(Brake(5), 600.0, clock)
-    gate = DeletionGate(a_cache(table), table, guard, Flaps(clock), clock, gone_after=3.0)
+    guard = MassDeleteGuard(Brake(5), 600.0, clock)
+    gate = DeletionGate(a_cache(table), table, guard, FlapDamper(clock), clock, gone_after=3.0)
     key, source = a_key(dialect=name), a_source() if there else None
     gone = deletes(numbered(0, 10), key)
     explicit, patience = table[name].explicit and not there, table[name].gone_after

@@ -21,8 +21,8 @@ from samara.core.want import Copy
 from samara.core.write import Create, Delete, Recreate, Release, Spare, Update, Write
 from samara.dialects.secret_copy import ORIGIN
 from samara.engine.apply import Applier
-from samara.engine.crash import CrashPoints
 from samara.engine.outcome import Outcome, Result
+from samara.engine.process import FaultPoints
 from samara.kube.cache import Cache
 from samara.kube.client import OUR_WRITES, Client, unrestricted
 from samara.kube.codec import Codec, encode
@@ -34,7 +34,7 @@ GONE = says({"kind": "Status", "status": "Success"})
 
 def an_applier(client: Client, table: Table | None = None) -> Applier:
     cache = a_cache(table)
-    return Applier(client, Codec(cache.table.managers), cache, cache.table, CrashPoints())
+    return Applier(client, Codec(cache.table.managers), cache, cache.table, FaultPoints())
 
 
 def performed(write: Write, *answers: Answer, first: int = 0) -> tuple[Result, list[Seen], Cache]:

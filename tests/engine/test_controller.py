@@ -35,8 +35,8 @@ from samara.core.write import Create, Delete, Guard, Update, Write
 from samara.dialects import fishysecret, secret_copy, sync_to
 from samara.dialects.accurate.words import CREATED_BY, FROM, PARENT, PROPAGATE, ROOT, TYPE, UPDATE
 from samara.engine.chunks import CHUNK
-from samara.engine.flaps import PATIENCE
-from samara.engine.holds import Holds
+from samara.engine.limits import PATIENCE
+from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.outcome import Outcome, Result
 from samara.kube.cache import Change
 from samara.kube.client import Client, unrestricted
@@ -212,7 +212,7 @@ def test_a_removal_that_a_slice_has_planned_still_counts_among_those_of_a_large_
     names, others = numbered(0, MANY), numbered(MANY, MANY + 3)
     source = a_source(targets=",".join(names))
     engine = EngineHarness(
-        source, *map(a_copy, others), namespaces=[*names, *others], holds=Holds(Brake(2, 0.1), 600.0, Clock())
+        source, *map(a_copy, others), namespaces=[*names, *others], holds=MassDeleteGuard(Brake(2, 0.1), 600.0, Clock())
     )
     grown(engine, lambda: engine.plan(a_key().part(others[0])))
 
@@ -289,7 +289,7 @@ def test_who_only_observes_counts_and_writes_nothing() -> None:
 
 def test_what_is_paused_while_the_brake_holds_it_is_held_when_the_pause_ends() -> None:
     places = numbered(0, 8)
-    holds = Holds(Brake(5, 30.0), 600.0, Clock())
+    holds = MassDeleteGuard(Brake(5, 30.0), 600.0, Clock())
     engine = EngineHarness(a_source(targets="x"), *map(a_copy, places), namespaces=places, holds=holds)
     engine.plan(a_key())
     assert holds.held[a_key()].count == 8
@@ -304,7 +304,7 @@ def test_what_is_paused_while_the_brake_holds_it_is_held_when_the_pause_ends() -
 
 def test_what_was_held_before_a_restart_and_could_not_be_planned_yet_is_not_forgotten() -> None:
     """Something had to be read for its plan, and the server could not tell."""
-    holds = Holds(Brake(5, 30.0), 600.0, Clock())
+    holds = MassDeleteGuard(Brake(5, 30.0), 600.0, Clock())
     holds.remembered = {str(a_key()), str(a_key("gone"))}
     engine = EngineHarness(a_source(), namespaces=["a"], holds=holds)
 
@@ -325,14 +325,14 @@ def test_a_copy_whose_namespace_is_gone_is_made_again_without_a_fight() -> None:
     engine = EngineHarness(a_source(targets="a"), namespaces=["a"])
     drift, copy = engine.drift, a_copy("a")
     for _ in range(10):
-        drift.disturbed(Change(copy.ref, copy, None), engine.table.owner, engine.cache)
+        drift.observe_edit(Change(copy.ref, copy, None), engine.table.owner, engine.cache)
         engine.cache.remove(namespace_ref("a"))
         engine.plan(a_key())
         assert engine.tallies[a_key()].blocked == 1
         engine.cache.put(a_namespace("a"))
         engine.plan(a_key())
         (write,) = engine.sent()
-        assert drift.repaired(write) is None
+        assert drift.record_repair(write) is None
 
 
 # what is forgotten
@@ -342,7 +342,7 @@ def held() -> EngineHarness:
     """Ten copies of a source that is gone: the brake holds their removal."""
     names = numbered(0, 10)
     engine = EngineHarness(
-        *map(a_copy, names), namespaces=names, holds=Holds(Brake(5, 30.0), 600.0, Clock()), gone_after=0.0
+        *map(a_copy, names), namespaces=names, holds=MassDeleteGuard(Brake(5, 30.0), 600.0, Clock()), gone_after=0.0
     )
     engine.plan(a_key())
     assert engine.holds.held[a_key()].count == 10
@@ -366,7 +366,7 @@ def test_a_copy_that_somebody_removes_or_disguises_does_not_end_the_hold_of_the_
 def test_nothing_is_left_of_a_source_whose_last_copy_is_removed() -> None:
     names = numbered(0, 3)
     engine = EngineHarness(
-        *map(a_copy, names), namespaces=names, holds=Holds(Brake(5, 30.0), 600.0, Clock()), gone_after=0
+        *map(a_copy, names), namespaces=names, holds=MassDeleteGuard(Brake(5, 30.0), 600.0, Clock()), gone_after=0
     )
     engine.plan(a_key())
     queued = []
@@ -415,8 +415,8 @@ def test_a_plan_that_finds_no_namespace_forgets_what_waited_there() -> None:
     engine = EngineHarness(a_source(targets="a"))
     engine.retry.note(create("a"), REFUSED)
     for _ in range(2):
-        engine.flaps.removed(at("a", "db"), a_source(targets="a"))
-    engine.flaps.wait(at("a", "db"), a_source(targets="a"))
+        engine.flaps.record_removal(at("a", "db"), a_source(targets="a"))
+    engine.flaps.remaining(at("a", "db"), a_source(targets="a"))
     engine.plan(a_key())
 
     assert (waiting(engine), engine.flaps._due) == (set(), {})
@@ -453,14 +453,14 @@ def test_a_copy_that_is_there_again_does_not_go_by_an_old_time() -> None:
     engine = EngineHarness(source, namespaces=["a"])
     flaps, write = engine.flaps, create("a")
     for _ in range(2):
-        flaps.removed(write.ref, source)
-    flaps.wait(write.ref, source)
+        flaps.record_removal(write.ref, source)
+    flaps.remaining(write.ref, source)
     engine.finish(write)
 
-    assert flaps.wait(write.ref, source) == PATIENCE
+    assert flaps.remaining(write.ref, source) == PATIENCE
     engine.clock.now += PATIENCE + 1
     engine.finish(write)
-    assert flaps.wait(write.ref, source) == PATIENCE
+    assert flaps.remaining(write.ref, source) == PATIENCE
 
 
 def writes_counted(engine: EngineHarness) -> dict[tuple[str, str, str], float]:
@@ -663,4 +663,4 @@ def test_a_look_that_is_ahead_of_the_watch_queues_all_whom_the_change_concerns()
 def test_our_own_delete_of_which_no_answer_came_is_nobodys_interference() -> None:
     engine = EngineHarness(a_source(targets="b"), a_copy("a"), namespaces=["a", "b"])
     engine.fetched(engine.cache.remove_deleted(a_copy("a")), 0.0)
-    assert engine.drift.repaired(create("a")) is None
+    assert engine.drift.record_repair(create("a")) is None

@@ -38,7 +38,7 @@ from samara.dialects import secret_copy, sync_to
 from samara.dialects.accurate.words import CREATE, FROM, PARENT, PROPAGATE, UPDATE
 from samara.engine.event_sink import KEY, NAMESPACE_COUNT, NAMESPACES, EventSink
 from samara.engine.events import EventRecorder
-from samara.engine.holds import Holds
+from samara.engine.mass_delete import MassDeleteGuard
 from samara.kube.cache import Cache
 from samara.kube.client import OUR_WRITES, Client, unrestricted
 
@@ -339,7 +339,7 @@ def test_a_fault_of_the_source_is_told_until_a_whole_plan_is_without_it() -> Non
 
 def test_a_hold_of_a_source_that_is_gone_is_told_at_its_namespace() -> None:
     async def deed(stage: Stage) -> None:
-        holds = Holds(Brake(5, 30.0), 600.0, stage.clock)
+        holds = MassDeleteGuard(Brake(5, 30.0), 600.0, stage.clock)
         holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
         stage.cache.remove(a_key().source)
         stage.recorder.planned(a_key(), Want(), Tally(), holds.held[a_key()])
@@ -361,7 +361,7 @@ def test_a_hold_of_an_object_that_asks_no_more_is_told_there() -> None:
         await stage.flush()
         stage.cache.put(an_object(a_key().source, 2, uid="u1"))  # without its annotation
         assert stage.cache.get(a_key().source) is None
-        holds = Holds(Brake(5, 30.0), 600.0, stage.clock)
+        holds = MassDeleteGuard(Brake(5, 30.0), 600.0, stage.clock)
         holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
         stage.recorder.planned(a_key(), Want(), Tally(), holds.held[a_key()])
         stage.recorder.wrote(delete("a"))
@@ -375,7 +375,7 @@ def test_a_hold_of_an_object_that_asks_no_more_is_told_there() -> None:
 
 def test_a_hold_is_not_told_again_because_of_another_trouble_of_its_source() -> None:
     async def deed(stage: Stage) -> None:
-        holds = Holds(Brake(5, 30.0), 600.0, stage.clock)
+        holds = MassDeleteGuard(Brake(5, 30.0), 600.0, stage.clock)
         holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
         for _ in range(2):
             stage.recorder.planned(a_key(), Want(), Tally(), holds.held[a_key()])
@@ -389,7 +389,7 @@ def test_a_hold_is_not_told_again_because_of_another_trouble_of_its_source() -> 
 
 def test_a_hold_does_not_hide_that_a_namespace_is_paused() -> None:
     async def deed(stage: Stage) -> None:
-        holds = Holds(Brake(5, 30.0), 600.0, stage.clock)
+        holds = MassDeleteGuard(Brake(5, 30.0), 600.0, stage.clock)
         holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
         stage.recorder.planned(a_key(), Want(), blocked(["a"], "held", "it is paused"), holds.held[a_key()])
         await stage.flush()
@@ -658,7 +658,7 @@ def test_what_two_vocabularies_advise_is_both_said() -> None:
 
 def test_the_holds_of_several_sources_that_are_gone_are_one_event_at_their_namespace() -> None:
     async def deed(stage: Stage) -> None:
-        holds = Holds(Brake(5, 30.0), 600.0, stage.clock)
+        holds = MassDeleteGuard(Brake(5, 30.0), 600.0, stage.clock)
         stage.cache.remove(a_key().source)
         keys = [a_key("one"), a_key("two")]
         for key, names in zip(keys, (numbered(0, 8), numbered(8, 16)), strict=True):

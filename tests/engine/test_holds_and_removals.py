@@ -33,17 +33,17 @@ from samara.core.write import Delete, Guard, Removal, Spare
 from samara.dialects.fishysecret import FISHY_SECRET
 from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
 from samara.engine.deletions import DeletionGate
-from samara.engine.flaps import Flaps
-from samara.engine.holds import Holds, digest_of
+from samara.engine.limits import FlapDamper
+from samara.engine.mass_delete import MassDeleteGuard, digest_of
 
 BRAKE = Brake(most=5, percent=30.0)
 
 
-def some(clock: Clock, brake: Brake | None = BRAKE, hold: float = 600.0) -> Holds:
-    return Holds(brake, hold, clock)
+def some(clock: Clock, brake: Brake | None = BRAKE, hold: float = 600.0) -> MassDeleteGuard:
+    return MassDeleteGuard(brake, hold, clock)
 
 
-def judged(holds: Holds, first: int, last: int, has: int = 10, key: Key | None = None) -> int:
+def judged(holds: MassDeleteGuard, first: int, last: int, has: int = 10, key: Key | None = None) -> int:
     """How many of the deletes in these namespaces may go; the source has so many copies, and its namespace too."""
     key = key or a_key()
     return len(holds.judge(key, deletes(numbered(first, last), key.whole), has, has))
@@ -332,14 +332,14 @@ class Gate:
     def __init__(
         self,
         clock: Clock | None = None,
-        holds: Holds | None = None,
+        holds: MassDeleteGuard | None = None,
         gone_after: float = 3.0,
         table: Table | None = None,
         copies: Iterable[Object] = (),
     ) -> None:
         self.cache, self.clock = a_cache(table), clock or Clock()
-        self.holds = holds or Holds(Brake(), 600.0, self.clock)
-        self.flaps = Flaps(self.clock)
+        self.holds = holds or MassDeleteGuard(Brake(), 600.0, self.clock)
+        self.flaps = FlapDamper(self.clock)
         self.deletions = DeletionGate(self.cache, self.cache.table, self.holds, self.flaps, self.clock, gone_after)
         self.requeued: list[tuple[Key, float]] = []
         for copy in copies:
@@ -353,7 +353,7 @@ class Gate:
         return verdict.allowed
 
 
-def a_gate(clock: Clock, holds: Holds | None = None, gone_after: float = 3.0) -> Gate:
+def a_gate(clock: Clock, holds: MassDeleteGuard | None = None, gone_after: float = 3.0) -> Gate:
     """Ten copies of one source."""
     names = numbered(0, 10)
     return Gate(clock, holds, gone_after, copies=[*map(a_namespace, names), *map(a_copy, names)])
@@ -489,7 +489,7 @@ def test_whoever_deletes_a_source_does_not_wait_because_its_copy_came_and_went()
     gate = Gate(clock := Clock(), table=toys.whole_table())
     (gone,) = removals = deletes(["a"], key)
     for _ in range(2):
-        gate.flaps.removed(gone.ref, an_object(key.source, generation=1))
+        gate.flaps.record_removal(gone.ref, an_object(key.source, generation=1))
     clock.now += 10.0
     assert gate.allowed(key, an_object(key.source, generation=1), removals) == []
     assert gate.allowed(key, an_object(key.source, generation=2, deleting=True), removals) == removals
@@ -504,7 +504,7 @@ def late(names: list[str], key: Key) -> list[Delete]:
 
 def patient(clock: Clock, most: int = 5) -> tuple[Gate, Key]:
     """The gate of a dialect that leaves the garbage collector half a minute."""
-    gate = Gate(clock, Holds(Brake(most), 600.0, clock), table=toys.whole_table())
+    gate = Gate(clock, MassDeleteGuard(Brake(most), 600.0, clock), table=toys.whole_table())
     return gate, a_key(dialect="resource-distribution")
 
 
@@ -551,7 +551,7 @@ def test_a_copy_that_its_namespace_does_not_accept_any_more_goes_at_once_however
     gate = Gate()
     unwanted = delete("a")
     for _ in range(2):
-        gate.flaps.removed(unwanted.ref, a_source())
+        gate.flaps.record_removal(unwanted.ref, a_source())
 
     assert gate.allowed(a_key(), a_source(), [unwanted]) == []
     withdrawn = replace(unwanted, withdrawn=True)

@@ -358,8 +358,8 @@ def test_no_namespace_has_more_than_half_of_the_writes_in_flight() -> None:
     limiter = ConcurrencyLimiter(16, 0.0, Clock())
     outbox = Outbox(Clock(), limiter)
     for number in range(9):
-        outbox.put(create("slow", a_key(f"s{number}")), soon=True)
-    outbox.put(create("other", a_key("s9")), soon=True)
+        outbox.put(create("slow", a_key(f"s{number}")), urgent=True)
+    outbox.put(create("other", a_key("s9")), urgent=True)
     flying = [write.ref.namespace for _ in range(limiter.limit) if (write := outbox.take()) is not None]
     assert flying.count("slow") == limiter.limit // 2
     assert "other" in flying

@@ -9,7 +9,7 @@ from datetime import datetime
 
 import pytest
 from tests.engine.parts import Clock, a_namespace, an_object
-from tests.engine.test_holdbook import PATH, with_store
+from tests.engine.test_hold_store import PATH, with_store
 from tests.kube.scripted import Script, Store
 from tests.support.engine import EngineHarness
 
@@ -20,9 +20,9 @@ from samara.core.table import Table
 from samara.core.write import Create, Delete, Guard, Write
 from samara.dialects.accurate import sub
 from samara.dialects.accurate.words import APPLIER, FINALIZER, PARENT, ROOT, SUB_NAMESPACE, TYPE
-from samara.engine import holdbook
-from samara.engine.holdbook import HoldBook, endings, entries
-from samara.engine.holds import Holds
+from samara.engine import hold_store
+from samara.engine.hold_store import HoldStore, endings, entries
+from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import HoldsStored, Inbox, Message
 from samara.engine.outcome import Outcome, Result
 from samara.kube.client import Client
@@ -45,7 +45,7 @@ def a_key(name: str) -> Key:
     return Key("accurate:sub", Ref(SUB_NAMESPACE, "top", name))
 
 
-def ending(*names: str, holds: Holds, client: Client | None = None) -> EngineHarness:
+def ending(*names: str, holds: MassDeleteGuard, client: Client | None = None) -> EngineHarness:
     """An engine that has planned SubNamespaces that are deleted."""
     subs = [a_sub(name) for name in names]
     engine = EngineHarness(TOP, *map(below, names), *subs, table=TABLE, holds=holds, gone_after=0.0, client=client)
@@ -64,7 +64,7 @@ def written(engine: EngineHarness) -> list[tuple[type[Write], str]]:
 
 
 def discarded() -> EngineHarness:
-    engine = ending("a", holds=Holds(Brake(namespaces=0), 600.0, Clock()))
+    engine = ending("a", holds=MassDeleteGuard(Brake(namespaces=0), 600.0, Clock()))
     assert written(engine) == []
     assert list(engine.holds.held) == [a_key("a")]
     engine.hold_answered(a_key("a"), "discard")
@@ -102,7 +102,7 @@ def test_whoever_makes_the_sub_namespace_again_and_deletes_it_again_is_obeyed() 
 
 
 def test_a_held_sub_namespace_is_let_go_soon_after_its_definition_begins_to_go_and_its_namespace_stays() -> None:
-    engine = ending("a", holds=Holds(Brake(namespaces=0), 600.0, Clock()))
+    engine = ending("a", holds=MassDeleteGuard(Brake(namespaces=0), 600.0, Clock()))
     assert written(engine) == []
     engine.cache.answers.keep(Definition(SUB_NAMESPACE), False)
     assert isinstance(engine.clock, Clock)
@@ -116,15 +116,15 @@ def test_a_held_sub_namespace_is_let_go_soon_after_its_definition_begins_to_go_a
 # over a restart
 
 
-async def book_of(client: Client, holds: Holds, posted: list[Message] | None = None) -> HoldBook:
+async def book_of(client: Client, holds: MassDeleteGuard, posted: list[Message] | None = None) -> HoldStore:
     """The memory of one process, as it is at its start."""
-    book = HoldBook(client, "samara", holds, Inbox().post if posted is None else posted.append)
+    book = HoldStore(client, "samara", holds, Inbox().post if posted is None else posted.append)
     await book.load()
     return book
 
 
-def some() -> Holds:
-    return Holds(Brake(), 600.0, Clock())
+def some() -> MassDeleteGuard:
+    return MassDeleteGuard(Brake(), 600.0, Clock())
 
 
 def test_a_namespace_goes_only_when_it_is_written_down_that_it_goes() -> None:
@@ -165,7 +165,7 @@ def test_the_deletions_of_a_process_count_in_the_next_one() -> None:
 def test_what_is_written_down_says_names_and_times_and_stays_for_ten_minutes() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         clock = Clock()
-        book = await book_of(client, holds := Holds(Brake(), 600.0, clock))
+        book = await book_of(client, holds := MassDeleteGuard(Brake(), 600.0, clock))
         ending("a", holds=holds)
         await book._write()
         await book._write()
@@ -193,7 +193,7 @@ def test_a_time_that_has_not_come_yet_counts_from_now_on() -> None:
 
 
 def test_the_book_writes_at_once_what_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holdbook, "EVERY", 3600.0)
+    monkeypatch.setattr(hold_store, "EVERY", 3600.0)
 
     async def deed(client: Client, store: Store, script: Script) -> None:
         engine = ending(holds=some(), client=client)

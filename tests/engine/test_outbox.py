@@ -12,7 +12,7 @@ from tests.engine.parts import Clock, a_key, create, numbered
 
 from samara.core.model import Key, Ref
 from samara.core.write import Create, Write
-from samara.engine.outbox import Lane, Outbox
+from samara.engine.outbox import NamespaceLanes, Outbox
 
 
 @dataclass
@@ -35,8 +35,8 @@ def taken(outbox: Outbox, most: int = 1000) -> list[str]:
 
 def test_a_newer_write_replaces_one_that_waits_for_the_same_address() -> None:
     outbox = an_outbox()
-    outbox.put(create("a", value="old"), soon=False)
-    outbox.put(newer := create("a", value="new"), soon=False)
+    outbox.put(create("a", value="old"), urgent=False)
+    outbox.put(newer := create("a", value="new"), urgent=False)
 
     assert len(outbox) == 1
     assert outbox.take() is newer
@@ -45,21 +45,21 @@ def test_a_newer_write_replaces_one_that_waits_for_the_same_address() -> None:
 
 def test_one_write_is_in_flight_per_address() -> None:
     outbox = an_outbox()
-    outbox.put(first := create("a"), soon=False)
+    outbox.put(first := create("a"), urgent=False)
     assert outbox.take() is first
-    outbox.put(create("a", value="new"), soon=False)
+    outbox.put(create("a", value="new"), urgent=False)
 
     assert (outbox.take(), outbox.flying, len(outbox)) == (None, 1, 0)
     assert outbox.done(first) == {a_key()}
     assert outbox.flying == 0
-    outbox.put(create("a", value="new"), soon=False)
+    outbox.put(create("a", value="new"), urgent=False)
     assert outbox.take() is not None
 
 
 def test_what_is_in_flight_while_its_source_is_planned_anew_is_looked_at_again_when_it_lands() -> None:
     outbox = an_outbox()
     for namespace in ("a", "b"):
-        outbox.put(create(namespace), soon=False)
+        outbox.put(create(namespace), urgent=False)
     a, b = outbox.take(), outbox.take()
     assert a is not None
     assert b is not None
@@ -72,8 +72,8 @@ def test_what_is_in_flight_while_its_source_is_planned_anew_is_looked_at_again_w
 def test_two_sources_never_fly_to_one_address_together() -> None:
     outbox = an_outbox()
     mine, theirs = create("a", a_key("x"), "same"), create("a", a_key("y"), "same")
-    outbox.put(mine, soon=False)
-    outbox.put(theirs, soon=False)
+    outbox.put(mine, urgent=False)
+    outbox.put(theirs, urgent=False)
 
     assert (outbox.take(), outbox.take()) == (mine, None)
     assert outbox.done(mine) == {a_key("y")}
@@ -82,9 +82,9 @@ def test_two_sources_never_fly_to_one_address_together() -> None:
 
 def test_a_busy_address_holds_back_no_other_of_its_source() -> None:
     outbox = an_outbox()
-    outbox.put(first := create("a", a_key("x"), "same"), soon=False)
-    outbox.put(create("a", a_key("y"), "same"), soon=False)
-    outbox.put(free := create("b", a_key("y"), "same"), soon=False)
+    outbox.put(first := create("a", a_key("x"), "same"), urgent=False)
+    outbox.put(create("a", a_key("y"), "same"), urgent=False)
+    outbox.put(free := create("b", a_key("y"), "same"), urgent=False)
 
     assert (outbox.take(), outbox.take()) == (first, free)
 
@@ -92,10 +92,10 @@ def test_a_busy_address_holds_back_no_other_of_its_source() -> None:
 def test_a_noisy_source_does_not_delay_many_small_ones() -> None:
     outbox = an_outbox()
     for namespace in numbered(0, 1000):
-        outbox.put(create(namespace, a_key("noisy")), soon=False)
+        outbox.put(create(namespace, a_key("noisy")), urgent=False)
     small = [f"small-{number}" for number in range(50)]
     for name in small:
-        outbox.put(create("a", a_key(name)), soon=False)
+        outbox.put(create("a", a_key(name)), urgent=False)
 
     first = taken(outbox, 101)
     assert {f"{name} to a" for name in small} <= set(first)
@@ -105,9 +105,9 @@ def test_a_noisy_source_does_not_delay_many_small_ones() -> None:
 def test_a_source_that_comes_late_is_next_but_one() -> None:
     outbox = an_outbox()
     for namespace in numbered(0, 100):
-        outbox.put(create(namespace, a_key("noisy")), soon=False)
+        outbox.put(create(namespace, a_key("noisy")), urgent=False)
     taken(outbox, 10)
-    outbox.put(create("a", a_key("late")), soon=False)
+    outbox.put(create("a", a_key("late")), urgent=False)
 
     assert "late to a" in taken(outbox, 2)
 
@@ -115,8 +115,8 @@ def test_a_source_that_comes_late_is_next_but_one() -> None:
 def test_a_slice_overtakes_the_fan_out_of_its_source() -> None:
     outbox = an_outbox()
     for namespace in numbered(0, 100):
-        outbox.put(create(namespace), soon=False)
-    outbox.put(create("new"), soon=True)
+        outbox.put(create(namespace), urgent=False)
+    outbox.put(create("new"), urgent=True)
 
     assert taken(outbox, 2) == ["db to new", "db to ns-00000"]
 
@@ -125,7 +125,7 @@ def test_clearing_a_slice_leaves_the_rest() -> None:
     outbox = an_outbox()
     for soon, namespace in ((False, "a"), (False, "b"), (True, "b"), (True, "c")):
         outbox.put(create(namespace), soon)
-    outbox.put(create("b", a_key("other")), soon=False)
+    outbox.put(create("b", a_key("other")), urgent=False)
     outbox.clear(a_key().part("b"))
 
     assert len(outbox) == 3
@@ -136,7 +136,7 @@ def test_clearing_a_source_leaves_other_sources() -> None:
     outbox = an_outbox()
     for soon, namespace in ((False, "a"), (True, "b")):
         outbox.put(create(namespace), soon)
-    outbox.put(create("a", a_key("other")), soon=True)
+    outbox.put(create("a", a_key("other")), urgent=True)
     outbox.clear(a_key())
 
     assert (len(outbox), outbox.waiting(a_key()), outbox.waiting(a_key("other"))) == (1, 0, 1)
@@ -145,7 +145,7 @@ def test_clearing_a_source_leaves_other_sources() -> None:
 
 def test_a_write_locks_its_address_from_when_it_is_taken_until_its_result_is_handled() -> None:
     outbox = an_outbox()
-    outbox.put(write := create("a"), soon=False)
+    outbox.put(write := create("a"), urgent=False)
     assert outbox.in_flight(write.ref) is None
     outbox.take()
     assert outbox.in_flight(write.ref) is write
@@ -157,8 +157,8 @@ def test_a_slow_namespace_does_not_have_all_that_may_be_in_flight() -> None:
     outbox = an_outbox(2)
     slow = [create("slow", a_key(f"s{number}")) for number in range(5)]
     for write in slow:
-        outbox.put(write, soon=True)
-    outbox.put(other := create("other", a_key("s4")), soon=False)
+        outbox.put(write, urgent=True)
+    outbox.put(other := create("other", a_key("s4")), urgent=False)
 
     assert [outbox.take() for _ in range(4)] == [slow[0], slow[1], other, None]
     assert (outbox.flying, len(outbox)) == (3, 3)
@@ -170,7 +170,7 @@ def test_a_slow_namespace_does_not_have_all_that_may_be_in_flight() -> None:
 def test_what_a_slow_namespace_keeps_waiting_goes_when_it_has_room() -> None:
     outbox = an_outbox(1)
     for number in range(5):
-        outbox.put(create("slow", a_key(f"s{number}")), soon=False)
+        outbox.put(create("slow", a_key(f"s{number}")), urgent=False)
 
     assert len(taken(outbox)) == 5
     assert len(outbox) == 0
@@ -189,7 +189,7 @@ class Counting(Outbox):
 
     asked = 0
 
-    def _first(self, key: Key, lanes: dict[Key, Lane]) -> Write | None:
+    def _first(self, key: Key, lanes: dict[Key, NamespaceLanes]) -> Write | None:
         self.asked += 1
         return super()._first(key, lanes)
 
@@ -198,9 +198,9 @@ def test_a_landing_does_not_look_through_all_who_wait_for_a_full_namespace() -> 
     outbox = Counting(Clock(), Limit(16))
     for number in range(500):
         for namespace in ("a", "b"):
-            outbox.put(create(namespace, a_key(f"{namespace}{number}")), soon=True)
+            outbox.put(create(namespace, a_key(f"{namespace}{number}")), urgent=True)
     for namespace in numbered(0, 500):
-        outbox.put(create(namespace, a_key("noisy")), soon=False)
+        outbox.put(create(namespace, a_key("noisy")), urgent=False)
     flying = deque(filled(outbox, 24))
     outbox.asked = 0
     for _ in range(300):
@@ -215,7 +215,7 @@ def test_who_waits_for_two_full_namespaces_goes_when_either_has_room() -> None:
     for free in ("a", "b"):
         outbox = an_outbox(1)
         for namespace, name in (("a", "x"), ("b", "y"), ("a", "both"), ("b", "both")):
-            outbox.put(create(namespace, a_key(name)), soon=False)
+            outbox.put(create(namespace, a_key(name)), urgent=False)
         flying = {write.ref.namespace: write for write in filled(outbox, 9)}
         outbox.done(flying[free])
 
@@ -225,9 +225,9 @@ def test_who_waits_for_two_full_namespaces_goes_when_either_has_room() -> None:
 def test_who_waits_for_a_full_namespace_and_then_has_another_write_goes_with_that() -> None:
     outbox = an_outbox(1)
     for name in ("x", "y"):
-        outbox.put(create("full", a_key(name)), soon=False)
+        outbox.put(create("full", a_key(name)), urgent=False)
     filled(outbox, 9)
-    outbox.put(other := create("other", a_key("y")), soon=True)
+    outbox.put(other := create("other", a_key("y")), urgent=True)
 
     assert filled(outbox, 9) == [other]
 
@@ -235,11 +235,11 @@ def test_who_waits_for_a_full_namespace_and_then_has_another_write_goes_with_tha
 def test_who_waits_for_a_full_namespace_keeps_its_turn() -> None:
     outbox = an_outbox(1)
     for name in ("x", "y"):
-        outbox.put(create("full", a_key(name)), soon=False)
+        outbox.put(create("full", a_key(name)), urgent=False)
     for namespace in numbered(0, 9):
-        outbox.put(create(namespace, a_key("noisy")), soon=False)
+        outbox.put(create(namespace, a_key("noisy")), urgent=False)
     x, *_ = filled(outbox, 5)
-    outbox.put(create("late", a_key("z")), soon=False)
+    outbox.put(create("late", a_key("z")), urgent=False)
     outbox.done(x)
 
     assert taken(outbox, 2) == ["y to full", "noisy to ns-00004"]
@@ -248,14 +248,14 @@ def test_who_waits_for_a_full_namespace_keeps_its_turn() -> None:
 def given(outbox: Outbox, *waiting: str) -> dict[str, Write]:
     """Puts writes, each "<source> to <namespace>", and returns by namespace what flies of them."""
     for source, _, namespace in (each.split() for each in waiting):
-        outbox.put(create(namespace, a_key(source)), soon=False)
+        outbox.put(create(namespace, a_key(source)), urgent=False)
     return {write.ref.namespace: write for write in filled(outbox, 9)}
 
 
 def test_turns_count_also_between_those_who_wait_for_different_namespaces() -> None:
     outbox = an_outbox(1)
     flying = given(outbox, "x to a", "y to b", "early to a", "late to b")
-    outbox.put(create("c", a_key("early")), soon=False)
+    outbox.put(create("c", a_key("early")), urgent=False)
     outbox.done(flying["b"])
 
     assert taken(outbox) == ["early to c", "late to b"]
@@ -274,7 +274,7 @@ def test_who_went_elsewhere_meanwhile_is_behind_those_who_went_nowhere() -> None
 def test_a_place_that_nobody_takes_in_a_full_namespace_is_the_next_ones() -> None:
     outbox = an_outbox(1)
     for name in ("x", "y", "z"):
-        outbox.put(create("full", a_key(name)), soon=False)
+        outbox.put(create("full", a_key(name)), urgent=False)
     (x,) = filled(outbox, 9)
     outbox.done(x)
     outbox.clear(a_key("y"))
@@ -285,9 +285,9 @@ def test_a_place_that_nobody_takes_in_a_full_namespace_is_the_next_ones() -> Non
 def test_the_age_of_what_has_waited_longest_is_known() -> None:
     outbox = an_outbox(1, clock := Clock())
     assert outbox.oldest() == 0.0
-    outbox.put(create("a", a_key("x")), soon=False)
+    outbox.put(create("a", a_key("x")), urgent=False)
     clock.now += 4.0
-    outbox.put(create("a", a_key("y")), soon=False)
+    outbox.put(create("a", a_key("y")), urgent=False)
     assert outbox.oldest() == 4.0
     outbox.take()
     clock.now += 1.0

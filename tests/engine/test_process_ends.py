@@ -10,10 +10,10 @@ import pytest
 
 STANDS_STILL = """
 import asyncio, time
-from samara.engine.watchdog import Watchdog
+from samara.engine.process import Watchdog
 
 async def main():
-    asyncio.get_running_loop().create_task(Watchdog(0.4).beat())
+    asyncio.get_running_loop().create_task(Watchdog(0.4).heartbeat())
     await asyncio.sleep(0.01)
     def stands_still():
         time.sleep(30)
@@ -24,25 +24,25 @@ asyncio.run(main())
 
 GOES_ROUND = """
 import asyncio
-from samara.engine.watchdog import Watchdog
+from samara.engine.process import Watchdog
 
 async def main():
     dog = Watchdog(0.6)
-    beating = asyncio.create_task(dog.beat())
+    beating = asyncio.create_task(dog.heartbeat())
     await asyncio.sleep(1.2)
-    assert dog.longest < 0.5, dog.longest
+    assert dog.longest_stall < 0.5, dog.longest
     beating.cancel()
 
 asyncio.run(main())
 """
 
 PASSES = """
-from samara.engine.crash import CrashPoints
-points = CrashPoints()
+from samara.engine.process import FaultPoints
+points = FaultPoints()
 for _ in range(4):
-    points.passed("before-write")
+    points.reached("before-write")
     print("write", flush=True)
-    points.passed("after-write")
+    points.reached("after-write")
 """
 
 

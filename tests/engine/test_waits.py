@@ -13,7 +13,7 @@ from samara.core.model import Key, Ref, namespace_ref
 from samara.core.want import Overlay
 from samara.core.write import Apply
 from samara.engine.outcome import Outcome, Result
-from samara.engine.retry import Wait, Waits
+from samara.engine.retry import RetryBackoff, Wait
 
 REFUSED = Result(Outcome.REFUSED, "quota")
 FAILED = Result(Outcome.FAILED, "500")
@@ -22,13 +22,13 @@ STALE = Result(Outcome.STALE, "409")
 MOST = 900.0
 
 
-def holding(waits: Waits, ref: Ref) -> Wait | None:
+def holding(waits: RetryBackoff, ref: Ref) -> Wait | None:
     """What still keeps a write back at an address, if anything does."""
     here = waits._by_namespace.get(ref.namespace or ref.name, {})
     return next((wait for (_, at_), wait in here.items() if at_ == ref and wait.until > waits._clock()), None)
 
 
-def delays(waits: Waits, clock: Clock, result: Result, times: int) -> list[float]:
+def delays(waits: RetryBackoff, clock: Clock, result: Result, times: int) -> list[float]:
     found = []
     for _ in range(times):
         found.append(waits.note(create("a"), result))
@@ -38,14 +38,14 @@ def delays(waits: Waits, clock: Clock, result: Result, times: int) -> list[float
 
 def test_a_refused_write_is_tried_ever_more_seldom_up_to_fifteen_minutes() -> None:
     clock = Clock()
-    found = delays(Waits(MOST, clock), clock, REFUSED, 14)
+    found = delays(RetryBackoff(MOST, clock), clock, REFUSED, 14)
 
     for number, delay in enumerate(found):
         assert min(2.0 * 2**number, MOST) * 0.8 <= delay <= min(2.0 * 2**number, MOST) * 1.2 + 0.2
 
 
 def test_what_nobody_is_told_of_is_being_retried_until_its_time_has_come() -> None:
-    waits = Waits(MOST, clock := Clock())
+    waits = RetryBackoff(MOST, clock := Clock())
     found = [waits.retrying]
     delay = waits.note(create("a"), FAILED)
     found.append(waits.retrying)
@@ -55,7 +55,7 @@ def test_what_nobody_is_told_of_is_being_retried_until_its_time_has_come() -> No
 
 
 def test_what_people_are_told_of_may_last_and_counts_as_no_retry() -> None:
-    waits = Waits(MOST, Clock())
+    waits = RetryBackoff(MOST, Clock())
     for _ in range(3):
         waits.note(create("a"), BROKEN)
     waits.note(create("b"), REFUSED)
@@ -65,12 +65,12 @@ def test_what_people_are_told_of_may_last_and_counts_as_no_retry() -> None:
 def test_the_longest_wait_is_a_setting() -> None:
     clock = Clock()
 
-    assert max(delays(Waits(10.0, clock), clock, REFUSED, 12)) <= 12.2
+    assert max(delays(RetryBackoff(10.0, clock), clock, REFUSED, 12)) <= 12.2
 
 
 def test_a_failed_write_is_tried_again_within_half_a_minute_for_ever() -> None:
     clock = Clock()
-    found = delays(Waits(MOST, clock), clock, FAILED, 100)
+    found = delays(RetryBackoff(MOST, clock), clock, FAILED, 100)
 
     assert found[0] <= 0.24
     assert 24.0 <= found[-1] <= 36.0
@@ -78,26 +78,26 @@ def test_a_failed_write_is_tried_again_within_half_a_minute_for_ever() -> None:
 
 def test_a_stale_write_is_planned_again_at_once_and_then_less_eagerly() -> None:
     clock = Clock()
-    found = delays(Waits(MOST, clock), clock, STALE, 3)
+    found = delays(RetryBackoff(MOST, clock), clock, STALE, 3)
 
     assert found[0] == 0.0
     assert 0.0 < found[1] < found[2]
 
 
 def test_it_waits_at_least_as_long_as_the_server_says() -> None:
-    waits = Waits(MOST, Clock())
+    waits = RetryBackoff(MOST, Clock())
 
     assert waits.note(create("a"), FAILED._replace(retry_after=17.0)) == 17.0
 
 
 def test_it_waits_no_longer_than_a_minute_whatever_the_server_says() -> None:
-    waits = Waits(MOST, Clock())
+    waits = RetryBackoff(MOST, Clock())
 
     assert waits.note(create("a"), FAILED._replace(retry_after=86_400.0)) == 60.0
 
 
 def test_all_refused_retries_together_are_at_most_five_per_second() -> None:
-    waits = Waits(MOST, clock := Clock())
+    waits = RetryBackoff(MOST, clock := Clock())
     times = []
     for namespace in numbered(0, 400):
         times.append(clock.now + waits.note(create(namespace), REFUSED))
@@ -110,7 +110,7 @@ def test_all_refused_retries_together_are_at_most_five_per_second() -> None:
 
 def test_an_address_that_waits_long_does_not_delay_one_that_is_refused_for_the_first_time() -> None:
     clock = Clock()
-    waits = Waits(MOST, clock)
+    waits = RetryBackoff(MOST, clock)
     delays(waits, clock, REFUSED, 10)
     waits.note(create("a"), REFUSED)
 
@@ -118,7 +118,7 @@ def test_an_address_that_waits_long_does_not_delay_one_that_is_refused_for_the_f
 
 
 def test_thousands_of_refusals_are_spread_and_moments_that_have_passed_forgotten() -> None:
-    waits = Waits(MOST, clock := Clock())
+    waits = RetryBackoff(MOST, clock := Clock())
     for round_ in range(6):
         for namespace in numbered(0, 1000):
             waits.note(create(namespace, a_key(str(round_))), REFUSED)
@@ -129,7 +129,7 @@ def test_thousands_of_refusals_are_spread_and_moments_that_have_passed_forgotten
 
 
 def test_only_the_address_that_failed_waits() -> None:
-    waits = Waits(MOST, clock := Clock())
+    waits = RetryBackoff(MOST, clock := Clock())
     delay = waits.note(create("a"), REFUSED)
 
     held = holding(waits, at("a", "db"))
@@ -143,7 +143,7 @@ def test_only_the_address_that_failed_waits() -> None:
 
 def test_each_address_counts_its_own_attempts() -> None:
     clock = Clock()
-    waits = Waits(MOST, clock)
+    waits = RetryBackoff(MOST, clock)
     delays(waits, clock, REFUSED, 6)
 
     assert waits.note(create("a", name="other"), REFUSED) < 3.0
@@ -151,7 +151,7 @@ def test_each_address_counts_its_own_attempts() -> None:
 
 def test_what_goes_through_starts_anew() -> None:
     clock = Clock()
-    waits = Waits(MOST, clock)
+    waits = RetryBackoff(MOST, clock)
     delays(waits, clock, REFUSED, 6)
     waits.forget(a_key(), at("a", "db"))
 
@@ -160,7 +160,7 @@ def test_what_goes_through_starts_anew() -> None:
 
 
 def test_a_change_in_a_namespace_frees_what_waits_there() -> None:
-    waits = Waits(MOST, Clock())
+    waits = RetryBackoff(MOST, Clock())
     for namespace in ("a", "b"):
         waits.note(create(namespace), REFUSED)
         waits.note(create(namespace, a_key("other")), REFUSED)
@@ -174,7 +174,7 @@ def test_a_change_in_a_namespace_frees_what_waits_there() -> None:
 def test_what_is_freed_and_refused_again_waits_longer() -> None:
     """A quota changes with every Pod: freeing must not make every wait the first one again."""
     clock = Clock()
-    waits = Waits(MOST, clock)
+    waits = RetryBackoff(MOST, clock)
     delays(waits, clock, REFUSED, 6)
     waits.free_namespace("a")
 
@@ -184,7 +184,7 @@ def test_what_is_freed_and_refused_again_waits_longer() -> None:
 @pytest.mark.parametrize("ticks", [1, 2])
 def test_a_change_while_a_try_is_on_its_way_gives_another_try_a_second_later(ticks: int) -> None:
     """A quota is raised: its spec changes first; its status, which admission reads, while the next try is under way."""
-    waits = Waits(MOST, clock := Clock())
+    waits = RetryBackoff(MOST, clock := Clock())
     delays(waits, clock, REFUSED, 6)
     clock.now += 0.01
     for _ in range(ticks):
@@ -201,7 +201,7 @@ def test_a_change_while_a_try_is_on_its_way_gives_another_try_a_second_later(tic
 
 
 def test_a_change_does_not_shorten_the_wait_that_the_server_asked_for() -> None:
-    waits = Waits(MOST, clock := Clock())
+    waits = RetryBackoff(MOST, clock := Clock())
     waits.note(create("a"), REFUSED)
     for _ in range(2):
         waits.free_namespace("a")
@@ -211,7 +211,7 @@ def test_a_change_does_not_shorten_the_wait_that_the_server_asked_for() -> None:
 
 
 def test_a_namespace_is_freed_at_most_once_per_second_however_often_its_quota_changes() -> None:
-    waits = Waits(MOST, clock := Clock())
+    waits = RetryBackoff(MOST, clock := Clock())
     tries: set[float] = set()
     for _ in range(500):
         waits.note(create("a"), REFUSED)
@@ -225,7 +225,7 @@ def test_a_namespace_is_freed_at_most_once_per_second_however_often_its_quota_ch
 
 
 def test_a_namespace_that_was_quiet_is_freed_at_once_again() -> None:
-    waits = Waits(MOST, clock := Clock())
+    waits = RetryBackoff(MOST, clock := Clock())
     waits.note(create("a"), REFUSED)
     for _ in range(200):
         waits.free_namespace("a")
@@ -236,7 +236,7 @@ def test_a_namespace_that_was_quiet_is_freed_at_once_again() -> None:
 
 
 def test_what_waits_for_less_than_the_next_turn_waits_no_longer() -> None:
-    waits = Waits(MOST, clock := Clock())
+    waits = RetryBackoff(MOST, clock := Clock())
     waits.note(create("a"), FAILED)
     waits.free_namespace("a")
     soon = clock.now + waits.note(create("a", name="other"), FAILED)
@@ -248,7 +248,7 @@ def test_what_waits_for_less_than_the_next_turn_waits_no_longer() -> None:
 
 
 def test_a_changed_source_is_free_everywhere_and_alone() -> None:
-    waits = Waits(MOST, Clock())
+    waits = RetryBackoff(MOST, Clock())
     for namespace in ("a", "b"):
         waits.note(create(namespace), REFUSED)
         waits.note(create(namespace, a_key("other")), REFUSED)
@@ -259,7 +259,7 @@ def test_a_changed_source_is_free_everywhere_and_alone() -> None:
 
 
 def test_what_is_refused_to_two_sources_at_one_address_waits_for_each_by_itself() -> None:
-    waits = Waits(MOST, clock := Clock())
+    waits = RetryBackoff(MOST, clock := Clock())
     one, two = create("a", name="same"), create("a", a_key("other"), "same")
     for _ in range(6):
         waits.note(one, REFUSED)
@@ -284,7 +284,7 @@ class Unsearched(dict[str, Any]):
 
 
 def test_a_source_that_changes_does_not_look_through_all_that_waits() -> None:
-    waits = Waits(MOST, Clock())
+    waits = RetryBackoff(MOST, Clock())
     waits._by_namespace = Unsearched()
     waits.note(create("a"), REFUSED)
     waits.note(create("b", a_key("other")), REFUSED)
@@ -296,7 +296,7 @@ def test_a_source_that_changes_does_not_look_through_all_that_waits() -> None:
 
 
 def test_nothing_is_kept_of_what_does_not_wait_any_more() -> None:
-    waits = Waits(MOST, Clock())
+    waits = RetryBackoff(MOST, Clock())
     for namespace in ("a", "b"):
         waits.note(create(namespace), REFUSED)
     waits.forget(a_key(), at("a", "db"))
@@ -306,7 +306,7 @@ def test_nothing_is_kept_of_what_does_not_wait_any_more() -> None:
 
 
 def test_nothing_waits_in_a_namespace_that_is_gone() -> None:
-    waits = Waits(MOST, Clock())
+    waits = RetryBackoff(MOST, Clock())
     for namespace in ("a", "b"):
         waits.note(create(namespace), REFUSED)
     waits.note(create("a", a_key("other")), REFUSED)
@@ -318,7 +318,7 @@ def test_nothing_waits_in_a_namespace_that_is_gone() -> None:
 
 
 def test_what_waited_to_change_an_object_does_not_wait_when_that_is_gone() -> None:
-    waits = Waits(MOST, Clock())
+    waits = RetryBackoff(MOST, Clock())
     for key in (a_key(), a_key("other")):
         waits.note(create("a", key), REFUSED)
     waits.gone(at("a", "db"))
@@ -327,7 +327,7 @@ def test_what_waited_to_change_an_object_does_not_wait_when_that_is_gone() -> No
 
 
 def test_a_change_of_a_namespace_frees_what_is_to_be_written_on_it() -> None:
-    waits = Waits(MOST, Clock())
+    waits = RetryBackoff(MOST, Clock())
     for name in ("a", "b"):
         have = a_namespace(name)
         waits.note(Apply(Key("tree", have.ref), have.ref, Overlay(have.ref), have), REFUSED)
@@ -340,7 +340,7 @@ def test_a_change_of_a_namespace_frees_what_is_to_be_written_on_it() -> None:
 
 @pytest.mark.parametrize("namespace", ["a", "nobody"])
 def test_forgetting_what_does_not_wait_is_no_fault(namespace: str) -> None:
-    waits = Waits(MOST, Clock())
+    waits = RetryBackoff(MOST, Clock())
     waits.note(create("a"), REFUSED)
     waits.forget(a_key(), at(namespace, "unheard-of"))
 
@@ -352,7 +352,7 @@ def test_forgetting_what_does_not_wait_is_no_fault(namespace: str) -> None:
 
 def told(*results: Result) -> list[bool]:
     """After each result: whether people are told that the address is refused."""
-    waits = Waits(MOST, Clock())
+    waits = RetryBackoff(MOST, Clock())
     found = []
     for each in results:
         waits.note(create("a"), each)
@@ -377,7 +377,7 @@ def test_an_answer_that_is_no_fault_begins_the_row_anew() -> None:
 
 def test_what_is_told_is_known_also_when_its_time_has_come() -> None:
     clock = Clock()
-    waits = Waits(MOST, clock)
+    waits = RetryBackoff(MOST, clock)
     waits.note(create("a"), REFUSED)
     clock.now += MOST
     wait = waits.of(create("a"))

@@ -9,28 +9,28 @@ from collections.abc import Callable
 from itertools import count
 from math import inf
 
-from samara.engine.watchdog import BEAT, Watchdog
+from samara.engine.process import HEARTBEAT, Watchdog
 
 BLOCKED = 0.3
 
 
-def longest(queued: Callable[[], float]) -> float:
+def longest(cpu_wait: Callable[[], float]) -> float:
     """What is measured while something keeps the loop to itself."""
 
     async def measured() -> float:
-        dog = Watchdog(inf, queued)
-        beating = asyncio.create_task(dog.beat())
-        await asyncio.sleep(BEAT / 2)
+        dog = Watchdog(inf, cpu_wait)
+        beating = asyncio.create_task(dog.heartbeat())
+        await asyncio.sleep(HEARTBEAT / 2)
         time.sleep(BLOCKED)  # noqa: ASYNC251 - it is what a loop must not do
-        await asyncio.sleep(BEAT)  # and now it comes round
+        await asyncio.sleep(HEARTBEAT)  # and now it comes round
         beating.cancel()
-        return dog.longest
+        return dog.longest_stall
 
     return asyncio.run(measured())
 
 
 def test_a_loop_that_is_kept_by_somebody_stands_still() -> None:
-    assert longest(lambda: 0.0) >= BLOCKED - BEAT
+    assert longest(lambda: 0.0) >= BLOCKED - HEARTBEAT
 
 
 def test_waiting_for_a_processor_is_no_standing_still() -> None:
@@ -42,8 +42,8 @@ def test_who_is_stopped_is_not_listened_to_any_more() -> None:
     """Else a loop that has begun anew in this process would be ended for the silence of the one before it."""
 
     async def stopped() -> list[threading.Thread]:
-        beating = asyncio.create_task(Watchdog(inf).beat())
-        await asyncio.sleep(BEAT)
+        beating = asyncio.create_task(Watchdog(inf).heartbeat())
+        await asyncio.sleep(HEARTBEAT)
         listening = [each for each in threading.enumerate() if each.name == "watchdog"]
         beating.cancel()
         await asyncio.wait([beating])
@@ -52,5 +52,5 @@ def test_who_is_stopped_is_not_listened_to_any_more() -> None:
     listening = asyncio.run(stopped())
     assert listening
     for each in listening:
-        each.join(20 * BEAT)
+        each.join(20 * HEARTBEAT)
     assert not [each for each in listening if each.is_alive()]

@@ -15,7 +15,7 @@ from tests.support.world import at
 from samara.core.model import ANNOTATIONS, LABELS, MANAGER, NAMESPACE, SECRET, Content, Kind, Object, Owned, Owner, Ref
 from samara.core.want import Copy, Overlay
 from samara.core.write import Create, Update
-from samara.engine.holds import Hold
+from samara.engine.mass_delete import Hold
 from samara.kube.codec import Codec, body, owner_references, version_of
 
 CANARY = "canary-5d1c"

@@ -13,18 +13,18 @@ from samara.core.tally import Tally
 from samara.core.write import Report, Write
 from samara.engine.apply import Applier
 from samara.engine.controller import Controller, Options
-from samara.engine.crash import CrashPoints
 from samara.engine.event_sink import EventSink
 from samara.engine.events import EventRecorder
 from samara.engine.fetcher import Fetcher
-from samara.engine.holdbook import HoldBook
-from samara.engine.holds import Holds
+from samara.engine.hold_store import HoldStore
 from samara.engine.limiter import ConcurrencyLimiter
+from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import Answer, Fetched, HoldAnswered, Inbox, Message, WriteDone
 from samara.engine.metrics import Metrics
 from samara.engine.outbox import Outbox
 from samara.engine.outcome import Outcome, Result
-from samara.engine.retry import Waits
+from samara.engine.process import FaultPoints
+from samara.engine.retry import RetryBackoff
 from samara.engine.writer import Writer
 from samara.kube.answers import NO_READINGS
 from samara.kube.cache import Change
@@ -45,7 +45,7 @@ class EngineHarness:
         *objects: Object,
         namespaces: Iterable[str] = (),
         table: Table | None = None,
-        holds: Holds | None = None,
+        holds: MassDeleteGuard | None = None,
         observing: bool = False,
         clock: Clock | None = None,
         client: Client | None = None,
@@ -61,10 +61,10 @@ class EngineHarness:
         self.cache = a_cache(table, readings=NO_READINGS if self.secrets is None else self.secrets.readings.known)
         self.limiter = ConcurrencyLimiter(16, 0.0, clock)
         self.outbox = Outbox(clock, self.limiter)
-        self.retry, self.holds = Waits(900.0, clock), holds or Holds(None, 0.0, clock)
+        self.retry, self.holds = RetryBackoff(900.0, clock), holds or MassDeleteGuard(None, 0.0, clock)
         self.events = EventRecorder(EventSink(client, clock), self.cache)
-        self.hold_store = HoldBook(client, "samara", self.holds, self.inbox.post)
-        self.applier = Applier(client, self.codec, self.cache, table, CrashPoints())
+        self.hold_store = HoldStore(client, "samara", self.holds, self.inbox.post)
+        self.applier = Applier(client, self.codec, self.cache, table, FaultPoints())
         self.writer = Writer(self.outbox, self.limiter, self.cache, self.applier, lambda: True, self.inbox.post, clock)
         self.fetcher = Fetcher(client, self.codec, self.cache, "operator", self.inbox.post)
         self.controller = Controller(

@@ -26,7 +26,7 @@ from samara.core.table import Table
 from samara.core.tally import Tally
 from samara.core.write import Blocked, Look, Step
 from samara.dialects import secret_copy
-from samara.engine.holds import Holds
+from samara.engine.mass_delete import MassDeleteGuard
 from samara.kube.errors import ConfigError
 from samara.kube.reflector import Reflector, ReflectorTimings
 from samara.web.health import Health, Leader
@@ -88,7 +88,9 @@ class Stage:
     unserved: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        self.program = program = EngineHarness(clock=self.clock, holds=Holds(Brake(5, 30.0), 600.0, self.clock))
+        self.program = program = EngineHarness(
+            clock=self.clock, holds=MassDeleteGuard(Brake(5, 30.0), 600.0, self.clock)
+        )
         self.reflectors = tuple(
             Reflector(kind, program.client, program.cache, program.codec, program.inbox, ReflectorTimings(silence=10.0))
             for kind in (NAMESPACE, SECRET)
@@ -334,7 +336,7 @@ def test_every_figure_is_shown() -> None:
 
 def test_the_oldest_work_may_wait_for_a_plan_or_for_its_write() -> None:
     async def deed(stage: Stage) -> None:
-        stage.program.outbox.put(create("a"), soon=False)
+        stage.program.outbox.put(create("a"), urgent=False)
         stage.clock.now += 3.0
         stage.program.queue.add(a_key())
         stage.clock.now += 4.0

@@ -20,8 +20,8 @@ from samara.core.match import sample
 from samara.core.model import CONFIG_MAP, Key, Ref
 from samara.core.table import Table
 from samara.core.write import Plan
-from samara.engine.holdbook import NAME, Entry, endings, entries
-from samara.engine.holds import Holds
+from samara.engine.hold_store import NAME, Entry, endings, entries
+from samara.engine.mass_delete import MassDeleteGuard
 from samara.environment import discover_kinds
 from samara.kube.auth import Access
 from samara.kube.client import Client, address, unrestricted
@@ -91,12 +91,12 @@ class Session:
         """What the brake holds, by key."""
         return entries(await self._hold_book())
 
-    async def brake(self, must_read: bool = False) -> Holds:
+    async def brake(self, must_read: bool = False) -> MassDeleteGuard:
         """The brake as the operator has it now: what it holds already, and the Namespaces that it let go lately.
 
         `must_read` is for whoever deletes: what is held already must be known then.
         """
-        holds = Holds(brake_of(self.settings), inf, lambda: 0.0, awaits_record=False)
+        holds = MassDeleteGuard(brake_of(self.settings), inf, lambda: 0.0, awaits_record=False)
         book, now = dict[str, Any](), datetime.now(UTC)
         try:
             book = await self._hold_book()

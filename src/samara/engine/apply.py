@@ -14,8 +14,8 @@ from samara.core.table import Table
 from samara.core.travel import RELEASED
 from samara.core.want import KEEP, Copy
 from samara.core.write import Apply, Create, Delete, Guard, Recreate, Release, Report, Spare, Update, Write
-from samara.engine.crash import CrashPoints
 from samara.engine.outcome import Outcome, Result, judged
+from samara.engine.process import FaultPoints
 from samara.kube.cache import Cache, Change
 from samara.kube.client import (
     APPLY_PATCH,
@@ -56,7 +56,7 @@ class Applier:
     codec: Codec
     cache: Cache
     table: Table
-    crash: CrashPoints
+    fault_points: FaultPoints
     _stored_as_sent: set[Content] = field(default_factory=set)
     """Contents that admission left as they were, according to a dry run."""
 
@@ -79,14 +79,14 @@ class _Attempt:
 
     def __init__(self, applier: Applier, verify: bool) -> None:
         self.client, self.codec, self.cache = applier.client, applier.codec, applier.cache
-        self.table, self.crash = applier.table, applier.crash
+        self.table, self.fault_points = applier.table, applier.fault_points
         self.changes: list[Change] = []
         """What the answers changed in the cache."""
         self._verify = verify
         self._stored_as_sent = applier._stored_as_sent
 
     async def perform(self, write: Write) -> Result:
-        self.crash.passed("before-write")
+        self.fault_points.reached("before-write")
         try:
             if isinstance(write, Update) and self._verify and await self._is_stored_so(write):
                 return Result(Outcome.DONE, version=write.have.version, spared=True)
@@ -96,7 +96,7 @@ class _Attempt:
         except MALFORMED:  # nested deeper than we read, or not an object: the state at the address is unknown
             return Result(Outcome.FAILED, "the server's answer to the write cannot be read", sure=False)
         finally:
-            self.crash.passed("after-write")
+            self.fault_points.reached("after-write")
         return Result(Outcome.DONE, version=version)
 
     def _note(self, change: Change | None) -> None:
@@ -212,7 +212,7 @@ class _Attempt:
         with suppress(AlreadyExists):
             await self._create(copy, {**OUR_WRITES, **DRY_RUN})
         await self._delete(write.have)
-        self.crash.passed("within-recreate")
+        self.fault_points.reached("within-recreate")
         version = self._stored(write.copy, self._answered(write.ref, raw := await self._create(copy)))
         if any(theirs.values()):
             now = _version(self.codec.object(write.ref.kind, raw))

@@ -26,20 +26,19 @@ from samara.core.table import Table
 from samara.core.tally import Tally
 from samara.core.want import Want
 from samara.core.write import Apply, Blocked, Delete, Guard, Look, Plan, Release, Report, Step, Write
-from samara.engine.boundary import LATE, contained
 from samara.engine.chunks import AHEAD, CHUNK, ChunkedPlan, rotate_to_pending
 from samara.engine.deletions import DeletionGate, still_due
 from samara.engine.events import EventRecorder
 from samara.engine.fetcher import Fetcher
-from samara.engine.fights import Fights
-from samara.engine.flaps import Flaps
-from samara.engine.holdbook import HoldBook
-from samara.engine.holds import Holds
+from samara.engine.hold_store import HoldStore
+from samara.engine.limits import DriftLimiter, FlapDamper
+from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import Fetched, HoldAnswered, HoldsStored, Inbox, Message, WriteDone, WriteDropped
 from samara.engine.metrics import Metrics
 from samara.engine.outcome import Outcome
+from samara.engine.process import RETRY_AFTER_BUG, contain
 from samara.engine.results import ResultHandler, note_refused, slice_of
-from samara.engine.retry import Waits
+from samara.engine.retry import RetryBackoff
 from samara.engine.status import StatusReporter
 from samara.engine.triggers import Triggers, next_hops, triggers
 from samara.engine.workqueue import WorkQueue
@@ -78,9 +77,9 @@ class Controller:
         *,
         writer: Writer,
         fetcher: Fetcher,
-        retry: Waits,
-        guard: Holds,
-        hold_store: HoldBook,
+        retry: RetryBackoff,
+        guard: MassDeleteGuard,
+        hold_store: HoldStore,
         secrets: SecretPoller | None,
         events: EventRecorder,
         metrics: Metrics,
@@ -94,8 +93,8 @@ class Controller:
         self.queue = WorkQueue(clock)
         self.chunked: dict[Key, ChunkedPlan] = {}
         """Large plans under way, by key; the first one continues next."""
-        self.drift = Fights(clock)
-        self.flaps = Flaps(clock)
+        self.drift = DriftLimiter(clock)
+        self.flaps = FlapDamper(clock)
         self.status = StatusReporter(cache, table, self.tallies, self._is_busy, clock)
         self.deletions = DeletionGate(cache, table, guard, self.flaps, clock, options.gone_after)
         self.results = ResultHandler(cache, table, self.tallies, retry, self.drift, self.flaps, events, metrics)
@@ -170,7 +169,7 @@ class Controller:
         while self._clock() < end:
             key = self.queue.take()
             if key is not None:
-                with contained(key, partial(self.requeue, key, LATE)):
+                with contain(key, partial(self.requeue, key, RETRY_AFTER_BUG)):
                     self.plan(key)
             elif not self.continue_chunked():
                 return False
@@ -214,18 +213,18 @@ class Controller:
         match message:
             case Observed(changes):
                 for change in changes:
-                    with contained(change.ref):
+                    with contain(change.ref):
                         self._observed(change)
             case WriteDone(write):
                 self._release(write)  # first: an address must not stay locked, whatever else fails
-                with contained(write.ref, partial(self.requeue, slice_of(write), LATE)):
+                with contain(write.ref, partial(self.requeue, slice_of(write), RETRY_AFTER_BUG)):
                     self._write_done(message)
             case WriteDropped(write):
                 self._release(write)
                 self.requeue(slice_of(write))
             case Fetched(keys, delay, change):
                 if change is not None:
-                    with contained(change.ref):
+                    with contain(change.ref):
                         self._fetched(change, delay)
                 self._requeue_all(keys, delay)
             case Listed(kind):
@@ -271,7 +270,7 @@ class Controller:
             for key in triggered.status_of:
                 self.status.contested(key)
         else:
-            self.drift.disturbed(change, self._table.owner, self._cache)
+            self.drift.observe_edit(change, self._table.owner, self._cache)
 
     def _end_backoffs(self, change: Change, edited: Collection[Ref]) -> None:
         """Writes that were refused before may be accepted now, or are no longer needed."""
@@ -289,7 +288,7 @@ class Controller:
     def _fetched(self, change: Change, delay: float) -> None:
         self._observed(change, delay)
         if change.new is None:
-            self.drift.calm(change.ref)  # most likely our own delete, of which the answer was lost
+            self.drift.reset(change.ref)  # most likely our own delete, of which the answer was lost
 
     def _write_done(self, done: WriteDone) -> None:
         write, result = done.write, done.result
@@ -404,7 +403,7 @@ class Controller:
         if key is None:
             return False
         plan = self.chunked.pop(key)  # and back at the end, so that large plans take turns
-        with contained(key, partial(self.requeue, key, LATE)):
+        with contain(key, partial(self.requeue, key, RETRY_AFTER_BUG)):
             tally, chunk = self.tallies[key], plan.take()
             for step in chunk:
                 if step.ref.namespace not in plan.replanned:
@@ -433,8 +432,8 @@ class Controller:
         match step.outcome:
             case None | Blocked(reason="no-namespace"):
                 self._retry.forget(plan.key.whole, step.ref)
-                self.drift.calm(step.ref)
-                self.flaps.calm(step.ref)
+                self.drift.reset(step.ref)
+                self.flaps.reset(step.ref)
             case Look(ref=ref):
                 self._fetcher.fetch(ref, plan.key)
             case Blocked():
@@ -484,12 +483,12 @@ class Controller:
         if wait is not None and wait.until > self._clock():
             self.requeue(slice_of(write), wait.until - self._clock())
             return
-        throttled = self.drift.judge(write)
+        throttled = self.drift.throttle(write)
         if throttled is not None:
             if isinstance(write, Apply):
                 self._events.blocked(write, "Fought", throttled.message)
             tally.blocked_now(write.ref, "fought", throttled.message)
-            self.requeue(slice_of(write), throttled.again_in)
+            self.requeue(slice_of(write), throttled.retry_in)
             return
         self._writer.outbox.put(write, urgent)
 

@@ -12,8 +12,8 @@ from samara.core.place import drop, leave, place
 from samara.core.table import Table
 from samara.core.want import Want
 from samara.core.write import Delete, Guard, Release, Removal, Spare
-from samara.engine.flaps import Flaps
-from samara.engine.holds import Holds
+from samara.engine.limits import FlapDamper
+from samara.engine.mass_delete import MassDeleteGuard
 from samara.kube.cache import Cache
 
 KEPT = "the deletion of its namespace was discarded; the namespace stays"
@@ -38,8 +38,8 @@ class DeletionGate:
         self,
         cache: Cache,
         table: Table,
-        guard: Holds,
-        flaps: Flaps,
+        guard: MassDeleteGuard,
+        flaps: FlapDamper,
         clock: Callable[[], float],
         gone_after: float,
     ) -> None:
@@ -133,7 +133,7 @@ class DeletionGate:
         undamped = []
         for removal in removals:
             is_damped = isinstance(removal, Delete) and not removal.withdrawn
-            remaining = self._flaps.wait(removal.ref, source) if is_damped else 0.0
+            remaining = self._flaps.remaining(removal.ref, source) if is_damped else 0.0
             if remaining:
                 verdict.requeue.append((key.part(removal.ref.namespace), remaining))
             else:

@@ -12,7 +12,7 @@ from samara.core.tally import Missing, Tally
 from samara.core.want import Dialect, Fault, Want
 from samara.core.write import Apply, Create, Delete, Recreate, Release, Update, Write
 from samara.engine.event_sink import REVERTED, EventSink
-from samara.engine.holds import Hold
+from samara.engine.mass_delete import Hold
 from samara.kube.cache import Cache
 
 INTERVAL = 1.0

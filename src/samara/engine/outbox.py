@@ -1,17 +1,20 @@
-"""Writes that wait to be sent: one per address, one in flight per address, fair between sources."""
+"""Writes that wait to be sent: one for each address, one in flight for each address, fair between sources."""
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
+from itertools import count
 from typing import Protocol
 
 from samara.core.model import Key, Ref
 from samara.core.write import Write
-from samara.engine.turns import Turns
 
-Lane = OrderedDict[str, dict[Ref, Write]]
-"""The waiting writes of one source by the namespace they go to."""
+NamespaceLanes = OrderedDict[str, dict[Ref, Write]]
+"""The waiting writes of one source, by the namespace that they go to."""
+_READY = ""
+"""The line of sources that wait for no namespace."""
 
 
 class Limiter(Protocol):
@@ -20,90 +23,87 @@ class Limiter(Protocol):
         """How many writes may be in flight."""
 
 
-def _lot(ref: Ref) -> str:
-    return ref.namespace or ref.name
-
-
 class Outbox:
-    """A newer plan replaces what an older one still had waiting: that is all coalescing is."""
+    """A write replaces an older one for the same address, so that only the newest plan is carried out."""
 
     def __init__(self, clock: Callable[[], float], limiter: Limiter) -> None:
         self._clock = clock
         self._limiter = limiter
         self._busy: Counter[str] = Counter()
-        self._bulk: dict[Key, Lane] = {}
-        self._soon: dict[Key, Lane] = {}
+        """By namespace: how many writes are in flight."""
+        self._bulk: dict[Key, NamespaceLanes] = {}
+        self._urgent: dict[Key, NamespaceLanes] = {}
+        """Writes of slices. They overtake a fan-out of the same source."""
         self._since: dict[Key, float] = {}
-        self._turns = Turns()
-        self._flying: dict[Ref, Write] = {}
-        self._again: dict[Ref, set[Key]] = {}
+        """By source: since when it has had writes waiting."""
+        self._queue = FairQueue()
+        self._in_flight: dict[Ref, Write] = {}
+        self._replan: dict[Ref, set[Key]] = {}
+        """By locked address: the keys to plan again when it is unlocked."""
         self._size = 0
 
     def __len__(self) -> int:
         return self._size
 
     def oldest(self) -> float:
-        """How long the source that has waited longest has had writes waiting."""
+        """Seconds for which the source that has waited longest has had writes waiting."""
         return self._clock() - min(self._since.values()) if self._since else 0.0
 
     @property
     def flying(self) -> int:
-        return len(self._flying)
+        """How many addresses are locked."""
+        return len(self._in_flight)
 
     def in_flight(self, ref: Ref) -> Write | None:
         """The write that locks an address: it was taken, and its result has not been handled yet."""
-        return self._flying.get(ref)
+        return self._in_flight.get(ref)
 
     def is_flying(self, key: Key) -> bool:
-        """True where a write of this source is in flight."""
-        return any(write.key == key for write in self._flying.values())
+        """True if a write of this source is in flight."""
+        return any(write.key == key for write in self._in_flight.values())
 
     def waiting(self, key: Key) -> int:
         """How many namespaces of a source wait for a write."""
-        return len(self._bulk.get(key, ())) + len(self._soon.get(key, ()))
+        return len(self._bulk.get(key, ())) + len(self._urgent.get(key, ()))
 
     def clear(self, key: Key) -> None:
-        """Forgets what this key, or this slice of it, had waiting.
-
-        What is in flight cannot be taken back: where it lands is looked at again, it may not be wanted any more.
-        """
-        for ref, write in self._flying.items():
-            if write.key == key.whole and key.slice in (None, _lot(ref)):
-                self._again.setdefault(ref, set()).add(write.key)
-        for lanes in (self._bulk, self._soon):
-            lane = lanes.get(key.whole)
-            if lane is None:
+        """Drops the waiting writes of a key. After those in flight, which cannot be cancelled, it is planned again."""
+        for ref, write in self._in_flight.items():
+            if write.key == key.whole and key.slice in (None, _namespace_of(ref)):
+                self._replan.setdefault(ref, set()).add(write.key)
+        for all_lanes in (self._bulk, self._urgent):
+            lanes = all_lanes.get(key.whole)
+            if lanes is None:
                 continue
-            lots = list(lane) if key.slice is None else [key.slice]
-            self._size -= sum(len(lane.pop(lot, ())) for lot in lots)
+            namespaces = list(lanes) if key.slice is None else [key.slice]
+            self._size -= sum(len(lanes.pop(namespace, ())) for namespace in namespaces)
         if key.whole in self._since:
-            self._turns.join(key.whole)  # else who has nothing left would be kept until there is room
+            self._queue.add(key.whole)  # even if nothing is left of it, so that `take` removes it
 
-    def put(self, write: Write, soon: bool) -> None:
-        """Takes a write; `soon` ones, of slices, overtake a fan-out of the same source."""
-        if write.ref in self._flying:
-            self._again.setdefault(write.ref, set()).add(write.key)
+    def put(self, write: Write, urgent: bool) -> None:
+        if write.ref in self._in_flight:
+            self._replan.setdefault(write.ref, set()).add(write.key)
             return
-        lanes = self._soon if soon else self._bulk
-        lot = lanes.setdefault(write.key, OrderedDict()).setdefault(_lot(write.ref), {})
-        self._size += write.ref not in lot
-        lot[write.ref] = write
+        all_lanes = self._urgent if urgent else self._bulk
+        lane = all_lanes.setdefault(write.key, OrderedDict()).setdefault(_namespace_of(write.ref), {})
+        self._size += write.ref not in lane
+        lane[write.ref] = write
         self._since.setdefault(write.key, self._clock())
-        self._turns.join(write.key)
+        self._queue.add(write.key)
 
     def take(self) -> Write | None:
-        """The next write, in turn between the sources; it is in flight until `done`."""
-        while (key := self._turns.next(self._has_room)) is not None:
-            write = self._first(key, self._soon) or self._first(key, self._bulk)
+        """The next write, if there is one that may be sent. It locks its address."""
+        while (key := self._queue.next(self._has_room)) is not None:
+            write = self._first(key, self._urgent) or self._first(key, self._bulk)
             if not self.waiting(key):
-                self._soon.pop(key, None)
+                self._urgent.pop(key, None)
                 self._bulk.pop(key, None)
                 del self._since[key]
-                self._turns.leave(key)
+                self._queue.remove(key)
             elif write is None:
-                self._turns.wait(key, (*self._soon.get(key, ()), *self._bulk.get(key, ())))
+                self._queue.park(key, (*self._urgent.get(key, ()), *self._bulk.get(key, ())))
             else:
-                self._turns.served(key)
+                self._queue.used(key)
             if write is not None:
                 self.lock(write)
                 return write
@@ -111,31 +111,91 @@ class Outbox:
 
     def lock(self, write: Write) -> None:
         """Until `done`, no other write to this address is taken."""
-        self._flying[write.ref] = write
-        self._busy[_lot(write.ref)] += 1
+        self._in_flight[write.ref] = write
+        self._busy[_namespace_of(write.ref)] += 1
+
+    def done(self, write: Write) -> set[Key]:
+        """Unlocks an address. Returns the keys that wanted to write there meanwhile, and must be planned again."""
+        del self._in_flight[write.ref]
+        namespace = _namespace_of(write.ref)
+        self._busy[namespace] -= 1
+        if not self._busy[namespace]:
+            del self._busy[namespace]
+        return self._replan.pop(write.ref, set())
 
     def _has_room(self, namespace: str) -> bool:
         """A namespace gets half of the limit at most: one with a slow webhook must not delay all others."""
         return self._busy[namespace] < max(1, self._limiter.limit // 2)
 
-    def _first(self, key: Key, lanes: dict[Key, Lane]) -> Write | None:
-        """A source's oldest write whose namespace and address have room."""
-        lane: Lane = lanes.get(key, OrderedDict())
-        while (name := next(filter(self._has_room, lane), None)) is not None:
-            ref = next(iter(lane[name]))
-            write = lane[name].pop(ref)
-            if not lane[name]:
-                del lane[name]
+    def _first(self, key: Key, all_lanes: dict[Key, NamespaceLanes]) -> Write | None:
+        """The oldest write of a source whose namespace has room and whose address is not locked."""
+        lanes: NamespaceLanes = all_lanes.get(key, OrderedDict())
+        while (namespace := next(filter(self._has_room, lanes), None)) is not None:
+            ref = next(iter(lanes[namespace]))
+            write = lanes[namespace].pop(ref)
+            if not lanes[namespace]:
+                del lanes[namespace]
             self._size -= 1
-            if ref not in self._flying:
+            if ref not in self._in_flight:
                 return write
-            self._again.setdefault(ref, set()).add(key)  # another source's write to the same address
+            self._replan.setdefault(ref, set()).add(key)  # another source is writing there
         return None
 
-    def done(self, write: Write) -> set[Key]:
-        """Ends a flight; returns the keys that wanted the address meanwhile and must be planned again."""
-        del self._flying[write.ref]
-        self._busy[_lot(write.ref)] -= 1
-        if not self._busy[_lot(write.ref)]:
-            del self._busy[_lot(write.ref)]
-        return self._again.pop(write.ref, set())
+
+class FairQueue:
+    """Sources take turns; the one that had its turn longest ago is next.
+
+    A source that waits for a busy namespace is parked with its turn in the line of that namespace. Otherwise each write
+    that ends would search through all sources that wait for one slow namespace.
+    """
+
+    def __init__(self) -> None:
+        self._numbers = count()
+        self._turns: dict[Key, int] = {}
+        self._lines: dict[str, list[tuple[int, Key]]] = {}
+        """Heaps of turns, by namespace. An entry with an earlier turn of its source is obsolete and is skipped."""
+        self._parked: dict[Key, set[str]] = {}
+        """By source: the lines that it is in with its present turn."""
+
+    def add(self, key: Key) -> None:
+        """A source has a new write. It is asked again, even if it was parked."""
+        if key not in self._turns:
+            self.used(key)
+        else:
+            self._enter(key, _READY)
+
+    def used(self, key: Key) -> None:
+        """A source had its turn, and is last now."""
+        self._turns[key] = next(self._numbers)
+        self._parked[key] = set()
+        self._enter(key, _READY)
+
+    def park(self, key: Key, namespaces: Iterable[str]) -> None:
+        """A source waits until one of these namespaces has room."""
+        for namespace in namespaces:
+            self._enter(key, namespace)
+
+    def remove(self, key: Key) -> None:
+        del self._turns[key], self._parked[key]
+
+    def next(self, has_room: Callable[[str], bool]) -> Key | None:
+        """Takes the source whose turn it is out of its line."""
+        while open_lines := [name for name in self._lines if has_room(name)]:
+            name = min(open_lines, key=lambda name: self._lines[name][0])
+            turn, key = heappop(self._lines[name])
+            if not self._lines[name]:
+                del self._lines[name]
+            if self._turns.get(key) == turn:
+                self._parked[key].discard(name)
+                return key
+        return None
+
+    def _enter(self, key: Key, name: str) -> None:
+        if name not in self._parked[key]:
+            self._parked[key].add(name)
+            heappush(self._lines.setdefault(name, []), (self._turns[key], key))
+
+
+def _namespace_of(ref: Ref) -> str:
+    """The namespace of an object; of a Namespace, its own name."""
+    return ref.namespace or ref.name

@@ -12,13 +12,12 @@ from samara.core.tally import Tally
 from samara.core.write import Apply, Create, Guard, Recreate, Removal, Report, Update, Write
 from samara.engine.apply import verb
 from samara.engine.events import EventRecorder
-from samara.engine.fights import Fights
-from samara.engine.flaps import Flaps
+from samara.engine.limits import DriftLimiter, FlapDamper
 from samara.engine.messages import WriteDone
 from samara.engine.metrics import Metrics
 from samara.engine.moment import utc_now
 from samara.engine.outcome import Outcome, Result
-from samara.engine.retry import TOLD_FROM, Wait, Waits
+from samara.engine.retry import TOLD_FROM, RetryBackoff, Wait
 from samara.kube.cache import Cache
 
 
@@ -39,9 +38,9 @@ class ResultHandler:
     cache: Cache
     table: Table
     tallies: Mapping[Key, Tally]
-    retry: Waits
-    drift: Fights
-    flaps: Flaps
+    retry: RetryBackoff
+    drift: DriftLimiter
+    flaps: FlapDamper
     events: EventRecorder
     metrics: Metrics
 
@@ -63,12 +62,12 @@ class ResultHandler:
         if isinstance(write, Removal):
             self._removed(write, tally, follow_up)
         else:
-            self.flaps.calm(write.ref)
+            self.flaps.reset(write.ref)
             self._is_right(write, tally, written=True)
         if isinstance(write, Guard) or self._is_moved(write):
             follow_up.requeue.append((write.key, 0.0))  # the next write waited for this one
         self.retry.forget(write.key, write.ref)
-        editor = self.drift.repaired(write)
+        editor = self.drift.record_repair(write)
         if editor is not None:
             self.events.reverted(write, editor)
         report = log.info if isinstance(write, Apply | Guard) else log.debug  # Events report copies
@@ -97,7 +96,7 @@ class ResultHandler:
         return is_placed and self.table[write.key.dialect].whole and self.cache.count(write.key) > 1
 
     def _removed(self, write: Removal, tally: Tally | None, follow_up: FollowUp) -> None:
-        self.flaps.removed(write.ref, self.cache.get(write.key.source))
+        self.flaps.record_removal(write.ref, self.cache.get(write.key.source))
         if tally is not None:
             tally.removals.pop(write.ref, None)
             if write.ref in tally.exceptions.get(write.ref.namespace, ()):

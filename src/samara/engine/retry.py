@@ -38,7 +38,7 @@ Spot = tuple[Key, Ref]
 """What was refused to one source says nothing of another's write: a bad label, and a namespace that shall go."""
 
 
-class Waits:
+class RetryBackoff:
     """What waits: by namespace and by source, so that a change of either frees it without a look at all the rest."""
 
     def __init__(self, most: float, clock: Callable[[], float]) -> None:

@@ -12,7 +12,7 @@ from samara.core.status import status_due
 from samara.core.table import Table
 from samara.core.tally import Tally
 from samara.core.write import Report
-from samara.engine.fights import REVERSALS, WINDOW
+from samara.engine.limits import MAX_REPAIRS, WINDOW
 from samara.engine.moment import utc_now
 from samara.kube.cache import Cache
 
@@ -65,8 +65,8 @@ class StatusReporter:
 
         Two versions of this program may word a status differently and would otherwise overwrite each other forever.
         """
-        now, times = self._clock(), self._contests.setdefault(key.whole, deque(maxlen=REVERSALS))
-        if len(times) < REVERSALS or now - times[0] > WINDOW:
+        now, times = self._clock(), self._contests.setdefault(key.whole, deque(maxlen=MAX_REPAIRS))
+        if len(times) < MAX_REPAIRS or now - times[0] > WINDOW:
             times.append(now)
             self.touch(key)
 

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from samara.core.model import Key
 from samara.core.table import Table
 from samara.core.tally import Tally, total
-from samara.engine.holds import Holds
+from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.metrics import Metrics
 from samara.engine.workqueue import WorkQueue
 from samara.kube.cache import Cache
@@ -30,7 +30,7 @@ class Sources:
     queue: WorkQueue
     oldest: Callable[[], float]
     metrics: Metrics
-    holds: Holds
+    holds: MassDeleteGuard
     reflectors: tuple[Reflector, ...]
     leading: Callable[[], bool]
     health: Health

@@ -34,7 +34,7 @@ from samara.core.travel import PAUSED
 from samara.core.write import Create, Delete, Guard, Report, Write
 from samara.dialects.accurate.sub import SUB
 from samara.dialects.accurate.words import APPLIER, CREATED_BY, FINALIZER, PARENT, SUB_NAMESPACE, TYPE
-from samara.engine.holds import Holds
+from samara.engine.mass_delete import MassDeleteGuard
 
 OTHER = "somebody/else"
 NEVER = "Conflicting namespace already exists"
@@ -594,7 +594,7 @@ def test_row_25_more_than_three_namespaces_in_ten_minutes_are_held_until_somebod
     for name in "abcde":
         a_sub(world, name, "r")
     settled(world)
-    holds, sent = Holds(Brake(), 600.0, clock, awaits_record=False), list[str]()
+    holds, sent = MassDeleteGuard(Brake(), 600.0, clock, awaits_record=False), list[str]()
     for name in "abcde":
         world.delete(at_sub(name))
         deletes = [each for each in plan_of(key(name), world, RULES).writes if isinstance(each, Delete)]
@@ -615,7 +615,7 @@ def test_row_25_three_more_may_go_when_the_window_has_passed() -> None:
     for name in "abcd":
         a_sub(world, name, "r")
     settled(world)
-    holds = Holds(Brake(), 600.0, clock, awaits_record=False)
+    holds = MassDeleteGuard(Brake(), 600.0, clock, awaits_record=False)
     for name in "abcd":
         clock.now += WINDOW / 2
         world.delete(at_sub(name))

@@ -9,7 +9,7 @@ from samara.cli.output import plural
 from samara.cli.session import Session, session
 from samara.core.match import shown
 from samara.core.table import Table
-from samara.engine.holdbook import Entry, answer
+from samara.engine.hold_store import Entry, answer
 from samara.kube.errors import ConfigError
 
 FORM = "vocabulary/Kind/namespace/name, with - for no namespace, as `samara status` prints it"

@@ -21,7 +21,7 @@ from samara.core.model import Key
 from samara.core.tally import Tally
 from samara.core.want import Fault
 from samara.core.write import Plan
-from samara.engine.holdbook import Entry
+from samara.engine.hold_store import Entry
 
 Shape = dict[str, Any]
 _SAMPLE = 3

@@ -19,8 +19,8 @@ from samara import crds
 from samara.admission.webhooks import CONVERT, LABEL, NO_CONVERSION, PATHS, SERVICE, conversion_patch
 from samara.cli.deploy.rights import NAME, Rule
 from samara.core.model import DEPLOYMENT, Kind, Ref
-from samara.engine.lease import LEASE
-from samara.engine.lease import NAME as LEASE_NAME
+from samara.engine.leader import LEASE
+from samara.engine.leader import NAME as LEASE_NAME
 from samara.environment import is_live
 from samara.kube.client import MERGE_PATCH, OUR_WRITES, Client, address, collection
 from samara.kube.codec import decode, encode

@@ -15,9 +15,9 @@ from samara.admission.webhooks import needed_configurations
 from samara.core.model import CONFIG_MAP, EVENT, NAMESPACE, QUOTA, SECRET, Kind
 from samara.core.travel import APP
 from samara.core.want import Dialect
-from samara.engine.holdbook import NAME as HOLDS
-from samara.engine.lease import LEASE
-from samara.engine.lease import NAME as LEASE_NAME
+from samara.engine.hold_store import NAME as HOLDS
+from samara.engine.leader import LEASE
+from samara.engine.leader import NAME as LEASE_NAME
 from samara.environment import leases_of_originals
 from samara.kube.discovery import guess
 from samara.kube.queries import CRD

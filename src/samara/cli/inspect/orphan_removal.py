@@ -16,9 +16,9 @@ from samara.core.model import Key, namespace_ref
 from samara.core.travel import ADOPTED
 from samara.core.write import Delete, Release
 from samara.engine.apply import Applier
-from samara.engine.crash import CrashPoints
-from samara.engine.holds import Holds
+from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.outcome import Outcome
+from samara.engine.process import FaultPoints
 from samara.kube.errors import ConfigError, Forbidden
 
 
@@ -46,7 +46,7 @@ def must_stay(seen: Picture, copy: Orphan) -> bool:
     return bool(rests) or (home is not None and is_paused(home))
 
 
-async def _brake(at: Session) -> Holds:
+async def _brake(at: Session) -> MassDeleteGuard:
     try:
         return await at.brake(must_read=True)
     except Forbidden as fault:
@@ -55,7 +55,7 @@ async def _brake(at: Session) -> Holds:
         ) from fault
 
 
-def _free(holds: Holds, seen: Picture, ours: list[Orphan]) -> list[Orphan]:
+def _free(holds: MassDeleteGuard, seen: Picture, ours: list[Orphan]) -> list[Orphan]:
     """Those that the brake lets go, as the operator would judge them; what was adopted is not deleted and passes."""
     marked = (each for have in seen.shot.marked.values() for each in of_dialects(seen, have) if each.ours)
     has = Counter(each.key for each in marked)
@@ -107,7 +107,7 @@ def _named(held: Iterable[Orphan]) -> str:
 
 async def perform(at: Session, seen: Picture, free: list[Orphan], one: str = "orphan", many: str = "") -> None:
     """Deletes by uid and version; what was adopted is given back."""
-    applier = Applier(at.client, seen.shot.codec, seen.shot.cache, seen.table, CrashPoints())
+    applier = Applier(at.client, seen.shot.codec, seen.shot.cache, seen.table, FaultPoints())
     stay: list[str] = []
     with progress() as told:
         for number, each in enumerate(free, 1):

@@ -18,7 +18,7 @@ from samara.core.status import status_due
 from samara.core.tally import Tally
 from samara.core.write import Blocked, Delete, Guard, Look, Plan, Report, Step, Write
 from samara.engine.apply import verb
-from samara.engine.holds import Holds
+from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.moment import utc_now
 
 VERBS = ("create", "update", "recreate", "delete", "overlay", "guard", "report")
@@ -39,7 +39,7 @@ class Outcome:
     blocked: tuple[Blocked, ...] = ()
 
 
-def outcome(seen: Picture, holds: Holds) -> Outcome:
+def outcome(seen: Picture, holds: MassDeleteGuard) -> Outcome:
     """What would be written first and what not; `holds` is the brake as the operator has it."""
     found = [of_key(seen, holds, key, plan) for key, plan in seen.plans.items()]
     return Outcome(
@@ -48,7 +48,7 @@ def outcome(seen: Picture, holds: Holds) -> Outcome:
     )
 
 
-def of_key(seen: Picture, holds: Holds, key: Key, plan: Plan) -> Outcome:
+def of_key(seen: Picture, holds: MassDeleteGuard, key: Key, plan: Plan) -> Outcome:
     """The same for one source; its status is told when nothing else is left to write for it."""
     held = _held(seen, holds, key, plan)
     writes = tuple(each for each in plan.writes if each.ref not in held)
@@ -60,7 +60,7 @@ def of_key(seen: Picture, holds: Holds, key: Key, plan: Plan) -> Outcome:
     return Outcome(writes or _report(seen, key, plan, held), blocked)
 
 
-def _held(seen: Picture, holds: Holds, key: Key, plan: Plan) -> frozenset[Ref]:
+def _held(seen: Picture, holds: MassDeleteGuard, key: Key, plan: Plan) -> frozenset[Ref]:
     """The removals that the operator would hold, were it to come to this plan now.
 
     What an earlier source of the name has left is the garbage collector's first, and does not count.

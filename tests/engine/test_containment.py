@@ -13,8 +13,8 @@ from samara.core.table import Table
 from samara.core.view import View
 from samara.core.want import Want
 from samara.dialects import secret_copy
-from samara.engine.boundary import LATE
 from samara.engine.chunks import CHUNK
+from samara.engine.process import RETRY_AFTER_BUG
 from samara.kube.cache import Change
 
 CANARY = "canary-7f3a9"
@@ -33,10 +33,10 @@ def test_a_plan_that_fails_ends_nothing_and_is_made_again_later(caplog: pytest.L
     engine.resync()
     engine.work()
     assert [write.ref.name for write in engine.sent()] == ["db"]
-    assert engine.queue.next_due() == LATE
+    assert engine.queue.next_due() == RETRY_AFTER_BUG
     (told,) = [each for each in caplog.records if each.getMessage() == "plan.failed"]
     assert (told.levelname, CANARY in str(told.__dict__)) == ("WARNING", False)
-    assert getattr(told, "fields", {})["again_in"] == f"{LATE:g}s"
+    assert getattr(told, "fields", {})["again_in"] == f"{RETRY_AFTER_BUG:g}s"
 
 
 def test_a_large_plan_that_fails_half_way_is_begun_again_later() -> None:
@@ -48,7 +48,7 @@ def test_a_large_plan_that_fails_half_way_is_begun_again_later() -> None:
     engine.fail_next_chunk(a_key())
     engine.work()
     assert not engine.is_chunked(a_key())
-    assert engine.queue.next_due() == LATE
+    assert engine.queue.next_due() == RETRY_AFTER_BUG
 
 
 def test_news_that_cannot_be_understood_keeps_no_other_news_from_us(caplog: pytest.LogCaptureFixture) -> None:

@@ -18,9 +18,9 @@ from tests.kube.scripted import Script, Store, access, refuses, serving
 from samara import log
 from samara.core.brake import Brake
 from samara.core.model import Key
-from samara.engine import holdbook
-from samara.engine.holdbook import Entry, HoldBook, answer, entries, entry_name
-from samara.engine.holds import Holds
+from samara.engine import hold_store
+from samara.engine.hold_store import Entry, HoldStore, answer, entries, entry_name
+from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import Answer, HoldAnswered, HoldsStored, Inbox
 from samara.kube.client import Client, unrestricted
 from samara.kube.errors import Conflict
@@ -85,13 +85,13 @@ def with_store(deed: Deed) -> None:
     asyncio.run(run())
 
 
-def holding(clock: Clock, hold: float = 600.0, many: int = 8) -> Holds:
-    holds = Holds(Brake(5, 30.0), hold, clock)
+def holding(clock: Clock, hold: float = 600.0, many: int = 8) -> MassDeleteGuard:
+    holds = MassDeleteGuard(Brake(5, 30.0), hold, clock)
     holds.judge(a_key(), deletes(numbered(0, many)), 10, 10)
     return holds
 
 
-async def turn(book: HoldBook) -> list[tuple[Key, Answer]]:
+async def turn(book: HoldStore) -> list[tuple[Key, Answer]]:
     """What the book does once a second."""
     answers = await book._answers()
     await book._write()
@@ -105,7 +105,7 @@ def written(store: Store) -> dict[str, Entry]:
 def test_a_hold_is_written_down_once_and_goes_when_it_is_over() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
-        book = HoldBook(client, "samara", holds, Inbox().post)
+        book = HoldStore(client, "samara", holds, Inbox().post)
         await turn(book)
         assert [(each.key, each.count) for each in written(store).values()] == [(str(a_key()), 8)]
         await turn(book)
@@ -121,7 +121,7 @@ def test_a_hold_is_written_down_once_and_goes_when_it_is_over() -> None:
 @pytest.mark.parametrize("seconds", [float("inf"), 3600.0 * 999_999_999])
 def test_a_hold_for_ever_says_so(seconds: float) -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
-        await turn(HoldBook(client, "samara", holding(Clock(), seconds), Inbox().post))
+        await turn(HoldStore(client, "samara", holding(Clock(), seconds), Inbox().post))
         assert written(store)[str(a_key())].until == "forever"
 
     with_store(deed)
@@ -130,7 +130,7 @@ def test_a_hold_for_ever_says_so(seconds: float) -> None:
 def test_a_set_that_is_held_once_more_later_has_new_times() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         holds = holding(clock := Clock())
-        book = HoldBook(client, "samara", holds, Inbox().post)
+        book = HoldStore(client, "samara", holds, Inbox().post)
         clock.now += 300.0
         await turn(book)
         before = written(store)[str(a_key())]
@@ -148,7 +148,7 @@ def test_a_set_that_is_held_once_more_later_has_new_times() -> None:
 def test_an_answer_counts_for_the_set_it_was_given_for() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
-        book = HoldBook(client, "samara", holds, Inbox().post)
+        book = HoldStore(client, "samara", holds, Inbox().post)
         await turn(book)
         said = await answer(client, "samara", str(a_key()), "release")
         assert said is not None
@@ -165,7 +165,7 @@ def test_an_answer_counts_for_what_is_left_of_the_set_it_was_given_for() -> None
 
     async def deed(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
-        book = HoldBook(client, "samara", holds, Inbox().post)
+        book = HoldStore(client, "samara", holds, Inbox().post)
         await turn(book)
         await answer(client, "samara", str(a_key()), "release")
         holds.judge(a_key().part(numbered(0, 1)[0]), [], 10, 10)
@@ -178,7 +178,7 @@ def test_an_answer_counts_for_what_is_left_of_the_set_it_was_given_for() -> None
 def test_an_answer_for_a_set_that_was_written_down_long_ago_is_none() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
-        book = HoldBook(client, "samara", holds, Inbox().post)
+        book = HoldStore(client, "samara", holds, Inbox().post)
         await turn(book)
         first = holds.held[a_key()].digest
         holds.judge(a_key(), deletes(numbered(0, 9)), 10, 10)
@@ -193,9 +193,9 @@ def test_an_answer_for_a_set_that_was_written_down_long_ago_is_none() -> None:
 
 def test_an_answer_about_what_is_not_planned_yet_after_a_restart_is_not_written_over() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
-        await turn(HoldBook(client, "samara", holding(Clock()), Inbox().post))
-        holds = Holds(Brake(5, 30.0), 600.0, Clock())
-        book = HoldBook(client, "samara", holds, Inbox().post)
+        await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
+        holds = MassDeleteGuard(Brake(5, 30.0), 600.0, Clock())
+        book = HoldStore(client, "samara", holds, Inbox().post)
         await book.load()
         said = await answer(client, "samara", str(a_key()), "release")
         assert said is not None
@@ -210,7 +210,7 @@ def test_an_answer_about_what_is_not_planned_yet_after_a_restart_is_not_written_
 def test_an_answer_to_nothing_is_none() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         assert await answer(client, "samara", str(a_key()), "release") is None
-        await turn(HoldBook(client, "samara", holding(Clock()), Inbox().post))
+        await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
         assert await answer(client, "samara", "another/key", "release") is None
 
     with_store(deed)
@@ -218,9 +218,9 @@ def test_an_answer_to_nothing_is_none() -> None:
 
 def test_a_restart_remembers_what_was_held_until_it_is_planned() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
-        await turn(HoldBook(client, "samara", holding(Clock()), Inbox().post))
-        holds = Holds(Brake(5, 30.0), 600.0, Clock())
-        book = HoldBook(client, "samara", holds, Inbox().post)
+        await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
+        holds = MassDeleteGuard(Brake(5, 30.0), 600.0, Clock())
+        book = HoldStore(client, "samara", holds, Inbox().post)
         await book.load()
         assert holds.remembered == {str(a_key())}
         await turn(book)
@@ -238,7 +238,7 @@ def test_a_restart_remembers_what_was_held_until_it_is_planned() -> None:
 def test_what_somebody_says_meanwhile_is_not_written_over() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
-        book = HoldBook(client, "samara", holds, Inbox().post)
+        book = HoldStore(client, "samara", holds, Inbox().post)
         await turn(book)
         await answer(client, "samara", str(a_key()), "release")
         holds.judge(a_key("x"), deletes(numbered(0, 8), a_key("x")), 10, 10)
@@ -254,8 +254,8 @@ def test_what_somebody_says_meanwhile_is_not_written_over() -> None:
 
 def test_a_restart_writes_on_the_version_that_it_has_loaded() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
-        await turn(HoldBook(client, "samara", holding(Clock()), Inbox().post))
-        book = HoldBook(client, "samara", holding(Clock(), many=9), Inbox().post)
+        await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
+        book = HoldStore(client, "samara", holding(Clock(), many=9), Inbox().post)
         await book.load()
         await book._write()
         assert [each.method for each in script.seen][-1] == "PUT"
@@ -273,7 +273,7 @@ async def soon(running: asyncio.Task[None], true: Callable[[], bool]) -> None:
 
 
 def test_a_release_that_comes_between_reading_and_writing_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holdbook, "EVERY", 0.0)
+    monkeypatch.setattr(hold_store, "EVERY", 0.0)
     heard: list[tuple[Key, str]] = []
 
     async def deed(client: Client, store: Store, script: Script) -> None:
@@ -284,7 +284,7 @@ def test_a_release_that_comes_between_reading_and_writing_is_heard(monkeypatch: 
                 heard.append((message.key, message.answer))
                 holds.free(message.key)
 
-        book = HoldBook(client, "samara", holds, post)
+        book = HoldStore(client, "samara", holds, post)
         await turn(book)
         holds.judge(a_key("x"), deletes(numbered(0, 8), a_key("x")), 10, 10)
 
@@ -307,11 +307,11 @@ def test_a_release_that_comes_between_reading_and_writing_is_heard(monkeypatch: 
 def test_a_hold_that_is_over_is_crossed_out_whatever_became_of_the_book(
     monkeypatch: pytest.MonkeyPatch, gone: bool
 ) -> None:
-    monkeypatch.setattr(holdbook, "EVERY", 0.0)
+    monkeypatch.setattr(hold_store, "EVERY", 0.0)
 
     async def deed(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
-        book = HoldBook(client, "samara", holds, Inbox().post)
+        book = HoldStore(client, "samara", holds, Inbox().post)
         await turn(book)
         if gone:
             del store.objects[PATH]
@@ -328,12 +328,12 @@ def test_a_hold_that_is_over_is_crossed_out_whatever_became_of_the_book(
 
 
 def test_a_book_that_cannot_be_written_is_told_once_per_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holdbook, "EVERY", 0.0)
+    monkeypatch.setattr(hold_store, "EVERY", 0.0)
     told: list[str] = []
     monkeypatch.setattr(log, "warning", lambda event, fault: told.append(f"{event}: {fault}"))
 
     async def deed(client: Client, store: Store, script: Script) -> None:
-        book = HoldBook(client, "samara", holding(Clock()), Inbox().post)
+        book = HoldStore(client, "samara", holding(Clock()), Inbox().post)
         refused, full = refuses(403, "Forbidden", "no right"), refuses(422, "Invalid", "no room")
         script.answers = [refused] * 6 + [full] * 6 + [store] * 4 + [refused]  # the last answer is given for good
         running = asyncio.create_task(book.run())
@@ -348,8 +348,8 @@ def test_a_book_that_is_full_of_garbage_does_not_stop_the_start() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         data = {f"g{number}": text for number, text in enumerate(GARBAGE)}
         store.write(PATH, {"metadata": {"name": "samara-holds"}, "data": data})
-        holds = Holds(Brake(), 600.0, Clock())
-        await HoldBook(client, "samara", holds, Inbox().post).load()
+        holds = MassDeleteGuard(Brake(), 600.0, Clock())
+        await HoldStore(client, "samara", holds, Inbox().post).load()
         assert holds.remembered == set()
 
     with_store(deed)
@@ -357,7 +357,7 @@ def test_a_book_that_is_full_of_garbage_does_not_stop_the_start() -> None:
 
 def test_names_counts_and_times_are_all_that_is_written() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
-        await turn(HoldBook(client, "samara", holding(Clock()), Inbox().post))
+        await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
         (text,) = store.objects[PATH]["data"].values()
         assert set(json.loads(text)) == {"key", "count", "since", "until", "set", "answer"}
         assert "uid" not in text
@@ -370,8 +370,8 @@ def test_fault_38_what_another_version_has_written_down_stays() -> None:
         entry = {**asdict(Entry("of tomorrow", 1, "s", "u", "d")), "weight": 3}
         theirs = {"a-new-sort": "v2 {}", entry_name("of tomorrow"): json.dumps(entry)}
         store.write(PATH, {"metadata": {"name": "samara-holds"}, "data": theirs})
-        holds = Holds(Brake(5, 30.0), 600.0, Clock())
-        book = HoldBook(client, "samara", holds, Inbox().post)
+        holds = MassDeleteGuard(Brake(5, 30.0), 600.0, Clock())
+        book = HoldStore(client, "samara", holds, Inbox().post)
         await book.load()
         assert holds.remembered == {"of tomorrow"}
         holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)

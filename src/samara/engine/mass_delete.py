@@ -40,7 +40,7 @@ def _namespaces(refs: Iterable[Ref]) -> bool:
     return any(ref.kind == NAMESPACE for ref in refs)
 
 
-class Holds:
+class MassDeleteGuard:
     """Decides which deletes of a plan may go now. One per process; the leader keeps it in the cluster too."""
 
     def __init__(

@@ -17,7 +17,7 @@ import msgspec
 from samara import log
 from samara.core.model import CONFIG_MAP, Key, Ref
 from samara.core.travel import APP
-from samara.engine.holds import Hold, Holds
+from samara.engine.mass_delete import Hold, MassDeleteGuard
 from samara.engine.messages import Answer, HoldAnswered, HoldsStored
 from samara.kube.client import OUR_WRITES, Client, address, collection
 from samara.kube.codec import decode, encode
@@ -75,11 +75,11 @@ def endings(config_map: dict[str, Any]) -> dict[str, datetime]:
     return found
 
 
-class HoldBook:
+class HoldStore:
     """Keeps the ConfigMap equal to the holds, and the holds informed of what people say about them."""
 
     def __init__(
-        self, client: Client, namespace: str, holds: Holds, post: Callable[[HoldAnswered | HoldsStored], None]
+        self, client: Client, namespace: str, holds: MassDeleteGuard, post: Callable[[HoldAnswered | HoldsStored], None]
     ) -> None:
         self._client = client
         self._post = post

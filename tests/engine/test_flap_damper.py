@@ -7,81 +7,81 @@ from tests.engine.parts import Clock, a_source, numbered
 from tests.support.world import at
 
 from samara.core.model import Object, Ref
-from samara.engine.flaps import PATIENCE, WINDOW, Flaps
+from samara.engine.limits import PATIENCE, WINDOW, FlapDamper
 
 PLACE = at("a", "db")
 SOURCE = a_source()
 
 
-def twice(flaps: Flaps, ref: Ref = PLACE, source: Object = SOURCE) -> None:
+def twice(flaps: FlapDamper, ref: Ref = PLACE, source: Object = SOURCE) -> None:
     for _ in range(2):
-        flaps.removed(ref, source)
+        flaps.record_removal(ref, source)
 
 
 def test_the_first_two_removals_go_at_once() -> None:
     """Who sets something, takes it back and does so again has not made it flap."""
-    flaps = Flaps(Clock())
-    assert flaps.wait(PLACE, SOURCE) == 0.0
-    flaps.removed(PLACE, SOURCE)
-    assert flaps.wait(PLACE, SOURCE) == 0.0
-    flaps.removed(PLACE, SOURCE)
-    assert flaps.wait(PLACE, SOURCE) == PATIENCE
+    flaps = FlapDamper(Clock())
+    assert flaps.remaining(PLACE, SOURCE) == 0.0
+    flaps.record_removal(PLACE, SOURCE)
+    assert flaps.remaining(PLACE, SOURCE) == 0.0
+    flaps.record_removal(PLACE, SOURCE)
+    assert flaps.remaining(PLACE, SOURCE) == PATIENCE
 
 
 def test_fault_42_the_next_removal_waits_until_it_has_lasted() -> None:
     clock = Clock()
-    flaps = Flaps(clock)
+    flaps = FlapDamper(clock)
     twice(flaps)
     clock.now += 5.0
-    assert flaps.wait(PLACE, SOURCE) == PATIENCE
+    assert flaps.remaining(PLACE, SOURCE) == PATIENCE
     clock.now += 10.0
-    assert flaps.wait(PLACE, SOURCE) == PATIENCE - 10.0
+    assert flaps.remaining(PLACE, SOURCE) == PATIENCE - 10.0
     clock.now += 20.0
-    assert flaps.wait(PLACE, SOURCE) == 0.0
+    assert flaps.remaining(PLACE, SOURCE) == 0.0
 
 
 def test_fault_42_a_copy_that_is_wanted_again_begins_to_wait_anew() -> None:
     clock = Clock()
-    flaps = Flaps(clock)
+    flaps = FlapDamper(clock)
     twice(flaps)
-    flaps.wait(PLACE, SOURCE)
+    flaps.remaining(PLACE, SOURCE)
     clock.now += PATIENCE - 1.0
-    flaps.calm(PLACE)
-    assert flaps.wait(PLACE, SOURCE) == PATIENCE
+    flaps.reset(PLACE)
+    assert flaps.remaining(PLACE, SOURCE) == PATIENCE
 
 
 def test_after_ten_quiet_minutes_a_removal_goes_at_once() -> None:
     clock = Clock()
-    flaps = Flaps(clock)
+    flaps = FlapDamper(clock)
     twice(flaps)
     clock.now += WINDOW
-    assert flaps.wait(PLACE, SOURCE) == 0.0
+    assert flaps.remaining(PLACE, SOURCE) == 0.0
 
 
 def test_another_address_does_not_wait() -> None:
-    flaps = Flaps(Clock())
+    flaps = FlapDamper(Clock())
     twice(flaps)
-    assert flaps.wait(at("b", "db"), SOURCE) == 0.0
+    assert flaps.remaining(at("b", "db"), SOURCE) == 0.0
 
 
 def test_of_the_removals_that_wait_no_more_are_known_than_of_those_that_were_made() -> None:
     """A copy that goes with its namespace is neither removed by us nor there again."""
-    flaps, places = Flaps(Clock()), [at(name, "db") for name in numbered(0, 10_100)]
+    flaps, places = FlapDamper(Clock()), [at(name, "db") for name in numbered(0, 10_100)]
     for place in places:
         twice(flaps, place)
-        flaps.wait(place, SOURCE)
+        flaps.remaining(place, SOURCE)
 
     assert flaps._due.keys() == set(places[100:])
 
 
 @pytest.mark.parametrize("now", [replace(SOURCE, version=SOURCE.version + 1), replace(SOURCE, uid="another"), None])
 def test_a_removal_that_its_source_has_asked_for_anew_goes_at_once(now: Object | None) -> None:
-    flaps = Flaps(Clock())
+    flaps = FlapDamper(Clock())
     twice(flaps)
-    assert flaps.wait(PLACE, now) == 0.0
+    assert flaps.remaining(PLACE, now) == 0.0
 
 
-def test_a_status_that_we_have_written_is_no_new_wish() -> None:
-    flaps, asking = Flaps(Clock()), replace(SOURCE, generation=3)
+def test_a_status_that_we_have_written_is_no_new_intent_of() -> None:
+    flaps, asking = FlapDamper(Clock()), replace(SOURCE, generation=3)
     twice(flaps, source=asking)
-    assert flaps.wait(PLACE, replace(asking, version=asking.version + 1)) == PATIENCE
+    assert flaps.remaining(PLACE, replace(asking, version=asking.version + 1)) == PATIENCE

@@ -24,7 +24,7 @@ def boot_time() -> float:
     return time.clock_gettime(clock)
 
 
-class Lease:
+class LeaderElector:
     """Who leads. No write may be sent after `deadline` by our own clock."""
 
     def __init__(

@@ -12,8 +12,8 @@ from samara.core.model import Key, Object, Owned, namespace_ref
 from samara.core.view import View
 from samara.core.want import Copy, Overlay
 from samara.core.write import Apply, Delete, Update, Write
-from samara.engine import fights as fights_module
-from samara.engine.fights import Fights
+from samara.engine import limits
+from samara.engine.limits import DriftLimiter
 from samara.kube.cache import Cache, Change
 
 TABLE = a_table()
@@ -39,179 +39,179 @@ def repair(namespace: str = "a", value: str = "one") -> Update:
     return Update(a_key(), have.ref, Copy(have.ref, secret(value)), have, "differs from its source")
 
 
-def disturb(fights: Fights, namespace: str = "a", editor: str = EDITOR, name: str = "db") -> None:
+def disturb(fights: DriftLimiter, namespace: str = "a", editor: str = EDITOR, name: str = "db") -> None:
     old = a_copy(namespace, name)
-    fights.disturbed(Change(old.ref, old, replace(old, version=2, editor=editor)), owner, VIEW)
+    fights.observe_edit(Change(old.ref, old, replace(old, version=2, editor=editor)), owner, VIEW)
 
 
-def fought(fights: Fights, clock: Clock, times: int, apart: float = 1.0) -> None:
+def fought(fights: DriftLimiter, clock: Clock, times: int, apart: float = 1.0) -> None:
     for _ in range(times):
         disturb(fights)
-        assert fights.judge(repair()) is None
-        fights.repaired(repair())
+        assert fights.throttle(repair()) is None
+        fights.record_repair(repair())
         clock.now += apart
 
 
 def test_five_reversals_are_made_and_the_sixth_waits() -> None:
-    fights = Fights(clock := Clock())
+    fights = DriftLimiter(clock := Clock())
     fought(fights, clock, 5)
     disturb(fights)
 
-    found = fights.judge(repair())
+    found = fights.throttle(repair())
     assert found is not None
     assert found.message == f"{EDITOR} changes this copy again and again; it is repaired every ten minutes now"
-    assert found.again_in == 599.0
-    clock.now += found.again_in
-    assert fights.judge(repair()) is None
+    assert found.retry_in == 599.0
+    clock.now += found.retry_in
+    assert fights.throttle(repair()) is None
 
 
 def test_a_copy_that_is_deleted_again_and_again_is_made_every_ten_seconds() -> None:
-    fights, gone = Fights(clock := Clock()), a_copy("a")
+    fights, gone = DriftLimiter(clock := Clock()), a_copy("a")
     for _ in range(5):
-        fights.disturbed(Change(gone.ref, gone, None), owner, VIEW)
-        assert fights.judge(create("a")) is None
-        fights.repaired(create("a"))
+        fights.observe_edit(Change(gone.ref, gone, None), owner, VIEW)
+        assert fights.throttle(create("a")) is None
+        fights.record_repair(create("a"))
         clock.now += 1.0
-    fights.disturbed(Change(gone.ref, gone, None), owner, VIEW)
+    fights.observe_edit(Change(gone.ref, gone, None), owner, VIEW)
 
-    found = fights.judge(create("a"))
+    found = fights.throttle(create("a"))
     assert found is not None
     assert found.message == "somebody deletes this copy again and again; it is made every ten seconds now"
-    assert found.again_in == 9.0
-    clock.now += found.again_in
-    assert fights.judge(create("a")) is None
+    assert found.retry_in == 9.0
+    clock.now += found.retry_in
+    assert fights.throttle(create("a")) is None
 
 
 def test_what_the_source_wants_anew_is_written_at_once_and_ends_no_fight() -> None:
-    fights = Fights(clock := Clock())
+    fights = DriftLimiter(clock := Clock())
     fought(fights, clock, 5)
     disturb(fights)
-    assert fights.judge(repair()) is not None
+    assert fights.throttle(repair()) is not None
 
-    assert fights.judge(repair(value="two")) is None
-    assert fights.repaired(repair(value="two")) == EDITOR
+    assert fights.throttle(repair(value="two")) is None
+    assert fights.record_repair(repair(value="two")) == EDITOR
     disturb(fights)
-    assert fights.judge(repair(value="two")) is not None
+    assert fights.throttle(repair(value="two")) is not None
 
 
 def test_what_the_source_wants_anew_is_no_reversal() -> None:
-    fights = Fights(Clock())
+    fights = DriftLimiter(Clock())
     for value in map(str, range(9)):
         disturb(fights)
-        assert fights.judge(repair(value=value)) is None
-        fights.repaired(repair(value=value))
+        assert fights.throttle(repair(value=value)) is None
+        fights.record_repair(repair(value=value))
 
 
 def test_a_fight_that_goes_on_gets_one_repair_in_ten_minutes() -> None:
-    fights = Fights(clock := Clock())
+    fights = DriftLimiter(clock := Clock())
     fought(fights, clock, 5)
     clock.now += 599.0
     disturb(fights)
-    assert fights.judge(repair()) is None
-    fights.repaired(repair())
+    assert fights.throttle(repair()) is None
+    fights.record_repair(repair())
     disturb(fights)
 
-    found = fights.judge(repair())
+    found = fights.throttle(repair())
     assert found is not None
-    assert found.again_in == 600.0
+    assert found.retry_in == 600.0
 
 
 def test_ten_quiet_minutes_end_a_fight() -> None:
-    fights = Fights(clock := Clock())
+    fights = DriftLimiter(clock := Clock())
     fought(fights, clock, 5)
     clock.now += 600.0
     disturb(fights)
-    assert fights.judge(repair()) is None
-    fights.repaired(repair())
+    assert fights.throttle(repair()) is None
+    fights.record_repair(repair())
     disturb(fights)
 
-    assert fights.judge(repair()) is None
+    assert fights.throttle(repair()) is None
 
 
 def test_a_harmless_change_is_no_reversal() -> None:
-    fights = Fights(Clock())
+    fights = DriftLimiter(Clock())
     disturb(fights)
-    fights.calm(repair().ref)
+    fights.reset(repair().ref)
 
-    assert fights.repaired(repair()) is None
+    assert fights.record_repair(repair()) is None
 
 
 def test_five_reversals_over_a_longer_time_are_no_fight() -> None:
-    fights = Fights(clock := Clock())
+    fights = DriftLimiter(clock := Clock())
 
     fought(fights, clock, 20, apart=151.0)
 
 
 def test_the_copies_are_counted_apart() -> None:
-    fights = Fights(clock := Clock())
+    fights = DriftLimiter(clock := Clock())
     fought(fights, clock, 5)
     disturb(fights, "b")
 
-    assert fights.judge(repair("b")) is None
+    assert fights.throttle(repair("b")) is None
 
 
 def test_a_source_that_changes_often_is_no_fight() -> None:
-    fights = Fights(Clock())
+    fights = DriftLimiter(Clock())
     for _ in range(20):
-        assert fights.judge(repair()) is None
-        assert fights.repaired(repair()) is None
+        assert fights.throttle(repair()) is None
+        assert fights.record_repair(repair()) is None
 
 
 def test_the_name_of_the_editor_is_told_once() -> None:
-    fights = Fights(Clock())
+    fights = DriftLimiter(Clock())
     disturb(fights)
 
-    assert fights.repaired(repair()) == EDITOR
-    assert fights.repaired(repair()) is None
+    assert fights.record_repair(repair()) == EDITOR
+    assert fights.record_repair(repair()) is None
 
 
 def test_an_editor_without_a_name_is_somebody() -> None:
-    fights = Fights(clock := Clock())
+    fights = DriftLimiter(clock := Clock())
     fought(fights, clock, 5)
     disturb(fights, editor="")
 
-    found = fights.judge(repair())
+    found = fights.throttle(repair())
     assert found is not None
     assert found.message.startswith("somebody changes")
 
 
 def test_a_deleted_copy_that_is_made_again_counts_too() -> None:
-    fights = Fights(Clock())
+    fights = DriftLimiter(Clock())
     old = a_copy("a")
     for _ in range(5):
-        fights.disturbed(Change(old.ref, old, None), owner, VIEW)
-        assert fights.judge(create("a")) is None
-        fights.repaired(create("a"))
-    fights.disturbed(Change(old.ref, old, None), owner, VIEW)
+        fights.observe_edit(Change(old.ref, old, None), owner, VIEW)
+        assert fights.throttle(create("a")) is None
+        fights.record_repair(create("a"))
+    fights.observe_edit(Change(old.ref, old, None), owner, VIEW)
 
-    assert fights.judge(create("a")) is not None
+    assert fights.throttle(create("a")) is not None
 
 
 def test_removals_are_never_held_back_by_a_fight() -> None:
-    fights = Fights(clock := Clock())
+    fights = DriftLimiter(clock := Clock())
     fought(fights, clock, 5)
     disturb(fights)
     removal: Write = Delete(a_key(), at("a", "db"), a_copy("a"))
 
-    assert fights.judge(removal) is None
+    assert fights.throttle(removal) is None
 
 
 @pytest.mark.parametrize("old", [None, a_copy("a", deleting=True), an_object(at("a", "db"))])
 def test_what_was_no_living_copy_of_ours_was_not_disturbed(old: Object | None) -> None:
-    fights = Fights(Clock())
-    fights.disturbed(Change(at("a", "db"), old, a_copy("a", version=2, editor=EDITOR)), owner, VIEW)
+    fights = DriftLimiter(Clock())
+    fights.observe_edit(Change(at("a", "db"), old, a_copy("a", version=2, editor=EDITOR)), owner, VIEW)
 
-    assert fights.repaired(repair()) is None
+    assert fights.record_repair(repair()) is None
 
 
 @pytest.mark.parametrize("view", [a_view(), a_view(a_namespace("a", deleting=True, finalizers=("kubernetes",)))])
 def test_copies_that_go_with_their_namespace_are_no_fight(view: Cache) -> None:
     """Namespaces of one name that come and go, as in CI, must get their copies at once, every time."""
-    fights, old = Fights(Clock()), a_copy("a")
+    fights, old = DriftLimiter(Clock()), a_copy("a")
     for _ in range(10):
-        fights.disturbed(Change(old.ref, old, None), owner, view)
-        assert fights.judge(create("a")) is None
-        assert fights.repaired(create("a")) is None
+        fights.observe_edit(Change(old.ref, old, None), owner, view)
+        assert fights.throttle(create("a")) is None
+        assert fights.record_repair(create("a")) is None
 
 
 # overlays
@@ -230,58 +230,58 @@ def overlaid(have: Object, team: str = "red") -> Apply:
     return Apply(TREE, have.ref, Overlay(have.ref, {TEAM: team}, manager="accurate-controller"), have)
 
 
-def relabel(fights: Fights, team: str | None) -> Apply:
+def relabel(fights: DriftLimiter, team: str | None) -> Apply:
     """Somebody changes a label that the overlay has set; returns the write that puts it back."""
     now = a_child(team, 2, EDITOR)
-    fights.disturbed(Change(now.ref, a_child(), now), owner, VIEW)
+    fights.observe_edit(Change(now.ref, a_child(), now), owner, VIEW)
     return overlaid(now)
 
 
 @pytest.mark.parametrize("team", ["blue", None])
 def test_an_overlay_that_somebody_changes_again_and_again_is_fought_as_a_copy_is(team: str | None) -> None:
-    fights = Fights(clock := Clock())
+    fights = DriftLimiter(clock := Clock())
     for _ in range(5):
         write = relabel(fights, team)
-        assert fights.judge(write) is None
-        assert fights.repaired(write) == EDITOR
+        assert fights.throttle(write) is None
+        assert fights.record_repair(write) == EDITOR
         clock.now += 1.0
 
-    found = fights.judge(relabel(fights, team))
+    found = fights.throttle(relabel(fights, team))
     assert found is not None
     assert (
         found.message
         == f"{EDITOR} changes what is inherited here again and again; it is repaired every ten minutes now"
     )
-    assert found.again_in == 599.0
+    assert found.retry_in == 599.0
 
 
 def test_a_second_change_before_the_repair_does_not_hide_that_it_is_one() -> None:
-    fights = Fights(Clock())
+    fights = DriftLimiter(Clock())
     relabel(fights, "blue")
     now = a_child("green", 3, EDITOR)
-    fights.disturbed(Change(now.ref, a_child("blue", 2), now), owner, VIEW)
+    fights.observe_edit(Change(now.ref, a_child("blue", 2), now), owner, VIEW)
 
-    assert fights.repaired(overlaid(now)) == EDITOR
+    assert fights.record_repair(overlaid(now)) == EDITOR
 
 
 def test_an_overlay_that_follows_a_namespace_to_another_parent_is_no_reversal() -> None:
-    fights = Fights(Clock())
+    fights = DriftLimiter(Clock())
     for number in range(20):
         now = a_child(f"{number}", 2, EDITOR)
-        fights.disturbed(Change(now.ref, a_child(f"{number}"), now), owner, VIEW)
+        fights.observe_edit(Change(now.ref, a_child(f"{number}"), now), owner, VIEW)
         write = overlaid(now, f"{number + 1}")
-        assert fights.judge(write) is None
-        assert fights.repaired(write) is None
+        assert fights.throttle(write) is None
+        assert fights.record_repair(write) is None
 
 
 def test_a_namespace_that_goes_is_no_fight() -> None:
-    fights, old = Fights(Clock()), a_child()
-    fights.disturbed(Change(old.ref, old, None), owner, a_view())
+    fights, old = DriftLimiter(Clock()), a_child()
+    fights.observe_edit(Change(old.ref, old, None), owner, a_view())
 
-    assert not fights._disturbed
+    assert not fights._edits
 
 
-class Counted(Fights):
+class Counted(DriftLimiter):
     forgot = 0
 
     def _forget(self) -> None:
@@ -292,7 +292,7 @@ class Counted(Fights):
 @pytest.fixture
 def a_thousand(monkeypatch: pytest.MonkeyPatch) -> None:
     """So many are remembered without a look whether they are still of interest."""
-    monkeypatch.setattr(fights_module, "_REMEMBERED", 1000)
+    monkeypatch.setattr(limits, "_MAX_ADDRESSES", 1000)
 
 
 @pytest.mark.usefixtures("a_thousand")
@@ -302,15 +302,15 @@ def test_many_disturbances_at_once_are_looked_through_seldom() -> None:
         disturb(fights, name=f"n{number}")
 
     assert fights.forgot == 3
-    assert len(fights._disturbed) == 4500
+    assert len(fights._edits) == 4500
 
 
 @pytest.mark.usefixtures("a_thousand")
 def test_disturbances_that_are_ten_minutes_old_are_forgotten() -> None:
-    fights = Fights(clock := Clock())
+    fights = DriftLimiter(clock := Clock())
     for number in range(1000):
         disturb(fights, name=f"n{number}")
     clock.now += 601.0
     disturb(fights, name="new")
 
-    assert list(fights._disturbed) == [at("a", "new")]
+    assert list(fights._edits) == [at("a", "new")]

@@ -11,7 +11,7 @@ from aiohttp import web
 from tests.engine.parts import Clock
 from tests.kube.scripted import Script, Store, access, cuts, gated, refuses, serving
 
-from samara.engine.lease import Lease
+from samara.engine.leader import LeaderElector
 from samara.kube.client import Client, unrestricted
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/samara/leases/samara"
@@ -23,8 +23,8 @@ class Stage:
         self.client, self.store, self.script = client, store, script
         self.clock = Clock()
 
-    def lease(self, identity: str = "we", clock: Clock | None = None) -> Lease:
-        return Lease(self.client, "samara", identity, DURATION, RENEW, clock or self.clock)
+    def lease(self, identity: str = "we", clock: Clock | None = None) -> LeaderElector:
+        return LeaderElector(self.client, "samara", identity, DURATION, RENEW, clock or self.clock)
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def test_letting_the_lease_go_is_not_losing_it_even_in_the_middle_of_a_renewal()
     """Else a stop would sometimes end as a failure."""
 
     async def deed(stage: Stage) -> None:
-        lease = Lease(stage.client, "samara", "we", DURATION, 0.01, stage.clock)
+        lease = LeaderElector(stage.client, "samara", "we", DURATION, 0.01, stage.clock)
         await lease.acquire()
         so_far = len(stage.script.seen)
         stage.script.answers = [gated(stage.store)]
@@ -297,7 +297,7 @@ def test_a_lease_out_of_reach_for_two_durations_is_told() -> None:
 @pytest.mark.parametrize(("duration", "told"), [(15.0, 15), (0.75, 1), (1.5, 2)])
 def test_others_are_told_whole_seconds_and_never_too_few(duration: float, told: int) -> None:
     async def deed(stage: Stage) -> None:
-        await Lease(stage.client, "samara", "we", duration, duration / 2, stage.clock).acquire()
+        await LeaderElector(stage.client, "samara", "we", duration, duration / 2, stage.clock).acquire()
         assert stage.spec["leaseDurationSeconds"] == told
 
     on_stage(deed)

@@ -1,0 +1,195 @@
+"""Limits on writes that would otherwise repeat forever: repairs of drift, and deletions of copies that come and go."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from samara.core.model import NAMESPACE, Object, Ref, namespace_ref
+from samara.core.view import OwnerOf, View
+from samara.core.write import Apply, Create, Recreate, Update, Write
+from samara.kube.cache import Change
+
+WINDOW = 600.0
+"""Seconds for which repairs and deletions count."""
+MAX_REPAIRS = 5
+"""Repairs of an address within the window; then it is repaired once in each window."""
+_RECREATE_EVERY = 10.0
+"""Seconds. A missing copy is created sooner than a wrong one is corrected, because its users have nothing meanwhile."""
+FREE_DELETIONS = 2
+"""Deletions at an address within the window that do not wait."""
+PATIENCE = 30.0
+"""Seconds that a further one waits."""
+_MAX_ADDRESSES = 10_000
+"""About how many addresses are remembered."""
+
+_Wanted = tuple[object, frozenset[tuple[str, str]], frozenset[tuple[str, str]]]
+Intent = tuple[str, int, frozenset[tuple[str, str]]] | None
+
+
+class Throttled(NamedTuple):
+    """Why a repair has to wait, and for how many seconds."""
+
+    message: str
+    retry_in: float
+
+
+class _Edit(NamedTuple):
+    """Somebody else changed a copy, or an object with an overlay."""
+
+    manager: str
+    """The field manager; empty if unknown."""
+    when: float
+    before: Object
+
+
+class DriftLimiter:
+    """Counts, per address, how often we reverted a change by somebody else.
+
+    A write that the source newly wants is no repair: it is sent at once and does not count.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._wanted: dict[Ref, _Wanted] = {}
+        """What the last repair restored."""
+        self._edits: dict[Ref, _Edit] = {}
+        """Edits by others since the copy was last right."""
+        self._repairs: dict[Ref, deque[float]] = {}
+        self._contested: set[Ref] = set()
+        """Addresses with `MAX_REPAIRS` repairs within one window."""
+        self._limit = _MAX_ADDRESSES
+
+    def observe_edit(self, change: Change, owner: OwnerOf, view: View) -> None:
+        """Takes a change that we did not make."""
+        old = change.old
+        if old is None or old.deleting or (owner(old, view) is None and not old.applied):
+            return
+        ref = change.ref if change.ref.kind == NAMESPACE else namespace_ref(change.ref.namespace)
+        namespace = view.get(ref)
+        if namespace is None or namespace.deleting:  # the copy goes with its namespace
+            return
+        manager = change.new.editor if change.new is not None else ""
+        first = self._edits.get(change.ref)
+        self._edits[change.ref] = _Edit(manager, self._clock(), old if first is None else first.before)
+        if len(self._edits) > self._limit:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Drops addresses that nothing happened to within the window: their namespaces may be gone."""
+        since = self._clock() - WINDOW
+        self._edits = {ref: edit for ref, edit in self._edits.items() if edit.when > since}
+        self._repairs = {ref: times for ref, times in self._repairs.items() if times[-1] > since}
+        self._wanted = {ref: wanted for ref, wanted in self._wanted.items() if ref in self._repairs}
+        self._contested &= self._repairs.keys()
+        self._limit = max(_MAX_ADDRESSES, 2 * len(self._edits), 2 * len(self._repairs))
+
+    def reset(self, ref: Ref) -> None:
+        """The copy is right as it is, so the edit needed no repair."""
+        self._edits.pop(ref, None)
+
+    def throttle(self, write: Write) -> Throttled | None:
+        """Why a write has to wait, if it has. On a contested address one repair is sent in each window."""
+        edit = self._edits.get(write.ref)
+        if edit is None or write.ref not in self._contested or not _reverts(write, edit):
+            return None
+        if self._wanted[write.ref] != _wanted_by(write):
+            return None
+        last = self._repairs[write.ref][-1]
+        if edit.when - last > WINDOW:  # it was left alone for a whole window
+            self._contested.discard(write.ref)
+        is_missing = isinstance(write, Create)
+        remaining = last + (_RECREATE_EVERY if is_missing else WINDOW) - self._clock()
+        if remaining <= 0:
+            return None
+        if is_missing:
+            return Throttled("somebody deletes this copy again and again; it is made every ten seconds now", remaining)
+        what = "what is inherited here" if isinstance(write, Apply) else "this copy"
+        who = edit.manager or "somebody"
+        return Throttled(f"{who} changes {what} again and again; it is repaired every ten minutes now", remaining)
+
+    def record_repair(self, write: Write) -> str | None:
+        """Notes a write that succeeded. Returns the field manager whose edit it reverted; None if it reverted none."""
+        edit = self._edits.pop(write.ref, None)
+        if edit is None or not _reverts(write, edit):
+            return None
+        wanted = _wanted_by(write)
+        if self._wanted.setdefault(write.ref, wanted) != wanted:
+            self._wanted[write.ref] = wanted
+            return edit.manager
+        repairs = self._repairs.setdefault(write.ref, deque(maxlen=MAX_REPAIRS))
+        repairs.append(self._clock())
+        if len(self._repairs) > self._limit:
+            self._forget()
+        if len(repairs) == MAX_REPAIRS and repairs[-1] - repairs[0] <= WINDOW:
+            self._contested.add(write.ref)
+        return edit.manager
+
+
+class FlapDamper:
+    """Delays the third deletion of a copy within ten minutes until the copy has been unwanted for half a minute.
+
+    Labels may flap, and with them the targets of a source. If the source itself was edited, nothing is delayed: a
+    person wants it so.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._removed: OrderedDict[Ref, tuple[float, Intent, int]] = OrderedDict()
+        """By address: when we last deleted a copy there, with which intent, and how often; the oldest first."""
+        self._due: dict[Ref, float] = {}
+        """When a delayed deletion may be sent."""
+
+    def record_removal(self, ref: Ref, source: Object | None) -> None:
+        self._due.pop(ref, None)
+        self._removed[ref] = self._clock(), intent_of(source), self._times(ref, source) + 1
+        self._removed.move_to_end(ref)
+        if len(self._removed) > _MAX_ADDRESSES:
+            oldest, _ = self._removed.popitem(last=False)
+            self._due.pop(oldest, None)
+
+    def reset(self, ref: Ref) -> None:
+        """The copy is wanted and there."""
+        self._due.pop(ref, None)
+
+    def remaining(self, ref: Ref, source: Object | None) -> float:
+        """Seconds that a deletion still has to wait. The first question starts the time."""
+        if self._times(ref, source) < FREE_DELETIONS:
+            return 0.0
+        now = self._clock()
+        return max(0.0, self._due.setdefault(ref, now + PATIENCE) - now)
+
+    def _times(self, ref: Ref, source: Object | None) -> int:
+        """How often a copy was deleted within the window, with the intent that its source has now."""
+        when, intent, times = self._removed.get(ref, (-WINDOW, None, 0))
+        is_over = self._clock() - when >= WINDOW or intent is None or intent != intent_of(source)
+        return 0 if is_over else times
+
+
+def intent_of(source: Object | None) -> Intent:
+    """Changes when a person edits the source, but not with its status. The generation does not count metadata."""
+    if source is None:
+        return None
+    metadata = frozenset(source.labels.items()) | frozenset(source.annotations.items())
+    return source.uid, source.generation or source.version, metadata
+
+
+def _wanted_by(write: Write) -> _Wanted:
+    """Equal for two writes that restore the same state."""
+    if isinstance(write, Apply):
+        return None, frozenset(write.overlay.labels.items()), frozenset(write.overlay.annotations.items())
+    assert isinstance(write, Create | Update | Recreate)
+    return write.copy.content, frozenset(write.copy.labels.items()), frozenset(write.copy.annotations.items())
+
+
+def _reverts(write: Write, edit: _Edit) -> bool:
+    """True if a write restores what was there before the edit.
+
+    A Namespace that was moved to another parent gets another overlay because of that edit, which is no reversal.
+    """
+    if not isinstance(write, Apply):
+        return isinstance(write, Update | Create | Recreate)
+    have, before, wanted = write.have, edit.before, write.overlay
+    changes = ((wanted.labels, before.labels, have.labels), (wanted.annotations, before.annotations, have.annotations))
+    return any(was.get(key) == value != now.get(key) for want, was, now in changes for key, value in want.items())

@@ -1,0 +1,114 @@
+"""What concerns the process as a whole: its watchdog, fault points for crash tests, and containing our own bugs."""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from samara import log
+
+HEARTBEAT = 0.05
+"""Seconds."""
+RETRY_AFTER_BUG = 60.0
+"""Seconds after which a key is planned again if planning it raised an error that no code expects."""
+_BLOCKED = 120.0
+
+
+def cpu_wait() -> float:
+    """Seconds for which this thread has been ready to run without a processor; 0 if the system does not tell."""
+    try:
+        statistics = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat").read_text(encoding="ascii")
+    except OSError:
+        return 0.0
+    return int(statistics.split()[1]) / 1e9
+
+
+class Watchdog:
+    """Ends the process if the event loop stops running, so that a standby takes over."""
+
+    def __init__(self, limit: float, cpu_wait: Callable[[], float] = cpu_wait) -> None:
+        self._limit = limit
+        self._cpu_wait = cpu_wait
+        self._last_heartbeat = time.monotonic()
+        self._stopped = threading.Event()
+        self.longest_stall = 0.0
+        """The longest time in seconds for which the loop did not run.
+
+        Waiting for a processor does not count: on a busy machine that says nothing about this program.
+        """
+
+    async def heartbeat(self) -> None:
+        """Runs until cancelled; then the thread ends too."""
+        self._last_heartbeat = time.monotonic()
+        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
+        waited = self._cpu_wait()
+        try:
+            while True:
+                self._last_heartbeat = time.monotonic()
+                await asyncio.sleep(HEARTBEAT)
+                before, waited = waited, self._cpu_wait()
+                stall = time.monotonic() - self._last_heartbeat - HEARTBEAT - (waited - before)
+                self.longest_stall = max(self.longest_stall, stall)
+        finally:
+            self._stopped.set()
+
+    def _watch(self) -> None:
+        while time.monotonic() - self._last_heartbeat < self._limit:
+            if self._stopped.wait(HEARTBEAT):
+                return
+        sys.stderr.write(
+            f"samara: the event loop stood still for {self._limit:g} s; ending so that a standby takes over\n"
+        )
+        faulthandler.dump_traceback(all_threads=True)
+        os._exit(70)
+
+
+class FaultPoints:
+    """Named points at which a crash test ends or blocks the process. Set by the environment only.
+
+    `SAMARA_CRASH_AT=after-write:3` ends the process when that point is reached for the third time, without cleaning up;
+    `SAMARA_BLOCK_AT=after-write:3` blocks its event loop there.
+    """
+
+    def __init__(self) -> None:
+        self._remaining = {variable: _point(variable) for variable in ("SAMARA_CRASH_AT", "SAMARA_BLOCK_AT")}
+
+    def reached(self, name: str) -> None:
+        for variable, (point, remaining) in self._remaining.items():
+            if name == point:
+                self._remaining[variable] = (point, remaining - 1)
+                if remaining == 1:
+                    _fail(variable)
+
+
+def _point(variable: str) -> tuple[str, int]:
+    name, _, number = os.environ.get(variable, "").partition(":")
+    return name, int(number or "1")
+
+
+def _fail(variable: str) -> None:
+    if variable == "SAMARA_CRASH_AT":
+        os._exit(137)
+    time.sleep(_BLOCKED)
+
+
+@contextmanager
+def contain(about: object, retry: Callable[[], None] | None = None) -> Iterator[None]:
+    """Catches unexpected errors about one object, so that it cannot stop the controller. `retry` queues it again."""
+    try:
+        yield
+    except Exception as fault:  # noqa: BLE001 - of any kind. Its text may hold a secret, so only its location is logged.
+        frame = traceback.extract_tb(fault.__traceback__)[-1]
+        where = f"{Path(frame.filename).name}:{frame.lineno}"
+        again = {} if retry is None else {"again_in": f"{RETRY_AFTER_BUG:g}s"}
+        log.warning("plan.failed", about=about, fault=type(fault).__name__, at=where, **again)
+        if retry is not None:
+            retry()
