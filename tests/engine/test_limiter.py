@@ -17,9 +17,9 @@ from tests.engine.parts import Clock, a_cache, a_key, a_table, create, numbered
 from tests.kube.scripted import Store, access, serving
 
 from samara.engine.apply import Applier
-from samara.engine.crash import CrashPoints
 from samara.engine.limiter import ConcurrencyLimiter
 from samara.engine.outbox import Outbox
+from samara.engine.process import FaultPoints
 from samara.engine.writer import Writer
 from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
@@ -384,10 +384,10 @@ def test_the_writer_tells_the_limiter_when_a_write_fills_the_limit() -> None:
         limiter, table = Recorder(), a_table()
         async with serving(Store()) as script, Client(access(script), may_write=unrestricted) as client:
             codec, cache = Codec(table.managers), a_cache(table)
-            applier = Applier(client, codec, cache, table, CrashPoints())
+            applier = Applier(client, codec, cache, table, FaultPoints())
             outbox = Outbox(Clock(), limiter)
             for name in numbered(0, 10):
-                outbox.put(create(name), soon=False)
+                outbox.put(create(name), urgent=False)
             async with asyncio.timeout(20), asyncio.TaskGroup() as group:
                 writer = Writer(outbox, limiter, cache, applier, lambda: True, lambda message: None, Clock())
                 writer.start(group)
