@@ -20,11 +20,11 @@ from samara import crds
 from samara.admission.webhooks import MUTATING, PATHS, VALIDATING, webhook_configuration
 from samara.cli.deploy import manifests
 from samara.cli.deploy.removal import cluster_rights, own_rights
-from samara.cli.deploy.rights import NAME, aggregated_roles, cluster_rules, own_rules, served_dialects
+from samara.cli.deploy.rights import NAME, aggregated_roles, cluster_rules, own_rules, served_source_types
 from samara.cli.output import as_yaml
 from samara.core.kinds import _DENIED_CORE, _DENIED_GROUPS
-from samara.core.model import Kind
-from samara.core.table import Table
+from samara.core.model import Kind, KindName
+from samara.core.registry import Registry
 from samara.setting_types import (
     FILE,
     Inline,
@@ -39,9 +39,9 @@ from samara.setting_types import (
     keys_of,
     settings_of,
 )
-from samara.settings import VOCABULARIES, KindName, Settings, SettingsError, parse
+from samara.settings import STRUCTS, Settings, SettingsError, parse
 from samara.settings.reader import CUSTOM_RESOURCES
-from samara.vocabularies import kinds_in
+from samara.source_types import kinds_in
 from samara_devtools.devcluster.cluster import to_stderr
 from samara_devtools.devcluster.helm_program import find_helm
 
@@ -70,7 +70,7 @@ KIND_OBJECT: Json = {"type": "object", "additionalProperties": False, **KIND_FIE
 
 
 def vocabularies() -> str:
-    return HEAD + as_yaml([{"vocabularies": [_vocabulary(name) for name in VOCABULARIES]}])
+    return HEAD + as_yaml([{"vocabularies": [_vocabulary(name) for name in STRUCTS]}])
 
 
 def _vocabulary(name: str) -> Json:
@@ -87,7 +87,7 @@ def _vocabulary(name: str) -> Json:
     return {
         "name": name,
         "servedByDefault": name in Settings().vocabularies,
-        "crds": list(crds.needed(kind for dialect in served_dialects(settings) for kind in dialect.kinds)),
+        "crds": list(crds.needed(kind for source_type in served_source_types(settings) for kind in source_type.kinds)),
         "rules": [rule for rule in rules if PROBE.group not in rule["apiGroups"]],
         "rulesUnlessTakeover": [rule for rule in waiting_rules if rule not in rules],
         "rulesInOwnNamespace": [rule.manifest() for rule in own_rules(settings)],
@@ -95,7 +95,7 @@ def _vocabulary(name: str) -> Json:
         "validating": [hook for hook in hooks[VALIDATING] if not _is_for_probe(hook)],
         "mutating": [hook for hook in hooks[MUTATING] if not _is_for_probe(hook)],
         **({"kinds": _kinds(name, listed, rules, hooks[VALIDATING])} if listed is not None else {}),
-        "fileSettings": [each.key for each in settings_of(VOCABULARIES[name]) if FILE in _shapes(each.shape)],
+        "fileSettings": [each.key for each in settings_of(STRUCTS[name]) if FILE in _shapes(each.shape)],
         "overwriteNeedsOpenTenancy": _accepted(name, {}, tenancy="strict", conflicts="overwrite") is None,
     }
 
@@ -110,7 +110,7 @@ class KindList(NamedTuple):
     @classmethod
     def of(cls, name: str) -> "KindList | None":
         """Found by putting a kind into each setting. None if the vocabulary has its kinds fixed."""
-        for key in keys_of(VOCABULARIES[name]):
+        for key in keys_of(STRUCTS[name]):
             for as_object in (False, True):
                 found = cls(key, as_object)
                 settings = _accepted(name, {key: [found.write(PROBE)]})
@@ -167,7 +167,7 @@ def _is_for_probe(hook: Json) -> bool:
 
 def _webhooks(settings: Settings, kind: Kind) -> list[Json]:
     """The webhooks of a configuration, without the fields that the chart sets in all of them."""
-    made = webhook_configuration(Table(served_dialects(settings)), {}, kind=kind)["webhooks"]
+    made = webhook_configuration(Registry(served_source_types(settings)), {}, kind=kind)["webhooks"]
     return [{key: hook[key] for key in hook if key not in ("clientConfig", "namespaceSelector")} for hook in made]
 
 
@@ -226,7 +226,7 @@ def _schema_of(shape: Shape, key: str = "") -> Json:
 @cache
 def _lists_of_kind_objects() -> frozenset[str]:
     """The settings that the templates read, of those that the program keeps unread."""
-    lists = filter(None, map(KindList.of, VOCABULARIES))
+    lists = filter(None, map(KindList.of, STRUCTS))
     return frozenset(found.key for found in lists if found.as_object)
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import click
 from scripts.definitions_reference import custom_resources
 
-from samara import vocabularies
 from samara.cli.main import COMMANDS, SEPARATE, samara
 from samara.engine.event_sink import EVENT_REASONS
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.metrics import Metrics
 from samara.engine.workqueue import WorkQueue
 from samara.settings import Settings, help_text
+from samara.source_types import registry_of
 from samara.web.health import Health
 from samara.web.metrics import MetricsPage, Sources
 
@@ -63,10 +63,10 @@ async def _collected() -> list[Any]:
     clock = asyncio.get_running_loop().time
     parts: dict[str, Any] = {each.name: lambda *about: 0 for each in fields(Sources)}
     parts |= {
-        "table": vocabularies.table_of(Settings()),
+        "registry": registry_of(Settings()),
         "tallies": {},
         "reflectors": (),
-        "sources": lambda dialect: (),
+        "sources": lambda source_type: (),
     }
     parts |= {"queue": WorkQueue(clock), "metrics": counted, "holds": MassDeleteGuard(None, 0.0, clock), "unserved": ()}
     idle = SimpleNamespace(synced=False, obstacle=None)

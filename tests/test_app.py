@@ -15,18 +15,20 @@ from tests.support.world import at
 from samara import app
 from samara.admission.admission import Listener
 from samara.admission.webhooks import MUTATING, VALIDATING
-from samara.app import Clients, Operator, Options, leader_elector, may_write, rules_of
-from samara.core.allow import Rules
+from samara.app import Clients, Operator, Options, cluster_policy, leader_elector, may_write
+from samara.core.desired import Adopt
 from samara.core.model import ANNOTATIONS, CONFIG_MAP, LABELS, NAMESPACE, SECRET, Key, Kind, Object, Ref
 from samara.core.plan import plan
-from samara.core.want import Adopt
-from samara.core.write import Create, Plan, Update
-from samara.dialects.secret_copy import TARGETS
+from samara.core.policy import ClusterPolicy
+from samara.core.writes import Create, Plan, Update
 from samara.environment import Environment, discover_environment
 from samara.kube.cache import Cache
 from samara.kube.client import Client, unrestricted
-from samara.settings import Accurate, FishySecret, NeverCopied, SecretCopy, Settings, parse
-from samara.vocabularies import table_of
+from samara.settings import NeverCopied, Settings, parse
+from samara.source_types import registry_of
+from samara.vocabularies.accurate import AccurateSettings
+from samara.vocabularies.fishysecret import FishySecretSettings
+from samara.vocabularies.secret_copy import TARGETS, SecretCopySettings
 
 
 def an_operator(
@@ -45,17 +47,17 @@ KEY = Key("secret-copy", at("admin", "db"))
 
 
 def planned(settings: Settings, *objects: Object, key: Key = KEY) -> Plan:
-    table = table_of(settings, every_kind=True)
-    cache = Cache(table)
+    registry = registry_of(settings, every_kind=True)
+    cache = Cache(registry)
     for obj in objects:
         cache.put(obj)
     for kind in (NAMESPACE, SECRET):
         cache.finish_list(kind, {hash((obj.ref.namespace, obj.ref.name)) for obj in objects if obj.ref.kind == kind})
-    return plan(key, cache, table, rules_of(settings, an_access()))
+    return plan(key, cache, registry, cluster_policy(settings, an_access()))
 
 
-def with_dialect(dialect: SecretCopy) -> Settings:
-    return Settings(vocabularies={"secret-copy": dialect})
+def with_secret_copy(secret_copy: SecretCopySettings) -> Settings:
+    return Settings(vocabularies={"secret-copy": secret_copy})
 
 
 def test_by_default_every_vocabulary_is_served() -> None:
@@ -70,15 +72,15 @@ def test_a_vocabulary_that_is_switched_off_wants_nothing_and_takes_nothing_away(
 
 
 def test_a_vocabulary_that_is_switched_off_still_knows_its_copies_and_words() -> None:
-    table = table_of(Settings(vocabularies={}))
+    registry = registry_of(Settings(vocabularies={}))
 
-    assert table.owner(a_copy("a"), Cache(table)) == KEY
-    assert TARGETS in table.words
-    assert table.bare(ANNOTATIONS, {TARGETS: "", "team": "red"}) == {"team": "red"}
+    assert registry.owner(a_copy("a"), Cache(registry)) == KEY
+    assert TARGETS in registry.metadata_keys
+    assert registry.copyable(ANNOTATIONS, {TARGETS: "", "team": "red"}) == {"team": "red"}
 
 
 def test_the_home_is_a_setting() -> None:
-    moved = with_dialect(SecretCopy(home="vault"))
+    moved = with_secret_copy(SecretCopySettings(home="vault"))
     source = replace(a_source(), ref=at("vault", "db"))
     found = planned(moved, a_namespace("a"), source, a_source(), key=Key("secret-copy", source.ref))
 
@@ -90,53 +92,54 @@ def test_copies_of_a_source_that_is_gone_stay_or_go_as_it_is_set() -> None:
     there = a_namespace("a"), a_copy("a")
 
     assert planned(Settings(), *there).writes == ()
-    assert len(planned(with_dialect(SecretCopy(on_source_gone="delete")), *there).writes) == 1
+    assert len(planned(with_secret_copy(SecretCopySettings(on_source_gone="delete")), *there).writes) == 1
 
 
 def test_conflicts_are_refused_unless_the_settings_say_otherwise() -> None:
     there = a_namespace("a"), a_source(), replace(a_copy("a"), annotations={}, ours=frozenset(), made=False)
 
     assert [each.reason for each in planned(Settings(), *there).blocked] == ["conflict"]
-    for settings in (Settings(conflicts="overwrite"), with_dialect(SecretCopy(conflicts="overwrite"))):
+    for settings in (Settings(conflicts="overwrite"), with_secret_copy(SecretCopySettings(conflicts="overwrite"))):
         (found,) = planned(settings, *there).writes
         assert isinstance(found, Create | Update) or found.ref == at("a", "db")
-        assert table_of(settings)["secret-copy"].want(KEY.source, _view(settings, *there)).copies[0].adopt is Adopt.ANY
+        desired = registry_of(settings)["secret-copy"].desired(KEY.source, _view(settings, *there))
+        assert desired.copies[0].template.adopt is Adopt.ANY
 
 
 def _view(settings: Settings, *objects: Object) -> Cache:
-    cache = Cache(table_of(settings))
+    cache = Cache(registry_of(settings))
     for obj in objects:
         cache.put(obj)
     return cache
 
 
 def test_the_managers_of_an_original_are_known() -> None:
-    table = table_of(with_dialect(SecretCopy(managers=("old-copier",))))
+    registry = registry_of(with_secret_copy(SecretCopySettings(managers=("old-copier",))))
 
-    assert table.managers == {"samara", "old-copier", "accurate-controller"}
+    assert registry.managers == {"samara", "old-copier", "accurate-controller"}
 
 
 def test_marks_of_accurates_own_manager_count_as_ours_unless_the_settings_say_otherwise() -> None:
-    for managers, trusted in ((Accurate(), True), (Accurate(managers=()), False)):
-        table = table_of(Settings(vocabularies={"accurate": managers}))
-        assert ("accurate-controller" in table["accurate"].all_managers) is trusted
-        assert "accurate-controller" in table["accurate:tree"].all_managers  # we apply under it ourselves
+    for managers, trusted in ((AccurateSettings(), True), (AccurateSettings(managers=()), False)):
+        registry = registry_of(Settings(vocabularies={"accurate": managers}))
+        assert ("accurate-controller" in registry["accurate"].ownership.managers) is trusted
+        assert "accurate-controller" in registry["accurate:tree"].ownership.managers  # we apply under it ourselves
 
 
 def test_what_never_travels_is_added_to() -> None:
-    table = table_of(Settings(never_copied=NeverCopied(labels=("team/*",), annotations=("note",))))
+    registry = registry_of(Settings(never_copied=NeverCopied(labels=("team/*",), annotations=("note",))))
 
     words = {"team/a": "1", "note": "2", "kept": "3"}
-    assert table.bare(LABELS, words) == {"note": "2", "kept": "3"}
-    assert table.bare(ANNOTATIONS, words) == {"team/a": "1", "kept": "3"}
+    assert registry.copyable(LABELS, words) == {"note": "2", "kept": "3"}
+    assert registry.copyable(ANNOTATIONS, words) == {"team/a": "1", "kept": "3"}
 
 
-def test_rules_come_from_the_settings() -> None:
+def test_the_cluster_policy_comes_from_the_settings() -> None:
     settings = Settings(protected_namespaces=("kube-*",), recreate="refuse")
 
-    own = rules_of(settings, an_access()).own
+    own = cluster_policy(settings, an_access()).own
 
-    assert rules_of(settings, an_access()) == Rules(
+    assert cluster_policy(settings, an_access()) == ClusterPolicy(
         ("kube-*",), False, ("kube-*", "default", "kube-*", "samara", "admin"), own
     )
 
@@ -145,7 +148,7 @@ def test_rules_come_from_the_settings() -> None:
     ("told", "home"), [("{}", "samara"), ("vocabularies: {fishysecret: {namespace: keys}}", "keys")]
 )
 def test_what_the_operator_keeps_for_itself_is_its_own(told: str, home: str) -> None:
-    assert rules_of(parse(told, "test"), an_access()).own == {
+    assert cluster_policy(parse(told, "test"), an_access()).own == {
         Ref(SECRET, home, "fishysecret-config"),
         Ref(SECRET, "samara", "samara-webhook-tls"),
         Ref(CONFIG_MAP, "samara", "samara-holds"),
@@ -156,7 +159,7 @@ def test_what_the_operator_keeps_for_itself_is_its_own(told: str, home: str) -> 
 def test_in_a_cluster_our_own_namespace_is_protected() -> None:
     settings = Settings(protected_namespaces=("kube-*",))
 
-    assert rules_of(settings, an_access(in_cluster=True)).protected == ("kube-*", "samara")
+    assert cluster_policy(settings, an_access(in_cluster=True)).protected == ("kube-*", "samara")
 
 
 @pytest.mark.parametrize(
@@ -172,8 +175,8 @@ def test_the_client_of_copies_writes_only_while_we_lead_and_do_not_just_observe(
 
 
 def test_only_the_kinds_of_what_is_served_are_watched() -> None:
-    assert [kind.name for kind in table_of(with_dialect(SecretCopy())).kinds] == ["Namespace", "Secret"]
-    whole = table_of(with_dialect(SecretCopy()), every_kind=True)
+    assert [kind.name for kind in registry_of(with_secret_copy(SecretCopySettings())).kinds] == ["Namespace", "Secret"]
+    whole = registry_of(with_secret_copy(SecretCopySettings()), every_kind=True)
     assert {kind.name for kind in whole.kinds} == {
         "Namespace",
         "Secret",
@@ -189,7 +192,7 @@ def test_where_the_chart_has_registered_us_we_answer_also_for_what_waits_for_its
     """Else everybody who writes a SubNamespace would wait for nobody, and be refused."""
     place, reached = Listener(in_cluster=in_cluster), an_access()
     around = Environment(originals={"accurate": "accurate"})
-    settings = Settings(vocabularies={"accurate": Accurate()})
+    settings = Settings(vocabularies={"accurate": AccurateSettings()})
     operator = an_operator(settings, Client(reached, may_write=unrestricted), Options(webhook=place), around)
 
     admission = operator._admission
@@ -213,9 +216,9 @@ def test_we_are_ready_before_a_kind_is_listed_only_where_we_convert_it_ourselves
 
 
 def test_a_vocabulary_that_waits_for_its_original_wants_nothing() -> None:
-    table = table_of(Settings(), waiting=frozenset({"resource-distribution"}))
-    assert table["resource-distribution"].report is None
-    assert {kind.name for kind in table.kinds} == {"Namespace", "Secret", "ConfigMap", "SubNamespace", "FishySecret"}
+    registry = registry_of(Settings(), waiting=frozenset({"resource-distribution"}))
+    assert registry["resource-distribution"].status is None
+    assert {kind.name for kind in registry.kinds} == {"Namespace", "Secret", "ConfigMap", "SubNamespace", "FishySecret"}
 
 
 def test_the_operator_begins_anew_when_what_it_waits_for_has_come_and_not_when_that_is_said_in_other_words(
@@ -265,12 +268,12 @@ def test_a_signal_ends_it_also_while_the_server_does_not_answer_the_first_questi
 
 
 def test_a_secret_manager_is_looked_for_only_where_a_vocabulary_reads_one() -> None:
-    assert an_operator(with_dialect(SecretCopy()))._store_config is None
+    assert an_operator(with_secret_copy(SecretCopySettings()))._store_config is None
 
 
 @pytest.mark.parametrize(("said", "namespace"), [(None, "samara"), ("keys", "keys")])
 def test_its_configuration_is_where_the_settings_say_or_at_home(said: str | None, namespace: str) -> None:
-    operator = an_operator(Settings(vocabularies={"fishysecret": FishySecret(namespace=said)}))
+    operator = an_operator(Settings(vocabularies={"fishysecret": FishySecretSettings(namespace=said)}))
 
     assert operator._store_config is not None
     assert operator._store_config._ref == at(namespace, "fishysecret-config")

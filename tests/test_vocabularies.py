@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 from tests.support.world import World, at, content, path
 
-from samara.core.allow import Rules
 from samara.core.model import Key, Ref
 from samara.core.plan import plan
+from samara.core.policy import ClusterPolicy
 from samara.core.reads import Reading
-from samara.core.write import Plan
-from samara.dialects.fishysecret import FINALIZER, FISHY_SECRET, NAME
+from samara.core.writes import Plan
 from samara.settings import parse
-from samara.vocabularies import store_config, table_of
+from samara.source_types import registry_of, store_config
+from samara.vocabularies.fishysecret import FINALIZER, FISHY_SECRET, NAME
 
 SOURCE = Ref(FISHY_SECRET, "team-a", "db")
 PATHS = "paths: [{namespaces: [team-*], allow: [/app/*, kv/db#user]}, {namespaces: [ops], allow: ['*']}]"
 
 
 def planned(settings: str, where: str = "/app/db", target: str = "team-a/db", namespace: str = "team-a") -> Plan:
-    world = World(table_of(parse(settings, "test"), home="samara"))
+    world = World(registry_of(parse(settings, "test"), own_namespace="samara"))
     to, _, name = target.partition("/")
     for each in ("team-a", "team-b", "ops", "samara", "keys"):
         world.namespace(each)
@@ -28,7 +28,7 @@ def planned(settings: str, where: str = "/app/db", target: str = "team-a/db", na
     spec = {"target": {"name": name, "namespace": to}, "data": [item]}
     world.put(source, content(spec=spec), finalizers=(FINALIZER,), generation=1)
     world.values[path(where)] = Reading(b"value")
-    return plan(Key(NAME, source), world, world.table, Rules())
+    return plan(Key(NAME, source), world, world.registry, ClusterPolicy())
 
 
 def told(settings: str, *asked: str) -> list[str]:
@@ -86,9 +86,9 @@ def test_the_configuration_of_the_store_is_in_the_operators_namespace_unless_sai
 
 
 def test_one_that_is_switched_off_is_recognised_and_asks_for_nothing() -> None:
-    table = table_of(parse("vocabularies: {sync-to: {}}", "test"))
-    world = World(table)
+    registry = registry_of(parse("vocabularies: {sync-to: {}}", "test"))
+    world = World(registry)
     world.namespace("team-a")
     obj = world.put(SOURCE, content(spec={}))
-    assert list(table.sources(obj, world)) == []
-    assert table[NAME].reads(SOURCE, world) == ()
+    assert list(registry.sources(obj, world)) == []
+    assert registry[NAME].desired(SOURCE, world).reads == ()

@@ -13,11 +13,11 @@ from samara import __version__
 from samara.cli.inspect.namespaces import Namespace, decode_namespace, not_found
 from samara.cli.options import Cluster
 from samara.core.model import Ref, namespace_ref
-from samara.dialects.accurate.words import ROLES, SUB_NAMESPACE
 from samara.kube.client import JSON, MERGE_PATCH, METADATA, Client, address, collection, unrestricted
 from samara.kube.codec import encode
 from samara.kube.errors import ApiError, Conflict, NotFound, SamaraError, Unreachable
 from samara.kube.queries import allowed
+from samara.vocabularies.accurate.words import ROLES, SUB_NAMESPACE
 
 _MAX_ATTEMPTS = 8
 """A running operator may write a namespace between our read and our write."""

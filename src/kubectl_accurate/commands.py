@@ -13,9 +13,9 @@ from samara.cli.inspect.watches import resolve_kinds, watched_by_accurate, watch
 from samara.cli.options import Cluster, config_flag, kubectl_flags, wait_for
 from samara.cli.output import note
 from samara.core.model import Kind
-from samara.dialects.accurate.words import FROM, IS_TEMPLATE, PARENT, PROPAGATE, ROOT, TEMPLATE, TYPE
 from samara.kube.client import Client
 from samara.kube.errors import NotFound, SamaraError
+from samara.vocabularies.accurate.words import FROM, IS_TEMPLATE, PARENT, PROPAGATE, ROOT, TEMPLATE, TYPE
 
 TYPES = (ROOT, IS_TEMPLATE, "none")
 _HEADER = ("Kind", "Name", "From", "Mode")

@@ -16,8 +16,8 @@ from kubectl_accurate.client import Spec, SubNamespace, api_client
 from kubectl_accurate.program import Command
 from samara.cli.options import Cluster, kubectl_flags, wait_for
 from samara.cli.output import note
-from samara.dialects.accurate.words import PARENT
 from samara.kube.errors import SamaraError
+from samara.vocabularies.accurate.words import PARENT
 
 
 def _pairs(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:

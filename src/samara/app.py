@@ -15,10 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from samara import __version__, crds, log
-from samara.core.allow import Rules
 from samara.core.model import CONFIG_MAP, QUOTA, SECRET, Kind, Ref
-from samara.core.table import Table
-from samara.dialects import fishysecret
+from samara.core.policy import ClusterPolicy
+from samara.core.registry import Registry
 from samara.engine import hold_store
 from samara.engine import leader as leader_election
 from samara.engine.apply import Applier
@@ -50,7 +49,16 @@ from samara.secretstores.config import StoreConfigWatcher
 from samara.secretstores.poller import PollTimings, SecretPoller
 from samara.secretstores.readings import Readings
 from samara.settings import Settings
-from samara.vocabularies import CERTIFICATE, CONVERTERS, brake_of, reserved, served, store_config, table_of
+from samara.source_types import (
+    CERTIFICATE,
+    CONVERTERS,
+    brake_of,
+    read_from_store,
+    registry_of,
+    reserved,
+    served,
+    store_config,
+)
 from samara.web.health import Health
 from samara.web.metrics import MetricsPage, Sources, orphans
 from samara.web.server import answering
@@ -89,12 +97,12 @@ class LeaseLostError(SamaraError):
     """Somebody else leads, or may: this process must not go on."""
 
 
-def rules_of(settings: Settings, access: Access) -> Rules:
-    """The settings' rules; in a cluster the operator's own namespace is always protected."""
+def cluster_policy(settings: Settings, access: Access) -> ClusterPolicy:
+    """What the settings say for all vocabularies. In a cluster the operator's own namespace is always protected."""
     own = (access.namespace,) if access.in_cluster else ()
     names = reserved(settings, access.namespace)
     protected = (*settings.protected_namespaces, *own)
-    return Rules(protected, settings.recreate == "allow", names, _own_objects(settings, access.namespace))
+    return ClusterPolicy(protected, settings.recreate == "allow", names, _own_objects(settings, access.namespace))
 
 
 def _own_objects(settings: Settings, home: str) -> frozenset[Ref]:
@@ -133,23 +141,23 @@ class Operator:
         self._settings, self._options, self._clients, self._leader = settings, options, clients, leader
         self._waiting_for = environment.waiting
         self._changed = asyncio.Event()
-        table = table_of(settings, environment.kinds, frozenset(environment.originals), home=home)
+        registry = registry_of(settings, environment.kinds, frozenset(environment.originals), own_namespace=home)
         inbox, metrics = Inbox(), Metrics()
         secrets = _secret_poller(settings, metrics, clock, inbox)
-        codec = Codec(table.managers)
+        codec = Codec(registry.managers)
         readings = secrets.readings.known if secrets is not None else NO_READINGS
-        cache = Cache(table, besides=(QUOTA,), built=codec.content, readings=readings)
+        cache = Cache(registry, besides=(QUOTA,), built=codec.content, readings=readings)
         limiter = ConcurrencyLimiter(settings.writes.in_flight, settings.writes.per_second, clock)
         outbox = Outbox(clock, limiter)
-        applier = Applier(client, codec, cache, table, FaultPoints())
+        applier = Applier(client, codec, cache, registry, FaultPoints())
         guard = MassDeleteGuard(brake_of(settings), settings.mass_delete.hold if settings.mass_delete else 0.0, clock)
         self._hold_store = HoldStore(clients.own, home, guard, inbox.post)
         self._events = EventRecorder(EventSink(client, clock, silent=options.observe), cache)
         self._controller = Controller(
             inbox,
             cache,
-            table,
-            rules_of(settings, access),
+            registry,
+            cluster_policy(settings, access),
             writer=Writer(outbox, limiter, cache, applier, may_write(options, leader), inbox.post, clock),
             fetcher=Fetcher(client, codec, cache, home, inbox.post),
             retry=RetryBackoff(settings.timers.backoff_most, clock),
@@ -168,11 +176,11 @@ class Operator:
         self._reflectors = tuple(Reflector(kind, client, cache, codec, inbox, timings) for kind in cache.stores)
         self._watchdog = Watchdog(STANDSTILL * settings.timers.lease)
         self._admission = self._build_admission(codec, cache, metrics, home)
-        converted = _converted_kinds(table) if self._admission is not None else frozenset()
+        converted = _converted_kinds(registry) if self._admission is not None else frozenset()
         self.health = Health(self._reflectors, self._controller, leader, self._admission, self._waiting_for, converted)
         self.metrics = MetricsPage(
             Sources(
-                table,
+                registry,
                 self._controller.tallies,
                 self._controller.queue,
                 self._controller.oldest_pending,
@@ -196,16 +204,16 @@ class Operator:
         from samara.admission.admission import Admission, AdmissionDeps
         from samara.admission.certificates import Timings
 
-        table, listener = cache.table, self._options.webhook
-        guarding = tuple(dialect for dialect in table.dialects if dialect.admit is not None)
+        registry, listener = cache.registry, self._options.webhook
+        guarding = tuple(source_type for source_type in registry.source_types if source_type.admission is not None)
         # The chart registers webhooks for every configured vocabulary, also for those that wait for the original
         # operator to stop. Those requests are allowed.
         registered = served(self._settings, self.environment.kinds) if listener.in_cluster else guarding
-        if not any(dialect.admit is not None for dialect in registered):
+        if not any(source_type.admission is not None for source_type in registered):
             return None
         leads = lambda: self._controller.leading  # noqa: E731
-        deps = AdmissionDeps(self._clients.admission, codec, cache, table, home, leads, cache.is_settled, metrics)
-        shipped = crds.needed(kind for dialect in guarding for kind in dialect.asking)
+        deps = AdmissionDeps(self._clients.admission, codec, cache, registry, home, leads, cache.is_settled, metrics)
+        shipped = crds.needed(source_type.resource for source_type in guarding if source_type.resource is not None)
         return Admission(deps, listener, registered, converters=CONVERTERS, crds=shipped, timings=Timings())
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -300,17 +308,16 @@ def _secret_poller(
     settings: Settings, metrics: Metrics, clock: Callable[[], float], inbox: Inbox
 ) -> SecretPoller | None:
     """None if no served vocabulary reads a secret manager."""
-    served = frozenset({fishysecret.NAME} & settings.vocabularies.keys())
+    served = read_from_store(settings)
     if not served:
         return None
     timings = PollTimings(clock, utc_now)
     return SecretPoller(Readings(clock), served, timings, post=inbox.post, count_call=metrics.provider_called)
 
 
-def _converted_kinds(table: Table) -> frozenset[Kind]:
+def _converted_kinds(registry: Registry) -> frozenset[Kind]:
     """Kinds that our own conversion webhook serves: the API server may need us ready before it can list them."""
-    kinds = (kind for dialect in table.dialects for kind in dialect.asking)
-    return frozenset(kind for kind in kinds if f"{kind.group}/{kind.name}" in CONVERTERS)
+    return frozenset(kind for kind in registry.resources if f"{kind.group}/{kind.name}" in CONVERTERS)
 
 
 async def run(settings: Settings, options: Options, access: Access) -> None:

@@ -11,23 +11,20 @@ from typing import Any
 import yaml
 
 from samara import crds, log
-from samara.core.kinds import is_denied
 from samara.core.match import sample
 from samara.core.model import Kind, Ref
-from samara.dialects.accurate.config import VERBS, cluster_scoped, lacking
+from samara.core.vocabulary import RequiredRights
 from samara.engine.leader import LEASE, boot_time
 from samara.kube.client import Client, address, collection
 from samara.kube.codec import MALFORMED, decode
 from samara.kube.discovery import discover
 from samara.kube.errors import ConfigError, Forbidden, NotFound, SamaraError
 from samara.kube.queries import CRD, allowed
-from samara.settings import KindName, Settings
-from samara.vocabularies import WELL_KNOWN, Kinds, kinds_for_all, kinds_in, kinds_of_trees, served
+from samara.settings import Settings
+from samara.source_types import WELL_KNOWN, Kinds, kinds_in, named_vocabularies, served
 
 Json = dict[str, Any]
 
-ORIGINALS = {"resource-distribution": "kruise-manager", "accurate": "accurate", "fishysecret": "dd9fe84d.2v.pm"}
-"""By vocabulary: the Lease of the original controller."""
 DEFAULT_LEASE_SECONDS = 15
 CLOCK_SKEW = timedelta(minutes=1)
 """How far clocks in a cluster may differ. A renewTime further in the future than this does not count as live."""
@@ -88,12 +85,10 @@ async def discover_environment(client: Client, settings: Settings, before: Envir
 async def discover_at_start(client: Client, settings: Settings) -> Environment:
     """Raises ConfigError if a right on a watched kind is missing, so that nobody finds out object by object."""
     found = await discover_environment(client, settings)
-    kinds = [found.kinds[name] for name in kinds_of_trees(settings) if name in found.kinds]
-    needed = [(verb, kind) for kind in kinds for verb in VERBS]
-    allowed = await asyncio.gather(*(_may(client, verb, kind) for verb, kind in needed))
-    fault = lacking(right for right, is_allowed in zip(needed, allowed, strict=True) if not is_allowed)
-    if fault is not None:
-        raise ConfigError(fault)
+    for vocabulary, own in named_vocabularies(settings):
+        if vocabulary.rights is not None:
+            kinds = [found.kinds[name] for name in vocabulary.kinds(own) if name in found.kinds]
+            await _require(client, vocabulary.rights, kinds)
     await warn_of_outdated_crds(client, settings)
     return found
 
@@ -105,6 +100,14 @@ async def unless_stopped(stop: asyncio.Event, discovery: Coroutine[None, None, E
     for task in (discovering, stopping):
         task.cancel()
     return discovering.result() if discovering.done() else None
+
+
+async def _require(client: Client, rights: RequiredRights, kinds: Iterable[Kind]) -> None:
+    needed = [(verb, kind) for kind in kinds for verb in rights.verbs]
+    allowed = await asyncio.gather(*(_may(client, verb, kind) for verb, kind in needed))
+    fault = rights.fault(right for right, is_allowed in zip(needed, allowed, strict=True) if not is_allowed)
+    if fault is not None:
+        raise ConfigError(fault)
 
 
 async def _may(client: Client, verb: str, kind: Kind) -> bool:
@@ -121,29 +124,13 @@ async def _may(client: Client, verb: str, kind: Kind) -> bool:
 async def discover_kinds(client: Client, settings: Settings) -> Environment:
     """Only the kinds, for commands: they run beside an original as well."""
     found = await discover(client, kinds_in(settings), WELL_KNOWN)
-    _refuse_denied([found.kinds[name] for name in kinds_for_all(settings) if name in found.kinds], settings)
-    _refuse_cluster_scoped([found.kinds[name] for name in kinds_of_trees(settings) if name in found.kinds])
+    for vocabulary, own in named_vocabularies(settings):
+        kinds = [found.kinds[name] for name in vocabulary.kinds(own) if name in found.kinds]
+        fault = vocabulary.refused_kind(vocabulary.name, kinds)
+        if fault is not None:
+            raise ConfigError(fault)
     missing = {f"{name.group}/{name.version}/{name.kind}".lstrip("/"): why for name, why in found.missing.items()}
     return Environment(found.kinds, missing)
-
-
-def _refuse_cluster_scoped(kinds: Iterable[Kind]) -> None:
-    fault = cluster_scoped(kinds)
-    if fault is not None:
-        raise ConfigError(fault)
-
-
-def _refuse_denied(kinds: Iterable[Kind], settings: Settings) -> None:
-    """Settings refuse kinds by name; only the server knows which kinds have no namespace."""
-    for kind in filter(is_denied, kinds):
-        named = KindName(kind.group, kind.version, kind.name)
-        keys = [
-            f"vocabularies.{name}.kinds"
-            for name, own in settings.vocabularies.items()
-            if named in getattr(own, "kinds", ())
-        ]
-        expected = "expected kinds that may be copied; kinds that have no namespace are never copied"
-        raise ConfigError(f"{', '.join(keys)}: found {kind}, {expected}")
 
 
 # Original controllers
@@ -158,9 +145,9 @@ async def _running_originals(client: Client, settings: Settings, leases: LeaseOb
 def leases_of_originals(settings: Settings) -> dict[str, str]:
     """By vocabulary: the Lease for whose holder it waits, unless `takeover` is set."""
     return {
-        name: lease
-        for name, lease in ORIGINALS.items()
-        if name in settings.vocabularies and not settings.vocabularies[name].takeover
+        vocabulary.name: vocabulary.original_lease
+        for vocabulary, own in named_vocabularies(settings)
+        if vocabulary.original_lease and not own.takeover
     }
 
 
@@ -206,7 +193,9 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 async def warn_of_outdated_crds(client: Client, settings: Settings) -> None:
     """Warns of installed CRDs that lack fields of ours: the server drops such fields without telling the author."""
-    for name in crds.needed(kind for dialect in served(settings) for kind in dialect.asking):
+    for name in crds.needed(
+        source_type.resource for source_type in served(settings) if source_type.resource is not None
+    ):
         try:
             installed = decode(await client.get(address(Ref(CRD, "", name))))
         except (SamaraError, *MALFORMED):

@@ -22,7 +22,7 @@ import msgspec
 
 from samara.core.kinds import is_denied
 from samara.core.match import is_namespace_name
-from samara.core.model import Kind
+from samara.core.model import CONFIG_MAP, SECRET, Kind, KindName
 
 FOREVER = "forever"
 DURATION = "a duration such as 90s, 5m, 1h30m or 500ms"
@@ -105,9 +105,16 @@ class Nullable:
 
 @dataclass(frozen=True, slots=True)
 class Inline:
-    """Several keys of the mapping itself, each a list or null; the field holds those that were given, unread."""
+    """Several keys of the mapping itself, each a list or null; the field holds those that were given, unread.
+
+    A file can hold these keys instead. The reader puts its content into the field, so both are checked alike.
+    """
 
     keys: tuple[str, ...]
+    file: str
+    """The attribute of the setting that names the file."""
+    unreadable: str = ""
+    """How the message about a file begins that cannot be read as such keys."""
     form: str = "list"
     expects: str = "a list or null"
 
@@ -200,17 +207,6 @@ def _leaf(annotation: Any, plain: Any, metadata: tuple[msgspec.Meta, ...]) -> Le
 
 
 # The types.
-
-
-class KindName(NamedTuple):
-    """A kind as settings name it; the group of the core is empty."""
-
-    group: str
-    version: str
-    kind: str
-
-    def __str__(self) -> str:
-        return "/".join(filter(None, self))
 
 
 def _matching(pattern: str, form: str, expects: str) -> Leaf:
@@ -326,3 +322,20 @@ Duration = Annotated[float, _duration()]
 """In seconds, and more than 0."""
 DurationOrZero = Annotated[float, _duration(zero=True)]
 DurationOrForever = Annotated[float, _duration(forever=True)]
+
+
+Conflicts = Literal["refuse", "overwrite"]
+CrossNamespace = Literal["allow", "consent"]
+
+# Settings that mean the same in every vocabulary that has them.
+Takeover = Annotated[bool, about("serve although the original still runs in this cluster")]
+Managers = Annotated[tuple[FieldManager, ...], about("field managers of the original, whose marks count as ours")]
+OwnConflicts = Annotated[Conflicts | None, about("null: as the general `conflicts` says")]
+OwnCrossNamespace = Annotated[
+    CrossNamespace | None,
+    about(
+        "must a target namespace accept it? null: by tenancy, open = allow, strict = consent; "
+        "a word written here comes before tenancy: allow asks nobody, under strict, too"
+    ),
+]
+SECRETS_AND_CONFIG_MAPS = tuple(KindName(kind.group, kind.version, kind.name) for kind in (SECRET, CONFIG_MAP))

@@ -1,4 +1,4 @@
-"""Toy dialects that judge, reviews as the API server sends them, and a small API server to run admission against."""
+"""Toy source types that validate, reviews as the API server sends them, and a small API server for admission."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ import aiohttp
 from aiohttp import web
 from tests.kube.scripted import SCRIPT, Answer, Script, Store, access, refuses, says, serving
 from tests.support.ports import free_port
-from tests.support.toys import nobody
 
 from samara.admission.admission import Admission, AdmissionDeps, Listener
 from samara.admission.certificates import Certificates, Timings, TlsSecret
@@ -26,11 +25,14 @@ from samara.admission.review import guarded_kinds
 from samara.admission.server import WebhookServer
 from samara.admission.webhooks import ADMIT, CONVERT, MUTATE
 from samara.core.admit import Edit, Forbidden, Request
-from samara.core.model import CONFIG_MAP, NAMESPACE, SECRET, Kind, Ref, namespace_ref
+from samara.core.desired import Desired
+from samara.core.model import CONFIG_MAP, NAMESPACE, SECRET, Kind, namespace_ref
+from samara.core.ownership import ByMark
 from samara.core.reads import UNREAD, Rejected, Trial
-from samara.core.table import Table
+from samara.core.registry import Registry
+from samara.core.source_type import Admission as AdmissionRules
+from samara.core.source_type import Annotated, CustomResource, Hierarchy, SourceType
 from samara.core.view import View
-from samara.core.want import Dialect, Want
 from samara.engine.metrics import Metrics
 from samara.kube.cache import Cache
 from samara.kube.client import Client, unrestricted
@@ -48,20 +50,37 @@ HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 CHANGING_HOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 CRD_PATH = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD_NAME}"
 Json = dict[str, Any]
-Admit = Callable[[Request, View], tuple[str, ...]]
+Validate = Callable[[Request, View], tuple[str, ...]]
 
 
-# dialects
+# source types
 
 
-def a_dialect(name: str, admit: Admit | None, *guarded: Kind, asks: frozenset[str] = frozenset()) -> Dialect:
-    def want(source: Ref, view: View) -> Want:
-        return Want()
+def a_source_type(
+    name: str, validate: Validate | None, *guarded: Kind, asks: frozenset[str] = frozenset()
+) -> SourceType:
+    """Without annotations to ask with, guarded kinds other than Secrets and ConfigMaps are custom resources."""
+    copied = tuple(kind for kind in guarded if kind in (SECRET, CONFIG_MAP))
+    resources = tuple(kind for kind in guarded if kind not in copied) if not asks else ()
+    return SourceType(
+        name,
+        (*copied, *resources[:1]),
+        CustomResource(resources[0]) if resources else asked_with(asks),
+        ByMark(frozenset(), lambda obj, view: None),
+        lambda source, view: Desired(),
+        lambda source, view: None,
+        admission=AdmissionRules(guarded, validate) if validate is not None else None,
+    )
 
-    kinds = tuple(kind for kind in guarded if kind in (SECRET, CONFIG_MAP))
-    made = Dialect(name, kinds, lambda obj, view: False, nobody, lambda ref, view: None, want, frozenset(), asks)
-    asking = tuple(kind for kind in guarded if kind not in kinds) if not asks else ()
-    return replace(made, admit=admit, guarded=guarded, asking=asking)
+
+def asked_with(annotations: frozenset[str]) -> Annotated:
+    return Annotated(annotations, lambda obj, view: False)
+
+
+def admitting(source_type: SourceType, **changes: Any) -> SourceType:
+    """The same source type with other admission rules."""
+    assert source_type.admission is not None
+    return replace(source_type, admission=replace(source_type.admission, **changes))
 
 
 def spelled(request: Request, view: View) -> tuple[str, ...]:
@@ -100,31 +119,29 @@ def marked(request: Request) -> tuple[Edit, ...]:
     return (Edit("add", "/metadata/annotations", {**new.annotations, MARK: "1"}),) if new is not None else ()
 
 
-def spaces() -> Dialect:
-    """Judges every operation on namespaces with one of two labels, and fails closed."""
-    made = a_dialect("spaces", childless, NAMESPACE)
-    return replace(
-        made,
-        asking=(),
-        judged=("CREATE", "UPDATE", "DELETE"),
-        scope=frozenset({ABOVE, ROLE}),
-        relations=frozenset({ABOVE}),
-        fails_closed=True,
+def spaces() -> SourceType:
+    """Validates every operation on namespaces with one of two labels, and fails closed."""
+    made = admitting(
+        a_source_type("spaces", childless, NAMESPACE),
+        operations=("CREATE", "UPDATE", "DELETE"),
+        labels=frozenset({ABOVE, ROLE}),
+        fail_closed=True,
     )
+    return replace(made, kinds=(), source=asked_with(frozenset()), hierarchy=Hierarchy(frozenset({ABOVE})))
 
 
-def marking() -> Dialect:
-    return replace(a_dialect("marking", spelled, THING), mutate=marked)
+def marking() -> SourceType:
+    return admitting(a_source_type("marking", spelled, THING), default=marked)
 
 
-def a_table() -> Table:
-    return Table(
+def a_registry() -> Registry:
+    return Registry(
         (
-            a_dialect("spelled", spelled, SECRET, CONFIG_MAP, asks=frozenset({WORD})),
-            a_dialect("twinned", twinned, SECRET, asks=frozenset({TWIN})),
-            a_dialect("tried", tried, SECRET, asks=frozenset({TRY})),
-            a_dialect("things", spelled, THING),
-            a_dialect("silent", None, SECRET, asks=frozenset({"toys.dev/never"})),
+            a_source_type("spelled", spelled, SECRET, CONFIG_MAP, asks=frozenset({WORD})),
+            a_source_type("twinned", twinned, SECRET, asks=frozenset({TWIN})),
+            a_source_type("tried", tried, SECRET, asks=frozenset({TRY})),
+            a_source_type("things", spelled, THING),
+            a_source_type("silent", None, SECRET, asks=frozenset({"toys.dev/never"})),
         )
     )
 
@@ -276,13 +293,13 @@ class Scene:
     listed: bool = True
     leads: bool = True
 
-    async def deps(self, table: Table | None = None, leads: Callable[[], bool] | None = None) -> AdmissionDeps:
-        table = table or a_table()
-        codec = Codec(table.managers)
+    async def deps(self, registry: Registry | None = None, leads: Callable[[], bool] | None = None) -> AdmissionDeps:
+        registry = registry or a_registry()
+        codec = Codec(registry.managers)
         client = await self.stack.enter_async_context(Client(access(self.script), timeout=5.0, may_write=unrestricted))
-        cache = Cache(table, built=codec.content)
+        cache = Cache(registry, built=codec.content)
         is_leading = leads or (lambda: self.leads)
-        return AdmissionDeps(client, codec, cache, table, HOME, is_leading, lambda kind: self.listed, Metrics())
+        return AdmissionDeps(client, codec, cache, registry, HOME, is_leading, lambda kind: self.listed, Metrics())
 
     def timings(self) -> Timings:
         return Timings(now=self.clock, interval=0.01, recheck_interval=0.05)
@@ -314,14 +331,16 @@ class Scene:
         """Without a certificate."""
         deps = await self.deps()
         validator = Validator(deps.view, deps.client, deps.codec, deps.namespace)
-        return WebhookServer("127.0.0.1:0", guarded_kinds(deps.table), validator, deps.is_listed, {}, deps.metrics)
+        return WebhookServer("127.0.0.1:0", guarded_kinds(deps.registry), validator, deps.is_listed, {}, deps.metrics)
 
     async def admission(
         self, listener: Listener, deps: AdmissionDeps | None = None, crds: tuple[str, ...] = ()
     ) -> Admission:
         deps = deps or await self.deps()
         converters = {"toys.dev/Thing": a_converter}
-        return Admission(deps, listener, deps.table.dialects, converters=converters, crds=crds, timings=self.timings())
+        return Admission(
+            deps, listener, deps.registry.source_types, converters=converters, crds=crds, timings=self.timings()
+        )
 
     async def server(
         self, in_cluster: bool = False, deps: AdmissionDeps | None = None, url: str = "", crds: tuple[str, ...] = ()

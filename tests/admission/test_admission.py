@@ -25,8 +25,8 @@ from tests.admission.scene import (
     Running,
     Scene,
     a_conversion,
-    a_dialect,
     a_review,
+    a_source_type,
     a_thing,
     an_object,
     held,
@@ -43,7 +43,7 @@ from samara.admission.registrar import Registrar, Registration
 from samara.admission.webhooks import ADMIT, CONVERT, MUTATE, VALIDATING, Endpoint, webhook_conversion
 from samara.core.admit import Request
 from samara.core.model import NAMESPACE, SECRET, Kind
-from samara.core.table import Table
+from samara.core.registry import Registry
 from samara.core.view import View
 from samara.engine.metrics import Metrics
 from samara.kube.cache import Cache
@@ -117,7 +117,7 @@ def test_every_request_is_counted_once_by_kind_and_result(monkeypatch: pytest.Mo
 def test_a_new_object_is_mutated_even_before_the_caches_are_filled() -> None:
     async def scenario(scene: Scene) -> None:
         scene.listed = False
-        running = await scene.server(deps=await scene.deps(Table((marking(), spaces()))))
+        running = await scene.server(deps=await scene.deps(Registry((marking(), spaces()))))
         step = {"op": "add", "path": "/metadata/annotations", "value": {"toys.dev/word": "x", MARK: "1"}}
         assert await running.mutates(a_review(an_object(THING, word="x"), kind=THING)) == (200, [step])
         assert await running.mutates(a_review(an_object())) == (200, None)
@@ -127,7 +127,7 @@ def test_a_new_object_is_mutated_even_before_the_caches_are_filled() -> None:
 
 def test_a_fault_of_the_change_is_answered_with_forbidden() -> None:
     async def scenario(scene: Scene) -> None:
-        running = await scene.server(deps=await scene.deps(Table((spaces(),))))
+        running = await scene.server(deps=await scene.deps(Registry((spaces(),))))
         cache = running.deps.view
         assert isinstance(cache, Cache)
         for name, labels in (("top", {}), ("below", {"toys.dev/above": "top"})):
@@ -211,14 +211,14 @@ def test_an_error_is_left_to_the_failure_policy(fault: Any, monkeypatch: pytest.
     on_scene(scenario)
 
 
-def test_an_exception_in_a_dialect_shows_no_value_of_the_object(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_exception_in_a_source_type_shows_no_value_of_the_object(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
 
     def breaks(request: Request, view: View) -> tuple[str, ...]:
         raise KeyError(CANARY)
 
     async def scenario(scene: Scene) -> None:
-        deps = await scene.deps(Table((a_dialect("broken", breaks, SECRET),)))
+        deps = await scene.deps(Registry((a_source_type("broken", breaks, SECRET),)))
         status, told = await (await scene.server(deps=deps)).admits(a_review(an_object()))
         assert status == 500
         assert CANARY not in told
@@ -363,7 +363,7 @@ def test_with_a_url_the_operator_registers_its_webhooks_and_removes_them_when_it
 
 def test_mutating_webhooks_are_registered_corrected_and_removed_like_validating_ones() -> None:
     async def scenario(scene: Scene) -> None:
-        running = await scene.server(deps=await scene.deps(Table((marking(),))))
+        running = await scene.server(deps=await scene.deps(Registry((marking(),))))
         await scene.until(lambda: CONFIG in scene.cluster.objects and CHANGING in scene.cluster.objects)
         bundle = base64.b64encode(running.bundle()).decode()
         (hook,) = scene.cluster.objects[CHANGING]["webhooks"]
@@ -385,7 +385,7 @@ def test_the_operators_own_namespace_is_excluded_unless_it_is_the_default_namesp
     home: str, apart: list[str]
 ) -> None:
     async def scenario(scene: Scene) -> None:
-        await scene.server(deps=replace(await scene.deps(Table((marking(),))), namespace=home))
+        await scene.server(deps=replace(await scene.deps(Registry((marking(),))), namespace=home))
         await scene.until(lambda: CONFIG in scene.cluster.objects and CHANGING in scene.cluster.objects)
         for path in (CONFIG, CHANGING):
             (hook,) = scene.cluster.objects[path]["webhooks"]
@@ -408,7 +408,7 @@ def test_without_mutating_webhooks_their_configuration_is_not_even_read() -> Non
 def test_a_forbidden_kind_of_configuration_does_not_delay_the_other() -> None:
     async def scenario(scene: Scene) -> None:
         scene.cluster.odd["GET", CONFIG] = refuses(403, "Forbidden")
-        await scene.server(deps=await scene.deps(Table((marking(),))))
+        await scene.server(deps=await scene.deps(Registry((marking(),))))
         await scene.until(lambda: CHANGING in scene.cluster.objects)
         assert CONFIG not in scene.cluster.objects
 
@@ -453,7 +453,7 @@ def test_nothing_is_registered_before_the_server_can_be_reached() -> None:
         bundle = renew(None, ("127.0.0.1",), scene.clock(), Lifetimes()).bundle
         deps = await scene.deps()
         endpoint = Endpoint("samara", "https://127.0.0.1:1")
-        registration = Registration(deps.table, endpoint, (VALIDATING,), (CRD_NAME,), owns_configurations=True)
+        registration = Registration(deps.registry, endpoint, (VALIDATING,), (CRD_NAME,), owns_configurations=True)
         registrar = Registrar(deps.client, registration, lambda: bundle, lambda: True, scene.timings())
         scene.start(registrar)
         await scene.until(lambda: [each.path for each in scene.script.seen].count(CONFIG) > 2)
@@ -475,7 +475,7 @@ def test_in_a_cluster_the_bundle_is_written_into_both_kinds_of_configuration() -
             chart(scene, "ours", Endpoint("samara").client_config(path, b""), where)
             for where, path in ((HOOKS, ADMIT), (CHANGING_HOOKS, MUTATE))
         ]
-        running = await scene.server(in_cluster=True, deps=await scene.deps(Table((marking(),))))
+        running = await scene.server(in_cluster=True, deps=await scene.deps(Registry((marking(),))))
         bundle = base64.b64encode(running.bundle()).decode()
 
         def trusted() -> set[str]:

@@ -1,4 +1,4 @@
-"""What happens between a dialect's refusal and the answer: a look at the server itself."""
+"""What happens between a vocabulary's refusal and the answer: a look at the server itself."""
 
 from __future__ import annotations
 
@@ -7,7 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.admission.scene import ABOVE, NAMESPACES, Scene, a_dialect, a_review, an_object, forbidden, on_scene, spaces
+from tests.admission.scene import (
+    ABOVE,
+    NAMESPACES,
+    Scene,
+    a_review,
+    a_source_type,
+    admitting,
+    an_object,
+    forbidden,
+    on_scene,
+    spaces,
+)
 from tests.engine.parts import a_namespace
 from tests.kube.scripted import refuses, says
 
@@ -17,7 +28,7 @@ from samara.admission.review import guarded_kinds, read_review
 from samara.core.admit import Request
 from samara.core.model import NAMESPACE, SECRET, namespace_ref
 from samara.core.reads import Rejected, Trial
-from samara.core.table import Table
+from samara.core.registry import Registry
 from samara.core.view import View
 from samara.kube.cache import Cache
 from samara.kube.errors import ServerFault
@@ -26,11 +37,11 @@ TRIALS = "/api/v1/namespaces/samara/secrets"
 
 
 async def judged(deps: AdmissionDeps, sent: Any, **more: Any) -> tuple[str, ...]:
-    review = read_review(json.dumps(a_review(sent, **more)).encode(), guarded_kinds(deps.table), deps.codec)
+    review = read_review(json.dumps(a_review(sent, **more)).encode(), guarded_kinds(deps.registry), deps.codec)
     assert review.request is not None
     assert review.guarded is not None
     validator = Validator(deps.view, deps.client, deps.codec, deps.namespace)
-    return await validator.faults(review.request, review.guarded.dialects)
+    return await validator.faults(review.request, review.guarded.admissions)
 
 
 def cached(deps: AdmissionDeps, *names: str, **labels: str) -> Cache:
@@ -76,7 +87,7 @@ def test_a_refusal_stands_if_the_api_server_confirms_it() -> None:
     on_scene(scenario)
 
 
-def test_faults_of_all_dialects_are_merged_without_duplicates() -> None:
+def test_faults_of_all_source_types_are_merged_without_duplicates() -> None:
     async def scenario(scene: Scene) -> None:
         faults = await judged(await scene.deps(), an_object(twin="twin", word="bad good bad worse badly"))
         assert faults == ("toys.dev/word says 'bad'", "toys.dev/word says 'badly'", "there is no namespace 'twin'.")
@@ -112,7 +123,7 @@ def test_a_list_contains_objects_that_were_read_live() -> None:
         return (" ".join(names),)
 
     async def scenario(scene: Scene) -> None:
-        deps = await scene.deps(Table((a_dialect("crowded", crowded, SECRET),)))
+        deps = await scene.deps(Registry((a_source_type("crowded", crowded, SECRET),)))
         cached(deps, "gone", "stays")
         exists(scene, "new")
         assert await judged(deps, an_object()) == ("new stays",)
@@ -130,7 +141,7 @@ def test_objects_looked_up_in_later_rounds_are_read_too_within_a_limit() -> None
     async def scenario(scene: Scene) -> None:
         for number in range(9):
             exists(scene, f"n{number}")
-        faults = await judged(await scene.deps(Table((a_dialect("endless", endless, SECRET),))), an_object())
+        faults = await judged(await scene.deps(Registry((a_source_type("endless", endless, SECRET),))), an_object())
         assert faults == (f"n{ROUNDS} is missing",)
 
     on_scene(scenario)
@@ -144,7 +155,7 @@ TOP = {"old": {"metadata": {"name": "top"}}, "kind": NAMESPACE, "name": "top"}
 
 def test_a_child_namespace_that_only_the_cache_has_does_not_refuse() -> None:
     async def scenario(scene: Scene) -> None:
-        deps = await scene.deps(Table((spaces(),)))
+        deps = await scene.deps(Registry((spaces(),)))
         cached(deps, "moved", "gone", **BELOW)
         exists(scene, "moved", **{ABOVE: "elsewhere"})
         assert await judged(deps, None, **TOP) == ()
@@ -156,7 +167,7 @@ def test_a_child_namespace_that_only_the_cache_has_does_not_refuse() -> None:
 
 def test_child_namespaces_of_the_api_server_refuse_and_are_named() -> None:
     async def scenario(scene: Scene) -> None:
-        deps = await scene.deps(Table((spaces(),)))
+        deps = await scene.deps(Registry((spaces(),)))
         cached(deps, "gone", "stays", **BELOW)
         exists(scene, "stays", **BELOW)
         exists(scene, "new", **BELOW)
@@ -168,7 +179,7 @@ def test_child_namespaces_of_the_api_server_refuse_and_are_named() -> None:
 
 def test_only_as_many_child_namespaces_are_read_as_a_refusal_needs() -> None:
     async def scenario(scene: Scene) -> None:
-        deps = await scene.deps(Table((spaces(),)))
+        deps = await scene.deps(Registry((spaces(),)))
         cached(deps, "below", **BELOW)
         for number in range(1000):
             exists(scene, f"n{number:03}", **BELOW)
@@ -179,7 +190,7 @@ def test_only_as_many_child_namespaces_are_read_as_a_refusal_needs() -> None:
 
 def test_without_cached_children_nothing_is_read() -> None:
     async def scenario(scene: Scene) -> None:
-        deps = await scene.deps(Table((spaces(),)))
+        deps = await scene.deps(Registry((spaces(),)))
         cached(deps, "other", **{ABOVE: "elsewhere"})
         assert await judged(deps, None, **TOP) == ()
         assert scene.script.seen == []
@@ -189,7 +200,7 @@ def test_without_cached_children_nothing_is_read() -> None:
 
 def test_the_cache_decides_about_labels_if_listing_is_forbidden() -> None:
     async def scenario(scene: Scene) -> None:
-        deps = await scene.deps(Table((spaces(),)))
+        deps = await scene.deps(Registry((spaces(),)))
         cached(deps, "below", **BELOW)
         scene.cluster.broken = forbidden()
         assert await judged(deps, None, **TOP) == ("below it are below",)
@@ -199,7 +210,7 @@ def test_the_cache_decides_about_labels_if_listing_is_forbidden() -> None:
 
 def test_a_failed_list_raises_and_does_not_refuse() -> None:
     async def scenario(scene: Scene) -> None:
-        deps = await scene.deps(Table((spaces(),)))
+        deps = await scene.deps(Registry((spaces(),)))
         cached(deps, "below", **BELOW)
         scene.cluster.broken = refuses(500)
         with pytest.raises(ServerFault):
@@ -214,7 +225,7 @@ def test_a_namespace_read_by_name_counts_for_its_labels_too() -> None:
         return (" ".join(sorted(each.ref.name for each in view.labelled(ABOVE, "top"))),)
 
     async def scenario(scene: Scene) -> None:
-        deps = await scene.deps(Table((replace(spaces(), admit=crowded),)))
+        deps = await scene.deps(Registry((admitting(spaces(), validate=crowded),)))
         cached(deps, "moved", "stays", **BELOW)
         exists(scene, "moved", **{ABOVE: "elsewhere"})
         exists(scene, "new", **BELOW)
@@ -229,16 +240,16 @@ def test_an_impossible_label_value_is_not_listed() -> None:
         return "always", *(each.ref.name for each in view.labelled(ABOVE, "not a value"))
 
     async def scenario(scene: Scene) -> None:
-        deps = await scene.deps(Table((replace(spaces(), admit=odd),)))
+        deps = await scene.deps(Registry((admitting(spaces(), validate=odd),)))
         assert await judged(deps, None, **TOP) == ("always",)
         assert scene.script.seen == []
 
     on_scene(scenario)
 
 
-def test_a_dialect_judges_only_its_own_operations() -> None:
+def test_a_source_type_judges_only_its_own_operations() -> None:
     async def scenario(scene: Scene) -> None:
-        deps = await scene.deps(Table((replace(spaces(), judged=("CREATE",)),)))
+        deps = await scene.deps(Registry((admitting(spaces(), operations=("CREATE",)),)))
         cached(deps, "below", **BELOW)
         exists(scene, "below", **BELOW)
         assert await judged(deps, None, **TOP) == ()
@@ -260,14 +271,14 @@ def test_a_dry_run_is_performed_and_stores_nothing() -> None:
     on_scene(scenario)
 
 
-def test_a_dialect_judges_again_after_its_dry_run() -> None:
+def test_a_source_type_judges_again_after_its_dry_run() -> None:
     def patient(request: Request, view: View) -> tuple[str, ...]:
         found = view.value(Trial(SECRET, b"{}"))
         return (found.message,) if isinstance(found, Rejected) else ()
 
     async def scenario(scene: Scene) -> None:
         scene.cluster.odd["POST", TRIALS] = refuses(422, "Invalid", "not like this")
-        (fault,) = await judged(await scene.deps(Table((a_dialect("patient", patient, SECRET),))), an_object())
+        (fault,) = await judged(await scene.deps(Registry((a_source_type("patient", patient, SECRET),))), an_object())
         assert "not like this" in fault
 
     on_scene(scenario)

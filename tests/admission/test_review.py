@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.admission.scene import THING, WORD, a_review, a_table, an_object, marking
+from tests.admission.scene import THING, WORD, a_registry, a_review, admitting, an_object, marking
 
 from samara.admission.review import MalformedError, Review, guarded_kinds, patch, read_review, verdict
 from samara.core.admit import Edit, Forbidden, Request, Undecided
 from samara.core.model import CONFIG_MAP, SECRET, Kind, Ref
-from samara.core.table import Table
+from samara.core.registry import Registry
 from samara.kube.codec import Codec, encode
 
-GUARDED = guarded_kinds(a_table())
+GUARDED = guarded_kinds(a_registry())
 
 
 def read(review: Any, codec: Codec | None = None) -> Review:
@@ -74,7 +73,7 @@ def test_an_object_with_a_generated_name_gets_one_like_it() -> None:
 def test_a_cluster_scoped_object_gets_no_namespace() -> None:
     kind = Kind("toys.dev", "v1", "Wide", "wides", namespaced=False)
     guards = {("toys.dev", "v1", "Wide"): next(iter(GUARDED.values()))}
-    guards = {key: type(guard)(kind, guard.dialects) for key, guard in guards.items()}
+    guards = {key: type(guard)(kind, guard.source_types) for key, guard in guards.items()}
     sent = {"metadata": {"name": "db"}}
     found = read_review(json.dumps(a_review(sent, kind=kind)).encode(), guards, Codec(frozenset())).request
 
@@ -91,16 +90,16 @@ def test_the_kind_is_that_of_the_object_and_not_that_of_the_request() -> None:
     assert found.guarded.kind == THING
 
 
-def test_all_dialects_that_guard_a_kind_judge_it() -> None:
-    names = {kind: [each.name for each in guard.dialects] for (_, _, kind), guard in GUARDED.items()}
+def test_all_source_types_that_guard_a_kind_judge_it() -> None:
+    names = {kind: [each.name for each in guard.source_types] for (_, _, kind), guard in GUARDED.items()}
 
     assert names == {"Secret": ["spelled", "twinned", "tried"], "ConfigMap": ["spelled"], "Thing": ["things"]}
 
 
-def test_a_dialect_that_only_mutates_a_kind_guards_it_too() -> None:
-    (guard,) = guarded_kinds(Table((replace(marking(), admit=None),))).values()
+def test_a_source_type_that_only_sets_defaults_of_a_kind_guards_it_too() -> None:
+    (guard,) = guarded_kinds(Registry((admitting(marking(), validate=lambda request, view: ()),))).values()
 
-    assert (guard.kind, [each.name for each in guard.dialects]) == (THING, ["marking"])
+    assert (guard.kind, [each.name for each in guard.source_types]) == (THING, ["marking"])
 
 
 @pytest.mark.parametrize("kind", [Kind("", "v1", "Pod", "pods"), Kind("toys.dev", "v9", "Thing", "things")])

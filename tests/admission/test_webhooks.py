@@ -7,7 +7,20 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.admission.scene import ABOVE, ROLE, THING, TRY, TWIN, WORD, a_dialect, a_table, marking, spaces, spelled
+from tests.admission.scene import (
+    ABOVE,
+    ROLE,
+    THING,
+    TRY,
+    TWIN,
+    WORD,
+    a_registry,
+    a_source_type,
+    asked_with,
+    marking,
+    spaces,
+    spelled,
+)
 from tests.kube.scripted import merged
 
 from samara.admission.webhooks import (
@@ -24,7 +37,7 @@ from samara.admission.webhooks import (
     webhook_conversion,
 )
 from samara.core.model import NAMESPACE, SECRET, Kind
-from samara.core.table import Table
+from samara.core.registry import Registry
 from samara.kube.errors import ConfigError
 
 SERVICE = Endpoint("samara")
@@ -34,8 +47,8 @@ URL = Endpoint("samara", "https://127.0.0.1:9443/")
 TO_SERVICE, TO_URL = (webhook_conversion(each.client_config(CONVERT, b"CA")) for each in (SERVICE, URL))
 
 
-def hooks(table: Table | None = None, excepted: tuple[str, ...] = (), kind: Kind = VALIDATING) -> dict[str, Any]:
-    made = webhook_configuration(table or a_table(), SERVICE.client_config(ADMIT, b"CA"), excepted, kind)
+def hooks(registry: Registry | None = None, excepted: tuple[str, ...] = (), kind: Kind = VALIDATING) -> dict[str, Any]:
+    made = webhook_configuration(registry or a_registry(), SERVICE.client_config(ADMIT, b"CA"), excepted, kind)
     return {each["name"]: each for each in made["webhooks"]}
 
 
@@ -56,14 +69,14 @@ def test_only_webhooks_for_our_custom_resources_fail_closed() -> None:
 
 
 def test_a_foreign_custom_resource_with_our_annotations_fails_open() -> None:
-    annotated = a_dialect("annotated", spelled, SECRET, THING, asks=frozenset({WORD}))
+    annotated = a_source_type("annotated", spelled, SECRET, THING, asks=frozenset({WORD}))
 
-    assert {each["failurePolicy"] for each in hooks(Table((annotated,))).values()} == {"Ignore"}
+    assert {each["failurePolicy"] for each in hooks(Registry((annotated,))).values()} == {"Ignore"}
 
 
-def test_one_dialect_that_fails_closed_makes_the_webhook_fail_closed() -> None:
-    both = a_dialect("words", spelled, THING, asks=frozenset({WORD})), a_dialect("things", spelled, THING)
-    (hook,) = hooks(Table(both)).values()
+def test_one_source_type_that_fails_closed_makes_the_webhook_fail_closed() -> None:
+    both = a_source_type("words", spelled, THING, asks=frozenset({WORD})), a_source_type("things", spelled, THING)
+    (hook,) = hooks(Registry(both)).values()
 
     assert hook["failurePolicy"] == "Fail"
     assert hook["matchConditions"][0]["name"] == "not-deleting"
@@ -74,12 +87,12 @@ def test_only_objects_with_one_of_our_keys_match() -> None:
 
     assert all(f"'{word}'" in condition["expression"] for word in (WORD, TWIN, TRY))
     assert all(f"has(o.metadata.{where})" in condition["expression"] for where in ("annotations", "labels"))
-    assert "toys.dev/never" not in condition["expression"]  # its dialect has nothing to say
+    assert "toys.dev/never" not in condition["expression"]  # its vocabulary has nothing to say
 
 
 def test_the_rule_names_kind_versions_scope_and_operations() -> None:
     later = THING._replace(version="v2")
-    (hook,) = hooks(Table((a_dialect("things", spelled, later, THING),))).values()
+    (hook,) = hooks(Registry((a_source_type("things", spelled, later, THING),))).values()
 
     assert hook["rules"] == [
         {
@@ -94,7 +107,7 @@ def test_the_rule_names_kind_versions_scope_and_operations() -> None:
 
 
 def test_cluster_scoped_kinds_have_their_scope() -> None:
-    (hook,) = hooks(Table((a_dialect("spaces", spelled, NAMESPACE, asks=frozenset({WORD})),))).values()
+    (hook,) = hooks(Registry((a_source_type("spaces", spelled, NAMESPACE, asks=frozenset({WORD})),))).values()
 
     assert hook["rules"][0]["scope"] == "Cluster"
 
@@ -107,46 +120,46 @@ def test_the_operators_own_namespace_is_excluded() -> None:
     }
 
 
-def test_a_table_without_guarded_kinds_has_no_webhook() -> None:
-    assert hooks(Table((a_dialect("silent", None, SECRET),))) == {}
+def test_a_registry_without_guarded_kinds_has_no_webhook() -> None:
+    assert hooks(Registry((a_source_type("silent", None, SECRET),))) == {}
 
 
 def test_keys_of_a_label_scope_match_labels_only_and_may_fail_closed() -> None:
-    (hook,) = hooks(Table((spaces(),))).values()
+    (hook,) = hooks(Registry((spaces(),))).values()
 
     assert hook["failurePolicy"] == "Fail"
     alive, carries = hook["matchConditions"]
     assert (alive["name"], carries["name"]) == ("not-deleting", "carries-our-words")
     assert f"['{ABOVE}', '{ROLE}']" in carries["expression"]
     assert "annotations" not in carries["expression"]
-    (hook,) = hooks(Table((replace(spaces(), asks=frozenset({WORD})),))).values()
+    (hook,) = hooks(Registry((replace(spaces(), source=asked_with(frozenset({WORD}))),))).values()
     assert WORD not in hook["matchConditions"][1]["expression"]
 
 
-def test_the_operations_are_those_that_a_dialect_judges() -> None:
-    (hook,) = hooks(Table((spaces(),))).values()
+def test_the_operations_are_those_that_a_source_type_judges() -> None:
+    (hook,) = hooks(Registry((spaces(),))).values()
     assert hook["rules"][0]["operations"] == ["CREATE", "UPDATE", "DELETE"]
-    both = spaces(), a_dialect("words", spelled, NAMESPACE, asks=frozenset({WORD}))
-    (hook,) = hooks(Table(both)).values()
+    both = spaces(), a_source_type("words", spelled, NAMESPACE, asks=frozenset({WORD}))
+    (hook,) = hooks(Registry(both)).values()
     assert hook["rules"][0]["operations"] == ["CREATE", "UPDATE", "DELETE"]
     assert all(f"'{word}'" in hook["matchConditions"][1]["expression"] for word in (ABOVE, ROLE, WORD))
 
 
 def test_a_mutated_kind_has_a_mutating_webhook_for_its_creation() -> None:
-    table = Table((marking(), a_dialect("words", spelled, SECRET, asks=frozenset({WORD}))))
-    (hook,) = hooks(table, kind=MUTATING).values()
+    registry = Registry((marking(), a_source_type("words", spelled, SECRET, asks=frozenset({WORD}))))
+    (hook,) = hooks(registry, kind=MUTATING).values()
 
     assert hook["name"] == "things.toys.dev.samara.dev"
     assert hook["rules"][0]["operations"] == ["CREATE"]
     assert (hook["failurePolicy"], hook["timeoutSeconds"], hook["reinvocationPolicy"]) == ("Fail", 5, "Never")
-    assert "reinvocationPolicy" not in hooks(table)["things.toys.dev.samara.dev"]
-    assert webhook_configuration(table, {}, kind=MUTATING)["kind"] == "MutatingWebhookConfiguration"
+    assert "reinvocationPolicy" not in hooks(registry)["things.toys.dev.samara.dev"]
+    assert webhook_configuration(registry, {}, kind=MUTATING)["kind"] == "MutatingWebhookConfiguration"
 
 
 def test_only_the_configurations_that_have_a_webhook_are_needed() -> None:
-    assert needed_configurations(a_table().dialects) == (VALIDATING,)
+    assert needed_configurations(a_registry().source_types) == (VALIDATING,)
     assert needed_configurations((marking(),)) == (VALIDATING, MUTATING)
-    assert needed_configurations((a_dialect("silent", None, SECRET),)) == ()
+    assert needed_configurations((a_source_type("silent", None, SECRET),)) == ()
     assert MUTATE == "/mutate"
 
 

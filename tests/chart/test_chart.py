@@ -16,7 +16,7 @@ from tests.cli.test_rbac import granted_by
 
 from samara.cli.deploy.manifests import Installation, objects
 from samara.cli.deploy.rights import cluster_rules, own_rules
-from samara.settings import VOCABULARIES, parse
+from samara.settings import STRUCTS, parse
 
 Json = dict[str, Any]
 WATCHES = [
@@ -81,9 +81,9 @@ def test_the_chart_and_the_manifests_are_the_same_objects(helm: Helm, case: str)
         assert rendered[key] == obj, key
 
 
-@pytest.mark.parametrize("size", range(1, len(VOCABULARIES) + 1))
+@pytest.mark.parametrize("size", range(1, len(STRUCTS) + 1))
 def test_any_choice_of_vocabularies_has_the_rights_of_samara_rbac_and_no_others(helm: Helm, size: int) -> None:
-    for names in combinations(sorted(VOCABULARIES), size):
+    for names in combinations(sorted(STRUCTS), size):
         vocabularies: Json = {name: {} for name in names}
         made = comparable(helm.template({"settings": {"vocabularies": vocabularies}}))
         settings = parse(json.dumps({"vocabularies": vocabularies}), "test")

@@ -19,7 +19,7 @@ from tests.cluster.support.waiting import eventually
 from tests.support.ports import free_port
 
 from samara.cli.deploy.manifests import Installation, objects
-from samara.settings import VOCABULARIES, parse
+from samara.settings import STRUCTS, parse
 from samara_devtools.devcluster import DevclusterError
 
 Json = dict[str, Any]
@@ -240,7 +240,7 @@ def settings_for(vocabulary: str) -> Json:
     return {"vocabularies": {name: own or {} for name, own in given["vocabularies"].items()}}
 
 
-@pytest.mark.parametrize("vocabulary", sorted(VOCABULARIES))
+@pytest.mark.parametrize("vocabulary", sorted(STRUCTS))
 def test_the_rendered_account_has_all_the_rights_that_the_examples_need(
     stage: Stage, helm: Helm, vocabulary: str
 ) -> None:

@@ -10,9 +10,10 @@ from tests.cli.program import samara_inside
 
 from samara import crds
 from samara.cli.deploy.manifests import definitions
-from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
-from samara.dialects.resource_distribution.status import SHOWN, TYPES
-from samara.settings import ResourceDistribution, SecretCopy, Settings
+from samara.settings import Settings
+from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION, ResourceDistributionSettings
+from samara.vocabularies.resource_distribution.status import SHOWN, TYPES
+from samara.vocabularies.secret_copy import SecretCopySettings
 
 NAME = "resourcedistributions.apps.kruise.io"
 Json = dict[str, Any]
@@ -28,8 +29,10 @@ def schemas() -> dict[str, Json]:
 
 
 def test_what_the_settings_need_is_printed_and_nothing_else() -> None:
-    assert definitions(Settings(vocabularies={"resource-distribution": ResourceDistribution()})) == [crds.text(NAME)]
-    assert definitions(Settings(vocabularies={"secret-copy": SecretCopy()})) == []
+    assert definitions(Settings(vocabularies={"resource-distribution": ResourceDistributionSettings()})) == [
+        crds.text(NAME)
+    ]
+    assert definitions(Settings(vocabularies={"secret-copy": SecretCopySettings()})) == []
 
 
 def test_yaml_and_json_print_the_same_definitions(tmp_path: Path) -> None:

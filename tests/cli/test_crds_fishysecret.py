@@ -13,9 +13,9 @@ from tests.core.test_paths import ILLEGAL, LEGAL
 from samara import crds
 from samara.cli.deploy.manifests import definitions
 from samara.core.kinds import NEVER_COPIED_TYPES
-from samara.dialects.fishysecret import FISHY_SECRET
-from samara.dialects.fishysecret.spec import LONGEST_PATH, MOST, is_key
-from samara.settings import FishySecret, Settings
+from samara.settings import Settings
+from samara.vocabularies.fishysecret import FISHY_SECRET, FishySecretSettings
+from samara.vocabularies.fishysecret.spec import LONGEST_PATH, MOST, is_key
 
 NAME = "fishysecrets.fishykeys.2v.pm"
 Json = dict[str, Any]
@@ -48,7 +48,7 @@ def item() -> Json:
 
 
 def test_it_is_printed_where_the_settings_need_it() -> None:
-    assert definitions(Settings(vocabularies={"fishysecret": FishySecret()})) == [crds.text(NAME)]
+    assert definitions(Settings(vocabularies={"fishysecret": FishySecretSettings()})) == [crds.text(NAME)]
 
 
 def test_it_is_named_by_its_kind_and_has_a_short_name() -> None:

@@ -9,13 +9,13 @@ from samara.cli.commands.plan import _show_diffs
 from samara.cli.inspect.diff import changes
 from samara.cli.inspect.outcome import Outcome
 from samara.cli.session import Picture
+from samara.core.desired import Copy, Template
 from samara.core.model import Key
-from samara.core.want import Copy
-from samara.core.write import Create
+from samara.core.writes import Create, Step
 from samara.settings import Settings
-from samara.vocabularies import table_of
+from samara.source_types import registry_of
 
-TABLE = table_of(Settings())
+TABLE = registry_of(Settings())
 KEY = Key("secret-copy", at("admin", "db"))
 NAMESPACES = ("a", "b", "c", "d", "e")
 
@@ -23,7 +23,8 @@ NAMESPACES = ("a", "b", "c", "d", "e")
 @pytest.fixture
 def found() -> Outcome:
     places = [at(namespace, "db") for namespace in NAMESPACES]
-    return Outcome(tuple(Create(KEY, place, Copy(place, secret())) for place in places))
+    creates = (Create(KEY, place, Copy(place, Template(secret()))) for place in places)
+    return Outcome(tuple(Step(write.ref, write, "missing") for write in creates))
 
 
 @pytest.mark.parametrize(("each", "blocks"), [(False, 1), (True, 5)])

@@ -12,16 +12,16 @@ from tests.kube.scripted import access, refuses, serving
 from samara.cli.files import Text
 from samara.cli.inspect.overlay import overlay_manifests
 from samara.core.model import SECRET, Kind, Ref
-from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
 from samara.kube.cache import Cache
 from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
 from samara.kube.errors import ConfigError
 from samara.kube.snapshot import Snapshot
 from samara.settings import Settings
-from samara.vocabularies import table_of
+from samara.source_types import registry_of
+from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION
 
-TABLE = table_of(Settings())
+TABLE = registry_of(Settings())
 HELD = {
     "apiVersion": "apps.kruise.io/v1alpha1",
     "kind": "ResourceDistribution",

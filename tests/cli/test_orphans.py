@@ -22,7 +22,7 @@ from samara.cli.session import Session, picture, snapshot
 from samara.kube.auth import load
 from samara.kube.client import Client, unrestricted
 from samara.settings import Settings
-from samara.vocabularies import WELL_KNOWN
+from samara.source_types import WELL_KNOWN
 from samara_devtools.devcluster import Devcluster
 
 pytestmark = pytest.mark.cluster
@@ -106,7 +106,7 @@ def test_copies_of_a_vocabulary_that_is_switched_off_are_listed(stage: Stage) ->
     stage.operator()
     stage.until_copied("db", "a")
     found = asyncio.run(_with_nothing_on(stage))
-    assert [(each.have.ref.namespace, each.origin, each.ours) for each in found] == [("a", "admin/db", True)]
+    assert [(each.live.ref.namespace, each.origin, each.ours) for each in found] == [("a", "admin/db", True)]
 
 
 async def _with_nothing_on(stage: Stage) -> list[Orphan]:
@@ -115,7 +115,7 @@ async def _with_nothing_on(stage: Stage) -> list[Orphan]:
     access = load(str(stage.cluster.kubeconfig), None, None, None, {}, stage.folder)
     async with Client(access, may_write=unrestricted) as client:
         at = Session(client, access, settings, None, WELL_KNOWN)
-        return list(find_orphans(await picture(at, await snapshot(at, at.whole_table)), at.rules))
+        return list(find_orphans(await picture(at, await snapshot(at, at.full_registry)), at.rules))
 
 
 def test_copies_in_a_namespace_that_was_protected_later_are_listed(stage: Stage, shell: Shell, tmp_path: Path) -> None:

@@ -15,14 +15,17 @@ from samara.cli.commands.orphans import _certain, _meant, orphans
 from samara.cli.commands.uninstall import _going
 from samara.cli.session import Picture, Session
 from samara.core.model import ANNOTATIONS, LABELS, MANAGER, SECRET, Kind, Object, Owned, Ref, namespace_ref
-from samara.dialects import sync_to
-from samara.dialects.fishysecret import FINALIZER, FISHY_SECRET, OWNER_NAME, OWNER_NAMESPACE
+from samara.core.vocabulary import VocabularySettings
 from samara.kube.cache import Cache, address_hash
 from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
 from samara.kube.snapshot import Snapshot
-from samara.settings import FishySecret, SecretCopy, Settings, SyncTo, Vocabulary
-from samara.vocabularies import WELL_KNOWN
+from samara.settings import Settings
+from samara.source_types import WELL_KNOWN
+from samara.vocabularies import sync_to
+from samara.vocabularies.fishysecret import FINALIZER, FISHY_SECRET, OWNER_NAME, OWNER_NAMESPACE, FishySecretSettings
+from samara.vocabularies.secret_copy import SecretCopySettings
+from samara.vocabularies.sync_to import SyncToSettings
 
 OF_FISHY = {OWNER_NAME: "db", OWNER_NAMESPACE: "team"}
 MADE = Object(
@@ -44,27 +47,27 @@ def a_picture(
     at: Session, *objects: Object, unserved: Iterable[Kind] = (), unknown: dict[Kind, str] | None = None
 ) -> Picture:
     """A cluster with two namespaces and these objects; what is `unserved` the server answers with 404."""
-    table, spaces = at.whole_table, [Object(namespace_ref(name), f"u-{name}", 1) for name in ("a", "team")]
-    cache, marked = Cache(table, keep_bytes=True), {each.ref: each for each in objects if each.ours}
+    registry, spaces = at.full_registry, [Object(namespace_ref(name), f"u-{name}", 1) for name in ("a", "team")]
+    cache, marked = Cache(registry, keep_bytes=True), {each.ref: each for each in objects if each.ours}
     for each in (*spaces, *objects):
         cache.put(each)
-    for kind in set(table.kinds) - {*unserved, *(unknown or {})}:
+    for kind in set(registry.kinds) - {*unserved, *(unknown or {})}:
         cache.finish_list(kind, {address_hash(each.ref) for each in (*spaces, *objects) if each.ref.kind == kind})
-    shot = Snapshot(at.client, Codec(table.managers), cache, at.home, marked=marked, unknown=unknown or {})
-    return Picture(shot, table, asyncio.run(shot.plans(at.rules)))
+    shot = Snapshot(at.client, Codec(registry.managers), cache, at.home, marked=marked, unknown=unknown or {})
+    return Picture(shot, registry, asyncio.run(shot.plans(at.rules)))
 
 
 def listed(at: Session, seen: Picture) -> tuple[list[str], list[str]]:
     """The addresses that are listed, and those of them that `--delete` would take on."""
     found = _certain(at, seen, list(orphans(seen, at.rules)))
-    return [each.have.ref.path for each in found], [each.have.ref.path for each in _meant(at, seen, found)]
+    return [each.live.ref.path for each in found], [each.live.ref.path for each in _meant(at, seen, found)]
 
 
-def serving_only(own: Vocabulary, name: str) -> Settings:
+def serving_only(own: VocabularySettings, name: str) -> Settings:
     return Settings(vocabularies={name: own})
 
 
-FISHY = serving_only(FishySecret(), "fishysecret")
+FISHY = serving_only(FishySecretSettings(), "fishysecret")
 
 
 def test_a_copy_whose_sources_went_with_their_definition_is_listed_and_not_deleted(
@@ -85,7 +88,7 @@ def test_a_copy_whose_sources_may_not_be_listed_is_passed_over(capsys: pytest.Ca
 
 
 def test_of_a_vocabulary_that_is_not_configured_a_copy_can_go_whatever_became_of_its_definition() -> None:
-    at = a_session(serving_only(SecretCopy(), "secret-copy"))
+    at = a_session(serving_only(SecretCopySettings(), "secret-copy"))
     assert listed(at, a_picture(at, MADE, unserved=[FISHY_SECRET])) == (["a/db"], ["a/db"])
 
 
@@ -111,7 +114,7 @@ SYNCED = replace(
 @pytest.mark.parametrize(("protected", "orphaned"), [((), []), (("a",), ["a/db"])])
 @pytest.mark.parametrize(
     ("settings", "source", "copy"),
-    [(FISHY, ASKING, MADE), (serving_only(SyncTo(), "sync-to"), SOURCE, SYNCED)],
+    [(FISHY, ASKING, MADE), (serving_only(SyncToSettings(), "sync-to"), SOURCE, SYNCED)],
     ids=["fishysecret", "sync-to with an illegal name"],
 )
 def test_a_copy_in_a_namespace_that_was_protected_later_is_listed_though_its_source_would_keep_it(
@@ -127,7 +130,7 @@ def test_a_copy_in_a_namespace_that_was_protected_later_is_listed_though_its_sou
 HANDED_ON = replace(
     MADE, annotations={"openkruise.io/sync-to": "namespaces", "openkruise.io/sync-to-namespaces": "team"}
 )
-SYNC_TO = serving_only(SyncTo(), "sync-to")
+SYNC_TO = serving_only(SyncToSettings(), "sync-to")
 
 
 def test_what_was_made_and_asks_for_copies_is_an_orphan_once_nobody_makes_it() -> None:
@@ -150,4 +153,4 @@ def test_what_only_carries_marks_that_somebody_else_has_set_is_a_source_like_any
 
 def test_with_its_copies_it_goes_when_we_are_uninstalled() -> None:
     at = a_session(SYNC_TO)
-    assert [each.have.ref.path for each in _going(a_picture(at, HANDED_ON))] == ["a/db"]
+    assert [each.live.ref.path for each in _going(a_picture(at, HANDED_ON))] == ["a/db"]

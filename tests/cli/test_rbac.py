@@ -14,8 +14,8 @@ from tests.cluster.support.waiting import eventually
 
 from samara.cli.deploy.rights import Rule, cluster_rules, objects, own_rules
 from samara.core.model import SECRET
-from samara.dialects.accurate.config import VERBS
 from samara.settings import Settings, parse
+from samara.vocabularies.accurate.config import VERBS
 from samara_devtools.devcluster import DevclusterError
 
 Grant = tuple[str, str, str, str]
@@ -53,8 +53,8 @@ def granted_by(rules: list[Rule]) -> set[Grant]:
     return grants([rule.manifest() for rule in rules])
 
 
-def rules(dialects: str) -> set[Grant]:
-    return granted_by(cluster_rules(parse(f"vocabularies: {dialects}", "test")))
+def rules(vocabularies: str) -> set[Grant]:
+    return granted_by(cluster_rules(parse(f"vocabularies: {vocabularies}", "test")))
 
 
 def test_secret_copy_needs_the_rights_of_its_specification_and_no_others() -> None:

@@ -16,17 +16,17 @@ from samara.cli.inspect.outcome import Outcome
 from samara.cli.inspect.trees import add_propagations, build_forest
 from samara.cli.output import folded
 from samara.cli.session import Picture
-from samara.core.model import SECRET, Key, Object
-from samara.core.want import Copy
-from samara.core.write import Blocked, Create
-from samara.dialects import secret_copy
+from samara.core.desired import Copy, Reason, Template
+from samara.core.model import SECRET, Key, Object, Ref
+from samara.core.writes import Blocked, Create, Step
 from samara.kube.snapshot import Snapshot
 from samara.settings import Settings
-from samara.vocabularies import table_of
+from samara.source_types import registry_of
+from samara.vocabularies import secret_copy
 
 MANY = 10_000
 SCREEN = 50
-TABLE = table_of(Settings())
+TABLE = registry_of(Settings())
 SEEN = Picture(Snapshot.__new__(Snapshot), TABLE, {})
 
 
@@ -51,7 +51,8 @@ def creates(sources: int) -> Outcome:
     found = []
     for number, name in enumerate(names()):
         ref = at(name, "db")
-        found.append(Create(Key("secret-copy", at("admin", f"s{number % sources}")), ref, Copy(ref, secret())))
+        create = Create(Key("secret-copy", at("admin", f"s{number % sources}")), ref, Copy(ref, Template(secret())))
+        found.append(Step(ref, create, "missing"))
     return Outcome(tuple(found))
 
 
@@ -69,12 +70,16 @@ def test_all_of_a_plan_lists_each(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(lines(capsys)) == MANY + 2
 
 
+def a_blocked(key: Key, ref: Ref, reason: Reason, message: str) -> Step:
+    return Step(ref, Blocked(key, ref, reason, message), reason)
+
+
 def blocked(sources: int) -> Outcome:
     found = []
     for number, name in enumerate(names()):
         key = Key("secret-copy", at("admin", f"s{number % sources}"))
-        found.append(Blocked(key, at(name, "db"), "no-namespace", f"namespace {name} does not exist yet"))
-    return Outcome((), tuple(found))
+        found.append(a_blocked(key, at(name, "db"), "no-namespace", f"namespace {name} does not exist yet"))
+    return Outcome(tuple(found))
 
 
 @pytest.mark.parametrize("sources", [1, MANY])
@@ -90,8 +95,8 @@ def test_places_that_are_blocked_for_one_reason_share_a_row_and_its_words(
 
 def test_different_messages_are_different_rows(capsys: pytest.CaptureFixture[str]) -> None:
     key = Key("secret-copy", at("admin", "db"))
-    both = (Blocked(key, at("a", "db"), "conflict", "one"), Blocked(key, at("b", "db"), "conflict", "two"))
-    plan._show(SEEN, Outcome((), both), [], False)
+    both = (a_blocked(key, at("a", "db"), "conflict", "one"), a_blocked(key, at("b", "db"), "conflict", "two"))
+    plan._show(SEEN, Outcome(both), [], False)
     assert [line.split()[-1] for line in lines(capsys)[1:3]] == ["one", "two"]
 
 
@@ -153,9 +158,9 @@ def test_a_status_of_few_sources_has_a_row_for_each(capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize(("origins", "rows"), [(1, 1), (20, 20), (MANY, 1)])
 def test_ten_thousand_orphans_fit(origins: int, rows: int, capsys: pytest.CaptureFixture[str]) -> None:
-    dialect = TABLE[secret_copy.NAME]
+    source_type = TABLE[secret_copy.NAME]
     found = [
-        Orphan(Object(at(name, "db"), "u", 1), dialect, Key(dialect.name, source), source.path, True)
+        Orphan(Object(at(name, "db"), "u", 1), source_type, Key(source_type.name, source), source.path, True)
         for name, source in zip(names(), cycle(at("admin", f"s{number}") for number in range(origins)))
     ]
     orphans._show(found, False)

@@ -16,9 +16,8 @@ from tests.support.trees import namespace, obj
 from samara.cli.advice import ADVICE
 from samara.cli.inspect.outcome import VERBS
 from samara.cli.inspect.trees import add_propagations, build_forest
-from samara.core.allow import Reason
+from samara.core.desired import Fault, Reason
 from samara.core.model import SECRET
-from samara.core.want import Fault
 
 PAGE = ROOT / "docs" / "reference" / "commands.md"
 WHERE = ["kind", "namespace", "name"]

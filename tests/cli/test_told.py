@@ -10,7 +10,7 @@ from tests.engine.parts import a_key, create
 from tests.support.world import at
 
 from samara.cli.inspect.reported import _is_fresh, _read, _stopped
-from samara.core.write import Plan
+from samara.core.writes import Plan, Step
 
 QUOTA = "the API server answered 403 Forbidden: exceeded quota: few, used: count/secrets=0; limited to 0"
 
@@ -61,10 +61,11 @@ def test_an_event_concerns_the_keys_that_its_annotation_names(keys: str, concern
 
 
 def test_only_the_writes_that_an_event_concerns_are_blocked() -> None:
-    plan = Plan(writes=(create("a"), create("b")))
+    plan = Plan(tuple(Step(write.ref, write, "missing") for write in (create("a"), create("b"))))
     found = _stopped(plan, [_read(event("Fought", "somebody changes it", namespaces='["b"]', namespace_count="1"))])
     assert [write.ref for write in found.writes] == [at("a", "db")]
     assert [(each.key, each.ref, each.reason) for each in found.blocked] == [(a_key(), at("b", "db"), "fought")]
+    assert [step.rule for step in found.steps] == ["missing", "missing"]
 
 
 @pytest.mark.parametrize(("ago", "fresh"), [(0, True), (1800, True), (3600, False)])

@@ -10,7 +10,7 @@ from tests.cluster.support.stage import OWN, Stage
 
 from samara.cli.deploy.removal import custom_resources
 from samara.settings import Settings
-from samara.vocabularies import served
+from samara.source_types import served
 
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{OWN}/leases"
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
@@ -20,8 +20,8 @@ def test_every_finalizer_of_ours_is_of_the_domain_of_the_resource_that_carries_i
     """By that it is known from those of others."""
     guarding = [each for each in served(Settings()) if each.finalizer]
     assert {each.name for each in guarding} == {"accurate:sub", "fishysecret"}
-    for dialect in guarding:
-        assert {dialect.finalizer.split("/")[0]} == {kind.group for kind in dialect.asking}
+    for source_type in guarding:
+        assert {source_type.finalizer.split("/")[0]} == {source_type.resource.group if source_type.resource else ""}
     assert {kind.name for kind in custom_resources()} >= {"SubNamespace", "ResourceDistribution"}
 
 

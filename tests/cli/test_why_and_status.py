@@ -10,7 +10,7 @@ from tests.cluster.support.granting import granted
 from tests.cluster.support.stage import Stage
 from tests.cluster.support.waiting import eventually
 
-from samara.dialects.secret_copy import TARGETS
+from samara.vocabularies.secret_copy import TARGETS
 from samara_devtools.devcluster import Devcluster
 
 pytestmark = pytest.mark.cluster

@@ -22,19 +22,19 @@ Json = dict[str, Any]
 NAMES = [f"t{number}" for number in range(10)]
 MARK = "samara.dev/made-by"
 MARKS = Edit(
-    "dialects/secret_copy.py",
-    'annotations = {ORIGIN: f"{home}/{source.name}"}',
-    f'annotations = {{ORIGIN: f"{{home}}/{{source.name}}", "{MARK}": "{NEXT}"}}',
+    "vocabularies/secret_copy.py",
+    "annotations={ORIGIN: secret.ref.path}",
+    f'annotations={{ORIGIN: secret.ref.path, "{MARK}": "{NEXT}"}}',
 )
 """A mark that the version of now does not know."""
 SAYS = (
-    Edit("dialects/fishysecret/status.py", "Secret successfully synced", "in order"),
+    Edit("vocabularies/fishysecret/status.py", "Secret successfully synced", "in order"),
     Edit(
-        "dialects/fishysecret/status.py",
+        "vocabularies/fishysecret/status.py",
         'return {"conditions": conditions, **',
         'return {"conditions": [*conditions, condition("Fresh", True, "Read", "", obj.generation)], "reads": 1, **',
     ),
-    Edit("dialects/fishysecret/__init__.py", "frozenset({READY})", 'frozenset({READY, "Fresh"})'),
+    Edit("vocabularies/fishysecret/__init__.py", "frozenset({READY})", 'frozenset({READY, "Fresh"})'),
 )
 """Other words for the same, one more condition, and one more field."""
 

@@ -20,7 +20,12 @@ from tests.cluster.test_faults_kinds import a_map, listed
 
 from samara import crds
 from samara.cli.deploy.rights import cluster_rules
-from samara.settings import Accurate, FishySecret, ResourceDistribution, SecretCopy, Settings, Vocabulary
+from samara.core.vocabulary import VocabularySettings
+from samara.settings import Settings
+from samara.vocabularies.accurate import AccurateSettings
+from samara.vocabularies.fishysecret import FishySecretSettings
+from samara.vocabularies.resource_distribution import ResourceDistributionSettings
+from samara.vocabularies.secret_copy import SecretCopySettings
 from samara_devtools.devcluster import Devcluster
 
 pytestmark = pytest.mark.oracle_off("O4", reason="it knows Secrets only; here each test counts its own writes")
@@ -44,11 +49,11 @@ Install = Callable[[Json], None]
 @pytest.fixture(scope="module", autouse=True)
 def _rights(cluster: Devcluster) -> Iterator[None]:
     """Exactly what `samara rbac` prints for these vocabularies."""
-    served: dict[str, Vocabulary] = {
-        "secret-copy": SecretCopy(),
-        "resource-distribution": ResourceDistribution(),
-        "accurate": Accurate(config=TREES),
-        "fishysecret": FishySecret(),
+    served: dict[str, VocabularySettings] = {
+        "secret-copy": SecretCopySettings(),
+        "resource-distribution": ResourceDistributionSettings(),
+        "accurate": AccurateSettings(config=TREES),
+        "fishysecret": FishySecretSettings(),
     }
     rules = [rule.manifest() for rule in cluster_rules(Settings(served))]
     with granted(cluster, "older", rules, USER):

@@ -25,7 +25,9 @@ from tests.cluster.support.waiting import eventually, never
 
 from samara import crds
 from samara.cli.deploy.rights import cluster_rules
-from samara.settings import KindName, ResourceDistribution, Settings
+from samara.core.model import KindName
+from samara.settings import Settings
+from samara.vocabularies.resource_distribution import ResourceDistributionSettings
 from samara_devtools.devcluster import Devcluster
 
 pytestmark = pytest.mark.oracle_off(
@@ -60,7 +62,7 @@ COLLECTED = 60.0
 @pytest.fixture(scope="module", autouse=True)
 def definition(cluster: Devcluster) -> Iterator[None]:
     """The definition, and exactly the rights that `samara rbac` prints for the vocabulary."""
-    settings = Settings(vocabularies={"resource-distribution": ResourceDistribution(kinds=KINDS)})
+    settings = Settings(vocabularies={"resource-distribution": ResourceDistributionSettings(kinds=KINDS)})
     rules = [rule.manifest() for rule in cluster_rules(settings)]
     with defined(cluster, crds.text(DEFINITION)), granted(cluster, "distribution", rules, USER, SECOND):
         yield

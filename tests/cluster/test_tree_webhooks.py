@@ -17,10 +17,10 @@ from tests.support.ports import free_port
 
 from samara import crds
 from samara.admission.webhooks import ADMIT, MUTATE, MUTATING, Endpoint, webhook_configuration
-from samara.core.table import Table
-from samara.dialects.accurate import Terms, dialects
-from samara.dialects.accurate.config import Config
-from samara.dialects.accurate.words import FINALIZER, PARENT, ROLES, SUB_NAMESPACE, TEMPLATE, TYPE
+from samara.core.registry import Registry
+from samara.vocabularies.accurate import Options, source_types
+from samara.vocabularies.accurate.config import Config
+from samara.vocabularies.accurate.words import FINALIZER, PARENT, ROLES, SUB_NAMESPACE, TEMPLATE, TYPE
 from samara_devtools.devcluster import DevclusterError
 
 NAMESPACES = "/api/v1/namespaces"
@@ -32,9 +32,9 @@ Json = dict[str, Any]
 pytestmark = pytest.mark.oracle_off("O4", reason="registering is what is tested, and it writes no copy")
 
 
-def a_table() -> Table:
-    terms = Terms(is_reserved=lambda name: name.startswith("kube-"))
-    return Table(dialects(Config(), (), lambda where, words: dict(words), lambda obj, view: None, terms))
+def a_registry() -> Registry:
+    terms = Options(is_reserved=lambda name: name.startswith("kube-"))
+    return Registry(source_types(Config(), (), lambda where, words: dict(words), lambda obj, view: None, terms))
 
 
 EVERYWHERE = [
@@ -82,7 +82,7 @@ def is_served(stage: Stage) -> bool:
 def hooks(stage: Stage, crd: None) -> Iterator[Webhooks]:
     """A registered admission, and nothing of it afterwards."""
     a_namespace(stage, "ready", {TYPE: "root"})
-    running = Webhooks(stage, table=a_table(), crds=(CRD_NAME,))
+    running = Webhooks(stage, registry=a_registry(), crds=(CRD_NAME,))
     try:
         running.start()
         eventually(lambda: is_in_force(stage))
@@ -243,7 +243,9 @@ def test_the_operators_own_namespace_waits_for_nobody(stage: Stage, crd: None) -
     stage.namespace("team")
     for path, where, kind in ((ADMIT, HOOKS, None), (MUTATE, CHANGING_HOOKS, MUTATING)):
         chosen = {} if kind is None else {"kind": kind}
-        stage.api.create(where, webhook_configuration(a_table(), endpoint.client_config(path, b""), ("own",), **chosen))
+        stage.api.create(
+            where, webhook_configuration(a_registry(), endpoint.client_config(path, b""), ("own",), **chosen)
+        )
         stage.also_remove(f"{where}/samara")
     eventually(lambda: "failed calling" in refused(stage, lambda: label(stage, "team", {TYPE: "root"})))
     a_namespace(stage, "own", {TYPE: "root"})

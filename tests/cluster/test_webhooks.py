@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.admission.scene import CRD_NAME, CRD_PATH, HOOKS, THING, TWIN, WORD, Clock, a_converter, a_dialect, quiet
-from tests.admission.scene import a_table as toys
+from tests.admission.scene import CRD_NAME, CRD_PATH, HOOKS, THING, TWIN, WORD, Clock, a_converter, a_source_type, quiet
+from tests.admission.scene import a_registry as toys
 from tests.cluster.support.api import ApiFault
 from tests.cluster.support.definitions import defined
 from tests.cluster.support.stage import OWN, Stage
@@ -28,15 +28,15 @@ from samara.admission.webhooks import ADMIT, Endpoint, webhook_configuration
 from samara.core.admit import Request
 from samara.core.model import CONFIG_MAP, NAMESPACE, SECRET
 from samara.core.reads import Rejected, Trial
-from samara.core.table import Table
+from samara.core.registry import Registry
 from samara.core.view import View
-from samara.dialects import sync_to
-from samara.dialects.accurate.convert import convert
 from samara.engine.metrics import Metrics
 from samara.kube.auth import load
 from samara.kube.cache import Cache
 from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
+from samara.vocabularies import sync_to
+from samara.vocabularies.accurate.convert import convert
 from samara_devtools.devcluster import DevclusterError
 
 CONFIG = f"{HOOKS}/samara"
@@ -79,10 +79,10 @@ def storable(request: Request, view: View) -> tuple[str, ...]:
     return (f"the server would not take it: {found.message}",) if isinstance(found, Rejected) else ()
 
 
-def a_table() -> Table:
-    named = {each.name: each for each in toys().dialects}
-    real = sync_to.dialect((SECRET, CONFIG_MAP), lambda where, words: dict(words))
-    return Table((named["twinned"], named["things"], a_dialect("storable", storable, THING), real))
+def a_registry() -> Registry:
+    named = {each.name: each for each in toys().source_types}
+    real = sync_to.source_type((SECRET, CONFIG_MAP), lambda where, words: dict(words))
+    return Registry((named["twinned"], named["things"], a_source_type("storable", storable, THING), real))
 
 
 USER = "samara-webhooks"
@@ -139,14 +139,14 @@ class Webhooks:
         port: int | None = None,
         in_cluster: bool = False,
         leads: bool = True,
-        table: Table | None = None,
+        registry: Registry | None = None,
         crds: tuple[str, ...] = (CRD_NAME,),
     ) -> None:
         self.stage = stage
-        self._table = table or a_table()
+        self._registry = registry or a_registry()
         self._crds = crds
-        self._codec = Codec(self._table.managers)
-        self._cache = Cache(self._table, built=self._codec.content)
+        self._codec = Codec(self._registry.managers)
+        self._cache = Cache(self._registry, built=self._codec.content)
         self.port = port or free_port()
         self.clock = Clock()
         self._listener = Listener(f"127.0.0.1:{self.port}", f"https://127.0.0.1:{self.port}", in_cluster)
@@ -194,13 +194,13 @@ class Webhooks:
         timings = Timings(now=self.clock, interval=0.05, recheck_interval=0.2)
         async with Client(access, 10.0, may_write=unrestricted) as client:
             deps = AdmissionDeps(
-                client, self._codec, self._cache, self._table, OWN, lambda: self._leads, lambda kind: True, Metrics()
+                client, self._codec, self._cache, self._registry, OWN, lambda: self._leads, lambda kind: True, Metrics()
             )
             converters = {"toys.dev/Thing": a_converter, "accurate.cybozu.com/SubNamespace": convert}
             self.admission = Admission(
                 deps,
                 self._listener,
-                self._table.dialects,
+                self._registry.source_types,
                 converters=converters,
                 crds=self._crds,
                 timings=timings,
@@ -426,7 +426,7 @@ def test_in_a_cluster_only_the_bundle_of_the_charts_configuration_is_written(sta
     stage.namespace("a")
     port = free_port()
     endpoint = Endpoint(OWN, f"https://127.0.0.1:{port}")
-    made = webhook_configuration(a_table(), endpoint.client_config(ADMIT, b""), (OWN,))
+    made = webhook_configuration(a_registry(), endpoint.client_config(ADMIT, b""), (OWN,))
     before = stage.api.create(HOOKS, made)
     with registered(stage, port=port, in_cluster=True) as running:
         a_secret(stage, {SYNC_TO: "everywhere"}, namespace=OWN, dryRun="All")  # our own namespace waits for nobody

@@ -1,4 +1,4 @@
-"""What holds for every dialect in every world: the contract, over all real dialects and the three toys."""
+"""What holds for every vocabulary in every world: the contract, over all real vocabularies and the three toys."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ from tests.support.strategies import CANARY
 from tests.support.world import World, at, content, secret
 
 import samara.core
-from samara.core.allow import Rules, is_paused
 from samara.core.brake import Brake
+from samara.core.desired import UNAVAILABLE, Adopt, Mode
+from samara.core.metadata_keys import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
 from samara.core.model import CONFIG_MAP, NAMESPACE, SECRET, Content, Key, Kind, Object, Ref, namespace_ref
 from samara.core.plan import plan, prepare, steps
+from samara.core.policy import ClusterPolicy, is_paused
+from samara.core.source_type import CustomResource, Protected
 from samara.core.tally import Tally
-from samara.core.travel import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
-from samara.core.want import KEEP, Adopt, Mode, Reach
-from samara.core.write import Create, Delete, Guard, Plan, Recreate, Release, Update, Write
-from samara.dialects import fishysecret, resource_distribution, sync_to
-from samara.dialects.accurate.words import PROPAGATE, SUB_NAMESPACE
-from samara.dialects.fishysecret import FISHY_SECRET
-from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
-from samara.dialects.secret_copy import TARGETS
+from samara.core.writes import Create, Delete, Plan, Recreate, Release, SetFinalizer, Update, Write
 from samara.engine.deletions import DeletionGate
 from samara.engine.limits import FlapDamper
 from samara.engine.mass_delete import MassDeleteGuard
+from samara.vocabularies import fishysecret, resource_distribution, sync_to
+from samara.vocabularies.accurate.words import PROPAGATE, SUB_NAMESPACE
+from samara.vocabularies.fishysecret import FISHY_SECRET
+from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION
+from samara.vocabularies.secret_copy import TARGETS
 
 CORE = Path(inspect.getfile(samara.core)).parent
 MADE = (SECRET, CONFIG_MAP, toys.WIDGET)
@@ -67,15 +68,18 @@ def test_what_is_held_is_what_was_said_last_and_what_was_refused_stays_refused(
     }
 
 
-@pytest.mark.parametrize("name", [each.name for each in toys.whole_table().dialects])
+@pytest.mark.parametrize("name", [each.name for each in toys.full_registry().source_types])
 @pytest.mark.parametrize("there", [False, True])
 def test_many_removals_at_once_are_held_unless_deleting_the_source_says_all(name: str, there: bool) -> None:
-    clock, table = Clock(), toys.whole_table()
+    clock, registry = Clock(), toys.full_registry()
     guard = MassDeleteGuard(Brake(5), 600.0, clock)
-    gate = DeletionGate(a_cache(table), table, guard, FlapDamper(clock), clock, gone_after=3.0)
-    key, source = a_key(dialect=name), a_source() if there else None
+    gate = DeletionGate(a_cache(registry), registry, guard, FlapDamper(clock), clock, gone_after=3.0)
+    key, source = a_key(source_type=name), a_source() if there else None
     gone = deletes(numbered(0, 10), key)
-    explicit, patience = table[name].explicit and not there, table[name].gone_after
+    source_kind = registry[name].source
+    custom = source_kind if isinstance(source_kind, CustomResource) else None
+    explicit = custom is not None and custom.explicit_deletion and not there
+    patience = custom.gone_after if custom is not None else None
     first = gate.judge(key, source, gone).allowed
     assert first == (gone if explicit and patience == 0.0 else []), "held, or too soon after the source vanished"
     clock.now += patience or 3.0
@@ -91,10 +95,10 @@ SMALL = {"data": {"key": "b25l"}}
     ids=["ready", "paused", "unfit"],
 )
 def test_a_copy_gives_way_only_to_one_that_will_come(paused: str, resource: dict[str, object], gives_way: bool) -> None:
-    world = World(toys.whole_table())
+    world = World(toys.full_registry())
     for name in ("admin", "a", "b"):
         world.namespace(name)
-    world.put(at("a", "x"), secret(), annotations={sync_to.ASK: "namespaces", sync_to.LIST: "b"})
+    world.put(at("a", "x"), secret(), annotations={sync_to.SYNC_TO: "namespaces", sync_to.SYNC_TO_NAMESPACES: "b"})
     settle(world)
     body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}, **resource}
     spec = {"resource": body, "targets": {"includedNamespaces": {"list": [{"name": "b"}]}}}
@@ -104,32 +108,32 @@ def test_a_copy_gives_way_only_to_one_that_will_come(paused: str, resource: dict
 
 
 def test_overwrite_does_not_take_what_somebody_else_gave_to_a_distribution() -> None:
-    world = World(toys.whole_table(adopt=Adopt.ANY))
+    world = World(toys.full_registry(adopt=Adopt.ANY))
     for name in ("admin", "a", "b"):
         world.namespace(name)
     given = world.put(at("b", "x"), secret("two"), owners=strategies.owner_of(world, "d1", stale=True))
-    world.put(at("a", "x"), secret(), annotations={sync_to.ASK: "namespaces", sync_to.LIST: "b"})
+    world.put(at("a", "x"), secret(), annotations={sync_to.SYNC_TO: "namespaces", sync_to.SYNC_TO_NAMESPACES: "b"})
     world.look([given.ref])
     settle(world, check=assert_lawful)
     assert world.objects[at("b", "x")] is given
 
 
 def test_overwrite_does_not_take_what_goes_by_its_owner_reference() -> None:
-    world = World(toys.whole_table(adopt=Adopt.ANY))
+    world = World(toys.full_registry(adopt=Adopt.ANY))
     for name in ("admin", "a", "b"):
         world.namespace(name)
     gone = strategies.owner_of(world, "d1", stale=True)
     words = {resource_distribution.FROM: "d1"}
     world.put(at("b", "x"), secret("two"), "samara", annotations=words, owners=gone)
-    world.put(at("a", "x"), secret(), annotations={sync_to.ASK: "namespaces", sync_to.LIST: "b"})
-    blocked = plan_of(Key("sync-to", at("a", "x")), world, Rules()).blocked
+    world.put(at("a", "x"), secret(), annotations={sync_to.SYNC_TO: "namespaces", sync_to.SYNC_TO_NAMESPACES: "b"})
+    blocked = plan_of(Key("sync-to", at("a", "x")), world, ClusterPolicy()).blocked
     assert [each.reason for each in blocked] == ["conflict"]
     settle(world, check=assert_lawful)
     assert world.objects[at("b", "x")].content == secret()
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_every_world_settles_by_lawful_writes_and_is_then_silent(world: World, rules: Rules) -> None:
+def test_every_world_settles_by_lawful_writes_and_is_then_silent(world: World, rules: ClusterPolicy) -> None:
     settle(world, rules, check=assert_lawful)
     assert is_silent(world, rules)
 
@@ -140,7 +144,7 @@ def test_every_world_settles_by_lawful_writes_and_is_then_silent(world: World, r
     st.sampled_from((NAMESPACE, SECRET, CONFIG_MAP, toys.FETCH, SUB_NAMESPACE, FISHY_SECRET)),
 )
 def test_a_kind_that_has_not_been_listed_stops_those_who_use_it_and_no_other(
-    world: World, rules: Rules, kind: Kind
+    world: World, rules: ClusterPolicy, kind: Kind
 ) -> None:
     before = copy_of(world)
     settle_reads(before, rules)
@@ -148,7 +152,7 @@ def test_a_kind_that_has_not_been_listed_stops_those_who_use_it_and_no_other(
     world.unlisted.add(kind)
     world.objects = {ref: obj for ref, obj in world.objects.items() if ref.kind != kind}
     for key in every_key(before):
-        planned = plan(key, world, world.table, rules)
+        planned = plan(key, world, world.registry, rules)
         if kind in _used(key, before):
             assert planned == Plan(ready=False)
         elif _is_known(key, before):
@@ -157,16 +161,16 @@ def test_a_kind_that_has_not_been_listed_stops_those_who_use_it_and_no_other(
 
 def _used(key: Key, world: World) -> set[Kind]:
     """The kinds that a key's plan reads, where it is known what it writes."""
-    place = world.table[key.dialect].places(key.source, world)
+    place = world.registry[key.source_type].addresses(key.source, world)
     return {NAMESPACE, key.source.kind, *(() if place is None else (place.kind,))}
 
 
 def _is_known(key: Key, world: World) -> bool:
-    return world.table[key.dialect].places(key.source, world) is not None
+    return world.registry[key.source_type].addresses(key.source, world) is not None
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_what_is_not_ours_and_not_wanted_is_the_same_object_after(world: World, rules: Rules) -> None:
+def test_what_is_not_ours_and_not_wanted_is_the_same_object_after(world: World, rules: ClusterPolicy) -> None:
     before = copy_of(world)
     touched = {write.ref for write in settle(world, rules)}
     asked = _asked(before) | _asked(world)
@@ -178,8 +182,8 @@ def test_what_is_not_ours_and_not_wanted_is_the_same_object_after(world: World, 
 
 def _asked(world: World, besides: Key | None = None) -> set[Ref]:
     """Every place that any source wants, allowed or not."""
-    wants = [world.table[key.dialect].want(key.source, world) for key in world.asking() if key != besides]
-    return {copy.ref for want in wants for copy in want.copies}
+    desired = [world.registry[key.source_type].desired(key.source, world) for key in world.asking() if key != besides]
+    return {copy.ref for each in desired for copy in each.copies}
 
 
 def _has_home(ref: Ref, world: World) -> bool:
@@ -189,11 +193,11 @@ def _has_home(ref: Ref, world: World) -> bool:
 
 
 def _is_proven(obj: Object, world: World) -> bool:
-    return any(owned.key in world.table.words for owned in obj.ours)
+    return any(owned.key in world.registry.metadata_keys for owned in obj.ours)
 
 
 @given(strategies.worlds(), strategies.rules(), strategies.orders())
-def test_the_order_of_keys_does_not_matter(world: World, rules: Rules, order: Order) -> None:
+def test_the_order_of_keys_does_not_matter(world: World, rules: ClusterPolicy, order: Order) -> None:
     other = copy_of(world)
     settle(world, rules)
     settle(other, rules, order)
@@ -201,7 +205,9 @@ def test_the_order_of_keys_does_not_matter(world: World, rules: Rules, order: Or
 
 
 @given(strategies.worlds(), strategies.rules(), strategies.fates(), strategies.orders())
-def test_lost_writes_and_late_news_only_delay(world: World, rules: Rules, fates: list[Fate], order: Order) -> None:
+def test_lost_writes_and_late_news_only_delay(
+    world: World, rules: ClusterPolicy, fates: list[Fate], order: Order
+) -> None:
     other = copy_of(world)
     settle(world, rules)
     settle(other, rules, order, fates, check=assert_lawful)
@@ -210,7 +216,7 @@ def test_lost_writes_and_late_news_only_delay(world: World, rules: Rules, fates:
 
 @given(strategies.worlds(), strategies.rules(), st.lists(strategies.deeds(), min_size=1, max_size=3))
 def test_events_alone_lead_to_every_key_with_work(
-    world: World, rules: Rules, deeds: list[Callable[[World], None]]
+    world: World, rules: ClusterPolicy, deeds: list[Callable[[World], None]]
 ) -> None:
     settle(world, rules)
     for deed in deeds:
@@ -220,67 +226,70 @@ def test_events_alone_lead_to_every_key_with_work(
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_the_slices_of_a_plan_together_are_the_plan(world: World, rules: Rules) -> None:
+def test_the_slices_of_a_plan_together_are_the_plan(world: World, rules: ClusterPolicy) -> None:
     settle_reads(world, rules)
     namespaces = {"admin", "a", "b", "c", "zz", "kube-x"}  # all that exist, and those that are only listed
-    for key in [each for each in every_key(world) if not world.table[each.dialect].whole]:
+    for key in [each for each in every_key(world) if world.registry[each.source_type].per_namespace]:
         whole = _outcomes(key, world, rules)
         parts = [_outcomes(key.part(namespace), world, rules) for namespace in sorted(namespaces)]
         assert {ref: outcome for part in parts for ref, outcome in part.items()} == whole
         assert all(part[ref] == whole[ref] for part in parts for ref in part)
 
 
-def settle_reads(world: World, rules: Rules) -> None:
+def settle_reads(world: World, rules: ClusterPolicy) -> None:
     for key in every_key(world):
         plan_of(key, world, rules)
 
 
-def _outcomes(key: Key, world: World, rules: Rules) -> dict[Ref, object]:
-    prepared = prepare(key, world, world.table, rules)
+def _outcomes(key: Key, world: World, rules: ClusterPolicy) -> dict[Ref, object]:
+    prepared = prepare(key, world, world.registry, rules)
     if isinstance(prepared, Plan):
         return {}
     taken = list(steps(*prepared))
     assert len({step.ref for step in taken}) == len(taken), "two outcomes for one address"
-    return {step.ref: (step.outcome, step.wanted) for step in taken}
+    return {step.ref: (step.outcome, step.desired) for step in taken}
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_every_label_written_is_legal(world: World, rules: Rules) -> None:
+def test_every_label_written_is_legal(world: World, rules: ClusterPolicy) -> None:
     legal = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
     for write in settle(world, rules):
         if isinstance(write, Create | Update | Recreate):
-            assert all(legal.fullmatch(value) for value in write.copy.labels.values())
+            assert all(legal.fullmatch(value) for value in write.copy.template.labels.values())
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_no_value_is_in_any_repr(world: World, rules: Rules) -> None:
+def test_no_value_is_in_any_repr(world: World, rules: ClusterPolicy) -> None:
     shown = [repr(obj) + repr(obj.content) for obj in world.objects.values()]
     for key in every_key(world):
         shown.append(repr(plan_of(key, world, rules)))
-        shown.append(repr(world.table[key.dialect].want(key.source, world)))
+        shown.append(repr(world.registry[key.source_type].desired(key.source, world)))
         shown += [repr(write) for write in writes_of(key, world, rules)]
     assert CANARY not in "".join(shown)
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_an_address_has_at_most_one_owner_over_all_dialects(world: World, rules: Rules) -> None:
+def test_an_address_has_at_most_one_owner_over_all_source_types(world: World, rules: ClusterPolicy) -> None:
     settle(world, rules)
     holders: dict[Ref, Key] = {}
     for key in world.asking():
         planned = plan_of(key, world, rules)
-        for ref in set(planned.wanted) - {blocked.ref for blocked in planned.blocked}:
+        for ref in set(planned.desired) - {blocked.ref for blocked in planned.blocked}:
             assert holders.setdefault(ref, key) == key
-            assert _is_left(ref, key, world) or world.table[key.dialect].origin(world.objects[ref], world) == key.source
+            assert (
+                _is_left(ref, key, world)
+                or world.registry[key.source_type].ownership.source_of(world.objects[ref], world) == key.source
+            )
 
 
 def _is_left(ref: Ref, key: Key, world: World) -> bool:
     """True where a source wants a place and leaves what is there alone."""
-    copies = [copy for copy in world.table[key.dialect].want(key.source, world).copies if copy.ref == ref]
-    return any(copy.content is KEEP or copy.mode is Mode.SEED for copy in copies)
+    copies = [copy for copy in world.registry[key.source_type].desired(key.source, world).copies if copy.ref == ref]
+    return any(copy.template.content is UNAVAILABLE or copy.template.mode is Mode.CREATE_ONLY for copy in copies)
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_a_conflict_has_a_cause_that_can_be_seen(world: World, rules: Rules) -> None:
+def test_a_conflict_has_a_cause_that_can_be_seen(world: World, rules: ClusterPolicy) -> None:
     settle(world, rules)
     plans = {key: plan_of(key, world, rules) for key in world.asking()}
     for key, planned in plans.items():
@@ -292,40 +301,44 @@ def test_a_conflict_has_a_cause_that_can_be_seen(world: World, rules: Rules) -> 
 
 def _is_anothers(world: World, key: Key, have: Object) -> bool:
     if have.ref.kind == NAMESPACE:  # it hangs where it hangs, whoever made it
-        return world.table[key.dialect].origin(have, world) != key.source
+        return world.registry[key.source_type].ownership.source_of(have, world) != key.source
     return not is_ours(world, key, have) or is_kept(world, key, have) or _outlives(have, world)
 
 
 def _outlives(have: Object, world: World) -> bool:
     """True for a copy whose source is gone and which stays on purpose."""
-    owner = world.table.owner(have, world)
+    owner = world.registry.owner(have, world)
     return owner is not None and owner not in world.asking() and not _prunes(owner, world)
 
 
 def _prunes(key: Key, world: World) -> bool:
-    return world.table[key.dialect].want(key.source, world).prune
+    return world.registry[key.source_type].desired(key.source, world).prune
 
 
-def _stands(planned: Plan, ref: Ref, rules: Rules) -> bool:
+def _stands(planned: Plan, ref: Ref, rules: ClusterPolicy) -> bool:
     """True where a plan wants a place and may have it, even if a pause or an immutable field keeps it from writing."""
     bars = ("not-accepted", "no-namespace", *(("refused",) if rules.recreate else ()))
     barred = {each.ref for each in planned.blocked if each.reason in bars}
-    return ref in planned.wanted and ref not in barred
+    return ref in planned.desired and ref not in barred
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_marks_and_asks_are_never_copied(world: World, rules: Rules) -> None:
-    words = world.table.words | {ADOPTED, RELEASED, PAUSED, IGNORE, ACCEPT}
+def test_marks_and_asks_are_never_copied(world: World, rules: ClusterPolicy) -> None:
+    words = world.registry.metadata_keys | {ADOPTED, RELEASED, PAUSED, IGNORE, ACCEPT}
     for write in settle(world, rules):
         if isinstance(write, Create | Update | Recreate):
-            dialect = world.table[write.key.dialect]
-            carried = {*write.copy.labels, *write.copy.annotations} - {ADOPTED}
-            assert carried & words <= dialect.marks | ({PROPAGATE} if dialect.name == "accurate" else set())
-            assert strategies.GITOPS not in carried or dialect.name == "resource-distribution", "its author wrote it"
+            source_type = world.registry[write.key.source_type]
+            carried = {*write.copy.template.labels, *write.copy.template.annotations} - {ADOPTED}
+            assert carried & words <= source_type.ownership.marks | (
+                {PROPAGATE} if source_type.name == "accurate" else set()
+            )
+            assert strategies.GITOPS not in carried or source_type.name == "resource-distribution", (
+                "its author wrote it"
+            )
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_protected_namespaces_are_reached_only_where_the_dialect_may(world: World, rules: Rules) -> None:
+def test_protected_namespaces_are_reached_only_where_the_source_type_may(world: World, rules: ClusterPolicy) -> None:
     def check(cache: World, write: Write) -> None:
         copy = wanted(cache, write)
         if isinstance(write, Create | Update | Recreate) and copy is not None:
@@ -336,60 +349,64 @@ def test_protected_namespaces_are_reached_only_where_the_dialect_may(world: Worl
 
 @given(strategies.worlds(), strategies.rules())
 def test_what_is_the_operators_own_is_written_for_nobody_who_may_not_reach_protected_namespaces(
-    world: World, rules: Rules
+    world: World, rules: ClusterPolicy
 ) -> None:
     def check(cache: World, write: Write) -> None:
         if isinstance(write, Create | Update | Recreate) and write.ref in rules.own:
-            assert cache.table[write.key.dialect].reach is not Reach.NEVER
+            assert cache.registry[write.key.source_type].policy.protected is not Protected.REFUSE
 
     settle(world, rules, check=check)
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_immutable_differences_recreate_only_where_the_settings_allow_it(world: World, rules: Rules) -> None:
+def test_immutable_differences_recreate_only_where_the_settings_allow_it(world: World, rules: ClusterPolicy) -> None:
     def check(cache: World, write: Write) -> None:
-        taken_over = isinstance(write, Recreate) and cache.table.owner(write.have, cache) != write.key
+        taken_over = isinstance(write, Recreate) and cache.registry.owner(write.live, cache) != write.key
         assert rules.recreate or not isinstance(write, Recreate) or taken_over
 
     settle(world, rules, check=check)
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_every_copy_that_is_wanted_and_not_blocked_is_exact(world: World, rules: Rules) -> None:
+def test_every_copy_that_is_wanted_and_not_blocked_is_exact(world: World, rules: ClusterPolicy) -> None:
     settle(world, rules)
     for key in world.asking():
         blocked = {each.ref for each in plan_of(key, world, rules).blocked}
-        planned = set(plan_of(key, world, rules).wanted)
-        for copy in world.table[key.dialect].want(key.source, world).copies:
-            if copy.ref in planned - blocked and copy.content is not KEEP and copy.mode is Mode.SYNC:
-                have = world.objects[copy.ref]
-                assert copy.owner is None or copy.owner in have.owners
-                assert have.content == copy.content or world.stands_for(copy.ref.kind, copy.content, have.content)
-                assert {**have.labels, **copy.labels} == dict(have.labels)
-                assert {**have.annotations, **copy.annotations} == dict(have.annotations)
+        planned = set(plan_of(key, world, rules).desired)
+        for ref, template, _ in world.registry[key.source_type].desired(key.source, world).copies:
+            if ref in planned - blocked and template.content is not UNAVAILABLE and template.mode is Mode.SYNC:
+                live = world.objects[ref]
+                assert template.owner is None or template.owner in live.owners
+                assert live.content == template.content or world.stands_for(ref.kind, template.content, live.content)
+                assert {**live.labels, **template.labels} == dict(live.labels)
+                assert {**live.annotations, **template.annotations} == dict(live.annotations)
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_no_good_copy_is_deleted_while_its_source_wants_it_there(world: World, rules: Rules) -> None:
+def test_no_good_copy_is_deleted_while_its_source_wants_it_there(world: World, rules: ClusterPolicy) -> None:
     settle_reads(world, rules)
     plans = {key: plan_of(key, world, rules) for key in every_key(world)}
     gone = {write.ref for each in plans.values() for write in each.writes if isinstance(write, Delete | Release)}
     for key, each in plans.items():
-        seeds = {copy.ref for copy in world.table[key.dialect].want(key.source, world).copies if copy.mode is Mode.SEED}
+        seeds = {
+            copy.ref
+            for copy in world.registry[key.source_type].desired(key.source, world).copies
+            if copy.template.mode is Mode.CREATE_ONLY
+        }
         undecided = {outcome.ref for outcome in (*each.writes, *each.blocked)} | seeds
-        good = {ref for ref in each.wanted if ref not in undecided and ref in world.objects}
+        good = {ref for ref in each.desired if ref not in undecided and ref in world.objects}
         assert not gone & good
 
 
 @given(strategies.worlds(), strategies.rules(), strategies.specs(), st.booleans())
-def test_what_gives_way_gives_way_to_something(world: World, rules: Rules, spec: Content, paused: bool) -> None:
+def test_what_gives_way_gives_way_to_something(world: World, rules: ClusterPolicy, spec: Content, paused: bool) -> None:
     """A late distribution comes before most others, and cannot take over what they have made."""
     settle(world, rules)
     given_up: set[Ref] = set()
     world.put(Ref(RESOURCE_DISTRIBUTION, "", "late"), spec, annotations={PAUSED: "true"} if paused else {})
 
     def check(cache: World, write: Write) -> None:
-        if isinstance(write, Recreate) and cache.table.owner(write.have, cache) != write.key:
+        if isinstance(write, Recreate) and cache.registry.owner(write.live, cache) != write.key:
             given_up.add(write.ref)
         if isinstance(write, Delete) and (copy := wanted(cache, write)) and is_welcome(cache, write, copy):
             assert is_left_over(cache, write), "who loses a place deletes nothing"
@@ -399,13 +416,18 @@ def test_what_gives_way_gives_way_to_something(world: World, rules: Rules, spec:
 
 
 @given(strategies.worlds(), strategies.rules(), st.sampled_from((toys.FETCH, RESOURCE_DISTRIBUTION, FISHY_SECRET)))
-def test_a_definition_that_goes_takes_nothing_with_it_and_holds_nothing(world: World, rules: Rules, kind: Kind) -> None:
+def test_a_definition_that_goes_takes_nothing_with_it_and_holds_nothing(
+    world: World, rules: ClusterPolicy, kind: Kind
+) -> None:
     """The server deletes all objects of the kind; what holds them lets go, and what they made stays."""
     settle(world, rules)
-    world.withdrawn, world.values = {kind}, {}
+    world.revoked, world.values = {kind}, {}
     going = [obj for obj in world.objects.values() if obj.ref.kind == kind]
     made = {
-        obj.ref for obj in world.held() for key in (world.table.owner(obj, world),) if key and key.source.kind == kind
+        obj.ref
+        for obj in world.held()
+        for key in (world.registry.owner(obj, world),)
+        if key and key.source.kind == kind
     }
     for obj in going:
         if not obj.deleting:
@@ -421,23 +443,27 @@ def test_a_definition_that_goes_takes_nothing_with_it_and_holds_nothing(world: W
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_what_we_made_is_never_in_the_way_of_who_comes_first(world: World, rules: Rules) -> None:
+def test_what_we_made_is_never_in_the_way_of_who_comes_first(world: World, rules: ClusterPolicy) -> None:
     settle(world, rules)
     plans = {key: plan_of(key, world, rules) for key in world.asking()}
     for key, planned in plans.items():
         for ref in [blocked.ref for blocked in planned.blocked if blocked.reason == "conflict"]:
             have, rivals = world.objects.get(ref), [other for other in plans if other != key]
             if have is not None and not any(_stands(plans[other], ref, rules) for other in rivals):
-                owner = world.table.owner(have, world)
+                owner = world.registry.owner(have, world)
                 assert owner is None or _stays(have, owner, world, rules)
 
 
-def _stays(have: Object, owner: Key, world: World, rules: Rules) -> bool:
+def _stays(have: Object, owner: Key, world: World, rules: ClusterPolicy) -> bool:
     """True for what we did not make, and for a copy that goes, or is kept by a person's or a setting's word."""
     source, write = world.get(owner.source), Delete(owner, have.ref, have)
-    if have.deleting or RELEASED in have.annotations or not any(owned.key in world.table.words for owned in have.ours):
+    if (
+        have.deleting
+        or RELEASED in have.annotations
+        or not any(owned.key in world.registry.metadata_keys for owned in have.ours)
+    ):
         return True
-    prunes = world.table[owner.dialect].want(owner.source, world).prune
+    prunes = world.registry[owner.source_type].desired(owner.source, world).prune
     if not prunes or (source is not None and source.annotations.get(PAUSED) == "true"):
         return True
     copy = wanted(world, write)
@@ -445,41 +471,41 @@ def _stays(have: Object, owner: Key, world: World, rules: Rules) -> bool:
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_no_copy_stays_where_it_is_not_accepted(world: World, rules: Rules) -> None:
+def test_no_copy_stays_where_it_is_not_accepted(world: World, rules: ClusterPolicy) -> None:
     settle(world, rules)
     for key in world.asking():
         for blocked in plan_of(key, world, rules).blocked:
             have = world.objects.get(blocked.ref)
-            if blocked.reason == "not-accepted" and have is not None and world.table.owner(have, world) == key:
+            if blocked.reason == "not-accepted" and have is not None and world.registry.owner(have, world) == key:
                 assert not _may_go(have, world, besides=key) or ADOPTED in have.annotations
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_what_a_source_that_is_gone_by_an_explicit_act_has_made_goes(world: World, rules: Rules) -> None:
-    world.withdrawn = set()
+def test_what_a_source_that_is_gone_by_an_explicit_act_has_made_goes(world: World, rules: ClusterPolicy) -> None:
+    world.revoked = set()
     settle(world, rules)
     for ref in [ref for ref in world.objects if ref.kind == RESOURCE_DISTRIBUTION]:
         if not world.objects[ref].deleting:
             world.delete(ref)
     settle(world, rules)
     for obj in world.held():
-        owner = world.table.owner(obj, world)
+        owner = world.registry.owner(obj, world)
         if owner is not None and owner.source.kind == RESOURCE_DISTRIBUTION and owner.source not in world.objects:
             assert not _may_go(obj, world)
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_a_guard_is_the_first_write_and_the_last(world: World, rules: Rules) -> None:
+def test_a_guard_is_the_first_write_and_the_last(world: World, rules: ClusterPolicy) -> None:
     def check(cache: World, write: Write) -> None:
         source = cache.get(write.key.source)
-        guard = GUARDS.get(write.key.dialect)
-        if guard is None or source is None or isinstance(write, Guard):
+        guard = GUARDS.get(write.key.source_type)
+        if guard is None or source is None or isinstance(write, SetFinalizer):
             return
         assert guard in source.finalizers or write.ref == source.ref
 
     for write in settle(world, rules, check=check):
-        stands = write.key.source.kind not in world.withdrawn  # what goes with its definition deletes nothing
-        if isinstance(write, Guard) and not write.add and stands:
+        stands = write.key.source.kind not in world.revoked  # what goes with its definition deletes nothing
+        if isinstance(write, SetFinalizer) and not write.add and stands:
             assert not [obj for obj in world.copies_of(write.key) if _may_go(obj, world)]
 
 
@@ -493,7 +519,7 @@ def _may_go(obj: Object, world: World, besides: Key | None = None) -> bool:
 @pytest.mark.parametrize("gone", ["keep", "delete"])
 @pytest.mark.parametrize("adopt", list(Adopt))
 def test_each_setting_fills_an_empty_cluster(gone: str, adopt: Adopt) -> None:
-    world = World(toys.table(gone, adopt))
+    world = World(toys.registry(gone, adopt))
     for name in ("admin", "a", "b"):
         world.namespace(name)
     world.put(at("admin", "db"), secret(), annotations={TARGETS: ""})
@@ -501,7 +527,7 @@ def test_each_setting_fills_an_empty_cluster(gone: str, adopt: Adopt) -> None:
 
 
 @pytest.mark.parametrize("toy", [toys.chain, toys.inherit, toys.fetch])
-def test_a_toy_dialect_takes_twenty_lines(toy: Callable[..., object]) -> None:
+def test_a_toy_source_type_takes_twenty_lines(toy: Callable[..., object]) -> None:
     assert len(inspect.getsource(toy).splitlines()) <= 20
 
 

@@ -10,24 +10,24 @@ from tests.support import toys
 from tests.support.settle import is_silent, plan_of, settle
 from tests.support.world import World, at, secret
 
-from samara.core.allow import Rules
+from samara.core.desired import Adopt
 from samara.core.match import label_token
+from samara.core.metadata_keys import ADOPTED, RELEASED
 from samara.core.model import ANNOTATIONS, MANAGER, SECRET, Key, Object, Owned
-from samara.core.table import Table
-from samara.core.travel import ADOPTED, RELEASED
-from samara.core.want import Adopt
-from samara.core.write import Delete, Update
-from samara.dialects import secret_copy
-from samara.dialects.secret_copy import FROM, ORIGIN, TARGETS
+from samara.core.policy import ClusterPolicy
+from samara.core.registry import Registry
+from samara.core.writes import Delete, Update
+from samara.vocabularies import secret_copy
+from samara.vocabularies.secret_copy import FROM, ORIGIN, TARGETS
 
-RULES = Rules()
+RULES = ClusterPolicy()
 SOURCE = at("admin", "x")
 KEY = Key("secret-copy", SOURCE)
 MARKS: dict[str, Any] = {"labels": {FROM: "admin-x"}, "annotations": {ORIGIN: "admin/x"}}
 
 
-def a_world(asked: str | None = "a", gone: str = "delete", table: Table | None = None) -> World:
-    world = World(table or toys.table(gone))
+def a_world(asked: str | None = "a", gone: str = "delete", registry: Registry | None = None) -> World:
+    world = World(registry or toys.registry(gone))
     for name in ("admin", "a", "b", "c"):
         world.namespace(name)
     if asked is not None:
@@ -81,13 +81,12 @@ def test_law_1_of_sources_of_one_age_the_first_by_namespace_has_it() -> None:
     assert world.objects[at("b", "x")].annotations[toys.FETCHED] == "a"
 
 
-def test_law_1_two_dialects_that_tie_in_all_else_do_not_both_have_it() -> None:
-    def twin(name: str) -> Table:
-        return Table((secret_copy.dialect(), replace(secret_copy.dialect(), name=name)))
-
-    for name in ("aaa", "zzz"):
-        world = a_world("b", table=twin(name))
-        keys = [KEY, Key(name, SOURCE)]
+def test_law_1_two_source_types_that_tie_in_all_else_do_not_both_have_it() -> None:
+    """Source types of one vocabulary have one rank."""
+    for name in ("secret-copy:aaa", "secret-copy:zzz"):
+        twins = [replace(secret_copy.source_type(), name=each) for each in ("secret-copy:mmm", name)]
+        world = a_world("b", registry=Registry(tuple(twins)))
+        keys = [Key(each.name, SOURCE) for each in twins]
         blocked = [bool(plan_of(key, world, RULES).blocked) for key in keys]
         assert sorted(blocked) == [False, True]
 
@@ -144,7 +143,7 @@ def test_law_2_a_copy_that_asks_in_another_vocabulary_is_no_source() -> None:
     assert plan_of(Key("chain", copy.ref), world, RULES).writes == ()
 
 
-def test_law_2_a_copy_is_a_source_of_its_own_dialect() -> None:
+def test_law_2_a_copy_is_a_source_of_its_own_vocabulary() -> None:
     world = a_world(None)
     a_chain(world)
     world.namespace("c", {toys.PARENT: "b"})
@@ -204,7 +203,7 @@ def test_law_3_a_mark_changed_by_somebody_is_not_of_our_making() -> None:
 
 def test_law_3_the_mark_of_an_originals_manager_counts_where_the_settings_name_it() -> None:
     for managers, stays in ((frozenset[str](), True), (frozenset({"original"}), False)):
-        world = a_world("a", table=Table((replace(secret_copy.dialect(), managers=managers),)))
+        world = a_world("a", registry=Registry((secret_copy.source_type(managers=managers),)))
         world.put(at("b", "x"), secret("one"), "original", **MARKS)
         settle(world)
         assert (at("b", "x") in world.objects) is stays
@@ -296,26 +295,26 @@ def test_a_source_that_knows_nothing_to_write_keeps_nobodys_copy() -> None:
 
 @pytest.mark.parametrize("adopt", list(Adopt))
 def test_an_update_leaves_a_record_that_the_marks_are_ours(adopt: Adopt) -> None:
-    world = a_world("a", table=toys.table("delete", adopt))
+    world = a_world("a", registry=toys.registry("delete", adopt))
     settle(world)
     have: Object = world.objects[at("a", "x")]
     assert Owned(MANAGER, ANNOTATIONS, ORIGIN) in have.ours
     assert have.made
 
 
-def test_a_table_names_one_owner_the_first_by_rank() -> None:
+def test_a_registry_names_one_owner_the_first_by_rank() -> None:
     world = a_world(None)
     words = {ORIGIN: "admin/x", toys.CHAINED: "a", toys.FETCHED: "c"}
     have = world.put(at("b", "x"), secret(), annotations=words)
-    assert world.table.owner(have, world) == KEY
+    assert world.registry.owner(have, world) == KEY
 
 
-def test_kinds_and_words_of_a_table_are_those_of_its_dialects() -> None:
-    table = toys.table()
-    assert [str(kind) for kind in table.kinds] == ["v1/Namespace", "v1/Secret", "toys.dev/v1/Fetch"]
-    assert {TARGETS, ORIGIN, FROM, toys.CHAIN, toys.PATH} <= table.words
-    assert table.managers == {MANAGER}
-    assert table["chain"].kinds == (SECRET,)
+def test_kinds_and_metadata_keys_of_a_registry_are_those_of_its_source_types() -> None:
+    registry = toys.registry()
+    assert [str(kind) for kind in registry.kinds] == ["v1/Namespace", "v1/Secret", "toys.dev/v1/Fetch"]
+    assert {TARGETS, ORIGIN, FROM, toys.CHAIN, toys.PATH} <= registry.metadata_keys
+    assert registry.managers == {MANAGER}
+    assert registry["chain"].kinds == (SECRET,)
 
 
 def test_what_outlives_its_source_on_purpose_is_not_taken_by_who_ranks_below() -> None:

@@ -12,30 +12,30 @@ from tests.support.oracle import assert_lawful
 from tests.support.settle import is_silent, plan_of, settle
 from tests.support.world import World, at, content, secret
 
-from samara.core.allow import Rules
+from samara.core.desired import Adopt
+from samara.core.metadata_keys import ACCEPT, ADOPTED, PAUSED, RELEASED
 from samara.core.model import SECRET, Key, Owner, Ref, namespace_ref
-from samara.core.table import Table
-from samara.core.travel import ACCEPT, ADOPTED, PAUSED, RELEASED
-from samara.core.want import Adopt
-from samara.core.write import Delete, Recreate, Update
-from samara.dialects import sync_to
-from samara.dialects.accurate import words as accurate
-from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
-from samara.dialects.resource_distribution.asked import FROM as DISTRIBUTED_FROM
-from samara.dialects.secret_copy import ORIGIN, TARGETS
+from samara.core.policy import ClusterPolicy
+from samara.core.registry import Registry
+from samara.core.writes import Delete, Recreate, Update
+from samara.vocabularies import sync_to
+from samara.vocabularies.accurate import words as accurate
+from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION
+from samara.vocabularies.resource_distribution.asked import FROM as DISTRIBUTED_FROM
+from samara.vocabularies.secret_copy import ORIGIN, TARGETS
 
-RULES = Rules()
+RULES = ClusterPolicy()
 SYNC = Key("sync-to", at("a", "x"))
 LATER = Key("sync-to", at("c", "x"))
 DISTRIBUTION = Ref(RESOURCE_DISTRIBUTION, "", "d")
 DISTRIBUTED = Key("resource-distribution", DISTRIBUTION)
 PLACE = at("b", "x")
-ASK = {sync_to.ASK: "namespaces", sync_to.LIST: "b"}
-MISTYPED = {sync_to.ASK: "everywhere", sync_to.LIST: "b"}
+ASK = {sync_to.SYNC_TO: "namespaces", sync_to.SYNC_TO_NAMESPACES: "b"}
+MISTYPED = {sync_to.SYNC_TO: "everywhere", sync_to.SYNC_TO_NAMESPACES: "b"}
 
 
 def a_world(adopt: Adopt = Adopt.IDENTICAL) -> World:
-    world = World(toys.whole_table(adopt=adopt))
+    world = World(toys.full_registry(adopt=adopt))
     for name in ("admin", "a", "b", "c"):
         world.namespace(name)
     return world
@@ -54,7 +54,7 @@ def distribute(world: World, *names: str, ref: Ref = DISTRIBUTION, created: str 
 
 
 def holder(world: World) -> Key | None:
-    return world.table.owner(world.objects[PLACE], world)
+    return world.registry.owner(world.objects[PLACE], world)
 
 
 def blocked(world: World, key: Key) -> list[tuple[str, str]]:
@@ -76,8 +76,8 @@ def test_the_winner_replaces_what_we_made_for_the_loser_and_the_loser_deletes_no
     assert str(SYNC) in write.why
 
 
-@pytest.mark.parametrize("rules", [Rules(), Rules(recreate=False)])
-def test_taking_a_place_over_is_no_immutable_difference(rules: Rules) -> None:
+@pytest.mark.parametrize("rules", [ClusterPolicy(), ClusterPolicy(recreate=False)])
+def test_taking_a_place_over_is_no_immutable_difference(rules: ClusterPolicy) -> None:
     world = a_world()
     ask(world)
     settle(world, rules)
@@ -292,7 +292,7 @@ def test_what_only_a_paused_source_would_take_over_goes() -> None:
 
 
 def test_whom_a_namespace_does_not_accept_any_more_keeps_nothing_there_for_himself() -> None:
-    world = World(Table((replace(sync_to.dialect((SECRET,), lambda where, words: dict(words)), consent=True),)))
+    world = World(Registry((sync_to.source_type((SECRET,), lambda where, words: dict(words), consent=True),)))
     for name in ("a", "b", "c"):
         world.namespace(name)
     world.edit(namespace_ref("b"), annotations={ACCEPT: "a, c"})
@@ -314,7 +314,7 @@ def test_what_the_next_source_may_not_replace_goes_and_then_the_place_is_its() -
     a_copy_from_home(world)
     other = content(type="example.com/other", data={"k": "aG9tZQ=="})
     world.objects[PLACE] = replace(world.objects[PLACE], content=other)
-    settle(world, Rules(recreate=False), check=assert_lawful)
+    settle(world, ClusterPolicy(recreate=False), check=assert_lawful)
     assert (holder(world), world.objects[PLACE].content) == (SYNC, secret("a"))
 
 

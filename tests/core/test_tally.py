@@ -3,13 +3,17 @@
 import pytest
 from tests.support.world import at, secret
 
+from samara.core.desired import Copy, Template
 from samara.core.model import Key, Ref
 from samara.core.tally import Tally, total
-from samara.core.want import Copy
-from samara.core.write import Blocked, Create, Look, Plan, Step
+from samara.core.writes import Blocked, Create, Outcome, Plan, ReadFirst, Step
 
 KEY = Key("toy", at("admin", "x"))
 A, B, C = at("a", "x"), at("b", "x"), at("c", "x")
+
+
+def step(ref: Ref, outcome: Outcome, desired: bool = True) -> Step:
+    return Step(ref, outcome, "a rule", desired)
 
 
 def counted(*steps: Step) -> Tally:
@@ -29,52 +33,52 @@ def figures(tally: Tally) -> tuple[int, int, int, int]:
 
 
 def test_a_place_is_right_pending_or_blocked() -> None:
-    create = Create(KEY, B, Copy(B, secret()))
-    tally = counted(Step(A, None), Step(B, create), Step(C, Blocked(KEY, C, "conflict", "taken")))
+    create = Create(KEY, B, Copy(B, Template(secret())))
+    tally = counted(step(A, None), step(B, create), step(C, Blocked(KEY, C, "conflict", "taken")))
     assert figures(tally) == (3, 1, 1, 1)
 
 
 def test_a_place_to_look_at_is_pending() -> None:
-    assert figures(counted(Step(A, Look(A)))) == (1, 0, 1, 0)
+    assert figures(counted(step(A, ReadFirst(A)))) == (1, 0, 1, 0)
 
 
 def test_what_is_not_wanted_does_not_count() -> None:
-    assert figures(counted(Step(A, Blocked(KEY, A, "held", "paused"), wanted=False))) == (0, 0, 0, 0)
+    assert figures(counted(step(A, Blocked(KEY, A, "held", "paused"), desired=False))) == (0, 0, 0, 0)
 
 
 def test_a_write_that_succeeds_makes_its_place_right() -> None:
-    tally = counted(Step(A, Create(KEY, A, Copy(A, secret()))))
+    tally = counted(step(A, Create(KEY, A, Copy(A, Template(secret())))))
     tally.right_now(A)
     assert figures(tally) == (1, 1, 0, 0)
 
 
 def test_a_write_that_is_refused_blocks_its_place() -> None:
-    tally = counted(Step(A, Create(KEY, A, Copy(A, secret()))))
+    tally = counted(step(A, Create(KEY, A, Copy(A, Template(secret())))))
     tally.blocked_now(A, "refused", "quota")
     assert figures(tally) == (1, 0, 0, 1)
 
 
 def test_a_refused_delete_of_what_is_not_wanted_blocks_nothing() -> None:
-    tally = counted(Step(A, None))
+    tally = counted(step(A, None))
     tally.blocked_now(B, "refused", "no right to delete")
     assert figures(tally) == (1, 1, 0, 0)
 
 
 def test_a_slice_is_counted_anew_and_the_others_stay() -> None:
-    tally = counted(Step(A, Blocked(KEY, A, "conflict", "taken")), Step(B, Blocked(KEY, B, "conflict", "taken")))
+    tally = counted(step(A, Blocked(KEY, A, "conflict", "taken")), step(B, Blocked(KEY, B, "conflict", "taken")))
     tally.begin("a")
-    tally.count(Step(A, None))
+    tally.count(step(A, None))
     assert figures(tally) == (2, 1, 0, 1)
 
 
 def test_a_slice_that_is_no_longer_wanted_leaves_the_tally() -> None:
-    tally = counted(Step(A, Blocked(KEY, A, "conflict", "taken")), Step(B, None))
+    tally = counted(step(A, Blocked(KEY, A, "conflict", "taken")), step(B, None))
     tally.begin("a")
     assert figures(tally) == (1, 1, 0, 0)
 
 
 def test_a_whole_plan_starts_from_nothing() -> None:
-    tally = counted(Step(A, None), Step(B, Blocked(KEY, B, "conflict", "taken")))
+    tally = counted(step(A, None), step(B, Blocked(KEY, B, "conflict", "taken")))
     tally.begin(None)
     assert figures(tally) == (0, 0, 0, 0)
 
@@ -82,7 +86,7 @@ def test_a_whole_plan_starts_from_nothing() -> None:
 def test_what_is_missing_is_found_by_its_namespace() -> None:
     """Ten thousand slices must not look through ten thousand exceptions each."""
     other = at("a", "y")
-    tally = counted(Step(A, Look(A)), Step(other, Look(other)), Step(B, Look(B)), Step(C, None))
+    tally = counted(step(A, ReadFirst(A)), step(other, ReadFirst(other)), step(B, ReadFirst(B)), step(C, None))
     assert {namespace: set(found) for namespace, found in tally.exceptions.items()} == {"a": {A, other}, "b": {B}}
     tally.right_now(A)
     tally.right_now(B)
@@ -92,14 +96,14 @@ def test_what_is_missing_is_found_by_its_namespace() -> None:
 
 
 def test_reasons_are_gathered_over_all_namespaces() -> None:
-    steps = [Step(ref, Blocked(KEY, ref, "conflict", f"taken in {ref.namespace}")) for ref in (A, B)]
-    assert shown(counted(*steps, Step(C, Look(C)))) == {"conflict": {A: "taken in a", B: "taken in b"}}
+    steps = [step(ref, Blocked(KEY, ref, "conflict", f"taken in {ref.namespace}")) for ref in (A, B)]
+    assert shown(counted(*steps, step(C, ReadFirst(C)))) == {"conflict": {A: "taken in a", B: "taken in b"}}
 
 
 def test_a_message_that_only_names_its_namespace_is_kept_once_for_all_places() -> None:
     """A list may name ten thousand namespaces that do not exist."""
     one, two = at("team-one", "x"), at("team-two", "x")
-    steps = [Step(ref, Blocked(KEY, ref, "no-namespace", f"namespace {ref.namespace} is absent")) for ref in (one, two)]
+    steps = [step(ref, Blocked(KEY, ref, "no-namespace", f"namespace {ref.namespace} is absent")) for ref in (one, two)]
     tally = counted(*steps)
     assert tally.exceptions["team-one"][one] is tally.exceptions["team-two"][two]
     texts = {one: "namespace team-one is absent", two: "namespace team-two is absent"}
@@ -107,19 +111,19 @@ def test_a_message_that_only_names_its_namespace_is_kept_once_for_all_places() -
 
 
 def test_what_is_pending_is_kept_once_for_all_places() -> None:
-    tally = counted(Step(A, Look(A)), Step(B, Look(B)))
+    tally = counted(step(A, ReadFirst(A)), step(B, ReadFirst(B)))
     assert tally.exceptions["a"][A] is tally.exceptions["b"][B]
 
 
 @pytest.mark.parametrize("message", ["", "a", "namespace a has a banana"])
 def test_a_message_is_shown_as_it_was_given(message: str) -> None:
-    tally = counted(Step(A, None))
+    tally = counted(step(A, None))
     tally.blocked_now(A, "refused", message)
     assert shown(tally) == {"refused": {A: message}}
 
 
 def test_namespaces_that_went_leave_the_tally() -> None:
-    tally = counted(Step(A, None), Step(B, Blocked(KEY, B, "conflict", "taken")), Step(C, Look(C)))
+    tally = counted(step(A, None), step(B, Blocked(KEY, B, "conflict", "taken")), step(C, ReadFirst(C)))
     tally.keep({A, A._replace(namespace="new")})
     assert figures(tally) == (1, 1, 0, 0)
     assert not tally.exceptions
@@ -127,7 +131,7 @@ def test_namespaces_that_went_leave_the_tally() -> None:
 
 def test_a_removal_that_is_refused_is_told_no_more_once_its_namespace_is_planned_anew() -> None:
     """Somebody else may have removed the copy; where not, the removal is offered and refused again."""
-    tally = counted(Step(A, None))
+    tally = counted(step(A, None))
     tally.stays(B, "refused", "a policy")
     tally.stays(C, "refused", "a policy")
     tally.begin("b")
@@ -135,7 +139,7 @@ def test_a_removal_that_is_refused_is_told_no_more_once_its_namespace_is_planned
 
 
 def test_a_large_plan_that_is_done_tells_of_no_removal_of_before() -> None:
-    tally = counted(Step(A, None))
+    tally = counted(step(A, None))
     tally.stays(B, "refused", "a policy")
     tally.keep({A})
     assert not tally.removals
@@ -145,14 +149,14 @@ def test_a_large_plan_that_is_done_tells_of_no_removal_of_before() -> None:
 def test_places_that_nobody_wants_any_more_leave_the_tally_also_where_their_namespace_stays() -> None:
     mistyped = A._replace(name="mistyped")
     unserved = A._replace(kind=A.kind._replace(name="Unserved"))
-    tally = counted(*(Step(ref, Blocked(KEY, ref, "invalid", "not served")) for ref in (mistyped, unserved)))
-    tally.count(Step(A, None))
+    tally = counted(*(step(ref, Blocked(KEY, ref, "invalid", "not served")) for ref in (mistyped, unserved)))
+    tally.count(step(A, None))
     tally.keep({A})
     assert figures(tally) == (1, 1, 0, 0)
 
 
 def test_metrics_are_the_sums() -> None:
-    one, two = counted(Step(A, None)), counted(Step(B, None), Step(C, Blocked(KEY, C, "held", "paused")))
+    one, two = counted(step(A, None)), counted(step(B, None), step(C, Blocked(KEY, C, "held", "paused")))
     assert dict(total([one, two])) == {"right": 2, "pending": 0, "blocked": 1}
 
 
@@ -160,7 +164,7 @@ PAUSED = Blocked(KEY, A, "held", "its namespace is paused")
 
 
 def test_a_copy_that_may_not_go_is_told_until_it_may() -> None:
-    tally = counted(Step(A, PAUSED, wanted=False))
+    tally = counted(step(A, PAUSED, desired=False))
     assert list(tally.troubles()) == ["held"]
     tally.hold([B])
     assert set(tally.removals) == {A, B}
@@ -172,11 +176,11 @@ def test_a_copy_that_may_not_go_is_told_until_it_may() -> None:
 
 
 def test_a_plan_says_of_which_copies_that_should_go_something_stands_against_it() -> None:
-    assert list(Tally.of(Plan(blocked=(PAUSED,))).removals) == [A]
+    assert list(Tally.of(Plan((step(A, PAUSED, desired=False),))).removals) == [A]
 
 
 def test_what_a_pause_held_back_before_a_large_plan_is_said_anew_by_it() -> None:
-    tally = counted(Step(A, PAUSED, wanted=False))
+    tally = counted(step(A, PAUSED, desired=False))
     tally.hold([B])
     tally.grow()
     assert set(tally.removals) == {B}

@@ -1,4 +1,4 @@
-"""A clock that stands still, and keys, writes and desks for the tests of the engine."""
+"""A clock that stands still, and keys, writes and caches for the tests of the engine."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 from tests.support.world import at, secret
 
+from samara.core.desired import Copy, Template
 from samara.core.model import MANAGER, Key, Object, Owned, Ref, namespace_ref
-from samara.core.table import Table
-from samara.core.want import Copy
-from samara.core.write import Create, Delete, Release
-from samara.dialects import secret_copy
-from samara.dialects.secret_copy import ORIGIN, TARGETS
+from samara.core.registry import Registry
+from samara.core.writes import Create, Delete, Release
 from samara.kube.auth import Access
 from samara.kube.auth.credentials import Fixed
 from samara.kube.cache import Cache
+from samara.vocabularies import secret_copy
+from samara.vocabularies.secret_copy import ORIGIN, TARGETS
 
 HOME = "admin"
 
@@ -31,14 +31,14 @@ class Clock:
         return self.now
 
 
-def a_key(name: str = "db", namespace: str = HOME, dialect: str = "secret-copy") -> Key:
-    return Key(dialect, at(namespace, name))
+def a_key(name: str = "db", namespace: str = HOME, source_type: str = "secret-copy") -> Key:
+    return Key(source_type, at(namespace, name))
 
 
 def create(namespace: str, key: Key | None = None, name: str = "", value: str = "one") -> Create:
     key = key or a_key()
     ref = at(namespace, name or key.source.name)
-    return Create(key, ref, Copy(ref, secret(value)))
+    return Create(key, ref, Copy(ref, Template(secret(value))))
 
 
 def an_object(ref: Ref, version: int = 1, **more: Any) -> Object:
@@ -58,8 +58,8 @@ def a_source(name: str = "db", targets: str = "", version: int = 1, **more: Any)
 
 def delete(namespace: str, key: Key | None = None) -> Delete:
     key = key or a_key()
-    have = a_copy(namespace, key.source.name)
-    return Delete(key, have.ref, have)
+    live = a_copy(namespace, key.source.name)
+    return Delete(key, live.ref, live)
 
 
 def deletes(names: Iterable[str], key: Key | None = None) -> list[Delete]:
@@ -67,8 +67,8 @@ def deletes(names: Iterable[str], key: Key | None = None) -> list[Delete]:
 
 
 def release(namespace: str) -> Release:
-    have = a_copy(namespace)
-    return Release(a_key(), have.ref, have)
+    live = a_copy(namespace)
+    return Release(a_key(), live.ref, live)
 
 
 def numbered(first: int, last: int) -> list[str]:
@@ -80,14 +80,14 @@ def an_access(server: str = "http://127.0.0.1:1", **more: Any) -> Access:
     return Access(server, "samara", None, None, None, **given)
 
 
-def a_table(**more: Any) -> Table:
-    return Table((secret_copy.dialect(HOME, **more),))
+def a_registry(**more: Any) -> Registry:
+    return Registry((secret_copy.source_type(HOME, **more),))
 
 
-def a_cache(table: Table | None = None, **more: Any) -> Cache:
+def a_cache(registry: Registry | None = None, **more: Any) -> Cache:
     """A cache in which every kind is listed, and empty."""
-    table = table or a_table(on_source_gone="delete")
-    cache = Cache(table, **more)
+    registry = registry or a_registry(on_source_gone="delete")
+    cache = Cache(registry, **more)
     for store in cache.stores.values():
         store.listed = True
     return cache

@@ -13,13 +13,12 @@ from tests.kube.scripted import Answer, Seen, access, cuts, refuses, says, servi
 from tests.support import toys
 from tests.support.world import content, secret
 
+from samara.core.desired import Copy, Template
 from samara.core.kinds import SERVICE_ACCOUNT
+from samara.core.metadata_keys import ADOPTED
 from samara.core.model import MANAGER, SECRET, Content, Owned, Ref
-from samara.core.table import Table
-from samara.core.travel import ADOPTED
-from samara.core.want import Copy
-from samara.core.write import Create, Delete, Recreate, Release, Spare, Update, Write
-from samara.dialects.secret_copy import ORIGIN
+from samara.core.registry import Registry
+from samara.core.writes import Create, Delete, KeepAsOrphan, Recreate, Release, Update, Write
 from samara.engine.apply import Applier
 from samara.engine.outcome import Outcome, Result
 from samara.engine.process import FaultPoints
@@ -27,14 +26,15 @@ from samara.kube.cache import Cache
 from samara.kube.client import OUR_WRITES, Client, unrestricted
 from samara.kube.codec import Codec, encode
 from samara.kube.errors import Unreachable
+from samara.vocabularies.secret_copy import ORIGIN
 
 STORED = {"metadata": {"name": "db", "namespace": "a", "uid": "new", "resourceVersion": "50"}, "type": "Opaque"}
 GONE = says({"kind": "Status", "status": "Success"})
 
 
-def an_applier(client: Client, table: Table | None = None) -> Applier:
-    cache = a_cache(table)
-    return Applier(client, Codec(cache.table.managers), cache, cache.table, FaultPoints())
+def an_applier(client: Client, registry: Registry | None = None) -> Applier:
+    cache = a_cache(registry)
+    return Applier(client, Codec(cache.registry.managers), cache, cache.registry, FaultPoints())
 
 
 def performed(write: Write, *answers: Answer, first: int = 0) -> tuple[Result, list[Seen], Cache]:
@@ -44,7 +44,7 @@ def performed(write: Write, *answers: Answer, first: int = 0) -> tuple[Result, l
         async with serving(*answers) as script, Client(access(script), may_write=unrestricted) as client:
             applier = an_applier(client)
             if not isinstance(write, Create):
-                applier.cache.put(write.have)
+                applier.cache.put(write.live)
             applier.cache.stores[write.ref.kind].version = first
             return await applier.perform(write, verify=False), script.seen, applier.cache
 
@@ -52,7 +52,7 @@ def performed(write: Write, *answers: Answer, first: int = 0) -> tuple[Result, l
 
 
 HAVE = a_copy("a", version=40, content=secret("old"), finalizers=("theirs/guard",))
-NEW = Copy(HAVE.ref, secret("new"), {"l": "1"}, dict(HAVE.annotations))
+NEW = Copy(HAVE.ref, Template(secret("new"), {"l": "1"}, dict(HAVE.annotations)))
 
 
 def test_a_create_is_one_post_that_can_run_over_nobody() -> None:
@@ -77,7 +77,7 @@ def test_an_update_replaces_exactly_on_the_condition_of_its_version() -> None:
     assert seen.json["data"] == {"key": "new"}
 
 
-ACCOUNTS = Table((toys.propagation(SERVICE_ACCOUNT),))
+ACCOUNTS = Registry((toys.propagation(SERVICE_ACCOUNT),))
 
 
 def an_account(**fields: Any) -> dict[str, Any]:
@@ -88,13 +88,13 @@ def an_account(**fields: Any) -> dict[str, Any]:
 def replaced(read: dict[str, Any]) -> tuple[Result, list[Seen]]:
     """Replaces a copy of a ServiceAccount that reads so at the moment."""
     have = an_object(Ref(SERVICE_ACCOUNT, "a", "web"), 40, uid="u")
-    copy = Copy(have.ref, content(imagePullSecrets=[{"name": "registry"}]))
+    copy = Copy(have.ref, Template(content(imagePullSecrets=[{"name": "registry"}])))
 
     async def run() -> tuple[Result, list[Seen]]:
         async with serving(says(read), says(read)) as script, Client(access(script), may_write=unrestricted) as client:
             applier = an_applier(client, ACCOUNTS)
             applier.cache.put(have)
-            write = Update(a_key(dialect="accurate"), have.ref, copy, have, "differs")
+            write = Update(a_key(source_type="accurate"), have.ref, copy, have, "differs")
             return await applier.perform(write, verify=False), script.seen
 
     return asyncio.run(run())
@@ -205,7 +205,7 @@ def test_what_is_given_back_loses_our_marks_and_its_content_is_not_sent() -> Non
 
 
 def test_what_is_spared_says_so_and_keeps_its_marks_and_its_content() -> None:
-    _, (seen,), _ = performed(Spare(a_key(), HAVE.ref, HAVE), says(STORED))
+    _, (seen,), _ = performed(KeepAsOrphan(a_key(), HAVE.ref, HAVE), says(STORED))
 
     said = {"labels": {}, "annotations": {"samara.dev/released": "true"}}
     assert seen.json == {"metadata": {**said, "uid": HAVE.uid, "resourceVersion": "40"}}
@@ -321,7 +321,7 @@ def updated(have: Iterable[Json], *told: Answer, new: Iterable[bool] = (True,)) 
                 there = applier.codec.object(SECRET, encode(each))
                 applier.cache.put(there)
                 content = applier.codec.content({"data": SENT, "type": "Opaque"})
-                copy = Copy(there.ref, content, {}, {ORIGIN: "admin/db"})
+                copy = Copy(there.ref, Template(content, {}, {ORIGIN: "admin/db"}))
                 update = Update(a_key(), there.ref, copy, there, "differs")
                 results.append(await applier.perform(update, verify=is_new))
             return Told(applier, results, script.seen)
@@ -346,7 +346,8 @@ def test_what_admission_makes_of_a_new_copy_is_remembered_as_well() -> None:
             applier = an_applier(client)
             told = Told(applier, [], [])
             write = create("a")
-            await applier.perform(replace(write, copy=replace(write.copy, content=told.content(SENT))), verify=False)
+            copy = Copy(write.ref, Template(told.content(SENT)))
+            await applier.perform(replace(write, copy=copy), verify=False)
             assert told.knows(MEDDLED)
 
     asyncio.run(run())
@@ -362,7 +363,8 @@ def test_an_answer_that_is_no_longer_what_is_there_teaches_nothing() -> None:
             applier.cache.put(applier.codec.object(SECRET, encode(stored(MEDDLED_ANEW, 42))))
             applier.cache.stores[SECRET].version = 42
             write = create("a")
-            await applier.perform(replace(write, copy=replace(write.copy, content=told.content(SENT))), verify=False)
+            copy = Copy(write.ref, Template(told.content(SENT)))
+            await applier.perform(replace(write, copy=copy), verify=False)
             assert not told.knows(MEDDLED)
             assert not told.knows(MEDDLED_ANEW)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Any
 
 from tests.engine.parts import Clock, an_object
 from tests.secretstores.test_poller import Manager
@@ -12,32 +11,39 @@ from tests.support import toys
 from tests.support.engine import EngineHarness
 from tests.support.world import at, secret
 
-from samara.core.model import Content, Key, Object, Ref
+from samara.core.desired import UNAVAILABLE, Copy, Desired, Template
+from samara.core.model import Key, Object, Ref
 from samara.core.reads import UNREAD, Reading, SecretPath, Unreadable
-from samara.core.table import Table
+from samara.core.registry import Registry
+from samara.core.source_type import Annotated, Policy, Protected, SourceType, Status
 from samara.core.tally import Tally
 from samara.core.view import View
-from samara.core.want import KEEP, Copy, Dialect, Want
-from samara.core.write import Create, Guard, Report, Update
+from samara.core.writes import Create, SetFinalizer, Update, WriteStatus
 from samara.secretstores.base import Forbidden
 
 EVERY = 300.0
 
 
-def a_dialect() -> Dialect:
+def a_source_type() -> SourceType:
     """A Fetch wants one Secret of the value at its path."""
 
-    def reads(source: Ref, view: View) -> tuple[SecretPath, ...]:
-        have = view.get(source)
-        return () if have is None else tuple(SecretPath(path, EVERY) for path in have.annotations[toys.PATH].split())
-
-    def want(source: Ref, view: View) -> Want:
-        readings = [view.value(read) for read in reads(source, view)]
+    def desired(source: Ref, view: View) -> Desired:
+        live = view.get(source)
+        paths = live.annotations[toys.PATH].split() if live is not None else []
+        reads = tuple(SecretPath(path, EVERY) for path in paths)
+        readings = [view.value(read) for read in reads]
         values = [each.value for each in readings if isinstance(each, Reading) and each.value is not None]
-        content: Content | Any = secret(b" ".join(values).decode()) if len(values) == len(readings) else KEEP
-        return Want((Copy(at("a", source.name), content, annotations={toys.FETCHED: source.namespace}),))
+        content = secret(b" ".join(values).decode()) if len(values) == len(readings) else UNAVAILABLE
+        template = Template(content, annotations={toys.FETCHED: source.namespace})
+        return Desired((Copy(at("a", source.name), template),), reads=reads)
 
-    return replace(toys.fetch(), reads=reads, want=want, asking=(), whole=True, consent=False)
+    return replace(
+        toys.fetch(),
+        source=Annotated(frozenset({toys.PATH, toys.INTO}), lambda obj, view: obj.ref.kind == toys.FETCH),
+        desired=desired,
+        policy=Policy(Protected.BY_NAME),
+        per_namespace=False,
+    )
 
 
 def a_source(name: str, paths: str, version: int = 1) -> Object:
@@ -57,7 +63,7 @@ class Stage:
         self.engine = EngineHarness(
             *sources,
             namespaces=["home", "a"],
-            table=Table((a_dialect(),)),
+            registry=Registry((a_source_type(),)),
             clock=self.clock,
             reads_secrets={"fetch"},
         )
@@ -104,7 +110,7 @@ def test_what_was_read_is_planned_and_written() -> None:
     stage.plan("f")
     write = stage.engine.outbox.take()
     assert isinstance(write, Create)
-    assert write.copy.content == secret("whole whole")
+    assert write.copy.template.content == secret("whole whole")
 
 
 def test_a_path_that_cannot_be_read_is_an_answer_too() -> None:
@@ -165,7 +171,7 @@ def test_a_source_that_is_gone_drops_out() -> None:
     assert stage.asked() == {}
 
 
-def test_dialects_that_do_not_read_it_are_not_asked() -> None:
+def test_source_types_that_do_not_read_it_are_not_asked() -> None:
     stage = Stage(a_source("f", "one"))
     stage.stores.source_types = frozenset()
     stage.plan("f")
@@ -219,8 +225,8 @@ def slow(count: int, seconds: float) -> EngineHarness:
         return {"seen": clock.now}
 
     sources = [a_source(f"f{number}", "p") for number in range(count)]
-    table = Table((replace(toys.fetch(), report=report),))
-    engine = EngineHarness(*sources, namespaces=["home"], table=table, clock=clock)
+    registry = Registry((replace(toys.fetch(), status=Status(report)),))
+    engine = EngineHarness(*sources, namespaces=["home"], registry=registry, clock=clock)
     for source in sources:
         engine.tallies[key(source.ref.name)] = Tally()
         engine.controller.status.touch(key(source.ref.name))
@@ -263,9 +269,12 @@ def test_the_tally_knows_when_a_copy_was_last_written() -> None:
     asyncio.run(stage.read())
     stage.plan("f")
     tally = stage.engine.tallies[key("f")]
-    have, copy = an_object(at("a", "f")), Copy(at("a", "f"), secret("one"))
+    have, copy = an_object(at("a", "f")), Copy(at("a", "f"), Template(secret("one")))
     source = a_source("f", "one")
-    for other in (Guard(key("f"), source.ref, source, "g", True, ""), Report(key("f"), source.ref, source, {})):
+    for other in (
+        SetFinalizer(key("f"), source.ref, source, "g", True, ""),
+        WriteStatus(key("f"), source.ref, source, {}),
+    ):
         stage.engine.finish(other)
         assert tally.landed == ""
     for write in (Create(key("f"), copy.ref, copy), Update(key("f"), copy.ref, copy, have, "it differs")):

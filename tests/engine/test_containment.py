@@ -8,28 +8,28 @@ import pytest
 from tests.engine.parts import HOME, a_key, a_source
 from tests.support.engine import EngineHarness
 
+from samara.core.desired import Desired
 from samara.core.model import Ref
-from samara.core.table import Table
+from samara.core.registry import Registry
 from samara.core.view import View
-from samara.core.want import Want
-from samara.dialects import secret_copy
 from samara.engine.chunks import CHUNK
 from samara.engine.process import RETRY_AFTER_BUG
 from samara.kube.cache import Change
+from samara.vocabularies import secret_copy
 
 CANARY = "canary-7f3a9"
-SOUND = secret_copy.dialect(HOME)
+SOUND = secret_copy.source_type(HOME)
 
 
-def want(source: Ref, view: View) -> Want:
+def desired(source: Ref, view: View) -> Desired:
     if source.name == "odd":
         raise ValueError(CANARY)
-    return SOUND.want(source, view)
+    return SOUND.desired(source, view)
 
 
 def test_a_plan_that_fails_ends_nothing_and_is_made_again_later(caplog: pytest.LogCaptureFixture) -> None:
-    table = Table((replace(SOUND, want=want),))
-    engine = EngineHarness(a_source("odd", "a"), a_source("db", "a"), namespaces=["a"], table=table)
+    registry = Registry((replace(SOUND, desired=desired),))
+    engine = EngineHarness(a_source("odd", "a"), a_source("db", "a"), namespaces=["a"], registry=registry)
     engine.resync()
     engine.work()
     assert [write.ref.name for write in engine.sent()] == ["db"]
@@ -52,10 +52,10 @@ def test_a_large_plan_that_fails_half_way_is_begun_again_later() -> None:
 
 
 def test_news_that_cannot_be_understood_keeps_no_other_news_from_us(caplog: pytest.LogCaptureFixture) -> None:
-    def also(obj: object, view: View) -> tuple[Ref, ...]:
+    def affected_by(obj: object, view: View) -> tuple[Ref, ...]:
         raise ValueError(CANARY)
 
-    engine = EngineHarness(namespaces=["a"], table=Table((replace(SOUND, also=also),)))
+    engine = EngineHarness(namespaces=["a"], registry=Registry((replace(SOUND, affected_by=affected_by),)))
     odd, sound = engine.cache.put(a_source("odd", "a")), engine.cache.put(a_source("db", "a"))
     assert odd is not None
     assert sound is not None

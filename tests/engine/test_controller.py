@@ -8,15 +8,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tests.dialects.accurate.forest import a_table as trees
 from tests.engine.parts import (
     HOME,
     Clock,
     a_copy,
     a_key,
     a_namespace,
+    a_registry,
     a_source,
-    a_table,
     an_object,
     create,
     numbered,
@@ -25,24 +24,26 @@ from tests.kube.scripted import access, refuses, serving
 from tests.support import toys
 from tests.support.engine import EngineHarness
 from tests.support.world import at, secret
+from tests.vocabularies.accurate.forest import a_registry as trees
 
 from samara.core.brake import Brake
+from samara.core.desired import Copy, Template
+from samara.core.metadata_keys import ACCEPT, PAUSED, RELEASED
 from samara.core.model import MANAGER, QUOTA, SECRET, Key, Kind, Object, Owned, Ref, namespace_ref
-from samara.core.table import Table
-from samara.core.travel import ACCEPT, PAUSED, RELEASED
-from samara.core.want import Copy
-from samara.core.write import Create, Delete, Guard, Update, Write
-from samara.dialects import fishysecret, secret_copy, sync_to
-from samara.dialects.accurate.words import CREATED_BY, FROM, PARENT, PROPAGATE, ROOT, TYPE, UPDATE
+from samara.core.registry import Registry
+from samara.core.writes import Create, Delete, SetFinalizer, Update, Write
 from samara.engine.chunks import CHUNK
 from samara.engine.limits import PATIENCE
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.outcome import Outcome, Result
 from samara.kube.cache import Change
 from samara.kube.client import Client, unrestricted
+from samara.vocabularies import fishysecret, secret_copy, sync_to
+from samara.vocabularies.accurate.words import CREATED_BY, FROM, PARENT, PROPAGATE, ROOT, TYPE, UPDATE
 
 MANY = 2 * CHUNK + 100
-CONSENT = Table((replace(secret_copy.dialect(HOME, "delete"), consent=True),))
+_COPIED = secret_copy.source_type(HOME, "delete")
+CONSENT = Registry((replace(_COPIED, policy=_COPIED.policy._replace(needs_consent=True)),))
 
 
 def deleted(engine: EngineHarness) -> list[str]:
@@ -90,7 +91,7 @@ def test_a_copy_where_none_is_wanted_goes_at_the_end_of_a_large_plan() -> None:
 
 def test_what_a_namespace_does_not_accept_any_more_goes_at_the_end_of_a_large_plan() -> None:
     accepting = [a_namespace(name, annotations={ACCEPT: HOME}) for name in numbered(0, MANY)]
-    engine = EngineHarness(a_source(), *accepting, a_copy("other"), namespaces=["other"], table=CONSENT)
+    engine = EngineHarness(a_source(), *accepting, a_copy("other"), namespaces=["other"], registry=CONSENT)
     grown(engine, lambda: None)
 
     assert deleted(engine) == ["other"]
@@ -99,18 +100,18 @@ def test_what_a_namespace_does_not_accept_any_more_goes_at_the_end_of_a_large_pl
 def test_what_is_accepted_again_while_the_large_plan_of_a_mistyped_source_grows_stays() -> None:
     listed = numbered(0, 2 * CHUNK - 1)  # with the copy that is to go two whole pieces, and the end comes after them
     accepting = [a_namespace(name, annotations={ACCEPT: "team"}) for name in listed]
-    asks = {sync_to.ASK: "namespaces", sync_to.LIST: ";".join([*listed, "Bad_Name"])}
+    asks = {sync_to.SYNC_TO: "namespaces", sync_to.SYNC_TO_NAMESPACES: ";".join([*listed, "Bad_Name"])}
     source = an_object(at("team", "db"), annotations=asks, content=secret("one"))
     ours = frozenset({Owned(MANAGER, "annotations", sync_to.FROM)})
     left = an_object(at("other", "db"), annotations={sync_to.FROM: "team/db"}, ours=ours, made=True)
-    table = Table((sync_to.dialect((SECRET,), lambda where, words: dict(words), consent=True),))
+    registry = Registry((sync_to.source_type((SECRET,), lambda where, words: dict(words), consent=True),))
     key = Key("sync-to", source.ref)
 
-    engine = EngineHarness(source, left, *accepting, namespaces=["team", "other"], table=table)
+    engine = EngineHarness(source, left, *accepting, namespaces=["team", "other"], registry=registry)
     again = a_namespace("other", 2, annotations={ACCEPT: "team"})
     grown(engine, lambda: engine.cache.put(again), 2, key)
     assert deleted(engine) == []
-    engine = EngineHarness(source, left, *accepting, namespaces=["team", "other"], table=table)
+    engine = EngineHarness(source, left, *accepting, namespaces=["team", "other"], registry=registry)
     grown(engine, lambda: None, 2, key)
     assert deleted(engine) == ["other"]
 
@@ -119,7 +120,7 @@ def test_what_is_accepted_again_while_the_large_plan_of_a_mistyped_source_grows_
 def test_a_source_that_changes_faster_than_it_is_copied_reaches_every_namespace(withdrawn: bool) -> None:
     accepting = [a_namespace(name, annotations={ACCEPT: HOME}) for name in numbered(0, MANY)]
     refusing = (a_namespace("a"), a_copy("a")) if withdrawn else ()  # a removal that waits for the end of the plan
-    engine = EngineHarness(a_source(), *refusing, *accepting, table=CONSENT)
+    engine = EngineHarness(a_source(), *refusing, *accepting, registry=CONSENT)
     written: set[str] = set()
     for version in range(2, 6):
         engine.cache.put(a_source(version=version))
@@ -139,7 +140,7 @@ def test_a_source_that_changes_faster_than_it_is_copied_reaches_every_namespace(
 def test_what_a_namespace_accepts_again_while_a_large_plan_grows_stays() -> None:
     accepting = [a_namespace(name, annotations={ACCEPT: HOME}) for name in numbered(0, MANY)]
     copy = a_copy("other")
-    engine = EngineHarness(a_source(), copy, *accepting, namespaces=["other"], table=CONSENT)
+    engine = EngineHarness(a_source(), copy, *accepting, namespaces=["other"], registry=CONSENT)
     grown(engine, lambda: engine.cache.put(a_namespace("other", 2, annotations={ACCEPT: HOME})))
 
     assert deleted(engine) == []
@@ -180,8 +181,8 @@ def test_the_figures_of_a_large_source_do_not_dip_while_it_is_planned_again() ->
     assert engine.tallies[a_key()].right == MANY - CHUNK
 
 
-TREES = Table((toys.propagation(SECRET),))
-IN_TREE = a_key(namespace="top", dialect="accurate")
+TREES = Registry((toys.propagation(SECRET),))
+IN_TREE = a_key(namespace="top", source_type="accurate")
 
 
 def child(name: str, version: int = 1, of: str = "top") -> Object:
@@ -191,7 +192,7 @@ def child(name: str, version: int = 1, of: str = "top") -> Object:
 def a_large_tree() -> EngineHarness:
     source = an_object(at("top", "db"), annotations={PROPAGATE: UPDATE}, content=secret("one"))
     spaces = [a_namespace("top"), a_namespace("elsewhere"), *map(child, numbered(0, MANY))]
-    return EngineHarness(*spaces, source, table=TREES)
+    return EngineHarness(*spaces, source, registry=TREES)
 
 
 def test_a_slice_decides_for_its_namespace_from_then_on_also_where_a_large_plan_grows() -> None:
@@ -233,7 +234,7 @@ def test_places_that_are_not_wanted_any_more_at_the_end_of_a_large_plan_are_look
 
 def test_a_namespace_that_leaves_while_its_copy_is_on_the_way_is_looked_at_again() -> None:
     source = an_object(at("top", "db"), annotations={PROPAGATE: UPDATE}, content=secret("one"))
-    engine = EngineHarness(a_namespace("top"), a_namespace("elsewhere"), child("a"), source, table=TREES)
+    engine = EngineHarness(a_namespace("top"), a_namespace("elsewhere"), child("a"), source, registry=TREES)
     engine.plan(IN_TREE)
     write = engine.outbox.take()
     assert isinstance(write, Create)
@@ -325,7 +326,7 @@ def test_a_copy_whose_namespace_is_gone_is_made_again_without_a_fight() -> None:
     engine = EngineHarness(a_source(targets="a"), namespaces=["a"])
     drift, copy = engine.drift, a_copy("a")
     for _ in range(10):
-        drift.observe_edit(Change(copy.ref, copy, None), engine.table.owner, engine.cache)
+        drift.observe_edit(Change(copy.ref, copy, None), engine.registry.owner, engine.cache)
         engine.cache.remove(namespace_ref("a"))
         engine.plan(a_key())
         assert engine.tallies[a_key()].blocked == 1
@@ -372,7 +373,7 @@ def test_nothing_is_left_of_a_source_whose_last_copy_is_removed() -> None:
     queued = []
     for write in engine.sent():
         assert isinstance(write, Delete)
-        engine.cache.remove_deleted(write.have)
+        engine.cache.remove_deleted(write.live)
         engine.finish(write)
         queued.append(engine.requeued())
 
@@ -434,7 +435,7 @@ def test_what_is_refused_on_an_object_without_a_namespace_waits() -> None:
     engine = EngineHarness(a_source())
     kind = Kind("example.com", "v1", "Wide", "wides", namespaced=False)
     wide = an_object(Ref(kind, "", "all"))
-    engine.finish(Guard(a_key(), wide.ref, wide, "finalizer", add=True, why=""), REFUSED)
+    engine.finish(SetFinalizer(a_key(), wide.ref, wide, "finalizer", add=True, why=""), REFUSED)
 
     assert waiting(engine) == {"all"}
 
@@ -491,11 +492,11 @@ def test_what_was_spared_lets_go_what_waited_for_it() -> None:
     marks = {fishysecret.OWNER_NAME: "db", fishysecret.OWNER_NAMESPACE: "team"}
     ours = frozenset(Owned(MANAGER, "labels", mark) for mark in marks)
     made = [an_object(at(name, "db"), labels=marks, ours=ours, made=True) for name in ("old", "new")]
-    table = Table((fishysecret.dialect(),))
-    engine = EngineHarness(ask, *made, namespaces=["team", "old", "new"], table=table)
+    registry = Registry((fishysecret.source_type(),))
+    engine = EngineHarness(ask, *made, namespaces=["team", "old", "new"], registry=registry)
     key = Key(fishysecret.NAME, ask.ref)
     assert engine.cache.count(key) == 2
-    write = Update(key, made[1].ref, Copy(made[1].ref, secret("one")), made[1], "")
+    write = Update(key, made[1].ref, Copy(made[1].ref, Template(secret("one"))), made[1], "")
     engine.finish(write, Result(Outcome.DONE, version=1, spared=True))
     assert engine.requeued() == [key]
 
@@ -505,7 +506,7 @@ def test_a_source_that_is_there_is_not_planned_again_for_a_removal() -> None:
     engine.plan(a_key())
     (write,) = engine.sent()
     assert isinstance(write, Delete)
-    engine.cache.remove_deleted(write.have)
+    engine.cache.remove_deleted(write.live)
     engine.finish(write)
 
     assert engine.requeued() == []
@@ -539,11 +540,11 @@ def test_a_namespace_that_fails_for_ever_does_not_keep_the_rest_from_being_in_sy
     asyncio.run(run())
 
 
-def test_the_table_of_these_tests_has_right_copies() -> None:
+def test_the_registry_of_these_tests_has_right_copies() -> None:
     """A copy that were never right would hide that it is wrongly deleted."""
     content = secret("one").pick("type", "data")
     copy = replace(a_copy("a", content=content), labels={secret_copy.FROM: "admin-db"})
-    engine = EngineHarness(a_source(), copy, namespaces=["a"], table=a_table())
+    engine = EngineHarness(a_source(), copy, namespaces=["a"], registry=a_registry())
     engine.plan(a_key())
 
     assert engine.sent() == []
@@ -567,7 +568,7 @@ def a_chain() -> tuple[list[Object], Object, Object]:
 
 def test_the_end_of_a_copy_that_we_deleted_goes_on_at_once_also_where_its_echo_is_faster_than_the_answer() -> None:
     spaces, first, second = a_chain()
-    engine = EngineHarness(*spaces, first, second, table=TREES, clock=(clock := Clock()))
+    engine = EngineHarness(*spaces, first, second, registry=TREES, clock=(clock := Clock()))
     engine.plan(IN_TREE)
     clock.now += 3.0
     engine.plan(IN_TREE)
@@ -580,7 +581,7 @@ def test_the_end_of_a_copy_that_we_deleted_goes_on_at_once_also_where_its_echo_i
 def test_what_hung_on_a_copy_that_we_have_given_back_goes_when_the_answer_comes() -> None:
     """Its echo is no news any more, and what it is now is nobody's source."""
     spaces, first, second = a_chain()
-    engine = EngineHarness(*spaces, first, second, table=TREES)
+    engine = EngineHarness(*spaces, first, second, registry=TREES)
     engine.answered(engine.cache.put(replace(first, version=2, annotations={RELEASED: "true"})))
     engine.work()
     assert deleted(engine) == ["leaf"]
@@ -627,7 +628,7 @@ def a_tree(*more: Object, team: str = "one") -> EngineHarness:
         a_namespace("n", labels={PARENT: "r"}),
         a_namespace("c", labels={PARENT: "n"}),
     )
-    return EngineHarness(*spaces, *more, table=trees())
+    return EngineHarness(*spaces, *more, registry=trees())
 
 
 def test_what_was_refused_deep_in_a_tree_is_tried_at_once_when_its_source_is_mended_above() -> None:

@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.engine.parts import Clock, a_copy, a_key, a_namespace, a_table, an_object, create
+from tests.engine.parts import Clock, a_copy, a_key, a_namespace, a_registry, an_object, create
 from tests.support.world import at, secret
 
+from samara.core.desired import Copy, Overlay, Template
 from samara.core.model import Key, Object, Owned, namespace_ref
 from samara.core.view import View
-from samara.core.want import Copy, Overlay
-from samara.core.write import Apply, Delete, Update, Write
+from samara.core.writes import Apply, Delete, Update, Write
 from samara.engine import limits
 from samara.engine.limits import DriftLimiter
 from samara.kube.cache import Cache, Change
 
-TABLE = a_table()
+REGISTRY = a_registry()
 
 
 def a_view(*namespaces: Object) -> Cache:
-    cache = Cache(TABLE)
+    cache = Cache(REGISTRY)
     for each in namespaces:
         cache.put(each)
     return cache
@@ -31,12 +31,12 @@ EDITOR = "kubectl-edit"
 
 
 def owner(obj: Object, view: View) -> Key | None:
-    return TABLE.owner(obj, view)
+    return REGISTRY.owner(obj, view)
 
 
 def repair(namespace: str = "a", value: str = "one") -> Update:
     have = a_copy(namespace)
-    return Update(a_key(), have.ref, Copy(have.ref, secret(value)), have, "differs from its source")
+    return Update(a_key(), have.ref, Copy(have.ref, Template(secret(value))), have, "differs from its source")
 
 
 def disturb(fights: DriftLimiter, namespace: str = "a", editor: str = EDITOR, name: str = "db") -> None:

@@ -16,8 +16,8 @@ from tests.engine.parts import (
     a_copy,
     a_key,
     a_namespace,
+    a_registry,
     a_source,
-    a_table,
     an_object,
     create,
     delete,
@@ -29,21 +29,22 @@ from tests.support import toys
 from tests.support.world import at, secret
 
 from samara.core.brake import Brake
+from samara.core.desired import Copy, Desired, Fault, Template
 from samara.core.model import SECRET, Key, Object, namespace_ref
-from samara.core.table import Table
+from samara.core.registry import Registry
+from samara.core.source_type import SourceType, Status
 from samara.core.tally import Tally
-from samara.core.want import Copy, Dialect, Fault, Want
-from samara.core.write import Blocked, Step, Update
-from samara.dialects import secret_copy, sync_to
-from samara.dialects.accurate.words import CREATE, FROM, PARENT, PROPAGATE, UPDATE
+from samara.core.writes import Blocked, Step, Update
 from samara.engine.event_sink import KEY, NAMESPACE_COUNT, NAMESPACES, EventSink
 from samara.engine.events import EventRecorder
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.kube.cache import Cache
 from samara.kube.client import OUR_WRITES, Client, unrestricted
+from samara.vocabularies import secret_copy, sync_to
+from samara.vocabularies.accurate.words import CREATE, FROM, PARENT, PROPAGATE, UPDATE
 
 AGAIN = 1800.0
-OTHER = a_key(dialect="sync-to")
+OTHER = a_key(source_type="sync-to")
 
 Deed = Callable[["Stage"], Awaitable[None]]
 
@@ -54,7 +55,7 @@ class Stage:
     def __init__(self, client: Client, store: Store, script: Script) -> None:
         self.clock = Clock()
         self.script, self.store = script, store
-        self.cache = Cache(a_table())
+        self.cache = Cache(a_registry())
         self.cache.put(a_namespace("admin"))
         self.cache.put(a_source(uid="u1"))
         self.sink = EventSink(client, self.clock)
@@ -87,8 +88,13 @@ def blocked(namespaces: list[str], reason: Any = "conflict", message: str = "som
     tally = Tally()
     for name in namespaces:
         ref = at(name, "db")
-        tally.count(Step(ref, Blocked(a_key(), ref, reason, message)))
+        tally.count(Step(ref, Blocked(a_key(), ref, reason, message), "foreign"))
     return tally
+
+
+def advising(source_type: SourceType, advice: str) -> SourceType:
+    """A source type that says what to do about a conflict."""
+    return replace(source_type, status=Status(lambda obj, view, tally: {}, advice={"conflict": advice}))
 
 
 def test_many_copies_are_one_event_with_a_count_and_a_sample() -> None:
@@ -118,7 +124,7 @@ def test_annotations_name_the_key_and_the_namespaces_for_programs() -> None:
 
 def test_annotations_name_a_hundred_namespaces_and_the_number_of_all() -> None:
     async def deed(stage: Stage) -> None:
-        stage.recorder.planned(a_key(), Want(), blocked(numbered(0, 150)), None)
+        stage.recorder.planned(a_key(), Desired(), blocked(numbered(0, 150)), None)
         await stage.flush()
         namespaces, count, _ = annotated(stage)
         assert (json.loads(namespaces), count) == (numbered(0, 100), "150")
@@ -129,8 +135,8 @@ def test_annotations_name_a_hundred_namespaces_and_the_number_of_all() -> None:
 def test_annotations_name_every_key_that_an_event_is_about() -> None:
     async def deed(stage: Stage) -> None:
         with_two_vocabularies(stage)
-        stage.recorder.planned(a_key(), Want(), blocked(["a"]), None)
-        stage.recorder.planned(OTHER, Want(), blocked(["b"]), None)
+        stage.recorder.planned(a_key(), Desired(), blocked(["a"]), None)
+        stage.recorder.planned(OTHER, Desired(), blocked(["b"]), None)
         await stage.flush()
         keys = "secret-copy/Secret/admin/db,sync-to/Secret/admin/db"
         assert annotated(stage) == ('["a", "b"]', "2", keys)
@@ -140,7 +146,7 @@ def test_annotations_name_every_key_that_an_event_is_about() -> None:
 
 def test_an_event_without_namespaces_says_so_in_its_annotations() -> None:
     async def deed(stage: Stage) -> None:
-        stage.recorder.planned(a_key(), Want(faults=(Fault("Invalid", "no list"),)), Tally(), None)
+        stage.recorder.planned(a_key(), Desired(faults=(Fault("Invalid", "no list"),)), Tally(), None)
         await stage.flush()
         assert annotated(stage)[:2] == ("[]", "0")
 
@@ -196,12 +202,12 @@ def test_reasons_are_told_apart() -> None:
 def test_a_block_is_said_once_and_again_after_half_an_hour() -> None:
     async def deed(stage: Stage) -> None:
         for _ in range(4):
-            stage.recorder.planned(a_key(), Want(), blocked(["a", "b"]), None)
+            stage.recorder.planned(a_key(), Desired(), blocked(["a", "b"]), None)
             await stage.flush()
             stage.clock.now += AGAIN / 3 - 1
         assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b", 1)]
         stage.clock.now += 10.0
-        stage.recorder.planned(a_key(), Want(), blocked(["a", "b"]), None)
+        stage.recorder.planned(a_key(), Desired(), blocked(["a", "b"]), None)
         await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b", 2)]
         assert stage.events()[0]["type"] == "Warning"
@@ -211,7 +217,7 @@ def test_a_block_is_said_once_and_again_after_half_an_hour() -> None:
 
 def test_what_lasts_is_said_again_every_half_hour_though_nothing_is_planned() -> None:
     async def deed(stage: Stage) -> None:
-        stage.recorder.planned(a_key(), Want(), blocked(["a"]), None)
+        stage.recorder.planned(a_key(), Desired(), blocked(["a"]), None)
         counts = []
         for _ in range(7):
             await stage.flush()
@@ -249,7 +255,7 @@ def test_what_stood_against_a_write_on_no_copy_is_not_said_again_by_itself() -> 
 def test_what_was_over_and_comes_again_is_said_again() -> None:
     async def deed(stage: Stage) -> None:
         for tally in (blocked(["a"]), Tally(), blocked(["a"])):
-            stage.recorder.planned(a_key(), Want(), tally, None)
+            stage.recorder.planned(a_key(), Desired(), tally, None)
             await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 2)]
 
@@ -260,7 +266,7 @@ def test_a_source_that_was_made_anew_has_an_event_of_its_own() -> None:
     async def deed(stage: Stage) -> None:
         for version, uid in ((1, "u1"), (2, "u2")):
             stage.cache.put(a_source(version=version, uid=uid))
-            stage.recorder.planned(a_key(), Want(), blocked(["a"]), None)
+            stage.recorder.planned(a_key(), Desired(), blocked(["a"]), None)
             await stage.flush()
         assert [(each["involvedObject"]["uid"], each["count"]) for each in stage.events()] == [("u1", 1), ("u2", 1)]
 
@@ -270,7 +276,7 @@ def test_a_source_that_was_made_anew_has_an_event_of_its_own() -> None:
 def test_a_block_that_changes_is_said_at_once() -> None:
     async def deed(stage: Stage) -> None:
         for names in (["a"], ["a"], ["a", "b"]):
-            stage.recorder.planned(a_key(), Want(), blocked(names), None)
+            stage.recorder.planned(a_key(), Desired(), blocked(names), None)
             await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b", 2)]
 
@@ -283,7 +289,7 @@ def test_a_block_that_changes_is_said_at_once() -> None:
 )
 def test_each_reason_has_its_name(reason: str, told: str) -> None:
     async def deed(stage: Stage) -> None:
-        stage.recorder.planned(a_key(), Want(), blocked(["a"], reason), None)
+        stage.recorder.planned(a_key(), Desired(), blocked(["a"], reason), None)
         await stage.flush()
         assert [each[0] for each in stage.said()] == [told]
 
@@ -304,8 +310,8 @@ def test_a_removal_that_the_server_refuses_is_told_beside_the_copies_that_it_ref
 
 def test_an_event_ends_with_what_to_do_where_the_vocabulary_says_it() -> None:
     async def deed(stage: Stage) -> None:
-        (dialect,) = stage.cache.table.dialects
-        stage.recorder = EventRecorder(stage.sink, Cache(Table((replace(dialect, advice={"conflict": "rename it"}),))))
+        (source_type,) = stage.cache.registry.source_types
+        stage.recorder = EventRecorder(stage.sink, Cache(Registry((advising(source_type, "rename it"),))))
         stage.recorder.due(a_key(), blocked(["a", "b"]))
         await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b; rename it", 1)]
@@ -315,7 +321,7 @@ def test_an_event_ends_with_what_to_do_where_the_vocabulary_says_it() -> None:
 
 def test_a_namespace_that_does_not_exist_yet_is_not_reported() -> None:
     async def deed(stage: Stage) -> None:
-        stage.recorder.planned(a_key(), Want(), blocked(["a"], "no-namespace"), None)
+        stage.recorder.planned(a_key(), Desired(), blocked(["a"], "no-namespace"), None)
         await stage.flush()
         assert stage.requests() == 0
 
@@ -324,13 +330,13 @@ def test_a_namespace_that_does_not_exist_yet_is_not_reported() -> None:
 
 def test_a_fault_of_the_source_is_told_until_a_whole_plan_is_without_it() -> None:
     async def deed(stage: Stage) -> None:
-        fault = Want(faults=(Fault("Invalid", "names what cannot be a namespace"),))
+        fault = Desired(faults=(Fault("Invalid", "names what cannot be a namespace"),))
         stage.recorder.planned(a_key(), fault, Tally(), None)
-        stage.recorder.planned(a_key().part("a"), Want(), Tally(), None)
+        stage.recorder.planned(a_key().part("a"), Desired(), Tally(), None)
         await stage.flush()
         assert stage.said() == [("Invalid", "names what cannot be a namespace", 1)]
         stage.clock.now += AGAIN + 1
-        stage.recorder.planned(a_key(), Want(), Tally(), None)
+        stage.recorder.planned(a_key(), Desired(), Tally(), None)
         await stage.flush()
         assert stage.said() == [("Invalid", "names what cannot be a namespace", 1)]
 
@@ -342,7 +348,7 @@ def test_a_hold_of_a_source_that_is_gone_is_told_at_its_namespace() -> None:
         holds = MassDeleteGuard(Brake(5, 30.0), 600.0, stage.clock)
         holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
         stage.cache.remove(a_key().source)
-        stage.recorder.planned(a_key(), Want(), Tally(), holds.held[a_key()])
+        stage.recorder.planned(a_key(), Desired(), Tally(), holds.held[a_key()])
         await stage.flush()
         (event,) = stage.events()
         assert event["reason"] == "Held"
@@ -363,7 +369,7 @@ def test_a_hold_of_an_object_that_asks_no_more_is_told_there() -> None:
         assert stage.cache.get(a_key().source) is None
         holds = MassDeleteGuard(Brake(5, 30.0), 600.0, stage.clock)
         holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
-        stage.recorder.planned(a_key(), Want(), Tally(), holds.held[a_key()])
+        stage.recorder.planned(a_key(), Desired(), Tally(), holds.held[a_key()])
         stage.recorder.wrote(delete("a"))
         await stage.flush()
         about = {"apiVersion": "v1", "kind": "Secret", "namespace": "admin", "name": "db", "uid": "u1"}
@@ -378,7 +384,7 @@ def test_a_hold_is_not_told_again_because_of_another_trouble_of_its_source() -> 
         holds = MassDeleteGuard(Brake(5, 30.0), 600.0, stage.clock)
         holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
         for _ in range(2):
-            stage.recorder.planned(a_key(), Want(), Tally(), holds.held[a_key()])
+            stage.recorder.planned(a_key(), Desired(), Tally(), holds.held[a_key()])
             await stage.flush()
             stage.recorder.due(a_key(), blocked(["a"], "refused"))
             await stage.flush()
@@ -391,7 +397,7 @@ def test_a_hold_does_not_hide_that_a_namespace_is_paused() -> None:
     async def deed(stage: Stage) -> None:
         holds = MassDeleteGuard(Brake(5, 30.0), 600.0, stage.clock)
         holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
-        stage.recorder.planned(a_key(), Want(), blocked(["a"], "held", "it is paused"), holds.held[a_key()])
+        stage.recorder.planned(a_key(), Desired(), blocked(["a"], "held", "it is paused"), holds.held[a_key()])
         await stage.flush()
         ((_, message, _),) = stage.said()
         assert message.startswith("it is paused; 8 removals are held by the brake; ")
@@ -420,7 +426,7 @@ def in_tree(namespace: str, mode: str = UPDATE, of: str = "") -> Object:
 
 def a_tree(stage: Stage, *objects: Object, **parents: str) -> None:
     """Namespaces with their parents, and what is in them."""
-    stage.cache = Cache(Table((toys.propagation(SECRET),)))
+    stage.cache = Cache(Registry((toys.propagation(SECRET),)))
     spaces = [a_namespace(name, labels={PARENT: parent} if parent else {}) for name, parent in parents.items()]
     for each in (*spaces, *objects):
         stage.cache.put(each)
@@ -428,7 +434,7 @@ def a_tree(stage: Stage, *objects: Object, **parents: str) -> None:
 
 
 def below(namespace: str) -> Key:
-    return a_key(namespace=namespace, dialect="accurate")
+    return a_key(namespace=namespace, source_type="accurate")
 
 
 @pytest.mark.parametrize("mode", [CREATE, UPDATE])
@@ -476,7 +482,9 @@ def test_what_was_only_created_tells_of_its_own_copies_once_its_source_is_gone()
 def test_who_changed_a_copy_finds_out_although_the_copy_is_a_source_itself() -> None:
     async def deed(stage: Stage) -> None:
         stage.recorder.reverted(create(HOME), "kubectl-edit")
-        stage.recorder.wrote(Update(a_key(), at("a", "db"), Copy(at("a", "db"), secret("one")), a_copy("a"), "differs"))
+        stage.recorder.wrote(
+            Update(a_key(), at("a", "db"), Copy(at("a", "db"), Template(secret("one"))), a_copy("a"), "differs")
+        )
         await stage.flush()
         assert sorted(stage.said()) == [
             ("Updated", "put back to what Secret admin/db says after kubectl-edit changed it", 1),
@@ -514,7 +522,7 @@ def test_nothing_is_sent_while_only_observing() -> None:
 
 def test_a_very_long_message_is_cut_to_what_the_server_takes() -> None:
     async def deed(stage: Stage) -> None:
-        stage.recorder.planned(a_key(), Want(faults=(Fault("Invalid", "x" * 5000),)), Tally(), None)
+        stage.recorder.planned(a_key(), Desired(faults=(Fault("Invalid", "x" * 5000),)), Tally(), None)
         await stage.flush()
         assert len(stage.events()[0]["message"]) <= 1024
 
@@ -524,12 +532,12 @@ def test_a_very_long_message_is_cut_to_what_the_server_takes() -> None:
 def test_what_has_not_been_said_for_long_is_forgotten_and_said_as_new() -> None:
     async def deed(stage: Stage) -> None:
         for tally in (blocked(["a"]), Tally()):
-            stage.recorder.planned(a_key(), Want(), tally, None)
+            stage.recorder.planned(a_key(), Desired(), tally, None)
             await stage.flush()
         stage.clock.now += 2 * AGAIN + 1
         await stage.flush()
         stage.store.objects.clear()
-        stage.recorder.planned(a_key(), Want(), blocked(["a"]), None)
+        stage.recorder.planned(a_key(), Desired(), blocked(["a"]), None)
         await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 1)]
 
@@ -539,7 +547,7 @@ def test_what_has_not_been_said_for_long_is_forgotten_and_said_as_new() -> None:
 def test_a_place_whose_value_cannot_be_read_is_explained_by_what_was_wrong_with_the_read() -> None:
     async def deed(stage: Stage) -> None:
         tally = blocked(["a"], "invalid", "what should be here is not known")
-        want = Want(faults=(Fault("FetchError", "the store does not answer"),))
+        want = Desired(faults=(Fault("FetchError", "the store does not answer"),))
         stage.recorder.planned(a_key(), want, tally, None)
         await stage.flush()
         assert stage.said() == [("FetchError", "the store does not answer", 1)]
@@ -551,7 +559,7 @@ def test_several_faults_of_one_reason_are_one_event_that_is_not_repeated_before_
     async def deed(stage: Stage) -> None:
         faults = (Fault("Invalid", "the name is illegal"), Fault("Invalid", "the selector does not parse"))
         for _ in range(3):
-            stage.recorder.planned(a_key(), Want(faults=faults), Tally(), None)
+            stage.recorder.planned(a_key(), Desired(faults=faults), Tally(), None)
             await stage.flush()
         assert stage.said() == [("Invalid", "the name is illegal; the selector does not parse", 1)]
 
@@ -568,7 +576,7 @@ def test_places_that_are_blocked_in_different_words_are_told_in_the_same_words_w
     async def deed(stage: Stage) -> None:
         one, other = blocked(["a", "c"], message="somebody's"), blocked(["b"], message="that of another")
         for both in (mixed(one, other), mixed(other, one)):
-            stage.recorder.planned(a_key(), Want(), both, None)
+            stage.recorder.planned(a_key(), Desired(), both, None)
             await stage.flush()
         text = "somebody's; that of another; together in 3 namespaces: a, b, c"
         assert stage.said() == [("Conflict", text, 1)]
@@ -580,7 +588,7 @@ def test_what_differs_only_in_the_name_of_the_namespace_is_said_of_the_first() -
     async def deed(stage: Stage) -> None:
         names = ("prot-1", "prot-2")
         tally = mixed(*(blocked([name], "refused", f"namespace {name} is protected") for name in names))
-        stage.recorder.planned(a_key(), Want(), tally, None)
+        stage.recorder.planned(a_key(), Desired(), tally, None)
         await stage.flush()
         text = "namespace prot-1 is protected in 2 namespaces: prot-1, prot-2"
         assert stage.said() == [("Refused", text, 1)]
@@ -591,7 +599,7 @@ def test_what_differs_only_in_the_name_of_the_namespace_is_said_of_the_first() -
 def test_of_very_many_different_words_an_event_says_the_first_and_that_there_are_others() -> None:
     async def deed(stage: Stage) -> None:
         tally = mixed(*(blocked([f"n{number}"], "refused", f"no. {number}0") for number in range(1, 6)))
-        stage.recorder.planned(a_key(), Want(), tally, None)
+        stage.recorder.planned(a_key(), Desired(), tally, None)
         await stage.flush()
         text = "no. 10; no. 20; no. 30; and others; together in 5 namespaces: n1, n2, n3 and 2 more"
         assert stage.said() == [("Refused", text, 1)]
@@ -599,12 +607,12 @@ def test_of_very_many_different_words_an_event_says_the_first_and_that_there_are
     on_stage(deed)
 
 
-def a_sync_to() -> Dialect:
-    return sync_to.dialect((SECRET,), lambda _, words: dict(words))
+def a_sync_to() -> SourceType:
+    return sync_to.source_type((SECRET,), lambda where, metadata: dict(metadata))
 
 
 def with_two_vocabularies(stage: Stage) -> None:
-    stage.cache = Cache(Table((secret_copy.dialect(HOME), a_sync_to())))
+    stage.cache = Cache(Registry((secret_copy.source_type(HOME), a_sync_to())))
     stage.cache.put(a_namespace(HOME))
     stage.cache.put(a_source(uid="u1"))
     stage.recorder = EventRecorder(stage.sink, stage.cache)
@@ -615,9 +623,9 @@ def test_the_troubles_of_one_source_in_two_vocabularies_are_one_event_that_is_no
         with_two_vocabularies(stage)
         theirs = mixed(blocked(["f4"]), blocked(["f5"], message="secret-copy has it"))
         for _ in range(3):
-            stage.recorder.planned(a_key(), Want(), blocked(["f3"]), None)
+            stage.recorder.planned(a_key(), Desired(), blocked(["f3"]), None)
             await stage.flush()
-            stage.recorder.planned(OTHER, Want(), theirs, None)
+            stage.recorder.planned(OTHER, Desired(), theirs, None)
             await stage.flush()
             stage.clock.now += AGAIN / 3 - 1
         text = "somebody's; secret-copy has it; together in 3 namespaces: f3, f4, f5"
@@ -630,13 +638,13 @@ def test_a_trouble_is_over_when_no_vocabulary_of_its_source_has_it_any_more() ->
     async def deed(stage: Stage) -> None:
         with_two_vocabularies(stage)
         for mine in (blocked(["a"]), Tally(), Tally()):
-            stage.recorder.planned(a_key(), Want(), mine, None)
-            stage.recorder.planned(OTHER, Want(), blocked(["a"]), None)
+            stage.recorder.planned(a_key(), Desired(), mine, None)
+            stage.recorder.planned(OTHER, Desired(), blocked(["a"]), None)
             await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 1)], "the other has it still"
-        stage.recorder.planned(OTHER, Want(), Tally(), None)
+        stage.recorder.planned(OTHER, Desired(), Tally(), None)
         await stage.flush()
-        stage.recorder.planned(OTHER, Want(), blocked(["a"]), None)
+        stage.recorder.planned(OTHER, Desired(), blocked(["a"]), None)
         await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 2)]
 
@@ -645,9 +653,9 @@ def test_a_trouble_is_over_when_no_vocabulary_of_its_source_has_it_any_more() ->
 
 def test_what_two_vocabularies_advise_is_both_said() -> None:
     async def deed(stage: Stage) -> None:
-        one, other = secret_copy.dialect(HOME), a_sync_to()
-        advised = (replace(one, advice={"conflict": "rename it"}), replace(other, advice={"conflict": "ask them"}))
-        stage.recorder = EventRecorder(stage.sink, Cache(Table(advised)))
+        one, other = secret_copy.source_type(HOME), a_sync_to()
+        advised = (advising(one, "rename it"), advising(other, "ask them"))
+        stage.recorder = EventRecorder(stage.sink, Cache(Registry(advised)))
         stage.recorder.due(OTHER, blocked(["b"]))
         stage.recorder.due(a_key(), blocked(["a"]))
         await stage.flush()
@@ -664,7 +672,7 @@ def test_the_holds_of_several_sources_that_are_gone_are_one_event_at_their_names
         for key, names in zip(keys, (numbered(0, 8), numbered(8, 16)), strict=True):
             holds.judge(key, deletes(names, key), 10, 10)
         for key in keys * 2:
-            stage.recorder.planned(key, Want(), Tally(), holds.held[key])
+            stage.recorder.planned(key, Desired(), Tally(), holds.held[key])
             await stage.flush()
         ((reason, message, count),) = stage.said()
         assert (reason, count) == ("Held", 2), "once for the first alone, and once for both"
@@ -682,7 +690,7 @@ def test_what_was_told_of_a_source_is_over_when_the_source_is_gone() -> None:
                 stage.cache.put(a_source(uid="u1"))
             else:
                 stage.cache.remove(a_key().source)
-            stage.recorder.planned(a_key(), Want(), tally, None)
+            stage.recorder.planned(a_key(), Desired(), tally, None)
             await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 2)]
 

@@ -30,7 +30,7 @@ class Stage:
     def __init__(self, client: Client, script: Script) -> None:
         self.script, self.cache = script, a_cache()
         self.posted: list[Fetched] = []
-        self.fetcher = Fetcher(client, Codec(self.cache.table.managers), self.cache, "operator", self.posted.append)
+        self.fetcher = Fetcher(client, Codec(self.cache.registry.managers), self.cache, "operator", self.posted.append)
         self.cache.put(a_source())
         self.cache.note_ignored(PLACE)
         self.cache.stores[SECRET].version = 11

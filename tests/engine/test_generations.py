@@ -12,31 +12,32 @@ from tests.support.engine import EngineHarness
 from tests.support.world import a_field, at, secret
 
 from samara.core.model import Object
-from samara.core.table import Table
+from samara.core.registry import Registry
+from samara.core.source_type import Status
 from samara.core.tally import Tally
-from samara.dialects import secret_copy
 from samara.engine.outcome import Outcome, Result
+from samara.vocabularies import secret_copy
 
 
 def reported(obj: Object, view: object, tally: Tally) -> dict[str, object]:
     return {"observedGeneration": obj.generation, "wanted": tally.wanted}
 
 
-TABLE = Table((replace(secret_copy.dialect(HOME), report=reported),))
+REGISTRY = Registry((replace(secret_copy.source_type(HOME), status=Status(reported)),))
 
 
 def a_status(engine: EngineHarness) -> dict[str, object]:
     """What would be reported now."""
     report = engine.status(a_key())
     assert report is not None
-    assert report.have is engine.cache.get(report.ref), "conditional on what is there"
+    assert report.live is engine.cache.get(report.ref), "conditional on what is there"
     return dict(report.status)
 
 
 def begun(targets: str, *namespaces: str) -> EngineHarness:
     """An engine that has planned the first generation."""
     source = a_source(targets=targets, generation=1)
-    engine = EngineHarness(source, namespaces=namespaces, table=TABLE)
+    engine = EngineHarness(source, namespaces=namespaces, registry=REGISTRY)
     engine.plan(a_key())
     engine.finish_chunked()
     return engine
@@ -77,7 +78,7 @@ def test_a_large_plan_makes_the_status_new_at_its_end() -> None:
 
 def test_a_first_large_plan_is_of_no_generation_before_its_end() -> None:
     """Else whoever waits for it would take the first part for the whole."""
-    engine = EngineHarness(a_source(generation=3), namespaces=numbered(0, MANY), table=TABLE)
+    engine = EngineHarness(a_source(generation=3), namespaces=numbered(0, MANY), registry=REGISTRY)
     engine.plan(a_key())
     engine.continue_chunked()
     assert a_status(engine)["observedGeneration"] == 0
@@ -92,7 +93,7 @@ def test_a_source_that_was_made_anew_has_no_part_in_the_counts_of_the_old_one() 
 
 
 def test_a_plan_that_is_small_again_ends_the_large_one() -> None:
-    engine = EngineHarness(a_source(generation=1), namespaces=numbered(0, MANY), table=TABLE)
+    engine = EngineHarness(a_source(generation=1), namespaces=numbered(0, MANY), registry=REGISTRY)
     engine.plan(a_key())
     engine.continue_chunked()
     engine.cache.put(a_source(targets=numbered(0, 1)[0], version=2, generation=2))

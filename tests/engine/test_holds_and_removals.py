@@ -28,13 +28,13 @@ from tests.support.world import at
 
 from samara.core.brake import Brake
 from samara.core.model import MANAGER, Key, Object, Owned, Owner, Ref, namespace_ref
-from samara.core.table import Table
-from samara.core.write import Delete, Guard, Removal, Spare
-from samara.dialects.fishysecret import FISHY_SECRET
-from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
+from samara.core.registry import Registry
+from samara.core.writes import Delete, KeepAsOrphan, Removal, SetFinalizer
 from samara.engine.deletions import DeletionGate
 from samara.engine.limits import FlapDamper
 from samara.engine.mass_delete import MassDeleteGuard, digest_of
+from samara.vocabularies.fishysecret import FISHY_SECRET
+from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION
 
 BRAKE = Brake(most=5, percent=30.0)
 
@@ -334,20 +334,20 @@ class Gate:
         clock: Clock | None = None,
         holds: MassDeleteGuard | None = None,
         gone_after: float = 3.0,
-        table: Table | None = None,
+        registry: Registry | None = None,
         copies: Iterable[Object] = (),
     ) -> None:
-        self.cache, self.clock = a_cache(table), clock or Clock()
+        self.cache, self.clock = a_cache(registry), clock or Clock()
         self.holds = holds or MassDeleteGuard(Brake(), 600.0, self.clock)
         self.flaps = FlapDamper(self.clock)
-        self.deletions = DeletionGate(self.cache, self.cache.table, self.holds, self.flaps, self.clock, gone_after)
+        self.deletions = DeletionGate(self.cache, self.cache.registry, self.holds, self.flaps, self.clock, gone_after)
         self.requeued: list[tuple[Key, float]] = []
         for copy in copies:
             self.cache.put(copy)
 
     def allowed(
         self, key: Key, source: Object | None, removals: Sequence[Removal], finalizer: str | None = None
-    ) -> list[Removal | Guard]:
+    ) -> list[Removal | SetFinalizer]:
         verdict = self.deletions.judge(key, source, removals, finalizer)
         self.requeued += verdict.requeue
         return verdict.allowed
@@ -414,11 +414,13 @@ def test_forged_marks_do_not_weaken_the_brake() -> None:
 
 def test_forged_owner_references_do_not_weaken_the_brake() -> None:
     """Anybody can write one: what the record does not attribute to us is not counted."""
-    table = toys.whole_table()
-    cache = a_cache(table)
+    registry = toys.full_registry()
+    cache = a_cache(registry)
     source = Ref(RESOURCE_DISTRIBUTION, "", "d")
     owner = Owner(source.kind.api_version, source.kind.name, "d", "u", controller=True)
-    ours = frozenset({Owned(MANAGER, "annotations", mark) for mark in table["resource-distribution"].marks})
+    ours = frozenset(
+        {Owned(MANAGER, "annotations", mark) for mark in registry["resource-distribution"].ownership.marks}
+    )
     for name in numbered(0, 10):
         cache.put(an_object(at(name, "db"), owners=(owner,), ours=ours, made=True))
     for name in numbered(10, 1000):
@@ -462,7 +464,7 @@ def test_what_was_discarded_stays_and_says_so() -> None:
     gate.allowed(a_key(), None, asked)
     holds.free(a_key(), discard=True)
 
-    assert gate.allowed(a_key(), None, asked) == [Spare(each.key, each.ref, each.have) for each in asked]
+    assert gate.allowed(a_key(), None, asked) == [KeepAsOrphan(each.key, each.ref, each.live) for each in asked]
     assert gate.allowed(a_key(), None, []) == []
     assert not any(holds.is_discarded(each.ref) for each in asked)
 
@@ -486,7 +488,7 @@ def test_a_source_that_is_there_and_asks_for_nothing_any_more_is_obeyed_at_once(
 
 def test_whoever_deletes_a_source_does_not_wait_because_its_copy_came_and_went() -> None:
     key = Key("fishysecret", Ref(FISHY_SECRET, "team", "db"))
-    gate = Gate(clock := Clock(), table=toys.whole_table())
+    gate = Gate(clock := Clock(), registry=toys.full_registry())
     (gone,) = removals = deletes(["a"], key)
     for _ in range(2):
         gate.flaps.record_removal(gone.ref, an_object(key.source, generation=1))
@@ -499,13 +501,13 @@ def test_whoever_deletes_a_source_does_not_wait_because_its_copy_came_and_went()
 
 
 def late(names: list[str], key: Key) -> list[Delete]:
-    return [replace(each, late=True) for each in deletes(names, key)]
+    return [replace(each, delayed=True) for each in deletes(names, key)]
 
 
 def patient(clock: Clock, most: int = 5) -> tuple[Gate, Key]:
-    """The gate of a dialect that leaves the garbage collector half a minute."""
-    gate = Gate(clock, MassDeleteGuard(Brake(most), 600.0, clock), table=toys.whole_table())
-    return gate, a_key(dialect="resource-distribution")
+    """The gate of a vocabulary that leaves the garbage collector half a minute."""
+    gate = Gate(clock, MassDeleteGuard(Brake(most), 600.0, clock), registry=toys.full_registry())
+    return gate, a_key(source_type="resource-distribution")
 
 
 def test_what_an_earlier_source_of_the_name_left_goes_after_its_time_and_unbraked() -> None:
@@ -554,7 +556,7 @@ def test_a_copy_that_its_namespace_does_not_accept_any_more_goes_at_once_however
         gate.flaps.record_removal(unwanted.ref, a_source())
 
     assert gate.allowed(a_key(), a_source(), [unwanted]) == []
-    withdrawn = replace(unwanted, withdrawn=True)
+    withdrawn = replace(unwanted, revoked=True)
     assert gate.allowed(a_key(), a_source(), [withdrawn]) == [withdrawn]
 
 
@@ -619,9 +621,11 @@ def test_what_a_vocabulary_that_is_not_served_now_had_held_is_remembered() -> No
 
 
 def test_a_vocabulary_that_is_off_does_not_say_that_its_hold_is_over() -> None:
-    table = toys.table("delete")
-    off = Table(tuple(replace(each, served=False) if each.name == "secret-copy" else each for each in table.dialects))
-    gate = Gate(table=off)
+    registry = toys.registry("delete")
+    off = Registry(
+        tuple(replace(each, enabled=False) if each.name == "secret-copy" else each for each in registry.source_types)
+    )
+    gate = Gate(registry=off)
     gate.holds.remembered = {str(a_key())}
     assert gate.allowed(a_key(), a_source(), []) == []
     assert gate.holds.remembered == {str(a_key())}

@@ -13,7 +13,7 @@ from statistics import fmean
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.engine.parts import Clock, a_cache, a_key, a_table, create, numbered
+from tests.engine.parts import Clock, a_cache, a_key, a_registry, create, numbered
 from tests.kube.scripted import Store, access, serving
 
 from samara.engine.apply import Applier
@@ -381,10 +381,10 @@ def test_the_writer_tells_the_limiter_when_a_write_fills_the_limit() -> None:
     """Otherwise no sample would count, and the limit would never move."""
 
     async def run() -> None:
-        limiter, table = Recorder(), a_table()
+        limiter, registry = Recorder(), a_registry()
         async with serving(Store()) as script, Client(access(script), may_write=unrestricted) as client:
-            codec, cache = Codec(table.managers), a_cache(table)
-            applier = Applier(client, codec, cache, table, FaultPoints())
+            codec, cache = Codec(registry.managers), a_cache(registry)
+            applier = Applier(client, codec, cache, registry, FaultPoints())
             outbox = Outbox(Clock(), limiter)
             for name in numbered(0, 10):
                 outbox.put(create(name), urgent=False)

@@ -12,7 +12,7 @@ from tests.support.world import at, secret
 
 from samara.core.model import SECRET, Key
 from samara.core.tally import Tally
-from samara.core.write import Create, Update
+from samara.core.writes import Create, Update
 from samara.engine.controller import TIME_SLICE
 from samara.engine.messages import ROOM, HoldsStored, Inbox, WriteDropped
 from samara.kube.cache import Change

@@ -16,18 +16,20 @@ from tests.support.engine import EngineHarness
 from samara.core.brake import Brake
 from samara.core.model import Key, Object, Owned, Ref, namespace_ref
 from samara.core.reads import Definition, Standing
-from samara.core.table import Table
-from samara.core.write import Create, Delete, Guard, Write
-from samara.dialects.accurate import sub
-from samara.dialects.accurate.words import APPLIER, FINALIZER, PARENT, ROOT, SUB_NAMESPACE, TYPE
+from samara.core.registry import Registry
+from samara.core.writes import Create, Delete, SetFinalizer, Write
 from samara.engine import hold_store
 from samara.engine.hold_store import HoldStore, endings, entries
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import HoldsStored, Inbox, Message
 from samara.engine.outcome import Outcome, Result
 from samara.kube.client import Client
+from samara.vocabularies.accurate import sub
+from samara.vocabularies.accurate.words import APPLIER, FINALIZER, PARENT, ROOT, SUB_NAMESPACE, TYPE
 
-TABLE = Table((sub.SubNamespaces(cascading=False, is_reserved=lambda name: False).dialect(frozenset({APPLIER})),))
+REGISTRY = Registry(
+    (sub.SubNamespaces(cascading=False, is_reserved=lambda name: False).source_type(frozenset({APPLIER})),)
+)
 TOP = a_namespace("top", labels={TYPE: ROOT})
 
 
@@ -48,7 +50,9 @@ def a_key(name: str) -> Key:
 def ending(*names: str, holds: MassDeleteGuard, client: Client | None = None) -> EngineHarness:
     """An engine that has planned SubNamespaces that are deleted."""
     subs = [a_sub(name) for name in names]
-    engine = EngineHarness(TOP, *map(below, names), *subs, table=TABLE, holds=holds, gone_after=0.0, client=client)
+    engine = EngineHarness(
+        TOP, *map(below, names), *subs, registry=REGISTRY, holds=holds, gone_after=0.0, client=client
+    )
     engine.cache.answers.keep(Definition(SUB_NAMESPACE), True)
     engine.cache.answers.keep(Standing("top"), True)
     for name in names:
@@ -76,7 +80,7 @@ def test_a_discarded_deletion_of_a_namespace_lets_its_sub_namespace_go_and_write
     engine = discarded()
 
     (write,) = engine.sent()
-    assert isinstance(write, Guard)
+    assert isinstance(write, SetFinalizer)
     assert (write.ref, write.finalizer, write.add) == (a_key("a").source, FINALIZER, False)
     assert engine.holds.held == {}
 
@@ -109,7 +113,7 @@ def test_a_held_sub_namespace_is_let_go_soon_after_its_definition_begins_to_go_a
     engine.clock.now += 10.0
     engine.work()
 
-    assert written(engine) == [(Guard, "a")]
+    assert written(engine) == [(SetFinalizer, "a")]
     assert engine.holds.held == {}
 
 
@@ -213,7 +217,7 @@ def test_the_book_writes_at_once_what_is_waited_for(monkeypatch: pytest.MonkeyPa
 
 def test_a_namespace_that_may_not_be_made_is_tried_ever_more_seldom() -> None:
     """It is not there, and that is no reason to forget how often it was refused."""
-    engine = EngineHarness(TOP, a_sub("web", deleting=False), table=TABLE)
+    engine = EngineHarness(TOP, a_sub("web", deleting=False), registry=REGISTRY)
     for attempt in range(1, 4):
         engine.clock.now += 1000.0
         engine.plan(a_key("web"))
@@ -227,7 +231,7 @@ def test_a_namespace_that_may_not_be_made_is_tried_ever_more_seldom() -> None:
 
 def test_the_finalizer_stays_while_the_namespace_is_on_its_way() -> None:
     """Who deletes a SubNamespace right after it was made must not be left with a namespace that nobody takes away."""
-    engine = EngineHarness(TOP, a_sub("x", deleting=False), table=TABLE, gone_after=0.0)
+    engine = EngineHarness(TOP, a_sub("x", deleting=False), registry=REGISTRY, gone_after=0.0)
     engine.plan(a_key("x"))
     flying = engine.outbox.take()
     assert isinstance(flying, Create)

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.engine.parts import Clock, a_key, create, numbered
 
 from samara.core.model import Key, Ref
-from samara.core.write import Create, Write
+from samara.core.writes import Create, Write
 from samara.engine.outbox import NamespaceLanes, Outbox
 
 

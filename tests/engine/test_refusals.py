@@ -10,16 +10,16 @@ from tests.engine.parts import a_copy, a_key, a_namespace, a_source, create, del
 from tests.support.engine import EngineHarness
 from tests.support.world import at, secret
 
-from samara.core.model import Object, Owned, namespace_ref
-from samara.core.table import Table
+from samara.core.model import MANAGER, Object, Owned, namespace_ref
+from samara.core.registry import Registry
 from samara.core.tally import Tally
-from samara.core.write import Report, Write
-from samara.dialects.accurate import tree
-from samara.dialects.accurate.config import read
-from samara.dialects.accurate.words import CREATED_BY, PARENT
+from samara.core.writes import Write, WriteStatus
 from samara.engine.apply import verb
 from samara.engine.outcome import Outcome, Result, judged
 from samara.kube.errors import ServerFault, from_status
+from samara.vocabularies.accurate.config import read
+from samara.vocabularies.accurate.tree import NamespaceTree
+from samara.vocabularies.accurate.words import CREATED_BY, PARENT
 
 BROKEN = Result(Outcome.FAILED, "a webhook fails", broken=True)
 REFUSED = Result(Outcome.REFUSED, "exceeded quota")
@@ -135,9 +135,9 @@ def test_labels_that_somebody_sets_again_and_again_are_put_back_five_times_and_t
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO", "samara")
-    table = Table((tree.dialect(read({"labelKeys": ["team"]}), frozenset({APPLIER})),))
+    registry = Registry((NamespaceTree(read({"labelKeys": ["team"]}), frozenset({APPLIER, MANAGER})).source_type(),))
     top = a_namespace("top", labels={"team": "red"})
-    engine = EngineHarness(top, a_child(1, "red"), table=table)
+    engine = EngineHarness(top, a_child(1, "red"), registry=registry)
     counts = []
     for number in range(1, 7):
         engine.observe(a_child(2 * number, "blue", "kubectl-label"))
@@ -210,7 +210,7 @@ def test_a_status_that_is_refused_is_told_and_counts_as_no_copy() -> None:
     """It is written on the source itself, which may be in a namespace with a copy."""
     engine, tally = begun()
     engine.finish(create("a"))
-    status = Report(a_key(), at("a", "the-source"), a_source(), {})
+    status = WriteStatus(a_key(), at("a", "the-source"), a_source(), {})
     engine.finish(status, REFUSED)
     engine.offer(status, tally)
     assert (tally.right, tally.blocked) == (1, 0)

@@ -10,7 +10,8 @@ from tests.support import toys
 from tests.support.world import a_field, at
 
 from samara.core.model import Key, Object, Ref
-from samara.core.table import Table
+from samara.core.registry import Registry
+from samara.core.source_type import Status
 from samara.core.tally import Missing, Tally
 from samara.engine.status import BATCH, EVERY, StatusReporter
 
@@ -28,11 +29,16 @@ class Stage:
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.cache = a_cache(Table((replace(toys.fetch(), report=reported, conditions=frozenset({"Ready"})),)))
+        self.cache = a_cache(Registry((replace(toys.fetch(), status=Status(reported, frozenset({"Ready"}))),)))
         self.busy = False
         self.tally = Tally(names={"a": ("f",), "b": ("f",)})
         self.reporter = StatusReporter(
-            self.cache, self.cache.table, {KEY: self.tally}, lambda key: self.busy, self.clock, now=lambda: "2026-01-01"
+            self.cache,
+            self.cache.registry,
+            {KEY: self.tally},
+            lambda key: self.busy,
+            self.clock,
+            now=lambda: "2026-01-01",
         )
         self.put()
 
@@ -85,7 +91,7 @@ def test_a_source_without_a_word_of_status_is_never_due() -> None:
     stage.reporter.touch(Key("fetch", SOURCE, "a"))
     assert stage.due() == 1
     cache = a_cache()
-    quiet = StatusReporter(cache, cache.table, {}, lambda key: False, stage.clock)
+    quiet = StatusReporter(cache, cache.registry, {}, lambda key: False, stage.clock)
     quiet.touch(Key("secret-copy", SOURCE))
     assert quiet.stale == set()
     assert quiet.next_due() is None

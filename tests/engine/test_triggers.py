@@ -8,15 +8,15 @@ from tests.support import toys
 from tests.support.engine import EngineHarness
 from tests.support.world import at
 
+from samara.core.metadata_keys import ACCEPT, PAUSED
 from samara.core.model import Key, Object
 from samara.core.reads import UNREAD, Definition
-from samara.core.travel import ACCEPT, PAUSED
 from samara.engine.triggers import triggers
 from samara.kube.cache import Cache, Change
 
 
 def concerned(change: Change, cache: Cache) -> tuple[Key, ...]:
-    return triggers(change, cache.table, cache).keys
+    return triggers(change, cache.registry, cache).keys
 
 
 REF = at("a", "x", toys.FETCH)
@@ -38,7 +38,7 @@ def test_an_answer_from_before_the_end_of_a_custom_resource_says_nothing_about_i
     after: Object | None, told: object
 ) -> None:
     """The definition may have begun to go in between, and have taken the resource with it."""
-    engine = EngineHarness(table=toys.whole_table())
+    engine = EngineHarness(registry=toys.full_registry())
     engine.cache.answers.keep(ASKED, True)
     engine.deliver(Change(REF, BEFORE, after))
     assert engine.cache.value(ASKED) is told
@@ -70,10 +70,10 @@ def test_what_a_namespace_says_of_itself_concerns_the_copies_in_it_also_of_sourc
 
 
 def test_the_custom_resources_in_a_namespace_rest_and_rise_with_it() -> None:
-    cache = a_cache(toys.whole_table())
+    cache = a_cache(toys.full_registry())
     cache.put(BEFORE)
     paused, served = a_namespace("a", 2, annotations={PAUSED: "true"}), a_namespace("a")
-    own = list(cache.table.sources(BEFORE, cache))
+    own = list(cache.registry.sources(BEFORE, cache))
     for change in (Change(paused.ref, served, paused), Change(paused.ref, paused, served)):
         assert set(own) <= set(concerned(change, cache))
     assert own != []

@@ -9,9 +9,9 @@ import pytest
 from tests.engine.parts import Clock, a_key, a_namespace, create, numbered
 from tests.support.world import at
 
+from samara.core.desired import Overlay
 from samara.core.model import Key, Ref, namespace_ref
-from samara.core.want import Overlay
-from samara.core.write import Apply
+from samara.core.writes import Apply
 from samara.engine.outcome import Outcome, Result
 from samara.engine.retry import RetryBackoff, Wait
 

@@ -9,11 +9,11 @@ from tests.engine.parts import a_namespace, an_object
 from tests.support import toys
 from tests.support.world import at
 
-from samara.core.allow import Rules
 from samara.core.model import SECRET, Content, Field, Key, Kind, Owner
 from samara.core.plan import plan
+from samara.core.policy import ClusterPolicy
 from samara.core.reads import UNREAD, Reading, Rejected, SecretPath, Trial, Word
-from samara.core.table import Table
+from samara.core.registry import Registry
 from samara.kube import answers
 from samara.kube.answers import Answers
 from samara.kube.cache import Cache
@@ -95,22 +95,22 @@ def test_with_many_sources_every_answer_is_found(askers: int, again: int) -> Non
 
 
 def test_every_source_is_one_who_asks() -> None:
-    dialect = toys.propagation(SECRET, generated=True)
-    cache = Cache(Table((dialect,)))
+    source_type = toys.propagation(SECRET, generated=True)
+    cache = Cache(Registry((source_type,)))
     for store in cache.stores.values():
         store.listed = True
     cache.put(a_namespace("a"))
     for number in range(1500):
         owner = Owner("v1", "Thing", f"o{number}", f"uid-{number}", controller=True)
         cache.put(an_object(at("a", f"s{number}"), owners=(owner,)))
-    keys = [Key(dialect.name, source) for source in cache.sources(dialect.name)]
+    keys = [Key(source_type.name, source) for source in cache.sources(source_type.name)]
     for _ in range(2):
         for key in keys:
-            for read in plan(key, cache, cache.table, Rules()).reads:
+            for read in plan(key, cache, cache.registry, ClusterPolicy()).reads:
                 cache.answers.keep(read, "update")
 
     assert len(keys) == 1500
-    assert not any(plan(key, cache, cache.table, Rules()).reads for key in keys)
+    assert not any(plan(key, cache, cache.registry, ClusterPolicy()).reads for key in keys)
 
 
 def test_the_least_recently_used_answer_is_dropped_first(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,19 +16,19 @@ from tests.engine.parts import a_copy, a_key, a_namespace, a_source, an_object
 from tests.support import toys
 from tests.support.world import World, at, secret
 
-from samara.core.compare import is_marked_by_us
 from samara.core.match import Names
+from samara.core.metadata_keys import ADOPTED
 from samara.core.model import MANAGER, NAMESPACE, SECRET, Content, Key, Kind, Object, Owned, Ref, namespace_ref
+from samara.core.ownership import is_recorded
 from samara.core.reads import UNREAD, Read
-from samara.core.table import Table
-from samara.core.travel import ADOPTED
-from samara.core.want import Places
-from samara.dialects import secret_copy
-from samara.dialects.secret_copy import FROM, ORIGIN, TARGETS
+from samara.core.registry import Registry
+from samara.core.source_type import Addresses
 from samara.kube.cache import Cache, Change, address_hash
 from samara.kube.codec import Codec
+from samara.vocabularies import secret_copy
+from samara.vocabularies.secret_copy import FROM, ORIGIN, TARGETS
 
-TABLE = Table((secret_copy.dialect("admin"), toys.fetch()))
+REGISTRY = Registry((secret_copy.source_type("admin"), toys.fetch()))
 KINDS = (NAMESPACE, SECRET, toys.FETCH)
 
 
@@ -58,32 +58,32 @@ class Naive:
         return listed.legal if listed is not None else [obj.ref.name for obj in self.all(NAMESPACE)]
 
     def keys(self) -> list[Key]:
-        return [key for obj in self.held() for key in TABLE.sources(obj, self)]
+        return [key for obj in self.held() for key in REGISTRY.sources(obj, self)]
 
     def labelled(self, label: str, value: str) -> list[Object]:
         return [obj for obj in self.all(NAMESPACE) if obj.labels.get(label) == value]
 
-    def sources(self, dialect: str, namespace: str | None = None) -> list[Ref]:
-        found = [key.source for key in self.keys() if key.dialect == dialect]
+    def sources(self, source_type: str, namespace: str | None = None) -> list[Ref]:
+        found = [key.source for key in self.keys() if key.source_type == source_type]
         return [ref for ref in found if namespace in (None, ref.namespace)]
 
-    def bound(self, dialect: str, namespace: str) -> list[Ref]:
-        spots = {ref: TABLE[dialect].places(ref, self) for ref in self.sources(dialect)}
+    def bound(self, source_type: str, namespace: str) -> list[Ref]:
+        spots = {ref: REGISTRY[source_type].addresses(ref, self) for ref in self.sources(source_type)}
         return [ref for ref, spot in spots.items() if spot is not None and spot.within == namespace]
 
     def copies_of(self, key: Key) -> list[Object]:
-        mine = [obj for obj in self.held() if TABLE.owner(obj, self) == key.whole]
+        mine = [obj for obj in self.held() if REGISTRY.owner(obj, self) == key.whole]
         return [obj for obj in mine if key.slice in (None, obj.ref.namespace)]
 
     def claims(self, ref: Ref) -> list[Key]:
         namespace = self.get(namespace_ref(ref.namespace))
-        above = ("",) if namespace is None else ("", *TABLE.upstream(namespace))
-        spots = {Places(ref.kind, ref.name, below) for below in above}
-        return [key for key in self.keys() if TABLE[key.dialect].places(key.source, self) in spots]
+        above = ("",) if namespace is None else ("", *REGISTRY.parents(namespace))
+        spots = {Addresses(ref.kind, ref.name, below) for below in above}
+        return [key for key in self.keys() if REGISTRY[key.source_type].addresses(key.source, self) in spots]
 
     def is_claimed(self, ref: Ref) -> bool:
-        spots = (TABLE[key.dialect].places(key.source, self) for key in self.keys())
-        return any(spot is not None and spot.spot == (ref.kind, ref.name) for spot in spots)
+        spots = (REGISTRY[key.source_type].addresses(key.source, self) for key in self.keys())
+        return any(spot is not None and spot.target == (ref.kind, ref.name) for spot in spots)
 
     def known(self, kind: Kind) -> bool:
         return kind in self.listed
@@ -111,8 +111,8 @@ class Naive:
 
     def _was_ours(self, old: Object) -> bool:
         """A copy by its mark, which we have set."""
-        owner = TABLE.owner(old, self)
-        return owner is not None and any(each.key in TABLE[owner.dialect].marks for each in old.ours)
+        owner = REGISTRY.owner(old, self)
+        return owner is not None and any(each.key in REGISTRY[owner.source_type].ownership.marks for each in old.ours)
 
     def remove(self, ref: Ref, version: int | None = None) -> bool:
         old = self.get(ref)
@@ -140,7 +140,7 @@ class Naive:
 
     def _forget_what_nobody_claims(self) -> None:
         for obj in self.held():
-            kept = obj.ref.kind == NAMESPACE or TABLE.owner(obj, self) or any(TABLE.sources(obj, self))
+            kept = obj.ref.kind == NAMESPACE or REGISTRY.owner(obj, self) or any(REGISTRY.sources(obj, self))
             if not kept and not self.is_claimed(obj.ref):
                 self.known_of[obj.ref] = None
 
@@ -171,7 +171,7 @@ class CacheAgainstNaive(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.cache, self.naive = Cache(TABLE), Naive()
+        self.cache, self.naive = Cache(REGISTRY), Naive()
         self.version = 0
 
     def _version(self, back: int) -> int:
@@ -253,15 +253,15 @@ class CacheAgainstNaive(RuleBasedStateMachine):
 
     @invariant()
     def sources_and_copies_are_the_same(self) -> None:
-        owners = {owner for obj in self.naive.held() if (owner := TABLE.owner(obj, self.naive)) is not None}
+        owners = {owner for obj in self.naive.held() if (owner := REGISTRY.owner(obj, self.naive)) is not None}
         assert set(self.cache.marked_sources()) == owners
-        for dialect in TABLE.dialects:
-            assert sorted(self.cache.sources(dialect.name)) == sorted(self.naive.sources(dialect.name))
-            for namespace in ("a", "b", "admin") if dialect.relations else ():
-                found = self.cache.sources(dialect.name, namespace)
-                assert sorted(found) == sorted(self.naive.sources(dialect.name, namespace))
+        for source_type in REGISTRY.source_types:
+            assert sorted(self.cache.sources(source_type.name)) == sorted(self.naive.sources(source_type.name))
+            for namespace in ("a", "b", "admin") if source_type.hierarchy is not None else ():
+                found = self.cache.sources(source_type.name, namespace)
+                assert sorted(found) == sorted(self.naive.sources(source_type.name, namespace))
             for ref in (*SPOTS, *ASKS):
-                key = Key(dialect.name, ref)
+                key = Key(source_type.name, ref)
                 copies = self.naive.copies_of(key)
                 assert ids(self.cache.copies_of(key)) == ids(copies)
                 assert self.cache.count(key) == self._ours(copies, key)
@@ -270,20 +270,20 @@ class CacheAgainstNaive(RuleBasedStateMachine):
                     assert ids(self.cache.copies_of(part)) == ids(self.naive.copies_of(part))
 
     def _ours(self, copies: Iterable[Object], key: Key) -> int:
-        return sum(is_marked_by_us(obj, TABLE[key.dialect]) for obj in copies)
+        return sum(is_recorded(obj, REGISTRY[key.source_type].ownership) for obj in copies)
 
     @invariant()
     def homes_are_counted_as_the_sum_of_their_sources(self) -> None:
         for home in ("admin", "a", "b"):
             refs = [ref for ref in (*SPOTS, *ASKS) if ref.namespace == home]
-            keys = [Key(dialect.name, ref) for dialect in TABLE.dialects for ref in refs]
+            keys = [Key(source_type.name, ref) for source_type in REGISTRY.source_types for ref in refs]
             found = sum(self._ours(self.naive.copies_of(key), key) for key in keys)
             assert self.cache.count_in_namespace(home) == found
 
     @invariant()
     def only_a_source_is_held_with_its_bytes(self) -> None:
         for obj in self.cache.all(SECRET):
-            is_source = any(TABLE.sources(obj, self.cache))
+            is_source = any(REGISTRY.sources(obj, self.cache))
             assert all((each.raw is not None) == is_source for each in obj.content.fields)
 
 
@@ -292,7 +292,7 @@ TestCacheAgainstNaive.settings = settings(max_examples=40, stateful_step_count=2
 
 
 def filled(*objects: Object) -> Cache:
-    cache = Cache(TABLE)
+    cache = Cache(REGISTRY)
     for obj in objects:
         cache.put(obj)
     return cache
@@ -300,7 +300,7 @@ def filled(*objects: Object) -> Cache:
 
 @given(st.permutations([*range(6)]))
 def test_it_agrees_with_the_world_of_the_other_tests(order: list[int]) -> None:
-    world = World(TABLE)
+    world = World(REGISTRY)
     for name in ("admin", "a", "b"):
         world.namespace(name)
     world.put(at("admin", "x"), secret("one"), annotations={TARGETS: "a,b"})
@@ -311,7 +311,7 @@ def test_it_agrees_with_the_world_of_the_other_tests(order: list[int]) -> None:
 
     for key in (a_key("x"), Key("fetch", at("b", "x", toys.FETCH))):
         assert ids(cache.copies_of(key)) == ids(world.copies_of(key))
-        assert set(cache.sources(key.dialect)) == set(world.sources(key.dialect))
+        assert set(cache.sources(key.source_type)) == set(world.sources(key.source_type))
     assert all(set(cache.claims(ref)) == set(world.claims(ref)) for ref in world.objects)
     assert all(ids(cache.all(kind)) == ids(world.all(kind)) for kind in KINDS)
 
@@ -370,8 +370,8 @@ def test_a_copy_without_its_marks_is_still_known_as_made_by_us() -> None:
 
 def stripped(*, ours: frozenset[Owned] = frozenset(), **more: str) -> Object:
     """What is left in the cache of a marked object, not made by us, from which somebody has taken all words."""
-    table = Table((secret_copy.dialect("admin", managers=frozenset({"old-copier"})),))
-    cache = Cache(table)
+    registry = Registry((secret_copy.source_type("admin", managers=frozenset({"old-copier"})),))
+    cache = Cache(registry)
     words = {ORIGIN: "admin/x", **more}
     for obj in (a_source("x"), an_object(at("a", "x"), 2, annotations=words, ours=ours), an_object(at("a", "x"), 3)):
         cache.put(obj)
@@ -429,7 +429,7 @@ def test_a_source_keeps_its_bytes_until_it_is_none_any_more() -> None:
 
 
 def test_bytes_are_kept_for_a_diff() -> None:
-    cache = Cache(TABLE, keep_bytes=True)
+    cache = Cache(REGISTRY, keep_bytes=True)
     cache.put(a_copy("a", "x", content=secret("one")))
 
     (found,) = cache.copies_of(a_key("x"))
@@ -437,7 +437,7 @@ def test_bytes_are_kept_for_a_diff() -> None:
 
 
 def test_a_source_with_another_value_keeps_its_bytes() -> None:
-    cache = Cache(TABLE)
+    cache = Cache(REGISTRY)
     cache.put(a_source())
     cache.put(replace(a_source(version=2), content=secret("two")))
     held = cache.get(at("admin", "db"))
@@ -447,7 +447,7 @@ def test_a_source_with_another_value_keeps_its_bytes() -> None:
 
 
 def test_a_copy_with_other_content_is_found_counted_and_told_as_before() -> None:
-    cache = Cache(TABLE)
+    cache = Cache(REGISTRY)
     cache.put(a_source())
     old = a_copy("a", version=2, content=secret("one"))
     cache.put(old)
@@ -474,7 +474,7 @@ def test_a_copy_with_other_content_is_found_counted_and_told_as_before() -> None
 def test_a_copy_whose_standing_changes_is_found_and_counted_by_its_new_one(
     other: dict[str, Any], copies: int, counted: int
 ) -> None:
-    cache = Cache(TABLE)
+    cache = Cache(REGISTRY)
     cache.put(a_source())
     cache.put(a_copy("a", version=2))
     cache.put(replace(a_copy("a", version=3), **other))
@@ -629,7 +629,7 @@ def test_a_list_of_namespaces_is_answered_as_it_is_written(listed: Names | None)
 
 
 def test_a_kind_whose_definition_is_gone_is_not_known_until_it_is_listed_again() -> None:
-    cache = Cache(TABLE)
+    cache = Cache(REGISTRY)
     cache.stores[SECRET].listed = True
     assert cache.known(SECRET)
     cache.stores[SECRET].not_served = True

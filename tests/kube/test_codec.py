@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.world import at
 
+from samara.core.desired import Copy, Overlay, Template
 from samara.core.model import ANNOTATIONS, LABELS, MANAGER, NAMESPACE, SECRET, Content, Kind, Object, Owned, Owner, Ref
-from samara.core.want import Copy, Overlay
-from samara.core.write import Create, Update
+from samara.core.writes import Create, Update
 from samara.engine.mass_delete import Hold
 from samara.kube.codec import Codec, body, owner_references, version_of
 
@@ -294,9 +294,9 @@ def test_the_body_of_a_namespace_is_in_no_namespace() -> None:
 
 
 def test_a_copy_without_labels_can_be_sent() -> None:
-    copy = Copy(at("a", "db"), Content())
+    copy = Copy(at("a", "db"), Template(Content()))
 
-    assert json.loads(body(copy.ref, Content(), {"labels": copy.labels}))["metadata"]["labels"] == {}
+    assert json.loads(body(copy.ref, Content(), {"labels": copy.template.labels}))["metadata"]["labels"] == {}
 
 
 def test_sealed_content_is_equal_and_never_sent() -> None:
@@ -331,7 +331,7 @@ def test_no_value_is_in_the_repr_of_anything() -> None:
     meta = {"annotations": {"note": CANARY}, "labels": {"x": CANARY}, "managedFields": [entry()]}
     found = codec().object(SECRET, raw(meta=meta, status={"x": CANARY}))
     key = codec().object(SECRET, raw()).ref
-    copy = Copy(found.ref, found.content, found.labels, found.annotations)
+    copy = Copy(found.ref, Template(found.content, found.labels, found.annotations))
     things = [
         found,
         found.content,

@@ -8,11 +8,10 @@ import pytest
 from aiohttp import web
 from tests.kube.scripted import access, serving
 
-from samara.core.model import SECRET, Kind
+from samara.core.model import SECRET, Kind, KindName
 from samara.kube.client import Client, unrestricted
 from samara.kube.discovery import Found, discover, explain, guess, listable
 from samara.kube.errors import Forbidden, NotFound, SamaraError
-from samara.settings import KindName
 
 POLICY = KindName("networking.k8s.io", "v1", "NetworkPolicy")
 NODE = KindName("", "v1", "Node")

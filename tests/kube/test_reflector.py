@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from tests.engine.parts import a_table
+from tests.engine.parts import a_registry
 from tests.kube.scripted import Answer, Script, access, cuts, gated, hangs, refuses, says, serving, streams
 from tests.support.world import at
 
 from samara import __version__
 from samara.core.model import MANAGER, SECRET, Ref
-from samara.dialects.secret_copy import ORIGIN, TARGETS
 from samara.kube.cache import Cache, Change
 from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
 from samara.kube.errors import TooMany
 from samara.kube.ingest import relevance_pattern
 from samara.kube.reflector import Listed, Observed, QuotaChanged, Reflector, ReflectorTimings
+from samara.vocabularies.secret_copy import ORIGIN, TARGETS
 
 TIMINGS = ReflectorTimings(silence=30.0, doubt=0.05, longest=30.0, max_backoff=0.2)
 STAYS = streams()
@@ -99,9 +99,9 @@ class Heard:
 class Stage:
     def __init__(self, script: Script, client: Client, timings: ReflectorTimings) -> None:
         self.script, self.heard = script, Heard(script.news)
-        table = a_table()
-        self.cache = Cache(table)
-        self.reflector = Reflector(SECRET, client, self.cache, Codec(table.managers), self.heard, timings)
+        registry = a_registry()
+        self.cache = Cache(registry)
+        self.reflector = Reflector(SECRET, client, self.cache, Codec(registry.managers), self.heard, timings)
 
     async def until(self, true: Callable[[], bool]) -> None:
         await self.script.until(true)
@@ -648,7 +648,7 @@ def test_retry_after_is_limited_to_a_minute(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_an_object_with_our_metadata_or_field_manager_is_parsed() -> None:
-    pattern = relevance_pattern(a_table().words)
+    pattern = relevance_pattern(a_registry().metadata_keys)
 
     assert pattern.search(f'{{"annotations":{{"{ORIGIN}":"x"}}}}'.encode())
     assert pattern.search(f'{{"manager":"{MANAGER}"}}'.encode())

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from samara.dialects.accurate.words import PARENT
 from samara.kube.client import JSON
 from samara.kube.errors import Conflict, Forbidden, NotFound, SamaraError, Unreachable
+from samara.vocabularies.accurate.words import PARENT
 
 Json = dict[str, Any]
 Way = Literal["refused", "lost", "answer lost", "late"]

@@ -9,7 +9,7 @@ import yaml
 from scripts import chart
 
 from samara import __version__
-from samara.settings import VOCABULARIES
+from samara.settings import STRUCTS
 
 BY_HAND = [*sorted((chart.FOLDER / "templates").iterdir()), Path(chart.__file__)]
 
@@ -26,4 +26,4 @@ def test_the_chart_has_the_version_of_the_program() -> None:
 @pytest.mark.parametrize("path", BY_HAND, ids=lambda path: path.name)
 def test_no_template_and_no_script_names_a_vocabulary(path: Path) -> None:
     text = path.read_text()
-    assert [name for name in VOCABULARIES if name in text] == []
+    assert [name for name in STRUCTS if name in text] == []

@@ -11,8 +11,7 @@ from scripts import reference
 from tests.support.pages import PAGES, ROOT, Fence, fences, prose
 
 from samara.cli.main import COMMANDS, SEPARATE, samara
-from samara.core.allow import Reason
-from samara.core.want import Fault
+from samara.core.desired import Fault, Reason
 from samara.engine import events
 from samara.engine.event_sink import EVENT_REASONS
 from samara.settings import parse

@@ -176,7 +176,7 @@ def test_every_mark_stands_before_a_block_that_would_be_run() -> None:
 
 def test_no_block_of_plain_text_hides_a_command_or_a_manifest() -> None:
     hidden = re.compile(
-        r"^(?:\$ |(?:samara|kubectl|make|helm) |(?:apiVersion|kind|spec|dialects|metadata):)", re.MULTILINE
+        r"^(?:\$ |(?:samara|kubectl|make|helm) |(?:apiVersion|kind|spec|vocabularies|metadata):)", re.MULTILINE
     )
     assert [str(fence) for fence in LISTED if fence.language == "text" and hidden.search(fence.text)] == []
 

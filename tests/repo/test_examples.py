@@ -20,7 +20,7 @@ from tests.support.pages import EXAMPLES, MANIFESTS, ROOT, SETTINGS, fences
 
 from samara import crds
 from samara.cli.main import samara
-from samara.settings import VOCABULARIES, load
+from samara.settings import STRUCTS, load
 from samara_devtools.demo import stage
 from samara_devtools.devcluster import Devcluster
 
@@ -58,7 +58,7 @@ def test_a_shown_manifest_passes_lint(name: str, tmp_path: Path) -> None:
 
 
 def test_the_settings_among_the_examples_are_accepted() -> None:
-    assert [load(str(path)).vocabularies.keys() for path in SETTINGS] == [VOCABULARIES.keys()]
+    assert [load(str(path)).vocabularies.keys() for path in SETTINGS] == [STRUCTS.keys()]
 
 
 @pytest.mark.parametrize("path", SETTINGS, ids=lambda path: str(path.parent.name))

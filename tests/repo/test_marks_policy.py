@@ -5,16 +5,16 @@ import re
 import yaml
 from tests.support.pages import EXAMPLES
 
-from samara import vocabularies
-from samara.core.travel import ADOPTED
-from samara.dialects.accurate.words import PARENT
+from samara.core.metadata_keys import ADOPTED
 from samara.settings import Settings
+from samara.source_types import registry_of
+from samara.vocabularies.accurate.words import PARENT
 
 
 def test_the_policy_guards_every_mark_of_every_vocabulary() -> None:
     policy, binding = yaml.safe_load_all((EXAMPLES / "security" / "marks-policy.yaml").read_text())
     variables = {each["name"]: each["expression"] for each in policy["spec"]["variables"]}
-    marks = {mark for dialect in vocabularies.table_of(Settings()).dialects for mark in dialect.marks}
+    marks = {mark for source_type in registry_of(Settings()).source_types for mark in source_type.ownership.marks}
     # A namespace's parent is a label that administrators write; admission guards the tree.
     assert set(re.findall(r"'([^']+)'", variables["marks"])) == (marks | {ADOPTED}) - {PARENT}
     assert binding["spec"]["policyName"] == policy["metadata"]["name"]

@@ -7,12 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.settings.test_properties import WORDS
 
-from samara.dialects.accurate.config import BadConfigError, Config, Watch
-from samara.dialects.accurate.globs import Keys
-from samara.settings import Accurate, KindName, SettingsError, load, parse, watched_kinds
-from samara.settings.accurate_file import read_document
+from samara.core.model import KindName
+from samara.core.vocabulary import SettingError
+from samara.setting_types import Inline
+from samara.settings import SettingsError, load, parse
+from samara.settings.keys_file import read_keys
+from samara.vocabularies.accurate import AccurateSettings, watched_kinds
+from samara.vocabularies.accurate.config import KEYS, UNREADABLE, Config, Watch, read
+from samara.vocabularies.accurate.globs import Keys
 
-UNREADABLE = "unable to load the configuration file: "
+INLINE = Inline(KEYS, "config_file", UNREADABLE)
 FILE = """
 labelKeys: [team]
 watches:
@@ -28,9 +32,9 @@ READ = Config(
 )
 
 
-def accurate(own: str) -> Accurate:
+def accurate(own: str) -> AccurateSettings:
     found = parse(f"vocabularies: {{accurate: {own}}}", "f").vocabularies["accurate"]
-    assert isinstance(found, Accurate)
+    assert isinstance(found, AccurateSettings)
     return found
 
 
@@ -46,11 +50,11 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_without_keys_or_file_the_configuration_is_empty() -> None:
-    assert accurate("{}").read_config() == Accurate().read_config() == Config()
+    assert read(accurate("{}").config) == read(AccurateSettings().config) == Config()
 
 
 def test_the_originals_keys_are_read_in_line() -> None:
-    assert accurate("{labelKeys: [team], watches: [{version: v1, kind: Secret}]}").read_config() == Config(
+    assert read(accurate("{labelKeys: [team], watches: [{version: v1, kind: Secret}]}").config) == Config(
         label_keys=Keys(("team",)), watches=(Watch("", "v1", "Secret"),)
     )
 
@@ -58,7 +62,7 @@ def test_the_originals_keys_are_read_in_line() -> None:
 def test_the_originals_file_is_read_in_the_place_of_its_keys(file: Path) -> None:
     file.write_text(FILE)
     own = accurate(f"{{configFile: {file}, allowCascadingDeletion: true}}")
-    assert own.read_config() == READ
+    assert read(own.config) == READ
     assert (own.config_file, own.allow_cascading_deletion) == (str(file), True)
 
 
@@ -66,7 +70,7 @@ def test_the_file_is_read_once(file: Path) -> None:
     file.write_text(FILE)
     own = accurate(f"{{configFile: {file}}}")
     file.unlink()
-    assert own.read_config() == READ
+    assert read(own.config) == READ
 
 
 def test_the_other_vocabularies_and_their_order_stay_as_they_are(file: Path) -> None:
@@ -86,19 +90,19 @@ def test_the_other_vocabularies_and_their_order_stay_as_they_are(file: Path) -> 
 )
 def test_the_file_is_yaml_or_json(file: Path, text: str) -> None:
     file.write_text(text)
-    assert accurate(f"{{configFile: {file}}}").read_config() == Config(label_keys=Keys(("team",)))
+    assert read(accurate(f"{{configFile: {file}}}").config) == Config(label_keys=Keys(("team",)))
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "{}", "null"])
 def test_an_empty_file_is_valid(file: Path, text: str) -> None:
     file.write_text(text)
-    assert accurate(f"{{configFile: {file}}}").read_config() == Config()
+    assert read(accurate(f"{{configFile: {file}}}").config) == Config()
 
 
 def test_the_watched_kinds_are_those_of_the_configuration() -> None:
     own = accurate("{watches: [{version: v1, kind: Secret}, {group: apps, version: v1, kind: Deployment}]}")
     assert watched_kinds(own) == (KindName("", "v1", "Secret"), KindName("apps", "v1", "Deployment"))
-    assert watched_kinds(Accurate()) == ()
+    assert watched_kinds(AccurateSettings()) == ()
 
 
 def test_a_file_that_is_not_there_is_told_in_the_words_of_the_original(file: Path) -> None:
@@ -165,15 +169,15 @@ def test_a_settings_file_reads_the_originals_file_too(tmp_path: Path, file: Path
     settings = tmp_path / "samara.yaml"
     settings.write_text(f"vocabularies: {{accurate: {{configFile: {file}}}}}")
     found = load(str(settings)).vocabularies["accurate"]
-    assert isinstance(found, Accurate)
-    assert found.read_config() == READ
+    assert isinstance(found, AccurateSettings)
+    assert read(found.config) == READ
 
 
 def message(text: str) -> str:
     """What the document is told, nothing where it is legal; any other exception fails the test."""
     try:
-        read_document(text.encode())
-    except BadConfigError as error:
+        read_keys(text.encode(), INLINE)
+    except SettingError as error:
         return str(error)
     return ""
 

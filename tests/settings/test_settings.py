@@ -5,26 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from samara.settings import (
-    NEVER_TRAVELS,
-    NOT_BY_DEFAULT,
-    VOCABULARIES,
-    Accurate,
-    FishySecret,
-    KindName,
-    MassDelete,
-    NeverCopied,
-    PathRule,
-    ResourceDistribution,
-    SecretCopy,
-    Settings,
-    SyncTo,
-    Timers,
-    Writes,
-    help_text,
-    load,
-    parse,
-)
+from samara.core.metadata_keys import NEVER_COPIED, NOT_COPIED_BY_DEFAULT
+from samara.core.model import KindName
+from samara.core.vocabulary import VocabularySettings
+from samara.settings import STRUCTS, MassDelete, NeverCopied, Settings, Timers, Writes, help_text, load, parse
+from samara.vocabularies.accurate import AccurateSettings
+from samara.vocabularies.fishysecret import FishySecretSettings, PathRule
+from samara.vocabularies.resource_distribution import ResourceDistributionSettings
+from samara.vocabularies.secret_copy import SecretCopySettings
+from samara.vocabularies.sync_to import SyncToSettings
 
 SECRET, CONFIG_MAP = KindName("", "v1", "Secret"), KindName("", "v1", "ConfigMap")
 
@@ -63,11 +52,13 @@ def test_every_key_is_read_into_its_field() -> None:
     config = {"labelKeys": ["team", "*.example.com/*"], "watches": [{"version": "v1", "kind": "Secret"}]}
     assert parse(WHOLE, "whole.yaml") == Settings(
         vocabularies={
-            "secret-copy": SecretCopy("vault", "delete", "overwrite", True, ("old", "older")),
-            "sync-to": SyncTo((secret, deployment), "allow", "refuse"),
-            "resource-distribution": ResourceDistribution((policy,)),
-            "accurate": Accurate(None, config, True, True),
-            "fishysecret": FishySecret("keys", "consent", (PathRule(("team-*",), ("/app/*",)),), 90.0, "change"),
+            "secret-copy": SecretCopySettings("vault", "delete", "overwrite", True, ("old", "older")),
+            "sync-to": SyncToSettings((secret, deployment), "allow", "refuse"),
+            "resource-distribution": ResourceDistributionSettings((policy,)),
+            "accurate": AccurateSettings(None, config, True, True),
+            "fishysecret": FishySecretSettings(
+                "keys", "consent", (PathRule(("team-*",), ("/app/*",)),), 90.0, "change"
+            ),
         },
         tenancy="strict",
         conflicts="overwrite",
@@ -84,13 +75,14 @@ def test_every_key_is_read_into_its_field() -> None:
 
 def test_without_a_file_the_defaults_are_those_of_the_specification() -> None:
     defaults = load(None)
-    assert dict(defaults.vocabularies) == {
-        "secret-copy": SecretCopy("admin", "keep", None, False, ()),
-        "resource-distribution": ResourceDistribution((SECRET, CONFIG_MAP), False, ()),
-        "accurate": Accurate(None, {}, False, False, None, False, ("accurate-controller",)),
-        "fishysecret": FishySecret(None, None, None, 300.0, "interval", False, ()),
-        "sync-to": SyncTo((SECRET, CONFIG_MAP), None, None, False, ()),
+    expected: dict[str, VocabularySettings] = {
+        "secret-copy": SecretCopySettings("admin", "keep", None, False, ()),
+        "resource-distribution": ResourceDistributionSettings((SECRET, CONFIG_MAP), False, ()),
+        "accurate": AccurateSettings(None, {}, False, False, None, False, ("accurate-controller",)),
+        "fishysecret": FishySecretSettings(None, None, None, 300.0, "interval", False, ()),
+        "sync-to": SyncToSettings((SECRET, CONFIG_MAP), None, None, False, ()),
     }
+    assert dict(defaults.vocabularies) == expected
     assert (defaults.tenancy, defaults.conflicts, defaults.recreate) == ("open", "refuse", "allow")
     assert defaults.protected_namespaces == ("kube-system", "kube-public", "kube-node-lease")
     assert (defaults.source_gone_after, defaults.resync) == (3.0, 600.0)
@@ -107,20 +99,20 @@ def test_an_empty_file_means_the_defaults(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["vocabularies: {secret-copy: {}}", "vocabularies:\n  secret-copy:\n"])
 def test_a_vocabulary_that_is_only_named_has_its_defaults(text: str) -> None:
-    assert parse(text, "f").vocabularies == {"secret-copy": SecretCopy()}
+    assert parse(text, "f").vocabularies == {"secret-copy": SecretCopySettings()}
 
 
-def test_without_dialects_every_vocabulary_is_served() -> None:
-    assert list(parse("tenancy: strict", "f").vocabularies) == list(VOCABULARIES)
+def test_without_vocabularies_every_vocabulary_is_served() -> None:
+    assert list(parse("tenancy: strict", "f").vocabularies) == list(STRUCTS)
 
 
-def test_with_dialects_only_those_named_are_served_in_the_order_of_rank() -> None:
+def test_with_vocabularies_only_those_named_are_served_in_the_order_of_rank() -> None:
     assert list(parse("vocabularies: {sync-to: , secret-copy: }", "f").vocabularies) == ["secret-copy", "sync-to"]
 
 
 def test_accurate_counts_the_marks_of_the_original_controller_as_ours() -> None:
     accurate = load(None).vocabularies["accurate"]
-    assert accurate == Accurate(config={}, managers=("accurate-controller",))
+    assert accurate == AccurateSettings(config={}, managers=("accurate-controller",))
 
 
 def test_the_brake_can_be_taken_off() -> None:
@@ -139,7 +131,7 @@ def test_anchors_and_merges_are_understood() -> None:
     text = "neverCopied: {labels: &keys [team], annotations: *keys}"
     assert parse(text, "f").never_copied == NeverCopied(("team",), ("team",))
     merged = "vocabularies:\n  resource-distribution: &own {takeover: true}\n  sync-to: {<<: *own, takeover: false}\n"
-    assert parse(merged, "f").vocabularies["sync-to"] == SyncTo(takeover=False)
+    assert parse(merged, "f").vocabularies["sync-to"] == SyncToSettings(takeover=False)
 
 
 @pytest.mark.parametrize(
@@ -194,13 +186,13 @@ def test_the_manual_read_as_settings_gives_the_defaults() -> None:
 
 
 def test_the_manual_names_what_never_travels() -> None:
-    for pattern in (*NEVER_TRAVELS, *NOT_BY_DEFAULT):
+    for pattern in (*NEVER_COPIED, *NOT_COPIED_BY_DEFAULT):
         assert pattern in help_text()
 
 
 def test_every_line_of_the_manual_says_what_it_is_about() -> None:
     lines = [line.strip() for line in help_text().splitlines()]
-    assert [line for line in lines if "#" not in line] == [f"{name}:" for name in VOCABULARIES]
+    assert [line for line in lines if "#" not in line] == [f"{name}:" for name in STRUCTS]
 
 
 def test_the_manual_shows_default_choice_and_meaning_on_one_line() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tests.engine.parts import HOME, Clock, a_cache, a_namespace, a_table, an_access
+from tests.engine.parts import HOME, Clock, a_cache, a_namespace, a_registry, an_access
 
-from samara.core.allow import Rules
 from samara.core.model import QUOTA, Key, Object, Ref
-from samara.core.table import Table
+from samara.core.policy import ClusterPolicy
+from samara.core.registry import Registry
 from samara.core.tally import Tally
-from samara.core.write import Report, Write
+from samara.core.writes import Write, WriteStatus
 from samara.engine.apply import Applier
 from samara.engine.controller import Controller, Options
 from samara.engine.event_sink import EventSink
@@ -44,7 +44,7 @@ class EngineHarness:
         self,
         *objects: Object,
         namespaces: Iterable[str] = (),
-        table: Table | None = None,
+        registry: Registry | None = None,
         holds: MassDeleteGuard | None = None,
         observing: bool = False,
         clock: Clock | None = None,
@@ -53,25 +53,25 @@ class EngineHarness:
         reads_secrets: Iterable[str] = (),
     ) -> None:
         self.clock = clock = clock or Clock()
-        self.table = table = table or a_table(on_source_gone="delete")
+        self.registry = registry = registry or a_registry(on_source_gone="delete")
         self.client = client = client or Client(an_access(), may_write=unrestricted)
         self.inbox, self.metrics = Inbox(), Metrics()
         self.secrets = _secret_poller(reads_secrets, self)
-        self.codec = Codec(table.managers)
-        self.cache = a_cache(table, readings=NO_READINGS if self.secrets is None else self.secrets.readings.known)
+        self.codec = Codec(registry.managers)
+        self.cache = a_cache(registry, readings=NO_READINGS if self.secrets is None else self.secrets.readings.known)
         self.limiter = ConcurrencyLimiter(16, 0.0, clock)
         self.outbox = Outbox(clock, self.limiter)
         self.retry, self.holds = RetryBackoff(900.0, clock), holds or MassDeleteGuard(None, 0.0, clock)
         self.events = EventRecorder(EventSink(client, clock), self.cache)
         self.hold_store = HoldStore(client, "samara", self.holds, self.inbox.post)
-        self.applier = Applier(client, self.codec, self.cache, table, FaultPoints())
+        self.applier = Applier(client, self.codec, self.cache, registry, FaultPoints())
         self.writer = Writer(self.outbox, self.limiter, self.cache, self.applier, lambda: True, self.inbox.post, clock)
         self.fetcher = Fetcher(client, self.codec, self.cache, "operator", self.inbox.post)
         self.controller = Controller(
             self.inbox,
             self.cache,
-            table,
-            Rules(),
+            registry,
+            ClusterPolicy(),
             writer=self.writer,
             fetcher=self.fetcher,
             retry=self.retry,
@@ -125,7 +125,7 @@ class EngineHarness:
         assert change is not None
         obj = change.old or change.new
         assert obj is not None
-        write = Report(Key(self.table.dialects[0].name, change.ref), change.ref, obj, {})
+        write = WriteStatus(Key(self.registry.source_types[0].name, change.ref), change.ref, obj, {})
         self.finish(write, DONE._replace(changes=(change,)))
 
     def hold_answered(self, key: Key, answer: Answer) -> None:
@@ -194,7 +194,7 @@ class EngineHarness:
         """The keys that are to be planned now, taken out of the queue."""
         return list(iter(self.queue.take, None))
 
-    def status(self, key: Key) -> Report | None:
+    def status(self, key: Key) -> WriteStatus | None:
         """The status write of a source, unless its status is right."""
         return self.controller.status.report(key)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from tests.support.world import World
 
+from samara.core.desired import Adopt, Copy, Mode
+from samara.core.metadata_keys import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
 from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Content, Key, Object, Owned, Ref, namespace_ref
-from samara.core.travel import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
-from samara.core.want import Adopt, Copy, Mode, Reach
-from samara.core.write import Apply, Create, Delete, Guard, Recreate, Release, Report, Update, Write
-from samara.dialects import fishysecret
-from samara.dialects.accurate import words as trees
+from samara.core.ownership import ByOwnerReference
+from samara.core.source_type import Protected, SourceType
+from samara.core.writes import Apply, Create, Delete, Recreate, Release, SetFinalizer, Update, Write, WriteStatus
+from samara.vocabularies import fishysecret
+from samara.vocabularies.accurate import words as trees
 
 GITOPS = (
     "argocd.argoproj.io/",
@@ -23,10 +25,10 @@ GITOPS = (
 def assert_lawful(world: World, write: Write) -> None:
     """Every law that can be seen from one write and the world it was decided on."""
     source = world.get(write.key.source)
-    if isinstance(write, Report):
+    if isinstance(write, WriteStatus):
         return
     assert source is None or source.annotations.get(PAUSED) != "true", "the source is paused"
-    if isinstance(write, Guard):
+    if isinstance(write, SetFinalizer):
         assert write.ref == write.key.source
         return
     assert_open(world, write.ref)
@@ -50,59 +52,60 @@ def assert_open(world: World, ref: Ref) -> None:
 
 
 def wanted(world: World, write: Write) -> Copy | None:
-    """What the write's own source wants at its place, by its dialect's word alone."""
-    want = world.table[write.key.dialect].want(write.key.source, world)
+    """What the write's own source wants at its place, by its vocabulary's word alone."""
+    want = world.registry[write.key.source_type].desired(write.key.source, world)
     return next((copy for copy in want.copies if copy.ref == write.ref), None)
 
 
 def is_welcome(world: World, write: Write, copy: Copy) -> bool:
     """True where the namespace is not closed to this source by consent, ignore or protection."""
-    dialect, source = world.table[write.key.dialect], write.key.source
+    source_type, source = world.registry[write.key.source_type], write.key.source
     if copy.ref.kind == NAMESPACE:
         return True
     namespace = world.objects[namespace_ref(copy.ref.namespace)]
     accepted = [item.strip() for item in namespace.annotations.get(ACCEPT, "").split(",")]
     names = ("*", source.namespace, f"{source.namespace}:{source.kind.name}/{source.name}")
     agreed = source.namespace == copy.ref.namespace or any(name in accepted for name in names)
-    ignored = namespace.annotations.get(IGNORE) == "true" and not copy.named
-    return (agreed or not dialect.consent) and not ignored
+    ignored = namespace.annotations.get(IGNORE) == "true" and not copy.by_name
+    return (agreed or not source_type.policy.needs_consent) and not ignored
 
 
 def may_reach(world: World, write: Write, copy: Copy, protected: tuple[str, ...]) -> bool:
     """Protected namespaces here are whole names or `kube-*`."""
-    name, reach = copy.ref.namespace or copy.ref.name, world.table[write.key.dialect].reach
+    name, reach = copy.ref.namespace or copy.ref.name, world.registry[write.key.source_type].policy.protected
     shut = name in protected or ("kube-*" in protected and name.startswith("kube-"))
     if copy.ref.kind == NAMESPACE:
         return not shut
-    return not shut or reach is Reach.ANYWHERE or (reach is Reach.NAMED and copy.named)
+    return not shut or reach is Protected.ALLOW or (reach is Protected.BY_NAME and copy.by_name)
 
 
 def assert_placed(world: World, write: Create | Update | Recreate) -> None:
     copy = wanted(world, write)
     assert copy is not None, "written where nothing is wanted"
     assert is_welcome(world, write, copy)
-    assert isinstance(write.copy.content, Content)
-    kind = write.copy.content.get("type")
+    assert isinstance(write.copy.template.content, Content)
+    kind = write.copy.template.content.get("type")
     assert kind is None or kind.raw != b'"kubernetes.io/service-account-token"'
     have = world.objects.get(write.ref)
     assert_along_the_tree(world, write)
     if isinstance(write, Create):
         assert have is None, "created over something"
         return
-    assert copy.mode is Mode.SYNC, "what is only created is left alone after"
-    assert have is write.have
+    assert copy.template.mode is Mode.SYNC, "what is only created is left alone after"
+    assert have is write.live
     ours = is_ours(world, write.key, have) or (isinstance(write, Recreate) and may_replace(world, write.key, have))
     assert ours or may_take(world, copy, have), "somebody else's object"
 
 
 def assert_along_the_tree(world: World, write: Create | Update | Recreate) -> None:
     """What `propagate` copies goes one hop, to a namespace that says so itself, and carries the name of its parent."""
-    if write.key.dialect != trees.NAME:
+    if write.key.source_type != trees.NAME:
         return
     labels = world.objects[namespace_ref(write.ref.namespace)].labels
     assert (labels.get(trees.PARENT) or labels.get(trees.TEMPLATE)) == write.key.source.namespace
-    assert write.copy.annotations[trees.FROM] == write.key.source.namespace
-    assert write.copy.annotations[trees.PROPAGATE] == world.objects[write.key.source].annotations[trees.PROPAGATE]
+    annotations, source = write.copy.template.annotations, world.objects[write.key.source]
+    assert annotations[trees.FROM] == source.ref.namespace
+    assert annotations[trees.PROPAGATE] == source.annotations[trees.PROPAGATE]
 
 
 def assert_may_end(world: World, write: Delete | Release) -> None:
@@ -110,9 +113,9 @@ def assert_may_end(world: World, write: Delete | Release) -> None:
     source = world.objects[write.key.source]
     assert source.deleting
     assert trees.FINALIZER in source.finalizers
-    assert (source.ref.namespace, source.ref.name) == (write.have.labels[trees.PARENT], write.ref.name)
+    assert (source.ref.namespace, source.ref.name) == (write.live.labels[trees.PARENT], write.ref.name)
     hanging = [ref for ref, obj in world.objects.items() if obj.labels.get(trees.PARENT) == write.ref.name]
-    cascading = world.table["sync-to"].consent  # the two go together in these worlds
+    cascading = world.registry["sync-to"].policy.needs_consent  # the two go together in these worlds
     assert cascading or not [ref for ref in hanging if ref.kind == NAMESPACE]
 
 
@@ -120,53 +123,59 @@ def is_ours(world: World, key: Key, have: Object) -> bool:
     """By an owner reference, by a mark, or because we made it and no owner reference says for whom."""
     if have.ref.kind == NAMESPACE:
         return have.labels.get(trees.PARENT) == key.source.namespace
-    if world.table[key.dialect].by_owner:
+    if owns_by_reference(world.registry[key.source_type]):
         return names(have, world.objects[key.source])
-    if world.table[key.dialect].origin(have, world) == key.source:
+    if world.registry[key.source_type].ownership.source_of(have, world) == key.source:
         return True
-    owner = world.table.owner(have, world)
-    referred = owner is not None and world.table[owner.dialect].by_owner
+    owner = world.registry.owner(have, world)
+    referred = owner is not None and owns_by_reference(world.registry[owner.source_type])
     made = have.made or is_recorded(world, key, have)
     return made and not referred and not is_orphaned(world, have) and RELEASED not in have.annotations
 
 
+def owns_by_reference(source_type: SourceType) -> bool:
+    return isinstance(source_type.ownership, ByOwnerReference)
+
+
 def is_orphaned(world: World, have: Object) -> bool:
     """It was made for a source that owns by reference, and no reference is left."""
-    owning = [each for each in world.table.dialects if each.by_owner]
-    recorded = any(proof(have, mark, each.all_managers) for each in owning for mark in each.marks)
-    return recorded and world.table.owner(have, world) is None
+    owning = [each for each in world.registry.source_types if owns_by_reference(each)]
+    recorded = any(proof(have, mark, each.ownership.managers) for each in owning for mark in each.ownership.marks)
+    return recorded and world.registry.owner(have, world) is None
 
 
 def is_recorded(world: World, key: Key, have: Object) -> bool:
-    dialect = world.table[key.dialect]
-    return any(proof(have, mark, dialect.all_managers) for mark in dialect.marks)
+    source_type = world.registry[key.source_type]
+    return any(proof(have, mark, source_type.ownership.managers) for mark in source_type.ownership.marks)
 
 
 def may_replace(world: World, key: Key, have: Object) -> bool:
     """A copy of our making that holds an owner reference, or must get one, and whose source does not come first."""
-    holder = world.table.owner(have, world)
+    holder = world.registry.owner(have, world)
     if holder is None or holder == key or ADOPTED in have.annotations or RELEASED in have.annotations:
         return False
-    mine, theirs = world.table[key.dialect], world.table[holder.dialect]
-    if not (mine.by_owner or theirs.by_owner) or not any(
-        proof(have, mark, theirs.all_managers) for mark in theirs.marks
+    rank = world.registry.rank
+    mine, theirs = world.registry[key.source_type], world.registry[holder.source_type]
+    if not (owns_by_reference(mine) or owns_by_reference(theirs)) or not any(
+        proof(have, mark, theirs.ownership.managers) for mark in theirs.ownership.marks
     ):
         return False
     source = world.get(holder.source)
     if source is None:
-        return mine.rank < theirs.rank
-    earlier = (mine.rank, world.objects[key.source].created) <= (theirs.rank, source.created)
+        return rank(mine.name) < rank(theirs.name)
+    earlier = (rank(mine.name), world.objects[key.source].created) <= (rank(theirs.name), source.created)
     return earlier and source.annotations.get(PAUSED) != "true"
 
 
 def is_kept(world: World, key: Key, have: Object) -> bool:
     """A copy of our making whose source, of no later vocabulary, lets it stay as it is."""
-    holder = world.table.owner(have, world)
+    holder = world.registry.owner(have, world)
     if holder is None or holder == key or world.get(holder.source) is None:
         return False
-    theirs = world.table[holder.dialect]
-    stays = not theirs.want(holder.source, world).prune and theirs.rank <= world.table[key.dialect].rank
-    return stays and any(proof(have, mark, theirs.all_managers) for mark in theirs.marks)
+    theirs = world.registry[holder.source_type]
+    is_later = world.registry.rank(holder.source_type) > world.registry.rank(key.source_type)
+    stays = not is_later and not theirs.desired(holder.source, world).prune
+    return stays and any(proof(have, mark, theirs.ownership.managers) for mark in theirs.ownership.marks)
 
 
 def names(have: Object, source: Object) -> bool:
@@ -176,20 +185,20 @@ def names(have: Object, source: Object) -> bool:
 
 def may_take(world: World, copy: Copy, have: Object) -> bool:
     """Taken over as the settings say, or adopted because it is identical and nobody's."""
-    if world.table.owner(have, world) is None and list(world.table.sources(have, world)):
+    if world.registry.owner(have, world) is None and list(world.registry.sources(have, world)):
         return False
     tools = any(key.startswith(GITOPS) for key in (*have.labels, *have.annotations))
-    identical = have.content == copy.content and not have.owners and not tools
-    return copy.adopt is Adopt.ANY or (copy.adopt is Adopt.IDENTICAL and identical)
+    identical = have.content == copy.template.content and not have.owners and not tools
+    return copy.template.adopt is Adopt.ANY or (copy.template.adopt is Adopt.IDENTICAL and identical)
 
 
 def assert_unwanted(world: World, write: Delete | Release) -> None:
     have, copy = world.objects[write.ref], wanted(world, write)
-    assert have is write.have
+    assert have is write.live
     assert copy is None or not is_welcome(world, write, copy) or is_left_over(world, write), (
         "deleted where it is wanted"
     )
-    assert world.table[write.key.dialect].origin(have, world) == write.key.source
+    assert world.registry[write.key.source_type].ownership.source_of(have, world) == write.key.source
     assert is_proven(world, write), "the mark is not of our making"
     assert RELEASED not in have.annotations
     assert not have.deleting
@@ -204,43 +213,43 @@ def assert_unwanted(world: World, write: Delete | Release) -> None:
 def assert_wished(world: World, write: Delete | Release) -> None:
     """A source that goes with the definition of its kind is no wish to delete anything."""
     source = world.get(write.key.source)
-    assert (source is not None and not source.deleting) or write.key.source.kind not in world.withdrawn
+    assert (source is not None and not source.deleting) or write.key.source.kind not in world.revoked
 
 
 def assert_in_turn(world: World, write: Delete | Release) -> None:
     """A Secret whose owner has another target now goes only once the new one has arrived."""
     source = world.get(write.key.source)
-    if write.key.dialect != fishysecret.NAME or source is None or source.deleting:
+    if write.key.source_type != fishysecret.NAME or source is None or source.deleting:
         return
-    (copy,) = world.table[write.key.dialect].want(write.key.source, world).copies
-    have = world.objects.get(copy.ref)
-    assert copy.ref == write.ref or (have is not None and isinstance(copy.content, Content))
-    if copy.ref != write.ref and have is not None and isinstance(copy.content, Content):
-        assert have.content == copy.content or world.stands_for(copy.ref.kind, copy.content, have.content)
-        assert copy.labels.items() <= have.labels.items()
+    (copy,) = world.registry[write.key.source_type].desired(write.key.source, world).copies
+    have, template = world.objects.get(copy.ref), copy.template
+    assert copy.ref == write.ref or (have is not None and isinstance(template.content, Content))
+    if copy.ref != write.ref and have is not None and isinstance(template.content, Content):
+        assert have.content == template.content or world.stands_for(copy.ref.kind, template.content, have.content)
+        assert template.labels.items() <= have.labels.items()
 
 
 def is_left_over(world: World, write: Delete | Release) -> bool:
     """True where an owner reference names another source of this very name: there is a new one."""
     source = world.get(write.key.source)
-    owned = world.table[write.key.dialect].by_owner
-    return owned and source is not None and not source.deleting and not names(write.have, source)
+    owned = owns_by_reference(world.registry[write.key.source_type])
+    return owned and source is not None and not source.deleting and not names(write.live, source)
 
 
 def is_proven(world: World, write: Delete | Release) -> bool:
     """The record says that we set the mark; where the garbage collector is to take it, its source is not just going."""
-    dialect, source = world.table[write.key.dialect], world.get(write.key.source)
-    going = dialect.by_owner and source is not None and source.deleting
-    return not going and is_recorded(world, write.key, write.have)
+    source_type, source = world.registry[write.key.source_type], world.get(write.key.source)
+    going = owns_by_reference(source_type) and source is not None and source.deleting
+    return not going and is_recorded(world, write.key, write.live)
 
 
 def assert_nobody_needs(world: World, write: Delete | Release) -> None:
     """No other source's good copy goes."""
     for key in world.asking():
-        dialect = world.table[key.dialect]
-        if key != write.key and dialect.origin(write.have, world) == key.source:
-            copies = [copy for copy in dialect.want(key.source, world).copies if copy.ref == write.ref]
-            assert not any(copy.content == write.have.content for copy in copies), (
+        source_type = world.registry[key.source_type]
+        if key != write.key and source_type.ownership.source_of(write.live, world) == key.source:
+            copies = [copy for copy in source_type.desired(key.source, world).copies if copy.ref == write.ref]
+            assert not any(copy.template.content == write.live.content for copy in copies), (
                 f"the last good copy of {key} goes by {write.key}"
             )
 
@@ -252,7 +261,7 @@ def proof(have: Object, mark: str, managers: frozenset[str]) -> bool:
 
 def assert_laid(world: World, write: Apply) -> None:
     have = world.objects[write.ref]
-    assert have is write.have
+    assert have is write.live
     assert not have.deleting
     relations = {key: have.labels.get(key) for key in trees.ROLES}
     after = {**have.labels, **write.overlay.labels}

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from tests.support.world import World, a_field
 
-from samara.core.compare import merged, owners_with, released
+from samara.core.desired import UNAVAILABLE, Copy, Overlay
+from samara.core.metadata import merged, owners_after, released
+from samara.core.metadata_keys import ADOPTED, RELEASED
 from samara.core.model import (
     ANNOTATIONS,
     CONFIG_MAP,
@@ -20,9 +22,19 @@ from samara.core.model import (
     Owned,
     namespace_ref,
 )
-from samara.core.travel import ADOPTED, RELEASED
-from samara.core.want import KEEP, Copy, Overlay
-from samara.core.write import Apply, Create, Delete, Guard, Recreate, Release, Removal, Report, Spare, Update, Write
+from samara.core.writes import (
+    Apply,
+    Create,
+    Delete,
+    KeepAsOrphan,
+    Recreate,
+    Release,
+    Removal,
+    SetFinalizer,
+    Update,
+    Write,
+    WriteStatus,
+)
 
 
 def perform(world: World, write: Write) -> bool:
@@ -30,7 +42,7 @@ def perform(world: World, write: Write) -> bool:
     if isinstance(write, Create):
         return _create(world, write.copy)
     have = world.objects.get(write.ref)
-    if have is None or (have.uid, have.version) != (write.have.uid, write.have.version):
+    if have is None or (have.uid, have.version) != (write.live.uid, write.live.version):
         return False
     if isinstance(write, Update):
         return _replace(world, write, have)
@@ -42,13 +54,13 @@ def perform(world: World, write: Write) -> bool:
 
 
 def _create(world: World, copy: Copy) -> bool:
-    namespace = world.objects.get(namespace_ref(copy.ref.namespace))
+    template, namespace = copy.template, world.objects.get(namespace_ref(copy.ref.namespace))
     lost = copy.ref.kind.namespaced and (namespace is None or namespace.deleting)
-    if copy.ref in world.objects or lost or copy.content is KEEP:
+    if copy.ref in world.objects or lost or template.content is UNAVAILABLE:
         return False
-    owners = () if copy.owner is None else (copy.owner,)
-    has = _admitted(world, copy.ref.kind, copy.content)
-    world.put(copy.ref, has, MANAGER, labels=copy.labels, annotations=copy.annotations, owners=owners)
+    owners = () if template.owner is None else (template.owner,)
+    has = _admitted(world, copy.ref.kind, template.content)
+    world.put(copy.ref, has, MANAGER, labels=template.labels, annotations=template.annotations, owners=owners)
     return True
 
 
@@ -78,12 +90,13 @@ def _admitted(world: World, kind: Kind, sent: Content) -> Content:
 
 def _replace(world: World, write: Update, have: Object) -> bool:
     """An object has at most one controller."""
-    copy, dialect = write.copy, world.table[write.key.dialect]
-    owners = owners_with(copy, have)
-    if copy.content is KEEP or _is_refused(have, copy.content) or sum(bool(each.controller) for each in owners) > 1:
+    template, ownership = write.copy.template, world.registry[write.key.source_type].ownership
+    owners = owners_after(template, have)
+    controllers = sum(bool(each.controller) for each in owners)
+    if template.content is UNAVAILABLE or _is_refused(have, template.content) or controllers > 1:
         return False
-    labels, annotations = (merged(where, copy, have, dialect) for where in (LABELS, ANNOTATIONS))
-    changes = {"content": _admitted(world, have.ref.kind, copy.content), "made": True, "owners": owners}
+    labels, annotations = (merged(where, template, have, ownership) for where in (LABELS, ANNOTATIONS))
+    changes = {"content": _admitted(world, have.ref.kind, template.content), "made": True, "owners": owners}
     world.edit(have.ref, by=MANAGER, labels=labels, annotations=annotations, **changes)
     return True
 
@@ -96,21 +109,22 @@ def _is_refused(have: Object, sent: Content) -> bool:
     return frozen or have.content.get("type") != sent.get("type")
 
 
-def _change(world: World, write: Removal | Apply | Guard | Report, have: Object) -> None:
+def _change(world: World, write: Removal | Apply | SetFinalizer | WriteStatus, have: Object) -> None:
     match write:
         case Delete():
             world.delete(have.ref)
         case Release():
-            labels, annotations = released(have, world.table[write.key.dialect])
+            source_type = world.registry[write.key.source_type]
+            labels, annotations = released(have, source_type.ownership, source_type.source.metadata_keys)
             world.edit(have.ref, by=MANAGER, labels=labels, annotations=annotations)
-        case Spare():
+        case KeepAsOrphan():
             world.edit(have.ref, by=MANAGER, annotations={**have.annotations, RELEASED: "true"})
         case Apply(overlay=overlay):
             _apply(world, have, overlay)
-        case Guard(finalizer=ours, add=add):
+        case SetFinalizer(finalizer=ours, add=add):
             rest = tuple(each for each in have.finalizers if each != ours)
             world.edit(have.ref, finalizers=(*rest, ours) if add else rest)
-        case Report(status=status):
+        case WriteStatus(status=status):
             world.edit(have.ref, status=a_field("status", status))
 
 

@@ -9,17 +9,17 @@ from typing import Literal
 from tests.support.server import perform
 from tests.support.world import World, a_field
 
-from samara.core.allow import Rules
 from samara.core.model import Key, Ref
 from samara.core.plan import plan, prepare, steps
+from samara.core.policy import ClusterPolicy
 from samara.core.tally import Tally
-from samara.core.write import Plan, Report, Write
+from samara.core.writes import Plan, Write, WriteStatus
 
 Order = Callable[[list[Key]], list[Key]]
 Fate = Literal["done", "dropped", "unseen"]
 Check = Callable[[World, Write], None]
 ROUNDS = 40
-RULES = Rules()
+RULES = ClusterPolicy()
 
 
 def as_they_come(keys: list[Key]) -> list[Key]:
@@ -28,45 +28,45 @@ def as_they_come(keys: list[Key]) -> list[Key]:
 
 def every_key(world: World) -> list[Key]:
     """Every source, and every source that a mark names, present or not."""
-    owners = [owner for obj in world.held() if (owner := world.table.owner(obj, world)) is not None]
+    owners = [owner for obj in world.held() if (owner := world.registry.owner(obj, world)) is not None]
     return list(dict.fromkeys((*world.asking(), *owners)))
 
 
-def plan_of(key: Key, world: World, rules: Rules) -> Plan:
+def plan_of(key: Key, world: World, rules: ClusterPolicy) -> Plan:
     """A plan with all that it asks for: places looked at, paths read, and the status that follows from it."""
-    planned = plan(key, world, world.table, rules)
-    while planned.looks or planned.reads:
-        world.look(look.ref for look in planned.looks)
+    planned = plan(key, world, world.registry, rules)
+    while planned.read_first or planned.reads:
+        world.look(look.ref for look in planned.read_first)
         world.read(planned.reads)
-        planned = plan(key, world, world.table, rules)
+        planned = plan(key, world, world.registry, rules)
     return planned
 
 
-def report(key: Key, world: World, rules: Rules) -> Iterator[Write]:
+def report(key: Key, world: World, rules: ClusterPolicy) -> Iterator[Write]:
     """The status write of a source whose plan has been counted."""
-    dialect, source = world.table[key.dialect], world.get(key.source)
-    prepared = prepare(key.whole, world, world.table, rules)
-    if dialect.report is None or source is None or isinstance(prepared, Plan) or prepared[0].standstill:
+    source_type, source = world.registry[key.source_type], world.get(key.source)
+    prepared = prepare(key.whole, world, world.registry, rules)
+    if source_type.status is None or source is None or isinstance(prepared, Plan) or prepared[0].paused:
         return
     tally = Tally()
     for step in steps(*prepared):
         tally.count(step)
-    status = dialect.report(source, world, tally)
+    status = source_type.status.report(source, world, tally)
     if status and source.status != a_field("status", status):
-        yield Report(key, source.ref, source, status)
+        yield WriteStatus(key, source.ref, source, status)
 
 
-def writes_of(key: Key, world: World, rules: Rules) -> list[Write]:
+def writes_of(key: Key, world: World, rules: ClusterPolicy) -> list[Write]:
     return [*plan_of(key, world, rules).writes, *report(key, world, rules)]
 
 
-def is_silent(world: World, rules: Rules) -> bool:
+def is_silent(world: World, rules: ClusterPolicy) -> bool:
     return not any(writes_of(key, world, rules) for key in every_key(world))
 
 
 def settle(
     world: World,
-    rules: Rules = RULES,
+    rules: ClusterPolicy = RULES,
     order: Order = as_they_come,
     fates: Iterable[Fate] = (),
     check: Check = lambda world, write: None,
@@ -89,7 +89,7 @@ def settle(
     raise AssertionError(f"not settled after {ROUNDS} rounds: {sent[-3:]}")
 
 
-def follow(world: World, rules: Rules, deed: Callable[[World], object]) -> None:
+def follow(world: World, rules: ClusterPolicy, deed: Callable[[World], object]) -> None:
     """Plans only the keys that events lead to, from this deed on."""
     queue = dict.fromkeys(_woken(world, deed))
     for _ in range(ROUNDS * 10):
@@ -109,9 +109,9 @@ def _woken(world: World, deed: Callable[[World], object]) -> list[Key]:
     refs = [ref for ref in {**before.objects, **world.objects} if before.objects.get(ref) is not world.objects.get(ref)]
     rivals = [key for ref in refs for each in (before, world) for key in _rivals(each, ref)]
     seen = [each.objects[ref] for ref in refs for each in (before, world) if ref in each.objects]
-    return [*rivals, *(key for obj in seen for key in world.table.keys(obj, world))]
+    return [*rivals, *(key for obj in seen for key in world.registry.keys_to_reconcile(obj, world))]
 
 
 def _rivals(world: World, ref: Ref) -> list[Key]:
-    spots = [world.table[key.dialect].places(ref, world) for key in world.asking() if key.source == ref]
+    spots = [world.registry[key.source_type].addresses(ref, world) for key in world.asking() if key.source == ref]
     return [key for spot in spots if spot is not None for key in world.meeting(spot) if key.source != ref]

@@ -12,7 +12,8 @@ from tests.support import toys
 from tests.support.settle import Fate
 from tests.support.world import NOT_FOUND, World, a_field, at, config_map, content, path, secret
 
-from samara.core.allow import Rules
+from samara.core.desired import Adopt
+from samara.core.metadata_keys import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
 from samara.core.model import (
     CONFIG_MAP,
     MANAGER,
@@ -26,16 +27,15 @@ from samara.core.model import (
     Ref,
     namespace_ref,
 )
+from samara.core.policy import ClusterPolicy
 from samara.core.reads import Reading
-from samara.core.table import Table
-from samara.core.travel import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
-from samara.core.want import Adopt
-from samara.dialects import fishysecret, resource_distribution, sync_to
-from samara.dialects.accurate import words as trees
-from samara.dialects.fishysecret import FISHY_SECRET
-from samara.dialects.fishysecret.words import annotations_of, labels_of
-from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
-from samara.dialects.secret_copy import FROM, ORIGIN, TARGETS
+from samara.core.registry import Registry
+from samara.vocabularies import fishysecret, resource_distribution, sync_to
+from samara.vocabularies.accurate import words as trees
+from samara.vocabularies.fishysecret import FISHY_SECRET
+from samara.vocabularies.fishysecret.words import annotations_of, labels_of
+from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION
+from samara.vocabularies.secret_copy import FROM, ORIGIN, TARGETS
 
 HOME, OTHERS = "admin", ("a", "b", "c")
 NAMES = ("x", "y")
@@ -50,15 +50,15 @@ ZONE = "zone"
 GITOPS = "argocd.argoproj.io/instance"
 Json = dict[str, Any]
 SYNC_ASKS: tuple[dict[str, str], ...] = (
-    {sync_to.ASK: "cluster"},
-    {sync_to.ASK: " cluster "},
-    {sync_to.ASK: "namespaces", sync_to.LIST: "a;b"},
-    {sync_to.ASK: "namespace", sync_to.LIST: "b, c zz;b"},
-    {sync_to.ASK: "namespaces", sync_to.LIST: "kube-x;c;admin"},
-    {sync_to.ASK: "namespaces", sync_to.LIST: "b;Bad_Name"},
-    {sync_to.ASK: "namespaces"},
-    {sync_to.ASK: "everywhere", sync_to.LIST: "a"},
-    {sync_to.LIST: "a"},
+    {sync_to.SYNC_TO: "cluster"},
+    {sync_to.SYNC_TO: " cluster "},
+    {sync_to.SYNC_TO: "namespaces", sync_to.SYNC_TO_NAMESPACES: "a;b"},
+    {sync_to.SYNC_TO: "namespace", sync_to.SYNC_TO_NAMESPACES: "b, c zz;b"},
+    {sync_to.SYNC_TO: "namespaces", sync_to.SYNC_TO_NAMESPACES: "kube-x;c;admin"},
+    {sync_to.SYNC_TO: "namespaces", sync_to.SYNC_TO_NAMESPACES: "b;Bad_Name"},
+    {sync_to.SYNC_TO: "namespaces"},
+    {sync_to.SYNC_TO: "everywhere", sync_to.SYNC_TO_NAMESPACES: "a"},
+    {sync_to.SYNC_TO_NAMESPACES: "a"},
 )
 DISTRIBUTIONS = ("d1", "d2")
 MODES = (trees.CREATE, trees.UPDATE, trees.UPDATE, "sometimes")
@@ -109,8 +109,8 @@ SUB_GUARDS: tuple[tuple[str, ...], ...] = ((), (trees.FINALIZER,), (trees.FINALI
 
 
 @cache
-def tables() -> dict[tuple[str, Adopt, bool], Table]:
-    return {each: toys.whole_table(*each) for each in product(("keep", "delete"), Adopt, (False, True))}
+def registries() -> dict[tuple[str, Adopt, bool], Registry]:
+    return {each: toys.full_registry(*each) for each in product(("keep", "delete"), Adopt, (False, True))}
 
 
 def contents(kind: Kind = SECRET) -> st.SearchStrategy[Content]:
@@ -134,7 +134,7 @@ def worlds() -> st.SearchStrategy[World]:
 @st.composite
 def forests(draw: st.DrawFn) -> World:
     """Namespace trees in any state, with loops and loose ends, and little beside: so that much happens in them."""
-    world = World(draw(st.sampled_from(list(tables().values()))))
+    world = World(draw(st.sampled_from(list(registries().values()))))
     for name in (HOME, *OTHERS):
         related = draw(st.sampled_from((*GROWN[name] * 12, *RELATIONS)))
         words = _set(
@@ -181,7 +181,7 @@ def _branch(draw: st.DrawFn, world: World, ref: Ref) -> None:
 @st.composite
 def mixed(draw: st.DrawFn) -> World:
     """A cluster in the middle of its life: sources, copies right and wrong, other people's objects."""
-    world = World(draw(st.sampled_from(list(tables().values()))), meddled=draw(st.sampled_from(("", CANARY))))
+    world = World(draw(st.sampled_from(list(registries().values()))), meddled=draw(st.sampled_from(("", CANARY))))
     for each in ("p", "q"):
         world.outside[each] = draw(st.one_of(st.none(), contents()))
         world.outside[path(f"/{each}")] = draw(st.sampled_from(READINGS))
@@ -199,7 +199,7 @@ def mixed(draw: st.DrawFn) -> World:
         _place(draw, world, at(namespace, NAMES[0], CONFIG_MAP))
     _bystanders(draw, world)
     withdrawn = (toys.FETCH,), (RESOURCE_DISTRIBUTION,), (FISHY_SECRET,)
-    world.withdrawn = set(draw(st.sampled_from(((), (), (), *withdrawn))))
+    world.revoked = set(draw(st.sampled_from(((), (), (), *withdrawn))))
     return world
 
 
@@ -243,7 +243,7 @@ def _sub_namespace(draw: st.DrawFn, world: World) -> None:
 
 
 def _place(draw: st.DrawFn, world: World, ref: Ref) -> None:
-    """A source of one dialect or another, or whatever else may be at a place."""
+    """A source of one vocabulary or another, or whatever else may be at a place."""
     if namespace_ref(ref.namespace) not in world.objects:
         return
     what = draw(st.sampled_from(("chain", "sync", "tree", "occupant", "occupant", "")))
@@ -306,7 +306,7 @@ def resources(draw: st.DrawFn) -> Json:
         "Widget": {"spec": {"size": draw(st.sampled_from((1, 2, -1)))}},
         "Deployment": {"spec": {}},
     }
-    annotations = {"note": CANARY, sync_to.ASK: "cluster", TARGETS: "", ORIGIN: f"{HOME}/x"}
+    annotations = {"note": CANARY, sync_to.SYNC_TO: "cluster", TARGETS: "", ORIGIN: f"{HOME}/x"}
     meta = {"name": NAMES[0], "labels": {"tier": "1", GITOPS: "x", FROM: "x"}, "annotations": annotations}
     version = "toys.dev/v1" if kind == "Widget" else "v1"
     return {"apiVersion": version, "kind": kind, "metadata": meta, **fields[kind]}
@@ -447,9 +447,9 @@ def _bystanders(draw: st.DrawFn, world: World) -> None:
         world.put(at(namespace, "theirs"), secret(CANARY), labels={"app": "theirs"}, annotations={"note": CANARY})
 
 
-def rules() -> st.SearchStrategy[Rules]:
+def rules() -> st.SearchStrategy[ClusterPolicy]:
     own = st.sampled_from((frozenset(), frozenset({at("c", "y"), at("a", "x")})))
-    return st.builds(Rules, st.sampled_from(((), ("kube-*",), ("c",), ("kube-*", "b"))), mostly(), own=own)
+    return st.builds(ClusterPolicy, st.sampled_from(((), ("kube-*",), ("c",), ("kube-*", "b"))), mostly(), own=own)
 
 
 def orders() -> st.SearchStrategy[Callable[[list[Key]], list[Key]]]:

@@ -1,23 +1,34 @@
-"""Three toy dialects that show the core to be plain: a chain of copies, an overlay, and reads with status and guard."""
+"""Three toy vocabularies that show how small one can be: a chain of copies, an overlay, and a custom resource."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Overlay, Template
 from samara.core.match import csv_names, label_token
-from samara.core.model import CONFIG_MAP, LABELS, NAMESPACE, SECRET, Content, Kind, Object, Ref, namespace_ref
-from samara.core.table import Table
+from samara.core.model import CONFIG_MAP, LABELS, NAMESPACE, SECRET, Content, Key, Kind, Object, Ref, namespace_ref
+from samara.core.ownership import ByMark
+from samara.core.registry import Registry
+from samara.core.source_type import (
+    Addresses,
+    Annotated,
+    Copyable,
+    CustomResource,
+    Hierarchy,
+    Policy,
+    Protected,
+    SourceType,
+    Status,
+)
 from samara.core.tally import Tally
 from samara.core.view import View
-from samara.core.want import KEEP, Adopt, Bare, Copy, Dialect, Overlay, Places, Reach, Want
-from samara.dialects import accurate, fishysecret, resource_distribution, secret_copy, sync_to
-from samara.dialects.accurate import config as accurate_config
-from samara.dialects.accurate import propagate
+from samara.vocabularies import accurate, fishysecret, resource_distribution, secret_copy, sync_to
+from samara.vocabularies.accurate import config as accurate_config
+from samara.vocabularies.accurate import propagate
 
 PARENT, TEAM = "toys.dev/parent", "team"
 CHAIN, CHAINED, LINK = "toys.dev/chain", "toys.dev/chained-from", "toys.dev/link"
-CHAIN_WORDS = frozenset({CHAINED, LINK}), frozenset({CHAIN})
 FETCH = Kind("toys.dev", "v1", "Fetch", "fetches")
 WIDGET = Kind("toys.dev", "v1", "Widget", "widgets")
 """A kind of which nothing is known beforehand: what the server makes of one is asked."""
@@ -35,134 +46,135 @@ PATH, INTO, FETCHED, GUARD = "toys.dev/path", "toys.dev/into", "toys.dev/fetched
 
 
 def parent_of(namespace: str, view: View) -> str:
-    have = view.get(namespace_ref(namespace))
-    return have.labels.get(PARENT, "") if have is not None else ""
+    live = view.get(namespace_ref(namespace))
+    return live.labels.get(PARENT, "") if live is not None else ""
 
 
-def told(obj: Object, mark: str, kind: Kind) -> Ref | None:
+def named(obj: Object, mark: str, kind: Kind) -> Ref | None:
+    """The source that the mark of a copy names."""
     namespace = obj.annotations.get(mark) if obj.ref.kind == SECRET else None
     return Ref(kind, namespace, obj.ref.name) if namespace else None
 
 
-def chain(bare: Bare) -> Dialect:
-    def is_source(obj: Object, view: View) -> bool:  # a copy counts while it hangs on a source: a mark proves nothing
+def chain(copyable: Copyable) -> SourceType:
+    def is_source(obj: Object, view: View) -> bool:  # a copy is a source only while its own source is one
         above = view.get(Ref(SECRET, parent_of(obj.ref.namespace, view), obj.ref.name))
-        hangs = above is not None and told(obj, CHAINED, SECRET) == above.ref and is_source(above, view)
-        return hangs or (obj.ref.kind == SECRET and CHAIN in obj.annotations)
+        linked = above is not None and named(obj, CHAINED, SECRET) == above.ref and is_source(above, view)
+        return linked or (obj.ref.kind == SECRET and CHAIN in obj.annotations)
 
-    def want(source: Ref, view: View) -> Want:
-        have = view.get(source)
-        if have is None or have.deleting or not is_source(have, view):
-            return Want()
-        words = bare(LABELS, have.labels) | {LINK: label_token(source.path)}, {CHAINED: source.namespace}
-        near = [Ref(SECRET, ns.ref.name, source.name) for ns in view.labelled(PARENT, source.namespace)]
-        return Want(tuple(Copy(ref, have.content, *words, adopt=Adopt.NEVER) for ref in near))
+    def desired(source: Ref, view: View) -> Desired:
+        live = view.get(source)
+        if live is None or live.deleting or not is_source(live, view):
+            return Desired()
+        marks = copyable(LABELS, live.labels) | {LINK: label_token(source.path)}, {CHAINED: source.namespace}
+        refs = [Ref(SECRET, ns.ref.name, source.name) for ns in view.labelled(PARENT, source.namespace)]
+        return Desired(tuple(Copy(ref, Template(live.content, *marks, adopt=Adopt.NEVER)) for ref in refs))
 
-    def also(obj: Object, view: View) -> Iterable[Ref]:
+    def affected_by(obj: Object, view: View) -> Iterable[Ref]:
         marked = [obj.ref] if CHAINED in obj.annotations else ()
         return view.sources("chain", obj.labels.get(PARENT, "-")) if obj.ref.kind == NAMESPACE else marked
 
-    made = Dialect("chain", (SECRET,), is_source, by(CHAINED, SECRET), below, want, *CHAIN_WORDS, also, rank=2)
-    return replace(made, relations=frozenset({PARENT}), upstream=lambda namespace: namespace.labels.get(PARENT, ""))
+    tree = Hierarchy(frozenset({PARENT}), lambda namespace: namespace.labels.get(PARENT, ""))
+    marked, asked = by({CHAINED, LINK}, CHAINED, SECRET), Annotated(frozenset({CHAIN}), is_source)
+    return SourceType("chain", (SECRET,), asked, marked, desired, below, affected_by, hierarchy=tree)
 
 
-def inherit() -> Dialect:
-    def want(source: Ref, view: View) -> Want:
+def inherit() -> SourceType:
+    def desired(source: Ref, view: View) -> Desired:
         above = view.get(namespace_ref(parent_of(source.name, view)))
         team = above.labels.get(TEAM) if above is not None else None
-        return Want(overlays=(Overlay(source, {TEAM: team} if team else {}),))
+        return Desired(overlays=(Overlay(source, {TEAM: team} if team else {}),))
 
-    def below(obj: Object, view: View) -> Iterable[Ref]:
+    def affected_by(obj: Object, view: View) -> Iterable[Ref]:
         return [ns.ref for ns in view.labelled(PARENT, obj.ref.name)] if obj.ref.kind == NAMESPACE else ()
 
-    words: frozenset[str] = frozenset()
-    made = Dialect("inherit", (NAMESPACE,), any_of(NAMESPACE), nobody, same_name, want, words, words, below, rank=3)
-    return replace(made, whole=True)
+    every = Annotated(frozenset(), lambda obj, view: obj.ref.kind == NAMESPACE)
+    unmarked = ByMark(frozenset(), lambda obj, view: None)
+    kinds = (NAMESPACE,)
+    return SourceType("inherit", kinds, every, unmarked, desired, same_name, affected_by, per_namespace=False)
 
 
-def fetch() -> Dialect:
-    def also(obj: Object, view: View) -> Iterable[Ref]:
+def fetch() -> SourceType:
+    def affected_by(obj: Object, view: View) -> Iterable[Ref]:
         return view.sources("fetch") if obj.ref.kind == NAMESPACE else ()
 
-    def reads(source: Ref, view: View) -> tuple[str, ...]:
-        have = view.get(source)
-        return () if have is None or have.deleting else (have.annotations[PATH],)
+    def desired(source: Ref, view: View) -> Desired:
+        live = view.get(source)
+        if live is None or live.deleting:  # the copies of a Fetch are deleted only while its finalizer is there
+            return Desired(prune=live is not None, finalizer=GUARD)
+        path, names = live.annotations[PATH], view.namespaces(csv_names(live.annotations[INTO]))
+        value = view.value(path)
+        template = Template(value if isinstance(value, Content) else UNAVAILABLE, {}, {FETCHED: source.namespace})
+        copies = tuple(Copy(Ref(SECRET, name, source.name), template, by_name=True) for name in names)
+        return Desired(copies, finalizer=GUARD, requeue_after=60.0, reads=(path,))
 
-    def want(source: Ref, view: View) -> Want:
-        have = view.get(source)
-        if have is None or have.deleting:  # what a Fetch made goes while its guard holds it, and never without
-            return Want(prune=have is not None, guard=GUARD)
-        found, into = view.value(have.annotations[PATH]), view.namespaces(csv_names(have.annotations[INTO]))
-        value, marks = found if isinstance(found, Content) else KEEP, {FETCHED: source.namespace}
-        places = [Ref(SECRET, namespace, source.name) for namespace in into]
-        return Want(tuple(Copy(ref, value, {}, marks, named=True) for ref in places), guard=GUARD, recheck=60.0)
-
-    words = frozenset({FETCHED}), frozenset({PATH, INTO})
-    made = Dialect("fetch", (SECRET, FETCH), any_of(FETCH), by(FETCHED, FETCH), same_name, want, *words, also, reads)
-    return replace(made, asking=(FETCH,), report=counted, rank=1, reach=Reach.NAMED, consent=True)
+    custom, marked = CustomResource(FETCH, metadata_keys=frozenset({PATH, INTO})), by({FETCHED}, FETCHED, FETCH)
+    made = SourceType("fetch", (SECRET, FETCH), custom, marked, desired, same_name, affected_by)
+    return replace(made, policy=Policy(Protected.BY_NAME, needs_consent=True), status=Status(counted))
 
 
-def same_name(source: Ref, view: View) -> Places:
-    return Places(NAMESPACE if source.kind == NAMESPACE else SECRET, source.name)
+def same_name(source: Ref, view: View) -> Addresses:
+    return Addresses(NAMESPACE if source.kind == NAMESPACE else SECRET, source.name)
 
 
-def below(source: Ref, view: View) -> Places:
-    return Places(SECRET, source.name, source.namespace)
+def below(source: Ref, view: View) -> Addresses:
+    return Addresses(SECRET, source.name, source.namespace)
 
 
-def any_of(kind: Kind) -> Callable[[Object, View], bool]:
-    return lambda obj, view: obj.ref.kind == kind
-
-
-def by(mark: str, kind: Kind) -> Callable[[Object, View], Ref | None]:
-    return lambda obj, view: told(obj, mark, kind)
-
-
-def nobody(obj: Object, view: View) -> Ref | None:
-    return None
+def by(marks: set[str], mark: str, kind: Kind) -> ByMark:
+    return ByMark(frozenset(marks), lambda obj, view: named(obj, mark, kind))
 
 
 def counted(obj: Object, view: View, tally: Tally) -> Mapping[str, object]:
     return {"wanted": tally.wanted, "right": tally.right}
 
 
-def table(on_source_gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL) -> Table:
+def registry(on_source_gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL) -> Registry:
     """Secret copy and the three toys, in order of rank."""
-    made: list[Table] = []
-    toys = fetch(), chain(lambda where, words: made[0].bare(where, words)), inherit()
-    made.append(Table((secret_copy.dialect("admin", on_source_gone, adopt), *toys)))
-    return made[0]
+
+    def copyable(where: str, metadata: Mapping[str, str]) -> dict[str, str]:
+        return made.copyable(where, metadata)
+
+    made = Registry((secret_copy.source_type("admin", on_source_gone, adopt), fetch(), chain(copyable), inherit()))
+    return made
 
 
-def propagation(*kinds: Kind, generated: bool = False) -> Dialect:
+def propagation(*kinds: Kind, generated: bool = False) -> SourceType:
     """Accurate's objects alone, beside no other vocabulary."""
     alone = propagate.Propagation(
         accurate_config.Config(),
         kinds,
-        lambda where, words: dict(words),
+        lambda where, metadata: dict(metadata),
         lambda obj, view: None,
         Adopt.IDENTICAL,
         generated=generated,
     )
-    return alone.dialect
+    return alone.source_type
 
 
-def whole_table(on_source_gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL, consent: bool = False) -> Table:
-    """All real dialects and the three toys, in order of rank: every place can be claimed by several."""
-    made: list[Table] = []
+def full_registry(on_source_gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL, consent: bool = False) -> Registry:
+    """All real vocabularies and the three toys, in order of rank: several can want any address."""
 
-    def bare(where: str, words: Mapping[str, str]) -> dict[str, str]:
-        return made[0].bare(where, words)
+    def copyable(where: str, metadata: Mapping[str, str]) -> dict[str, str]:
+        return made.copyable(where, metadata)
 
-    def as_written(where: str, words: Mapping[str, str]) -> dict[str, str]:
-        return made[0].bare(where, words, by_default=())
+    def as_written(where: str, metadata: Mapping[str, str]) -> dict[str, str]:
+        return made.copyable(where, metadata, by_default=())
 
-    first = secret_copy.dialect("admin", on_source_gone, adopt)
-    second = resource_distribution.dialect((SECRET, CONFIG_MAP, WIDGET), as_written)
-    terms = accurate.Terms(adopt, cascading=consent, is_reserved=lambda name: name in ("admin", "kube-x"))
-    config = accurate_config.read(TREE_KEYS)
-    trees = accurate.dialects(config, (SECRET, CONFIG_MAP), bare, lambda obj, view: made[0].owner(obj, view), terms)
-    last = sync_to.dialect((SECRET, CONFIG_MAP), bare, adopt, consent, carry_labels=not consent)
-    fishy = fishysecret.dialect(fishysecret.Terms(lambda where, path: path != FORBIDDEN, consent=consent))
-    made.append(Table((first, second, fetch(), *trees, fishy, replace(chain(bare), rank=3), inherit(), last)))
-    return made[0]
+    def owner(obj: Object, view: View) -> Key | None:
+        return made.owner(obj, view)
+
+    options = accurate.Options(adopt, cascading=consent, is_reserved=lambda name: name in ("admin", "kube-x"))
+    made = Registry(
+        (
+            secret_copy.source_type("admin", on_source_gone, adopt),
+            resource_distribution.source_type((SECRET, CONFIG_MAP, WIDGET), as_written),
+            fetch(),
+            *accurate.source_types(accurate_config.read(TREE_KEYS), (SECRET, CONFIG_MAP), copyable, owner, options),
+            fishysecret.source_type(fishysecret.Terms(lambda where, path: path != FORBIDDEN, consent=consent)),
+            chain(copyable),
+            inherit(),
+            sync_to.source_type((SECRET, CONFIG_MAP), copyable, adopt, consent, copy_labels=not consent),
+        )
+    )
+    return made

@@ -37,8 +37,8 @@ from samara.core.reads import (
     Trial,
     Unreadable,
 )
-from samara.core.table import Table
-from samara.core.want import Places
+from samara.core.registry import Registry
+from samara.core.source_type import Addresses
 
 Words = Mapping[str, str]
 EMPTYING = "emptying"
@@ -71,11 +71,11 @@ def at(namespace: str, name: str, kind: Kind = SECRET) -> Ref:
 class World:
     """Everything that exists, what of it is held, and what lies outside the cluster."""
 
-    table: Table
+    registry: Registry
     objects: dict[Ref, Object] = field(default_factory=dict)
     looked: set[Ref] = field(default_factory=set)
     unlisted: set[Kind] = field(default_factory=set)
-    withdrawn: set[Kind] = field(default_factory=set)
+    revoked: set[Kind] = field(default_factory=set)
     """The kinds whose definitions are being deleted, or are gone."""
     outside: dict[Read, object] = field(default_factory=dict)
     values: dict[Read, object] = field(default_factory=dict)
@@ -89,13 +89,13 @@ class World:
     # What a plan may read. An unrelated object is not held until it has been looked at.
 
     def _holds(self, obj: Object) -> bool:
-        if not obj.ref.kind.namespaced or obj.ref.kind in self.table.always_read or obj.ref in self.looked:
+        if not obj.ref.kind.namespaced or obj.ref.kind in self.registry.always_cached or obj.ref in self.looked:
             return True
-        return not self.table.words.isdisjoint((*obj.labels, *obj.annotations)) or self._is_owned(obj)
+        return not self.registry.metadata_keys.isdisjoint((*obj.labels, *obj.annotations)) or self._is_owned(obj)
 
     def _is_owned(self, obj: Object) -> bool:
         """True where an owner reference names a source; the server's record of our hand makes it worth parsing."""
-        return obj.made and bool(obj.owners) and self.table.owner(obj, self) is not None
+        return obj.made and bool(obj.owners) and self.registry.owner(obj, self) is not None
 
     def get(self, ref: Ref) -> Object | None:
         return None if self.taken(ref) else self.objects.get(ref)
@@ -115,44 +115,44 @@ class World:
     def asking(self) -> list[Key]:
         """Every source there is, scanned once per change."""
         if self._asking is None:
-            self._asking = [key for obj in self.held() for key in self.table.sources(obj, self)]
+            self._asking = [key for obj in self.held() for key in self.registry.sources(obj, self)]
         return self._asking
 
     def labelled(self, label: str, value: str) -> list[Object]:
         return [each for each in self.all(NAMESPACE) if each.labels.get(label) == value]
 
-    def sources(self, dialect: str, namespace: str | None = None) -> list[Ref]:
-        found = [key.source for key in self.asking() if key.dialect == dialect]
+    def sources(self, source_type: str, namespace: str | None = None) -> list[Ref]:
+        found = [key.source for key in self.asking() if key.source_type == source_type]
         return [ref for ref in found if namespace in (None, ref.namespace)]
 
-    def bound(self, dialect: str, namespace: str) -> list[Ref]:
-        spots = {ref: self.table[dialect].places(ref, self) for ref in self.sources(dialect)}
+    def bound(self, source_type: str, namespace: str) -> list[Ref]:
+        spots = {ref: self.registry[source_type].addresses(ref, self) for ref in self.sources(source_type)}
         return [
             ref
             for ref, spot in spots.items()
-            if (spot is not None and spot.within == namespace) or self.copies_of(Key(dialect, ref, namespace))
+            if (spot is not None and spot.within == namespace) or self.copies_of(Key(source_type, ref, namespace))
         ]
 
     def copies_of(self, key: Key) -> list[Object]:
         near = [obj for obj in self.held() if key.slice in (None, obj.ref.namespace)]
-        return [obj for obj in near if self.table.owner(obj, self) == key.whole]
+        return [obj for obj in near if self.registry.owner(obj, self) == key.whole]
 
     def claims(self, ref: Ref) -> list[Key]:
         namespace = self.get(namespace_ref(ref.namespace))
-        above = ("",) if namespace is None else ("", *self.table.upstream(namespace))
-        spots = {Places(ref.kind, ref.name, below) for below in above}
-        spots.add(Places(ref.kind, ref.name, within=ref.namespace))
-        return [key for key in self.asking() if self.table[key.dialect].places(key.source, self) in spots]
+        above = ("",) if namespace is None else ("", *self.registry.parents(namespace))
+        spots = {Addresses(ref.kind, ref.name, below) for below in above}
+        spots.add(Addresses(ref.kind, ref.name, within=ref.namespace))
+        return [key for key in self.asking() if self.registry[key.source_type].addresses(key.source, self) in spots]
 
     def is_claimed(self, ref: Ref) -> bool:
         """True where a source may write this kind and name, in whichever namespace."""
-        spots = (self.table[key.dialect].places(key.source, self) for key in self.asking())
-        return any(spot is not None and spot.spot == (ref.kind, ref.name) for spot in spots)
+        spots = (self.registry[key.source_type].addresses(key.source, self) for key in self.asking())
+        return any(spot is not None and spot.target == (ref.kind, ref.name) for spot in spots)
 
-    def meeting(self, places: Places) -> list[Key]:
+    def meeting(self, places: Addresses) -> list[Key]:
         """The sources that can meet one with these places: not those of another branch."""
-        others = ((key, self.table[key.dialect].places(key.source, self)) for key in self.asking())
-        near = [(key, spot) for key, spot in others if spot is not None and spot.spot == places.spot]
+        others = ((key, self.registry[key.source_type].addresses(key.source, self)) for key in self.asking())
+        near = [(key, spot) for key, spot in others if spot is not None and spot.target == places.target]
         return [
             key for key, spot in near if _may_meet(spot.below, places.below) and _may_meet(spot.within, places.within)
         ]
@@ -177,7 +177,7 @@ class World:
 
     def _answer(self, read: Read) -> object:
         if isinstance(read, Definition):
-            return read.kind not in self.withdrawn
+            return read.kind not in self.revoked
         if isinstance(read, Absence):
             return read.ref not in self.objects
         if isinstance(read, Standing) and read not in self.outside:
@@ -225,7 +225,7 @@ class World:
 
     def strip(self, ref: Ref) -> Object:
         """Takes every mark off."""
-        have, words = self.objects[ref], self.table.words
+        have, words = self.objects[ref], self.registry.metadata_keys
         left = [{key: each[key] for key in each if key not in words} for each in (have.labels, have.annotations)]
         return self.edit(ref, labels=left[0], annotations=left[1])
 

@@ -22,13 +22,13 @@ from tests.support.world import at, secret
 from samara import log
 from samara.core.brake import Brake
 from samara.core.model import NAMESPACE, SECRET, Key
-from samara.core.table import Table
+from samara.core.registry import Registry
 from samara.core.tally import Tally
-from samara.core.write import Blocked, Look, Step
-from samara.dialects import secret_copy
+from samara.core.writes import Blocked, ReadFirst, Step
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.kube.errors import ConfigError
 from samara.kube.reflector import Reflector, ReflectorTimings
+from samara.vocabularies import secret_copy
 from samara.web.health import Health, Leader
 from samara.web.metrics import MetricsPage, Sources
 from samara.web.server import answering, split_address
@@ -84,7 +84,7 @@ class Stage:
     program: EngineHarness = field(init=False)
     reflectors: tuple[Reflector, ...] = field(init=False)
     tallies: dict[Key, Tally] = field(default_factory=dict)
-    table: Table | None = None
+    registry: Registry | None = None
     unserved: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -103,10 +103,10 @@ class Stage:
 
     def metrics(self) -> MetricsPage:
         program = self.program
-        table = self.table or program.table
+        registry = self.registry or program.registry
         return MetricsPage(
             Sources(
-                table,
+                registry,
                 self.tallies,
                 program.queue,
                 program.controller.oldest_pending,
@@ -115,8 +115,8 @@ class Stage:
                 self.reflectors,
                 lambda: True,
                 self.health(),
-                lambda dialect: 2,
-                program.cache.sources if self.table is None else lambda dialect: [a_key().source],
+                lambda source_type: 2,
+                program.cache.sources if self.registry is None else lambda source_type: [a_key().source],
                 lambda: 0.25,
                 self.unserved,
             )
@@ -273,10 +273,10 @@ def test_there_is_nothing_else() -> None:
 
 def blocked(*namespaces: str) -> Tally:
     tally = Tally()
-    tally.count(Step(at("right", "db"), None))
-    tally.count(Step(at("soon", "db"), Look(at("soon", "db"))))
+    tally.count(Step(at("right", "db"), None, "in-sync"))
+    tally.count(Step(at("soon", "db"), ReadFirst(at("soon", "db")), "not-read-yet"))
     for name in namespaces:
-        tally.count(Step(at(name, "db"), Blocked(a_key(), at(name, "db"), "conflict", "theirs")))
+        tally.count(Step(at(name, "db"), Blocked(a_key(), at(name, "db"), "conflict", "theirs"), "foreign"))
     return tally
 
 
@@ -402,14 +402,14 @@ def test_no_label_grows_with_the_cluster() -> None:
     on_stage(deed)
 
 
-def test_the_dialects_of_one_vocabulary_are_one_series() -> None:
+def test_the_source_types_of_one_vocabulary_are_one_series() -> None:
     """Two samples with the same labels would make Prometheus refuse all of them."""
 
     async def deed(stage: Stage) -> None:
-        one = secret_copy.dialect()
+        one = secret_copy.source_type()
         two = (replace(one, name="both:tree"), replace(one, name="both:sub"))
-        stage.table = Table(two)
-        stage.tallies = {a_key(dialect="both:tree"): blocked("a"), a_key(dialect="both:sub"): blocked("a", "b")}
+        stage.registry = Registry(two)
+        stage.tallies = {a_key(source_type="both:tree"): blocked("a"), a_key(source_type="both:sub"): blocked("a", "b")}
         found = stage.samples()
         assert found["samara_copies", "blocked", "both"] == 3
         assert found["samara_sources", "both"] == 2

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from samara.core.travel import APP
+from samara.core.metadata_keys import APP
 from samara.kube.errors import SamaraError
 from samara_devtools.devcluster import Binaries, Devcluster
 from samara_devtools.devcluster.process import leashed

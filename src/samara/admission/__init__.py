@@ -1,1 +1,1 @@
-"""Admission and conversion webhooks: the API server asks the dialects about a change before it stores it."""
+"""Admission and conversion webhooks: the API server asks the vocabularies about a change before it stores it."""

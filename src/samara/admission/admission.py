@@ -13,9 +13,9 @@ from samara.admission.review import guarded_kinds
 from samara.admission.server import WebhookServer
 from samara.admission.webhooks import SERVICE, Converters, Endpoint, needed_configurations
 from samara.core.model import Kind
-from samara.core.table import Table
+from samara.core.registry import Registry
+from samara.core.source_type import SourceType
 from samara.core.view import View
-from samara.core.want import Dialect
 from samara.engine.metrics import Metrics
 from samara.kube.client import Client
 from samara.kube.codec import Codec
@@ -29,7 +29,7 @@ class AdmissionDeps:
     """Admission's own: a standby answers as well, and reads and performs dry runs for that."""
     codec: Codec
     view: View
-    table: Table
+    registry: Registry
     namespace: str
     """The operator's own."""
     is_leading: Callable[[], bool]
@@ -56,17 +56,17 @@ class Admission:
         self,
         deps: AdmissionDeps,
         listener: Listener,
-        registered: Iterable[Dialect],
+        registered: Iterable[SourceType],
         *,
         converters: Converters,
         crds: tuple[str, ...],
         timings: Timings,
     ) -> None:
-        """`registered` are the dialects for which there are webhook configurations, `crds` those to convert."""
+        """`registered` are the vocabularies for which there are webhook configurations, `crds` those to convert."""
         endpoint = Endpoint(deps.namespace, listener.url, listener.service)
         validator = Validator(deps.view, deps.client, deps.codec, deps.namespace)
         self._server = WebhookServer(
-            listener.address, guarded_kinds(deps.table), validator, deps.is_listed, converters, deps.metrics
+            listener.address, guarded_kinds(deps.registry), validator, deps.is_listed, converters, deps.metrics
         )
         self._secret = TlsSecret(
             deps.client,
@@ -77,7 +77,7 @@ class Admission:
             timings,
         )
         registration = Registration(
-            deps.table,
+            deps.registry,
             endpoint,
             needed_configurations(registered),
             crds,

@@ -1,4 +1,4 @@
-"""Asks the dialects about a change, and reads from the API server whatever a refusal rests on before it stands.
+"""Asks the vocabularies about a change, and reads from the API server whatever a refusal rests on before it stands.
 
 Otherwise a cache that lags would refuse a change that is right.
 """
@@ -16,8 +16,8 @@ from samara.core.admit import Request
 from samara.core.match import Names, is_label_value
 from samara.core.model import NAMESPACE, Kind, Object, Ref
 from samara.core.reads import UNREAD, Read, Trial
+from samara.core.source_type import Admission
 from samara.core.view import Through, View
-from samara.core.want import Dialect
 from samara.kube.client import Client, address, collection
 from samara.kube.codec import Codec
 from samara.kube.errors import Forbidden, NotFound
@@ -41,9 +41,9 @@ class Validator:
     namespace: str
     """Dry runs create objects in the operator's own namespace."""
 
-    async def faults(self, request: Request, dialects: Iterable[Dialect]) -> tuple[str, ...]:
-        """The faults that all dialects find, without duplicates. Raises if the API server does not answer."""
-        judges = tuple(dialect for dialect in dialects if request.operation in dialect.judged)
+    async def faults(self, request: Request, admissions: Iterable[Admission]) -> tuple[str, ...]:
+        """The faults that all vocabularies find, without duplicates. Raises if the API server does not answer."""
+        judges = tuple(admission for admission in admissions if request.operation in admission.operations)
         view = RecordingView(self.view)
         faults = await self._judge(request, judges, view)
         for _ in range(ROUNDS):
@@ -54,12 +54,10 @@ class Validator:
             faults = await self._judge(request, judges, view)
         return faults
 
-    async def _judge(self, request: Request, dialects: tuple[Dialect, ...], view: RecordingView) -> tuple[str, ...]:
-        """One answer of all dialects. Every dry run that it needs is performed first."""
+    async def _judge(self, request: Request, admissions: tuple[Admission, ...], view: RecordingView) -> tuple[str, ...]:
+        """One answer of all vocabularies. Every dry run that it needs is performed first."""
         for _ in range(ROUNDS):
-            faults = [
-                fault for dialect in dialects if dialect.admit is not None for fault in dialect.admit(request, view)
-            ]
+            faults = [fault for admission in admissions for fault in admission.validate(request, view)]
             unanswered = view.unanswered()
             if not unanswered:
                 break

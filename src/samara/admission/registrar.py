@@ -28,7 +28,7 @@ from samara.admission.webhooks import (
     webhook_conversion,
 )
 from samara.core.model import Kind, Ref
-from samara.core.table import Table
+from samara.core.registry import Registry
 from samara.kube.client import JSON, MERGE_PATCH, OUR_WRITES, Client, address, collection
 from samara.kube.codec import MALFORMED, decode, encode
 from samara.kube.errors import AlreadyExists, ConfigError, Conflict, NotFound, SamaraError, Unreachable
@@ -45,7 +45,7 @@ Json = dict[str, Any]
 class Registration:
     """What the API server must know."""
 
-    table: Table
+    registry: Registry
     endpoint: Endpoint
     configurations: tuple[Kind, ...]
     """The kinds of configuration that have webhooks of the operator."""
@@ -59,7 +59,7 @@ class Registration:
         own = self.endpoint.namespace
         excluded_namespaces = () if own == DEFAULT_NAMESPACE else (own,)
         client_config = self.endpoint.client_config(PATHS[kind], bundle)
-        return webhook_configuration(self.table, client_config, excluded_namespaces, kind)
+        return webhook_configuration(self.registry, client_config, excluded_namespaces, kind)
 
 
 class Registrar:

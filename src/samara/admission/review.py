@@ -1,4 +1,4 @@
-"""AdmissionReview v1: the question as a `Request` that dialects judge; their faults or edits as the answer."""
+"""AdmissionReview v1: the question as a `Request` that vocabularies judge; their faults or edits as the answer."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import msgspec
 
 from samara.core.admit import Edit, Forbidden, Operation, Request, Undecided
 from samara.core.model import Kind, Object
-from samara.core.table import Table
-from samara.core.want import Dialect
+from samara.core.registry import Registry
+from samara.core.source_type import Admission, SourceType
 from samara.kube.codec import MALFORMED, Codec, encode
 
 API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
@@ -29,10 +29,14 @@ class MalformedError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class GuardedKind:
-    """A kind, and the dialects that judge changes of its objects."""
+    """A kind, and what validates and defaults its objects."""
 
     kind: Kind
-    dialects: tuple[Dialect, ...]
+    source_types: tuple[SourceType, ...]
+
+    @property
+    def admissions(self) -> tuple[Admission, ...]:
+        return tuple(each.admission for each in self.source_types if each.admission is not None)
 
 
 GuardedKinds = Mapping[tuple[str, str, str], GuardedKind]
@@ -45,16 +49,15 @@ class Review:
 
     uid: str
     request: Request | None
-    """None if no dialect judges this kind."""
+    """None if no vocabulary judges this kind."""
     guarded: GuardedKind | None = None
 
 
-def guarded_kinds(table: Table) -> GuardedKinds:
-    found: dict[Kind, list[Dialect]] = {}
-    for dialect in table.dialects:
-        if dialect.admit is not None or dialect.mutate is not None:
-            for kind in dialect.guarded:
-                found.setdefault(kind, []).append(dialect)
+def guarded_kinds(registry: Registry) -> GuardedKinds:
+    found: dict[Kind, list[SourceType]] = {}
+    for source_type in registry.source_types:
+        for kind in source_type.admission.kinds if source_type.admission is not None else ():
+            found.setdefault(kind, []).append(source_type)
     return {(kind.group, kind.version, kind.name): GuardedKind(kind, tuple(found[kind])) for kind in found}
 
 

@@ -118,8 +118,8 @@ class WebhookServer:
         review = await self._read(request)
         if review.guarded is None or review.request is None:
             return _json(patch(review.uid, ()))
-        mutators = [dialect.mutate for dialect in review.guarded.dialects if dialect.mutate is not None]
-        return _json(patch(review.uid, [edit for mutate in mutators for edit in mutate(review.request)]))
+        defaults = [admission.default for admission in review.guarded.admissions if admission.default is not None]
+        return _json(patch(review.uid, [edit for default in defaults for edit in default(review.request)]))
 
     async def _convert(self, request: web.Request) -> web.StreamResponse:
         return _json(convert_review(await request.read(), self._converters))
@@ -134,12 +134,14 @@ class WebhookServer:
         if review.guarded is None or review.request is None:
             return ()
         # Before a kind has been listed, an object that is not in the cache may still exist.
-        kinds = dict.fromkeys((NAMESPACE, *(kind for dialect in review.guarded.dialects for kind in dialect.kinds)))
+        kinds = dict.fromkeys(
+            (NAMESPACE, *(kind for source_type in review.guarded.source_types for kind in source_type.kinds))
+        )
         unlisted = [str(kind) for kind in kinds if not self._is_listed(kind)]
         if unlisted:
             raise web.HTTPServiceUnavailable(text=f"not listed yet: {', '.join(unlisted)}")
         async with asyncio.timeout(ANSWER_SECONDS):
-            faults = await self._validator.faults(review.request, review.guarded.dialects)
+            faults = await self._validator.faults(review.request, review.guarded.admissions)
         if faults:
             obj = review.request.new or review.request.old
             log.info("admission.refused", object=obj.ref if obj else review.guarded.kind, faults=len(faults))
@@ -156,7 +158,7 @@ def _guarding_values(handler: Handler) -> Handler:
             raise
         except MalformedError as fault:
             return web.Response(status=400, text=str(fault))
-        except Exception as fault:  # noqa: BLE001 - the message of a dialect's bug may hold values
+        except Exception as fault:  # noqa: BLE001 - the message of a vocabulary's bug may hold values
             reason = str(fault) if isinstance(fault, SamaraError) else type(fault).__name__
             log.warning("admission.failed", fault=reason)
             return web.Response(status=500, text="no answer could be found in time")

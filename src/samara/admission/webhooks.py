@@ -1,6 +1,6 @@
 """Webhook configurations, how CRDs convert, and the conversion itself: what the API server is told and asks.
 
-The configurations follow from the dialects alone. Every field that the API server would default is set, so that a
+The configurations follow from the vocabularies alone. Every field that the API server would default is set, so that a
 stored configuration can be compared with a wanted one.
 """
 
@@ -16,10 +16,10 @@ import msgspec
 
 from samara.admission.review import MalformedError
 from samara.core.admit import Operation, UnconvertibleError
+from samara.core.metadata_keys import APP
 from samara.core.model import Kind
-from samara.core.table import Table
-from samara.core.travel import APP
-from samara.core.want import Dialect
+from samara.core.registry import Registry
+from samara.core.source_type import Admission, SourceType
 from samara.kube.codec import MALFORMED
 from samara.kube.errors import ConfigError
 
@@ -42,7 +42,7 @@ NO_CONVERSION: Mapping[str, Any] = {"strategy": "None"}
 """A CRD's `spec.conversion` without a webhook."""
 _CONVERSION_VERSION, _CONVERSION_KIND = "apiextensions.k8s.io/v1", "ConversionReview"
 Json = dict[str, Any]
-GuardingDialect = tuple[Kind, Dialect]
+Guard = tuple[Kind, Admission, SourceType]
 Converter = Callable[[Json, str], Json]
 """Takes an object and the wanted apiVersion, and returns the object in that version. May raise UnconvertibleError."""
 Converters = Mapping[str, Converter]
@@ -104,41 +104,49 @@ def check_webhook_url(url: str) -> None:
 # webhook configurations
 
 
-def needed_configurations(dialects: Iterable[Dialect]) -> tuple[Kind, ...]:
-    """The kinds of configuration for which these dialects have webhooks."""
-    dialects = tuple(dialects)
-    return tuple(kind for kind in PATHS if any(_answers(kind, dialect) for dialect in dialects))
+def needed_configurations(source_types: Iterable[SourceType]) -> tuple[Kind, ...]:
+    """The kinds of configuration for which these vocabularies have webhooks."""
+    source_types = tuple(source_types)
+    return tuple(kind for kind in PATHS if any(_guards(kind, source_type) for source_type in source_types))
 
 
 def webhook_configuration(
-    table: Table, client_config: Mapping[str, Any], excluded_namespaces: tuple[str, ...] = (), kind: Kind = VALIDATING
+    registry: Registry,
+    client_config: Mapping[str, Any],
+    excluded_namespaces: tuple[str, ...] = (),
+    kind: Kind = VALIDATING,
 ) -> Json:
-    """One webhook for each guarded kind. All dialects that guard it answer together."""
-    guarding: dict[tuple[str, str], list[GuardingDialect]] = {}
-    for dialect in table.dialects:
-        for guarded in dialect.guarded if _answers(kind, dialect) else ():
-            guarding.setdefault((guarded.group, guarded.plural), []).append((guarded, dialect))
-    webhooks = [_webhook(kind, dialects, client_config, excluded_namespaces) for dialects in guarding.values()]
+    """One webhook for each guarded kind. All vocabularies that guard it answer together."""
+    guards_of: dict[tuple[str, str], list[Guard]] = {}
+    for source_type in registry.source_types:
+        for guard in _guards(kind, source_type):
+            guarded = guard[0]
+            guards_of.setdefault((guarded.group, guarded.plural), []).append(guard)
+    webhooks = [_webhook(kind, guards, client_config, excluded_namespaces) for guards in guards_of.values()]
     metadata = {"name": NAME, "labels": dict((LABEL,))}
     head = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata}
     return {**head, "webhooks": sorted(webhooks, key=lambda webhook: str(webhook["name"]))}
 
 
-def _answers(kind: Kind, dialect: Dialect) -> bool:
-    return (dialect.mutate if kind == MUTATING else dialect.admit) is not None
+def _guards(configuration: Kind, source_type: SourceType) -> list[Guard]:
+    """The kinds for which a source type has webhooks of this configuration."""
+    admission = source_type.admission
+    if admission is None or (configuration == MUTATING and admission.default is None):
+        return []
+    return [(kind, admission, source_type) for kind in admission.kinds]
 
 
 def _webhook(
     configuration: Kind,
-    guarding: list[GuardingDialect],
+    guards: list[Guard],
     client_config: Mapping[str, Any],
     excluded_namespaces: tuple[str, ...],
 ) -> Json:
-    kind = guarding[0][0]
+    kind = guards[0][0]
     rule = {
         "apiGroups": [kind.group],
-        "apiVersions": sorted({guarded.version for guarded, _ in guarding}),
-        "operations": ["CREATE"] if configuration == MUTATING else _operations(guarding),
+        "apiVersions": sorted({guarded.version for guarded, _, _ in guards}),
+        "operations": ["CREATE"] if configuration == MUTATING else _operations(guards),
         "resources": [kind.plural],
         "scope": "Namespaced" if kind.namespaced else "Cluster",
     }
@@ -146,8 +154,8 @@ def _webhook(
         "name": ".".join(filter(None, (kind.plural, kind.group, "samara.dev"))),
         "admissionReviewVersions": ["v1"],
         "clientConfig": dict(client_config),
-        "failurePolicy": "Fail" if _fails_closed(guarding) else "Ignore",
-        "matchConditions": list(_match_conditions(guarding)),
+        "failurePolicy": "Fail" if _fails_closed(guards) else "Ignore",
+        "matchConditions": list(_match_conditions(guards)),
         "matchPolicy": "Equivalent",
         "namespaceSelector": _all_but(excluded_namespaces),
         "objectSelector": {},
@@ -158,29 +166,30 @@ def _webhook(
     }
 
 
-def _operations(guarding: list[GuardingDialect]) -> list[str]:
-    judged = {operation for _, dialect in guarding for operation in dialect.judged}
-    return [operation for operation in get_args(Operation) if operation in judged]
+def _operations(guards: list[Guard]) -> list[str]:
+    validated = {operation for _, admission, _ in guards for operation in admission.operations}
+    return [operation for operation in get_args(Operation) if operation in validated]
 
 
-def _is_custom_resource(guarding: list[GuardingDialect]) -> bool:
+def _is_custom_resource(guards: list[Guard]) -> bool:
     """True for a custom resource of ours. Each write of one is for the operator."""
-    return any(kind in dialect.asking for kind, dialect in guarding)
+    return any(kind == source_type.resource for kind, _, source_type in guards)
 
 
-def _fails_closed(guarding: list[GuardingDialect]) -> bool:
+def _fails_closed(guards: list[Guard]) -> bool:
     """True if a write is refused while no operator answers."""
-    return _is_custom_resource(guarding) or any(dialect.fails_closed for _, dialect in guarding)
+    return _is_custom_resource(guards) or any(admission.fail_closed for _, admission, _ in guards)
 
 
-def _match_conditions(guarding: list[GuardingDialect]) -> Iterator[Json]:
+def _match_conditions(guards: list[Guard]) -> Iterator[Json]:
     """Objects without our keys never depend on the operator, and the end of an object's life does not either."""
-    if _fails_closed(guarding):
+    if _fails_closed(guards):
         alive = "[object, oldObject].all(o, o == null || !has(o.metadata.deletionTimestamp))"
         yield {"name": "not-deleting", "expression": alive}
-    if not _is_custom_resource(guarding):
-        keys = {key for _, dialect in guarding if not dialect.scope for key in dialect.asks}
-        labels = {key for _, dialect in guarding for key in dialect.scope}
+    if not _is_custom_resource(guards):
+        by_key = [source_type.source for _, admission, source_type in guards if not admission.labels]
+        keys = {key for source in by_key for key in source.metadata_keys}
+        labels = {key for _, admission, _ in guards for key in admission.labels}
         yield {"name": "carries-our-words", "expression": _has_any(annotations=keys, labels=keys | labels)}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import click
 
-from samara.core.travel import ACCEPT, PAUSED
+from samara.core.metadata_keys import ACCEPT, PAUSED
 
 ADVICE = {
     "conflict": "remove or rename the object that is there, or take the place off the source",

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from samara.cli.output import note
+from samara.core.metadata_keys import APP
 from samara.core.model import CONFIG_MAP, Kind
-from samara.core.travel import APP
 from samara.kube.client import Client, collection
 from samara.kube.codec import decode
 from samara.kube.errors import Forbidden

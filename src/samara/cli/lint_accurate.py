@@ -12,10 +12,11 @@ from samara.cli.lint_part import NAMESPACE_NAME, Part, bad_type, stays_behind, w
 from samara.core.match import any_glob, is_label_value, is_namespace_name, shown
 from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE
 from samara.core.select import is_label_key
-from samara.dialects.accurate.config import Config
-from samara.dialects.accurate.globs import OWN, Keys
-from samara.dialects.accurate.propagate import MODES
-from samara.dialects.accurate.words import (
+from samara.vocabularies.accurate import AccurateSettings
+from samara.vocabularies.accurate.config import Config, read
+from samara.vocabularies.accurate.globs import OWN, Keys
+from samara.vocabularies.accurate.propagate import MODES
+from samara.vocabularies.accurate.words import (
     CREATE,
     GENERATED,
     GROUP,
@@ -30,16 +31,15 @@ from samara.dialects.accurate.words import (
     TYPE,
     UPDATE,
 )
-from samara.settings import Accurate
 
 A_MODE = f'"{CREATE}" or "{UPDATE}": with any other value the object is not passed on'
 ABSENT = ("nothing", "null")
 A_TYPE = f'"{ROOT}" or "{IS_TEMPLATE}": any other value means nothing'
 
 
-def part(own: Accurate, reserved: tuple[str, ...]) -> Part:
+def part(own: AccurateSettings, reserved: tuple[str, ...]) -> Part:
     """Where the settings hold none of the original's keys, nobody has said what is watched or let through."""
-    config = own.read_config() if own.config else None
+    config = read(own.config) if own.config else None
 
     def is_source(manifest: Manifest) -> bool:
         return manifest.annotation(PROPAGATE) is not None and _unpassed(manifest, config) is None

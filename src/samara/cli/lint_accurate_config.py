@@ -9,8 +9,9 @@ from difflib import get_close_matches
 import yaml
 
 from samara.cli.lint_nodes import Finding, Manifest, as_json
-from samara.dialects.accurate.config import KEYS, BadConfigError, read
-from samara.dialects.accurate.words import GROUP
+from samara.core.vocabulary import SettingError
+from samara.vocabularies.accurate.config import KEYS, read
+from samara.vocabularies.accurate.words import GROUP
 
 _NEARLY = 0.8
 _PATTERNS = f"a list of patterns of keys, none under {GROUP}/"
@@ -44,6 +45,6 @@ def _fault(key: str, node: yaml.Node) -> str | None:
     raw = as_json(node)
     try:
         read({key: json.loads(raw) if raw is not None else None})
-    except BadConfigError as fault:
+    except SettingError as fault:
         return str(fault)
     return None

@@ -8,12 +8,11 @@ from typing import NamedTuple
 
 from samara.cli.lint_nodes import Finding, Manifest, as_json, spot
 from samara.cli.lint_part import Part, dropped
+from samara.core.desired import Fault
 from samara.core.match import any_glob, shown
-from samara.core.want import Fault
-from samara.dialects.fishysecret import FISHY_SECRET, NAME
-from samara.dialects.fishysecret.spec import Spec, read
 from samara.settings import Settings
-from samara.vocabularies import may_read
+from samara.vocabularies.fishysecret import FISHY_SECRET, NAME, FishySecretSettings, may_read
+from samara.vocabularies.fishysecret.spec import Spec, read
 
 A_PATH = "a path such as /app/db/password: no empty segment, no . or .. as one, at most one #, and no % ? or \\"
 FIELDS = {
@@ -24,8 +23,8 @@ FIELDS = {
 _EXPECTED = re.compile(r"(.*?),? was expected, found (.*)", re.DOTALL)
 
 
-def part(settings: Settings) -> Part:
-    allowed, protected = may_read(settings), settings.protected_namespaces
+def part(own: FishySecretSettings, settings: Settings) -> Part:
+    allowed, protected = may_read(own.paths, settings.tenancy == "strict"), settings.protected_namespaces
 
     def findings(manifest: Manifest) -> Iterator[Finding]:
         group = manifest.api_version.rpartition("/")[0]

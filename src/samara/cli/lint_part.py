@@ -10,9 +10,8 @@ import yaml
 from samara.cli.lint_nodes import Finding, Manifest, Word, spot
 from samara.core.kinds import NEVER_COPIED_TYPES
 from samara.core.match import Names, shown
-from samara.core.model import Kind
-from samara.settings import KindName
-from samara.vocabularies import WELL_KNOWN
+from samara.core.model import Kind, KindName
+from samara.source_types import WELL_KNOWN
 
 FOR_ALL = frozenset({"*", "all", "ALL", "All"})
 NAMESPACE_NAME = "a namespace name: up to 63 lower-case letters, digits and -"

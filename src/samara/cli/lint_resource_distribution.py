@@ -12,13 +12,13 @@ from samara.cli.lint_nodes import Finding, Manifest, as_json, held_in, kind_of, 
 from samara.cli.lint_part import FOR_ALL, Part, dropped, kind_named
 from samara.core.kinds import NEVER_COPIED_TYPES, is_denied, row
 from samara.core.match import shown
-from samara.core.model import ANNOTATIONS, LABELS, Kind
+from samara.core.model import ANNOTATIONS, LABELS, Kind, KindName
 from samara.core.select import is_dns_subdomain
-from samara.core.want import Bare
-from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
-from samara.dialects.resource_distribution.asked import unfit
-from samara.dialects.resource_distribution.convert import LISTED
-from samara.dialects.resource_distribution.spec import (
+from samara.core.source_type import Copyable
+from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION
+from samara.vocabularies.resource_distribution.asked import unfit
+from samara.vocabularies.resource_distribution.convert import LISTED
+from samara.vocabularies.resource_distribution.spec import (
     EXCLUDED,
     INCLUDED,
     RESOURCE,
@@ -28,7 +28,6 @@ from samara.dialects.resource_distribution.spec import (
     Targets,
     read,
 )
-from samara.settings import KindName
 
 VERSIONS = tuple(f"{RESOURCE_DISTRIBUTION.group}/{version}" for version in sorted(LISTED, reverse=True))
 SETTING = "no other kind is distributed (setting vocabularies.resource-distribution.kinds)"
@@ -46,7 +45,7 @@ A_NAME = "a namespace name: up to 63 lower-case letters, digits and -"
 _EXPECTED = re.compile(r"(.*) (?:was|were) expected(.*?)(?:, found (.*))?", re.DOTALL)
 
 
-def part(kinds: tuple[KindName, ...], bare: Bare) -> Part:
+def part(kinds: tuple[KindName, ...], bare: Copyable) -> Part:
     """`bare` is what leaves behind the words that never travel, and no others."""
     served = {(kind.api_version, kind.name): kind for kind in map(kind_named, kinds)}
 
@@ -74,7 +73,7 @@ class _Distribution(NamedTuple):
 
     manifest: Manifest
     served: dict[tuple[str, str], Kind]
-    bare: Bare
+    bare: Copyable
 
     def findings(self) -> Iterator[Finding]:
         if self.manifest.api_version not in VERSIONS:

@@ -8,17 +8,23 @@ from difflib import get_close_matches
 from samara.cli import lint_accurate, lint_fishysecret, lint_resource_distribution, lint_secret_copy, lint_sync_to
 from samara.cli.lint_nodes import Finding, Manifest, Word
 from samara.cli.lint_part import Part, stays_behind, wrong_kind
-from samara.core.allow import names_nothing
 from samara.core.match import LABEL_LENGTH, any_glob, is_label_value, sample, shown
+from samara.core.metadata_keys import ACCEPT, ADOPTED, IGNORE, NOT_COPIED_BY_DEFAULT, PAUSED, RELEASED
 from samara.core.model import NAMESPACE
+from samara.core.policy import invalid_consent_items
 from samara.core.select import is_dns_subdomain
-from samara.core.travel import ACCEPT, ADOPTED, IGNORE, NOT_BY_DEFAULT, PAUSED, RELEASED
-from samara.dialects import sync_to
-from samara.settings import Accurate, FishySecret, ResourceDistribution, SecretCopy, Settings, SyncTo, Vocabulary
-from samara.vocabularies import reserved, table_of
+from samara.core.vocabulary import VocabularySettings
+from samara.settings import Settings
+from samara.source_types import registry_of, reserved
+from samara.vocabularies import sync_to
+from samara.vocabularies.accurate import AccurateSettings
+from samara.vocabularies.fishysecret import FishySecretSettings
+from samara.vocabularies.resource_distribution import ResourceDistributionSettings
+from samara.vocabularies.secret_copy import SecretCopySettings
+from samara.vocabularies.sync_to import SyncToSettings
 
 KEY_FORM = "name or prefix/name: name of up to 63 letters, digits, - _ . and prefix a DNS name of up to 253"
-INSTEAD = {lint_sync_to.PROPOSED: sync_to.LIST}
+INSTEAD = {lint_sync_to.PROPOSED: sync_to.SYNC_TO_NAMESPACES}
 """Keys that people have seen written and that no API server stores, and what to write."""
 ACCEPTED = "a namespace, namespace:Kind/name or *, with commas between"
 CONTROLS = frozenset({ACCEPT, IGNORE, PAUSED, RELEASED})
@@ -28,37 +34,42 @@ SHARED = frozenset({"openkruise.io", "kruise.io"})
 STAYS = "kubectl.kubernetes.io/*"
 
 
-def part_of(own: Vocabulary, settings: Settings) -> Part:
+def part_of(own: VocabularySettings, settings: Settings) -> Part:
     """A vocabulary's own part of the rules; a new one is one line here."""
     match own:
-        case SecretCopy(home=home):
+        case SecretCopySettings(home=home):
             return lint_secret_copy.part(home)
-        case SyncTo(kinds=kinds):
-            return lint_sync_to.part(kinds, settings.protected_namespaces, settings.carries_labels)
-        case ResourceDistribution(kinds=kinds):
-            table = table_of(settings)
-            return lint_resource_distribution.part(kinds, lambda where, words: table.bare(where, words, by_default=()))
-        case Accurate():
+        case SyncToSettings(kinds=kinds):
+            return lint_sync_to.part(kinds, settings.protected_namespaces, settings.tenancy != "strict")
+        case ResourceDistributionSettings(kinds=kinds):
+            registry = registry_of(settings)
+            return lint_resource_distribution.part(
+                kinds, lambda where, words: registry.copyable(where, words, by_default=())
+            )
+        case AccurateSettings():
             return lint_accurate.part(own, reserved(settings, ""))
-        case FishySecret():
-            return lint_fishysecret.part(settings)
+        case FishySecretSettings():
+            return lint_fishysecret.part(own, settings)
+        case _:
+            raise AssertionError(f"lint has no part for {own}")
 
 
 class Lint:
     """The rules for one set of settings."""
 
     def __init__(self, settings: Settings) -> None:
-        table = table_of(settings)
+        registry = registry_of(settings)
         self._parts = [part_of(own, settings) for own in settings.vocabularies.values()]
-        asks = frozenset().union(*(dialect.asks for dialect in table.dialects))
-        # What one dialect writes as its mark another may let people write: a namespace can name its parent itself.
-        self._marks = frozenset().union(*(dialect.marks for dialect in table.dialects)) - asks | NEVER_BY_HAND
-        self._known = table.words | CONTROLS | NEVER_BY_HAND
+        asks = frozenset().union(*(source_type.source.metadata_keys for source_type in registry.source_types))
+        # What one vocabulary writes as its mark another may let people write: a namespace can name its parent itself.
+        marks = frozenset().union(*(source_type.ownership.marks for source_type in registry.source_types))
+        self._marks = marks - asks | NEVER_BY_HAND
+        self._known = registry.metadata_keys | CONTROLS | NEVER_BY_HAND
         self._spoken = sorted(self._known - self._marks)
         self._ours = {_prefix(word) for word in self._known} - SHARED
         self._asks = frozenset().union(*(part.asks for part in self._parts))
-        stays = (STAYS, *NOT_BY_DEFAULT)
-        self._stays = {"label": (*stays, *table.never_labels), "annotation": (*stays, *table.never_annotations)}
+        stays = (STAYS, *NOT_COPIED_BY_DEFAULT)
+        self._stays = {"label": (*stays, *registry.never_labels), "annotation": (*stays, *registry.never_annotations)}
 
     def all(self, manifest: Manifest) -> Iterator[Finding]:
         for word in manifest.words:
@@ -133,7 +144,7 @@ def _consent(manifest: Manifest, word: Word) -> Iterator[Finding]:
         yield manifest.finding(
             word.line, word.key, f"a {word.where} of a {manifest.kind}", "an annotation of a Namespace"
         )
-    elif items := names_nothing(word.value or ""):
+    elif items := invalid_consent_items(word.value or ""):
         yield manifest.finding(word.line, word.key, sample(map(shown, items)), ACCEPTED)
 
 

@@ -8,7 +8,7 @@ from samara.cli.lint_nodes import Finding, Manifest, Word
 from samara.cli.lint_part import Part, bad_names, bad_type, wrong_kind
 from samara.core.match import csv_names, shown
 from samara.core.model import SECRET
-from samara.dialects.secret_copy import TARGETS
+from samara.vocabularies.secret_copy import TARGETS
 
 
 def part(home: str) -> Part:

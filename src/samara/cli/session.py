@@ -10,16 +10,16 @@ from functools import partial
 from math import inf
 from typing import Any, TypeVar
 
-from samara.app import rules_of
+from samara.app import cluster_policy
 from samara.cli.inspect.secret_values import corrected, readings
 from samara.cli.installed import FILE, LABEL, Installed, find_installed
 from samara.cli.options import Cluster
 from samara.cli.output import note, progress
-from samara.core.allow import Rules
 from samara.core.match import sample
 from samara.core.model import CONFIG_MAP, Key, Ref
-from samara.core.table import Table
-from samara.core.write import Plan
+from samara.core.policy import ClusterPolicy
+from samara.core.registry import Registry
+from samara.core.writes import Plan
 from samara.engine.hold_store import NAME, Entry, endings, entries
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.environment import discover_kinds
@@ -30,7 +30,7 @@ from samara.kube.discovery import listable
 from samara.kube.errors import ConfigError, Forbidden, NotFound, SamaraError, Unreachable
 from samara.kube.snapshot import Snapshot, list_cluster
 from samara.settings import Settings, load, parse
-from samara.vocabularies import WELL_KNOWN, Kinds, brake_of, store_config, table_of
+from samara.source_types import WELL_KNOWN, Kinds, brake_of, registry_of, store_config
 
 EVENTS = frozenset({("", "Event"), ("events.k8s.io", "Event")})
 """Nobody copies these, and there are more of them than of anything else."""
@@ -68,17 +68,17 @@ class Session:
             )
 
     @property
-    def table(self) -> Table:
-        return table_of(self.settings, self.kinds, home=self.home)
+    def registry(self) -> Registry:
+        return registry_of(self.settings, self.kinds, own_namespace=self.home)
 
     @property
-    def whole_table(self) -> Table:
+    def full_registry(self) -> Registry:
         """With every kind that any vocabulary may have left copies of, served or not."""
-        return table_of(self.settings, {**WELL_KNOWN, **self.kinds}, every_kind=True, home=self.home)
+        return registry_of(self.settings, {**WELL_KNOWN, **self.kinds}, every_kind=True, own_namespace=self.home)
 
     @property
-    def rules(self) -> Rules:
-        rules = rules_of(self.settings, replace(self.access, namespace=self.home))
+    def rules(self) -> ClusterPolicy:
+        rules = cluster_policy(self.settings, replace(self.access, namespace=self.home))
         own = (self.installed.namespace,) if self.installed is not None else ()
         return replace(rules, protected=(*rules.protected, *own))
 
@@ -166,19 +166,21 @@ class Picture:
     """A cluster as it was seen, and what every key needs there."""
 
     shot: Snapshot
-    table: Table
+    registry: Registry
     plans: dict[Key, Plan]
 
     def title(self, key: Key) -> str:
-        return self.table[key.dialect].title
+        return self.registry[key.source_type].vocabulary
 
 
-async def snapshot(at: Session, table: Table | None = None, of_store: Callable[[str], None] | None = None) -> Snapshot:
+async def snapshot(
+    at: Session, registry: Registry | None = None, of_store: Callable[[str], None] | None = None
+) -> Snapshot:
     """`of_store` takes what there is to say of the secret manager, where that is not for everybody's ears."""
     read_paths = partial(readings, at.client, store_config(at.settings, at.home), of_store or at.say)
     with progress() as told:
         shot = await list_cluster(
-            at.client, table or at.table, at.home, read_paths, lambda kind: told(f"reading {kind}")
+            at.client, registry or at.registry, at.home, read_paths, lambda kind: told(f"reading {kind}")
         )
     for kind, why in shot.unknown.items():
         at.say(f"{kind} is left out: {why}")
@@ -187,7 +189,7 @@ async def snapshot(at: Session, table: Table | None = None, of_store: Callable[[
 
 async def whole_snapshot(at: Session) -> Snapshot:
     """With all that any vocabulary may have left behind: also of kinds that no setting names any more."""
-    shot = await snapshot(at, at.whole_table)
+    shot = await snapshot(at, at.full_registry)
     served, silent = await listable(at.client)
     known = EVENTS | {(kind.group, kind.name) for kind in shot.cache.stores}
     more = [kind for kind in served if (kind.group, kind.name) not in known]
@@ -202,11 +204,11 @@ async def whole_snapshot(at: Session) -> Snapshot:
 
 async def picture(at: Session, shot: Snapshot | None = None) -> Picture:
     shot = shot or await snapshot(at)
-    return Picture(shot, shot.cache.table, await planned(at, shot))
+    return Picture(shot, shot.cache.registry, await planned(at, shot))
 
 
 async def planned(at: Session, shot: Snapshot, keys: Iterable[Key] | None = None) -> dict[Key, Plan]:
     """What these keys need, or all of them; without what is wrong only from where we stand."""
-    table = shot.cache.table
+    registry = shot.cache.registry
     made = await shot.plans(at.rules, keys)
-    return {key: corrected(key, plan, shot.cache, table) for key, plan in made.items()}
+    return {key: corrected(key, plan, shot.cache, registry) for key, plan in made.items()}

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from samara.core.model import Object
-from samara.core.want import Dialect
-
 WINDOW = 600.0
 """Deletes of one source are counted over this many seconds."""
 BURST = 60.0
@@ -21,11 +18,6 @@ class Brake:
     percent: float = 30.0
     namespaces: int = 3
     """More deletions of Namespaces than this within the window wait until somebody says so."""
-
-
-def is_explicit(dialect: Dialect, source: Object | None) -> bool:
-    """True where somebody has deleted a source whose deletion says all: nothing of it is braked."""
-    return dialect.explicit and (source is None or source.deleting)
 
 
 def must_hold(brake: Brake, gone: int, asked: int, has: int) -> bool:

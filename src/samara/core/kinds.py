@@ -82,6 +82,15 @@ def is_denied(kind: Kind) -> bool:
     return kind.group == "" and kind.name in _DENIED_CORE
 
 
+ROOT_CA = (CONFIG_MAP, "kube-root-ca.crt")
+"""Kubernetes keeps this ConfigMap in every namespace. A source equal to it would adopt it, and then change it."""
+
+
+def is_kept_by_cluster(kind: Kind, name: str) -> bool:
+    """True for an object that the cluster itself keeps in every namespace. It is never a source and never a copy."""
+    return (kind, name) == ROOT_CA
+
+
 def _config_map_fixed(content: Content) -> tuple[str, ...]:
     immutable = content.get("immutable")
     return ("data", "binaryData", "immutable") if immutable is not None and immutable.raw == b"true" else ()

@@ -33,6 +33,17 @@ class Kind(NamedTuple):
         return f"{self.api_version}/{self.name}"
 
 
+class KindName(NamedTuple):
+    """A kind as settings name it. The group of the core is empty."""
+
+    group: str
+    version: str
+    kind: str
+
+    def __str__(self) -> str:
+        return "/".join(filter(None, self))
+
+
 SECRET = Kind("", "v1", "Secret", "secrets")
 CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps")
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
@@ -60,28 +71,28 @@ def namespace_ref(name: str) -> Ref:
     return Ref(NAMESPACE, "", name)
 
 
-def vocabulary_of(dialect: str) -> str:
-    """What users call it: the first part of a dialect's name."""
-    return dialect.partition(":")[0]
+def vocabulary_of(source_type: str) -> str:
+    """What users call it: the first part of a source type's name."""
+    return source_type.partition(":")[0]
 
 
 class Key(NamedTuple):
-    """One source as one dialect sees it, or the part of it that lies in one namespace."""
+    """One source as one source type sees it, or the part of it that lies in one namespace."""
 
-    dialect: str
+    source_type: str
     source: Ref
     slice: str | None = None
 
     @property
     def whole(self) -> Key:
-        return self if self.slice is None else Key(self.dialect, self.source)
+        return self if self.slice is None else Key(self.source_type, self.source)
 
     def part(self, namespace: str) -> Key:
-        return Key(self.dialect, self.source, namespace)
+        return Key(self.source_type, self.source, namespace)
 
     def __str__(self) -> str:
         kind, namespace, name = self.source
-        return f"{vocabulary_of(self.dialect)}/{kind.name}/{namespace or '-'}/{name}"
+        return f"{vocabulary_of(self.source_type)}/{kind.name}/{namespace or '-'}/{name}"
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)

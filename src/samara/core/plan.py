@@ -1,134 +1,137 @@
-"""The rule: what must be written so that one source's copies are where they are wanted, and nowhere else."""
+"""plan(): compare the desired state of one source with the live state. No I/O, no clock, no await."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from samara.core.allow import Refusal, Rules
-from samara.core.case import Case
+from samara.core.context import PlanContext
+from samara.core.desired import Copy, Desired
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
-from samara.core.place import drop, lay, leave, place
+from samara.core.policy import ClusterPolicy
 from samara.core.reads import UNREAD, Absence, Definition, Read
-from samara.core.table import Table
+from samara.core.registry import Registry
+from samara.core.rules import decide, decide_overlay, decide_unwanted
 from samara.core.view import Narrow, View, has_copies
-from samara.core.want import Copy, Dialect, Want
-from samara.core.write import Blocked, Guard, Look, Plan, Step, Write
+from samara.core.writes import Blocked, Plan, SetFinalizer, Step
 
 
-def plan(key: Key, view: View, table: Table, rules: Rules) -> Plan:
-    """The whole plan of a key, or of its slice."""
-    prepared = prepare(key, view, table, rules)
+def plan(key: Key, view: View, registry: Registry, cluster: ClusterPolicy) -> Plan:
+    """The whole plan for a source, or for its part in one namespace."""
+    prepared = prepare(key, view, registry, cluster)
     if isinstance(prepared, Plan):
         return prepared
-    case, want = prepared
-    return gathered(want, list(steps(case, want)))
+    ctx, desired = prepared
+    return gather(desired, steps(ctx, desired))
 
 
-def prepare(key: Key, view: View, table: Table, rules: Rules) -> Plan | tuple[Case, Want]:
-    """What the dialect wants, or the plan that says why it cannot be asked yet."""
-    dialect = table[key.dialect]
-    key = key.whole if dialect.whole else key
-    if not all(view.known(kind) for kind in _needed(key, dialect, view)):
+def prepare(key: Key, view: View, registry: Registry, cluster: ClusterPolicy) -> Plan | tuple[PlanContext, Desired]:
+    """The context and the desired state, or a plan that names what must be known first."""
+    source_type = registry[key.source_type]
+    key = key if source_type.per_namespace else key.whole
+    if not all(view.known(kind) for kind in _kinds_read(key, registry, view)):
         return Plan(ready=False)
-    missing = tuple(path for path in dialect.reads(key.source, view) if view.value(path) is UNREAD)
-    if missing:
-        return Plan(ready=False, reads=missing)
-    sight = view if key.slice is None else Narrow(view, key.slice)
+    visible = view if key.slice is None else Narrow(view, key.slice)
     source = view.get(key.source)
-    case = Case(key.whole, dialect, source, sight, view, table, rules)
-    if source is not None and dialect.is_source(source, view) and case.key not in table.sources(source, view):
-        return case, Want(prune=False)  # another dialect's copy is no source; a mark alone takes nothing away
-    return _unless_withdrawn(case, dialect.want(key.source, sight))
+    ctx = PlanContext(key.whole, source_type, source, visible, view, registry, cluster)
+    desired = source_type.desired(key.source, visible)
+    if not _are_answered(desired.reads, view):
+        return Plan(ready=False, reads=desired.reads)
+    if source is not None and source_type.is_source(source, view) and ctx.key not in registry.sources(source, view):
+        return ctx, Desired(prune=False)  # a copy of another vocabulary is no source, and its marks delete nothing
+    return _confirm_deletion(ctx, desired)
 
 
-def _unless_withdrawn(case: Case, want: Want) -> Plan | tuple[Case, Want]:
-    """A definition that goes is no wish to delete what its objects made: the guard goes, and nothing else.
+def _kinds_read(key: Key, registry: Registry, view: View) -> tuple[Kind, ...]:
+    """The kinds that must be synced. A kind that cannot be listed stops only the sources that use it."""
+    addresses = registry[key.source_type].addresses(key.source, view)
+    if addresses is None:
+        return (NAMESPACE, *registry[key.source_type].kinds)
+    return NAMESPACE, key.source.kind, addresses.kind
 
-    Nor is a source gone that is only missing in a list.
+
+def _are_answered(reads: Iterable[Read], view: View) -> bool:
+    return all(view.value(read) is not UNREAD for read in reads)
+
+
+def _confirm_deletion(ctx: PlanContext, desired: Desired) -> Plan | tuple[PlanContext, Desired]:
+    """Before the end of a custom resource deletes anything, make sure that somebody meant it.
+
+    If its definition (CRD) is being deleted too, or the object is only missing in a list, nothing is deleted and only
+    the finalizer is removed.
     """
-    source = case.key.source
-    if source.kind not in case.dialect.asking or not _is_at_stake(case, want):
-        return case, want
-    asked: tuple[Read, ...] = (Definition(source.kind), *((Absence(source),) if case.source is None else ()))
-    unread = tuple(each for each in asked if case.view.value(each) is UNREAD)
-    if unread:
-        return Plan(ready=False, reads=unread)
-    meant = all(case.view.value(each) for each in asked)
-    return case, want if meant else replace(want, copies=(), overlays=(), barred=(), prune=False)
+    ref = ctx.key.source
+    if ref.kind != ctx.source_type.resource or not _deletion_matters(ctx, desired):
+        return ctx, desired
+    questions: tuple[Read, ...] = (Definition(ref.kind), *((Absence(ref),) if ctx.source is None else ()))
+    if not _are_answered(questions, ctx.view):
+        return Plan(ready=False, reads=(*desired.reads, *questions))
+    if all(ctx.view.value(question) for question in questions):
+        return ctx, desired
+    return ctx, replace(desired, copies=(), overlays=(), blocked=(), prune=False)
 
 
-def _is_at_stake(case: Case, want: Want) -> bool:
-    """True where the end of a source takes something away, or lets its guard go."""
-    source = case.source
-    if source is not None and (not source.deleting or want.guard not in (None, *source.finalizers)):
+def _deletion_matters(ctx: PlanContext, desired: Desired) -> bool:
+    """True if the source is gone or going, and that deletes copies or removes our finalizer."""
+    source = ctx.source
+    if source is not None and (not source.deleting or desired.finalizer not in (None, *source.finalizers)):
         return False
-    guarded = source is not None and want.guard is not None
-    return guarded or (want.prune and has_copies(case.view, case.key))
+    return (source is not None and desired.finalizer is not None) or (desired.prune and has_copies(ctx.view, ctx.key))
 
 
-def _needed(key: Key, dialect: Dialect, view: View) -> tuple[Kind, ...]:
-    """The kinds that must have been listed; one that cannot be listed stops those who use it, and no other."""
-    place = dialect.places(key.source, view)
-    return (NAMESPACE, *dialect.kinds) if place is None else (NAMESPACE, key.source.kind, place.kind)
+def steps(ctx: PlanContext, desired: Desired, copies: Iterable[Copy] | None = None) -> Iterator[Step]:
+    """One step per address, lazily: a source with 10,000 targets is planned in chunks.
 
-
-def gathered(want: Want, taken: list[Step]) -> Plan:
-    return Plan(
-        writes=tuple(step.outcome for step in taken if isinstance(step.outcome, Write)),
-        looks=tuple(step.outcome for step in taken if isinstance(step.outcome, Look)),
-        blocked=tuple(step.outcome for step in taken if isinstance(step.outcome, Blocked)),
-        wanted=tuple(step.ref for step in taken if step.wanted),
-        recheck=want.recheck,
-        faults=want.faults,
-    )
-
-
-def steps(case: Case, want: Want, copies: Iterable[Copy] | None = None) -> Iterator[Step]:
-    """One step per address, lazily: ten thousand of them need not be taken at once.
-
-    `copies` are those of the want, where they are handed over apart to be forgotten one by one.
+    `copies`: those of `desired`, if they are passed separately to be freed one by one.
     """
-    source = case.source if want.guard is not None and not case.standstill else None
-    if source is not None and want.guard not in source.finalizers:
-        if not source.deleting:
-            yield _guard(case, want, source, "the finalizer comes before anything is written")
+    guarded = ctx.source if desired.finalizer is not None and not ctx.paused else None
+    if guarded is not None and desired.finalizer not in guarded.finalizers:
+        if not guarded.deleting:
+            yield _set_finalizer(ctx, desired, guarded, "the finalizer comes before anything is written")
         return  # a source that is deleted without our finalizer deletes nothing
-    busy = False
-    for step in _all_steps(case, want, want.copies if copies is None else copies):
-        busy = busy or step.outcome is not None
+    changing = False
+    for step in _steps(ctx, desired, desired.copies if copies is None else copies):
+        changing = changing or step.outcome is not None
         yield step
-    if source is not None and source.deleting and not busy and not _is_left(case, want):
-        yield _guard(case, want, source, "nothing is left of this source")
+    if guarded is not None and guarded.deleting and not changing and not _copies_left(ctx, desired):
+        yield _set_finalizer(ctx, desired, guarded, "nothing is left of this source")
 
 
-def _is_left(case: Case, want: Want) -> bool:
-    """True where a copy has still to go: a slice sees only its own, and must not let the guard go for all."""
-    return want.prune and any(drop(case, have) is not None for have in case.whole.copies_of(case.key))
-
-
-def _guard(case: Case, want: Want, source: Object, why: str) -> Step:
-    assert want.guard is not None
-    return Step(source.ref, Guard(case.key, source.ref, source, want.guard, not source.deleting, why), wanted=False)
-
-
-def _all_steps(case: Case, want: Want, copies: Iterable[Copy]) -> Iterator[Step]:
-    stays: set[Ref] = set()
-    busy = False
+def _steps(ctx: PlanContext, desired: Desired, copies: Iterable[Copy]) -> Iterator[Step]:
+    addresses: set[Ref] = set()
+    changing = False
     for copy in copies:
-        outcome = place(case, copy)
-        busy = busy or outcome is not None
-        stays.add(copy.ref)
-        if not isinstance(outcome, Refusal):
-            yield Step(copy.ref, outcome)
-    for ref, reason, message in want.barred:
-        yield Step(ref, Blocked(case.key, ref, reason, message))
-    for overlay in want.overlays:
-        yield Step(overlay.ref, lay(case, overlay), wanted=False)
-    waits = not want.prune or (want.in_turn and busy)
-    # What is not to go, or not yet, may have lost its welcome: its source has no say in that.
-    stands = case.source is not None and not case.source.deleting
-    asked = stands and case.dialect.consent and case.dialect.served
-    for have in tuple(case.view.copies_of(case.key)) if asked or not waits else ():
-        if have.ref not in stays:
-            yield Step(have.ref, leave(case, have) if waits else drop(case, have), wanted=False)
+        outcome, rule = decide(ctx, copy)
+        changing = changing or outcome is not None
+        addresses.add(copy.ref)
+        yield Step(copy.ref, outcome, rule, rule != "excluded")
+    for ref, reason, message in desired.blocked:
+        yield Step(ref, Blocked(ctx.key, ref, reason, message), "blocked")
+    for overlay in desired.overlays:
+        yield Step(overlay.ref, *decide_overlay(ctx, overlay), desired=False)
+    prune = desired.prune and not (desired.prune_last and changing)
+    if prune or _consent_matters(ctx):
+        for live in tuple(ctx.view.copies_of(ctx.key)):
+            if live.ref not in addresses:
+                yield Step(live.ref, *decide_unwanted(ctx, live, prune), desired=False)
+
+
+def _consent_matters(ctx: PlanContext) -> bool:
+    """True if a namespace can withdraw its consent: then a copy goes even while its source does not prune."""
+    active = ctx.source is not None and not ctx.source.deleting
+    return active and ctx.source_type.policy.needs_consent and ctx.source_type.enabled
+
+
+def _copies_left(ctx: PlanContext, desired: Desired) -> bool:
+    """True if a copy must still be deleted, in any namespace: a slice must not remove the finalizer for all."""
+    return desired.prune and any(decide_unwanted(ctx, live)[0] is not None for live in ctx.full_view.copies_of(ctx.key))
+
+
+def _set_finalizer(ctx: PlanContext, desired: Desired, source: Object, why: str) -> Step:
+    assert desired.finalizer is not None
+    write = SetFinalizer(ctx.key, source.ref, source, desired.finalizer, not source.deleting, why)
+    return Step(source.ref, write, "finalizer", desired=False)
+
+
+def gather(desired: Desired, taken: Iterable[Step]) -> Plan:
+    return Plan(tuple(taken), requeue_after=desired.requeue_after, faults=desired.faults)

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from samara.core.model import Object
+from samara.core.source_type import Status
 from samara.core.tally import Tally
 from samara.core.view import View
-from samara.core.want import Dialect
 
 
 def condition(kind: str, status: bool, reason: str, message: str, generation: int) -> dict[str, object]:
@@ -39,27 +39,29 @@ def status_of(source: Object) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def status_due(dialect: Dialect, source: Object, view: View, tally: Tally, now: str) -> Mapping[str, object] | None:
-    """The status that a source should have; None where it has it, or where the dialect reports none."""
-    if dialect.report is None:
+def status_to_write(
+    status: Status | None, source: Object, view: View, tally: Tally, now: str
+) -> Mapping[str, object] | None:
+    """The status that a source should have. None if it has it already, or if its source type reports none."""
+    if status is None:
         return None
     before = status_of(source)
-    wanted = dict(dialect.report(source, view, replace(tally, now=now)))
+    wanted = dict(status.report(source, view, replace(tally, now=now)))
     conditions, stored = wanted.get("conditions"), before.get("conditions") or []
     if isinstance(conditions, list):
-        wanted["conditions"] = [*settled(conditions, stored, now), *_others(dialect, stored)]
-    if dialect.reporter:  # applied: what is not said goes, and what others say stays
-        ours = [each for each in stored if each.get("type") in dialect.conditions]
-        told = {key: value for key, value in {**before, "conditions": ours}.items() if value}
-        return None if not wanted or wanted == told else wanted
+        wanted["conditions"] = [*settled(conditions, stored, now), *_foreign_conditions(status, stored)]
+    if status.field_manager:  # an apply removes what it leaves out, and keeps the fields of other managers
+        ours = [condition for condition in stored if condition.get("type") in status.conditions]
+        applied = {key: value for key, value in {**before, "conditions": ours}.items() if value}
+        return None if not wanted or wanted == applied else wanted
     return None if wanted.items() <= before.items() else wanted
 
 
-def _others(dialect: Dialect, stored: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
-    """Conditions that are not ours to take away: of another controller, or of another version of ours."""
-    if dialect.reporter or not dialect.conditions:  # what is applied leaves them alone by itself
+def _foreign_conditions(status: Status, stored: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
+    """Conditions of other controllers or versions. A patch must repeat them; an apply leaves them alone."""
+    if status.field_manager or not status.conditions:
         return []
-    return [each for each in stored if each.get("type") not in dialect.conditions]
+    return [condition for condition in stored if condition.get("type") not in status.conditions]
 
 
 def _since(wanted: Mapping[str, object], before: Mapping[str, object] | None, now: str) -> object:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from samara.core.allow import Reason
+from samara.core.desired import Reason
 from samara.core.model import Object, Ref
-from samara.core.write import Blocked, Delete, Look, Plan, Step, Write
+from samara.core.writes import Blocked, Delete, Plan, Step
 
 PENDING: Literal["pending"] = "pending"
 
@@ -70,14 +70,8 @@ class Tally:
     def of(cls, plan: Plan) -> Tally:
         """What a plan comes to when nothing has been written yet."""
         tally = cls()
-        outcomes: dict[Ref, Write | Look | Blocked] = {
-            each.ref: each for each in (*plan.writes, *plan.looks, *plan.blocked)
-        }
-        for ref in plan.wanted:
-            tally.count(Step(ref, outcomes.get(ref)))
-        for each in plan.blocked:
-            if each.ref not in tally.exceptions.get(each.ref.namespace, ()):
-                tally.count(Step(each.ref, each, wanted=False))
+        for step in plan.steps:
+            tally.count(step)
         return tally
 
     @property
@@ -150,7 +144,7 @@ class Tally:
             del self.removals[ref]
 
     def count(self, step: Step) -> None:
-        if not step.wanted:
+        if not step.desired:
             self._count_removal(step)
             return
         self.removals.pop(step.ref, None)
@@ -162,9 +156,9 @@ class Tally:
                 self.right_now(step.ref)
             case Blocked(reason=reason, message=message):
                 self._note(step.ref, _missing_at(step.ref, reason, message))
-            case Delete(late=True, why=why):
+            case Delete(delayed=True, why=why):
                 self._note(step.ref, _missing_at(step.ref, "conflict", why))
-            case Delete(withdrawn=True, why=why):
+            case Delete(revoked=True, why=why):
                 self._note(step.ref, _missing_at(step.ref, "not-accepted", why))
             case _:
                 self._note(step.ref, _PENDING)

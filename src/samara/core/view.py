@@ -26,13 +26,13 @@ class View(Protocol):
         """The names of the namespaces in sight: all that exist, or those of a list, existing or not."""
 
     def labelled(self, label: str, value: str) -> Iterable[Object]:
-        """The Namespaces in sight with this value of a label that a dialect has in `relations`."""
+        """The Namespaces in sight with this value of a label that a `Hierarchy` names."""
 
-    def sources(self, dialect: str, namespace: str | None = None) -> Iterable[Ref]:
-        """Every source of a dialect, or those of one namespace where the dialect has `relations`."""
+    def sources(self, source_type: str, namespace: str | None = None) -> Iterable[Ref]:
+        """Every source of a source type, or those of one namespace if the type has a `Hierarchy`."""
 
-    def bound(self, dialect: str, namespace: str) -> Iterable[Ref]:
-        """The sources of a dialect that write into this one namespace only, and those with a copy there to give up."""
+    def bound(self, source_type: str, namespace: str) -> Iterable[Ref]:
+        """The sources of a type that write into this one namespace only, and those with a copy there to give up."""
 
     def copies_of(self, key: Key) -> Iterable[Object]:
         """The held objects whose marks name this key's source, in the key's slice where it has one."""
@@ -53,7 +53,7 @@ class View(Protocol):
         """True where the server is known to store the one when it is sent the other: admission changes it."""
 
     def content(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
-        """Content that a dialect has built, in the form in which the server would store it.
+        """Content that a source type has built, in the form in which the server would store it.
 
         None where that cannot be said: the kind has no such row in `kinds`, or the server would not take the fields.
         """
@@ -97,11 +97,11 @@ class Through:
     def labelled(self, label: str, value: str) -> Iterable[Object]:
         return self._view.labelled(label, value)
 
-    def sources(self, dialect: str, namespace: str | None = None) -> Iterable[Ref]:
-        return self._view.sources(dialect, namespace)
+    def sources(self, source_type: str, namespace: str | None = None) -> Iterable[Ref]:
+        return self._view.sources(source_type, namespace)
 
-    def bound(self, dialect: str, namespace: str) -> Iterable[Ref]:
-        return self._view.bound(dialect, namespace)
+    def bound(self, source_type: str, namespace: str) -> Iterable[Ref]:
+        return self._view.bound(source_type, namespace)
 
     def copies_of(self, key: Key) -> Iterable[Object]:
         return self._view.copies_of(key)

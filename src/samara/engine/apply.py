@@ -7,13 +7,24 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
-from samara.core.compare import merged, owners_with, parted, released
+from samara.core.desired import UNAVAILABLE, Copy, Template
 from samara.core.kinds import row
+from samara.core.metadata import merged, owners_after, released, split_foreign_metadata
+from samara.core.metadata_keys import RELEASED
 from samara.core.model import ANNOTATIONS, LABELS, Content, Object, Ref
-from samara.core.table import Table
-from samara.core.travel import RELEASED
-from samara.core.want import KEEP, Copy
-from samara.core.write import Apply, Create, Delete, Guard, Recreate, Release, Report, Spare, Update, Write
+from samara.core.registry import Registry
+from samara.core.writes import (
+    Apply,
+    Create,
+    Delete,
+    KeepAsOrphan,
+    Recreate,
+    Release,
+    SetFinalizer,
+    Update,
+    Write,
+    WriteStatus,
+)
 from samara.engine.outcome import Outcome, Result, judged
 from samara.engine.process import FaultPoints
 from samara.kube.cache import Cache, Change
@@ -37,10 +48,10 @@ VERBS: dict[type[Write], str] = {
     Recreate: "recreate",
     Delete: "delete",
     Release: "update",
-    Spare: "update",
+    KeepAsOrphan: "update",
     Apply: "overlay",
-    Guard: "guard",
-    Report: "report",
+    SetFinalizer: "guard",
+    WriteStatus: "report",
 }
 
 
@@ -55,7 +66,7 @@ class Applier:
     client: Client
     codec: Codec
     cache: Cache
-    table: Table
+    registry: Registry
     fault_points: FaultPoints
     _stored_as_sent: set[Content] = field(default_factory=set)
     """Contents that admission left as they were, according to a dry run."""
@@ -79,7 +90,7 @@ class _Attempt:
 
     def __init__(self, applier: Applier, verify: bool) -> None:
         self.client, self.codec, self.cache = applier.client, applier.codec, applier.cache
-        self.table, self.fault_points = applier.table, applier.fault_points
+        self.registry, self.fault_points = applier.registry, applier.fault_points
         self.changes: list[Change] = []
         """What the answers changed in the cache."""
         self._verify = verify
@@ -89,7 +100,7 @@ class _Attempt:
         self.fault_points.reached("before-write")
         try:
             if isinstance(write, Update) and self._verify and await self._is_stored_so(write):
-                return Result(Outcome.DONE, version=write.have.version, spared=True)
+                return Result(Outcome.DONE, version=write.live.version, spared=True)
             version = await self._send(write)
         except SamaraError as fault:
             return judged(fault)
@@ -106,22 +117,23 @@ class _Attempt:
     async def _send(self, write: Write) -> int | None:  # noqa: C901 - one branch per kind of write
         match write:
             case Create():
-                return self._stored(write.copy, self._answered(write.ref, await self._create(write.copy)))
+                answer = await self._create(write.ref, write.copy.template)
+                return self._stored(write.copy, self._answered(write.ref, answer))
             case Update():
                 return await self._update(write)
             case Recreate():
                 return await self._recreate(write)
             case Delete():
-                return await self._delete(write.have)
+                return await self._delete(write.live)
             case Release():
-                return await self._relabel(write.have, *released(write.have, self.table[write.key.dialect]))
-            case Spare():
-                return await self._relabel(write.have, write.have.labels, {**write.have.annotations, RELEASED: "true"})
+                return await self._release(write)
+            case KeepAsOrphan():
+                return await self._relabel(write.live, write.live.labels, {**write.live.annotations, RELEASED: "true"})
             case Apply():
                 return await self._apply(write)
-            case Guard():
+            case SetFinalizer():
                 return await self._guard(write)
-            case Report():
+            case WriteStatus():
                 return await self._report(write)
             case _:
                 assert_never(write)
@@ -136,17 +148,17 @@ class _Attempt:
     def _stored(self, copy: Copy, version: int) -> int:
         """Remembers what admission has made of a copy: it is right as it is stored, and not written for ever."""
         now = self.cache.get(copy.ref)
-        if now is not None and now.version == version and copy.content is not KEEP:
-            self.cache.answers.record_admitted(copy.ref.kind, copy.content, now.content)
+        if now is not None and now.version == version and copy.template.content is not UNAVAILABLE:
+            self.cache.answers.record_admitted(copy.ref.kind, copy.template.content, now.content)
         return version
 
     async def _update(self, write: Update) -> int:
         content, meta = self._corrected(write)
-        return self._stored(write.copy, self._answered(write.ref, await self._replace(write.have, content, meta)))
+        return self._stored(write.copy, self._answered(write.ref, await self._replace(write.live, content, meta)))
 
     async def _is_stored_so(self, write: Update) -> bool:
         """True if a dry run yields what is stored already: only admission made the difference to what is desired."""
-        have = write.have
+        have = write.live
         content, meta = self._corrected(write)
         if have.editor or not have.made or content in self._stored_as_sent:
             return False
@@ -155,25 +167,25 @@ class _Attempt:
             self._stored_as_sent.add(content)
         self.cache.answers.record_admitted(write.ref.kind, content, tried.content)
         words = tried.labels.items() == have.labels.items() and tried.annotations.items() == have.annotations.items()
-        return words and tried.content == have.content and owners_with(write.copy, have) == have.owners
+        return words and tried.content == have.content and owners_after(write.copy.template, have) == have.owners
 
-    async def _create(self, copy: Copy, params: dict[str, str] = OUR_WRITES) -> bytes:
-        assert copy.content is not KEEP
-        meta: dict[str, Any] = {LABELS: copy.labels, ANNOTATIONS: copy.annotations}
-        if copy.owner is not None:
-            meta["ownerReferences"] = owner_references((copy.owner,))
-        sent = body(copy.ref, copy.content, meta)
-        return await self.client.request("POST", collection(copy.ref.kind, copy.ref.namespace), sent, params=params)
+    async def _create(self, ref: Ref, template: Template, params: dict[str, str] = OUR_WRITES) -> bytes:
+        assert template.content is not UNAVAILABLE
+        meta: dict[str, Any] = {LABELS: template.labels, ANNOTATIONS: template.annotations}
+        if template.owner is not None:
+            meta["ownerReferences"] = owner_references((template.owner,))
+        sent = body(ref, template.content, meta)
+        return await self.client.request("POST", collection(ref.kind, ref.namespace), sent, params=params)
 
     def _corrected(self, write: Update) -> tuple[Content, dict[str, Any]]:
-        dialect = self.table[write.key.dialect]
-        copy, have = write.copy, write.have
-        assert copy.content is not KEEP
-        words = {where: merged(where, copy, have, dialect) for where in (LABELS, ANNOTATIONS)}
-        owners = owners_with(copy, have)
-        return copy.content, {
-            **words,
-            **_owned_by(have),
+        ownership = self.registry[write.key.source_type].ownership
+        template, live = write.copy.template, write.live
+        assert template.content is not UNAVAILABLE
+        metadata = {where: merged(where, template, live, ownership) for where in (LABELS, ANNOTATIONS)}
+        owners = owners_after(template, live)
+        return template.content, {
+            **metadata,
+            **_owned_by(live),
             **({"ownerReferences": owner_references(owners)} if owners else {}),
         }
 
@@ -184,6 +196,11 @@ class _Attempt:
         if row(have.ref.kind).kept:  # of which the cache knows nothing
             sent = with_kept(have.ref.kind, sent, await self.client.get(address(have.ref)))
         return await self.client.request("PUT", address(have.ref), sent, params={**OUR_WRITES, **(more or {})})
+
+    async def _release(self, write: Release) -> int:
+        source_type = self.registry[write.key.source_type]
+        metadata = released(write.live, source_type.ownership, source_type.source.metadata_keys)
+        return await self._relabel(write.live, *metadata)
 
     async def _relabel(self, have: Object, labels: Mapping[str, str], annotations: Mapping[str, str]) -> int:
         """Changes labels and annotations only: the cache does not hold the bytes of what is no source."""
@@ -208,21 +225,22 @@ class _Attempt:
 
     async def _recreate(self, write: Recreate) -> int:
         """The old copy goes only when the server would take the new one; what others wrote on it is handed on."""
-        copy, theirs = parted(write.copy, write.have, self.table[write.key.dialect])
+        ownership = self.registry[write.key.source_type].ownership
+        template, foreign = split_foreign_metadata(write.copy.template, write.live, ownership)
         with suppress(AlreadyExists):
-            await self._create(copy, {**OUR_WRITES, **DRY_RUN})
-        await self._delete(write.have)
+            await self._create(write.ref, template, {**OUR_WRITES, **DRY_RUN})
+        await self._delete(write.live)
         self.fault_points.reached("within-recreate")
-        version = self._stored(write.copy, self._answered(write.ref, raw := await self._create(copy)))
-        if any(theirs.values()):
+        version = self._stored(write.copy, self._answered(write.ref, raw := await self._create(write.ref, template)))
+        if any(foreign.values()):
             now = _version(self.codec.object(write.ref.kind, raw))
             with suppress(SamaraError):  # the copy itself is right
-                return await self._patch(write.ref, {"metadata": {**theirs, **now}}, params=PRESERVED_WRITES)
+                return await self._patch(write.ref, {"metadata": {**foreign, **now}}, params=PRESERVED_WRITES)
         return version
 
     async def _apply(self, write: Apply) -> int:
         overlay = write.overlay
-        meta = {LABELS: overlay.labels, ANNOTATIONS: overlay.annotations, **_version(write.have)}
+        meta = {LABELS: overlay.labels, ANNOTATIONS: overlay.annotations, **_version(write.live)}
         return await self._applied(write.ref, body(write.ref, Content(), meta), overlay.manager)
 
     async def _applied(self, ref: Ref, sent: bytes, manager: str, subresource: str = "") -> int:
@@ -232,22 +250,23 @@ class _Attempt:
         )
         return self._answered(ref, raw)
 
-    async def _guard(self, write: Guard) -> int | None:
-        others = [each for each in write.have.finalizers if each != write.finalizer]
+    async def _guard(self, write: SetFinalizer) -> int | None:
+        others = [each for each in write.live.finalizers if each != write.finalizer]
         finalizers = [*others, write.finalizer] if write.add else others
-        patch = {"metadata": {"finalizers": finalizers, **_version(write.have)}}
-        if finalizers or not write.have.deleting:
+        patch = {"metadata": {"finalizers": finalizers, **_version(write.live)}}
+        if finalizers or not write.live.deleting:
             return await self._patch(write.ref, patch)
         await self._patched(write.ref, patch)
-        self._note(self.cache.remove_deleted(write.have))  # its last finalizer went with this patch
+        self._note(self.cache.remove_deleted(write.live))  # its last finalizer went with this patch
         return None
 
-    async def _report(self, write: Report) -> int:
-        reporter = self.table[write.key.dialect].reporter
-        if not reporter:
-            return await self._patch(write.ref, {"metadata": _version(write.have), "status": write.status}, "status")
-        sent = body(write.ref, Content(), _version(write.have), status=write.status)
-        return await self._applied(write.ref, sent, reporter, "status")
+    async def _report(self, write: WriteStatus) -> int:
+        status = self.registry[write.key.source_type].status
+        manager = status.field_manager if status is not None else ""
+        if not manager:
+            return await self._patch(write.ref, {"metadata": _version(write.live), "status": write.status}, "status")
+        sent = body(write.ref, Content(), _version(write.live), status=write.status)
+        return await self._applied(write.ref, sent, manager, "status")
 
     async def _patch(self, ref: Ref, patch: dict[str, Any], subresource: str = "", params: Params = OUR_WRITES) -> int:
         return self._answered(ref, await self._patched(ref, patch, subresource, params))

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Self
 
-from samara.core.case import Case
+from samara.core.context import PlanContext
+from samara.core.desired import Copy, Desired
 from samara.core.model import Key, Ref
 from samara.core.plan import steps
 from samara.core.tally import Tally
-from samara.core.want import Copy, Want
-from samara.core.write import Removal, Step
+from samara.core.writes import Removal, Step
 
 CHUNK = 250
 """Steps taken at a time."""
@@ -25,45 +25,45 @@ class ChunkedPlan:
     """A plan under way. A small plan is one of a single chunk."""
 
     key: Key
-    case: Case
-    want: Want
+    ctx: PlanContext
+    desired: Desired
     steps: Iterator[Step]
     removals: list[Removal] = field(default_factory=list)
     """Judged when all steps have been taken, because the mass-delete limit counts the deletions of a plan together."""
     initial: frozenset[Ref] = frozenset()
-    """The copies that were wanted when the plan began."""
+    """The copies that were desired when the plan began."""
     replanned: set[str] = field(default_factory=set)
     """Namespaces planned as slices since the plan began. Those plans are newer, so this one skips them."""
 
     @classmethod
-    def single(cls, key: Key, case: Case, want: Want) -> Self:
-        return cls(key, case, want, steps(case, want))
+    def single(cls, key: Key, ctx: PlanContext, desired: Desired) -> Self:
+        return cls(key, ctx, desired, steps(ctx, desired))
 
     @classmethod
-    def start(cls, key: Key, case: Case, want: Want) -> Self:
+    def start(cls, key: Key, ctx: PlanContext, desired: Desired) -> Self:
         """Each copy is freed when its step is taken: 100,000 copies take 11 MB."""
-        without_copies = replace(want, copies=())
-        initial = frozenset(copy.ref for copy in want.copies)
-        return cls(key, case, without_copies, steps(case, without_copies, _release_each(want.copies)), initial=initial)
+        without_copies = replace(desired, copies=())
+        initial = frozenset(copy.ref for copy in desired.copies)
+        return cls(key, ctx, without_copies, steps(ctx, without_copies, _release_each(desired.copies)), initial=initial)
 
     def take(self) -> list[Step]:
         """The next chunk. If it has fewer than `CHUNK` steps, it is the last."""
         return list(islice(self.steps, CHUNK))
 
-    def dropped_namespaces(self, now: Want) -> set[str]:
-        """Namespaces of copies that were wanted when the plan began and are not wanted at its end."""
+    def dropped_namespaces(self, now: Desired) -> set[str]:
+        """Namespaces of copies that were desired when the plan began and are not desired at its end."""
         return {ref.namespace for ref in self.initial.difference(copy.ref for copy in now.copies)}
 
 
-def rotate_to_pending(want: Want, tally: Tally) -> Want:
+def rotate_to_pending(desired: Desired, tally: Tally) -> Desired:
     """Starts with the copy that has been pending longest.
 
     Otherwise a source that changes faster than it is copied would be written to the same first namespaces again and
     again, and never reach the others.
     """
     pending = tally.longest_pending()
-    first = next((at for at, copy in enumerate(want.copies) if copy.ref == pending), 0) if pending is not None else 0
-    return replace(want, copies=want.copies[first:] + want.copies[:first]) if first else want
+    first = next((at for at, copy in enumerate(desired.copies) if copy.ref == pending), 0) if pending is not None else 0
+    return replace(desired, copies=desired.copies[first:] + desired.copies[:first]) if first else desired
 
 
 def _release_each(copies: tuple[Copy, ...]) -> Iterator[Copy]:

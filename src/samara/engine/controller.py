@@ -17,15 +17,15 @@ from functools import partial
 from typing import assert_never
 
 from samara import log
-from samara.core.allow import Rules
-from samara.core.case import Case
+from samara.core.context import PlanContext
+from samara.core.desired import Desired
 from samara.core.model import NAMESPACE, QUOTA, Key, Ref
 from samara.core.plan import prepare
+from samara.core.policy import ClusterPolicy
 from samara.core.reads import Definition, SecretPath
-from samara.core.table import Table
+from samara.core.registry import Registry
 from samara.core.tally import Tally
-from samara.core.want import Want
-from samara.core.write import Apply, Blocked, Delete, Guard, Look, Plan, Release, Report, Step, Write
+from samara.core.writes import Apply, Blocked, Delete, Plan, ReadFirst, Release, SetFinalizer, Step, Write, WriteStatus
 from samara.engine.chunks import AHEAD, CHUNK, ChunkedPlan, rotate_to_pending
 from samara.engine.deletions import DeletionGate, still_due
 from samara.engine.events import EventRecorder
@@ -72,8 +72,8 @@ class Controller:
         self,
         inbox: Inbox,
         cache: Cache,
-        table: Table,
-        rules: Rules,
+        registry: Registry,
+        policy: ClusterPolicy,
         *,
         writer: Writer,
         fetcher: Fetcher,
@@ -95,13 +95,13 @@ class Controller:
         """Large plans under way, by key; the first one continues next."""
         self.drift = DriftLimiter(clock)
         self.flaps = FlapDamper(clock)
-        self.status = StatusReporter(cache, table, self.tallies, self._is_busy, clock)
-        self.deletions = DeletionGate(cache, table, guard, self.flaps, clock, options.gone_after)
-        self.results = ResultHandler(cache, table, self.tallies, retry, self.drift, self.flaps, events, metrics)
+        self.status = StatusReporter(cache, registry, self.tallies, self._is_busy, clock)
+        self.deletions = DeletionGate(cache, registry, guard, self.flaps, clock, options.gone_after)
+        self.results = ResultHandler(cache, registry, self.tallies, retry, self.drift, self.flaps, events, metrics)
         self._inbox = inbox
         self._cache = cache
-        self._table = table
-        self._rules = rules
+        self._registry = registry
+        self._policy = policy
         self._writer = writer
         self._fetcher = fetcher
         self._retry = retry
@@ -248,7 +248,7 @@ class Controller:
 
     def _observed(self, change: Change, delay: float = 0.0) -> None:
         own = self._writer.in_flight(change.ref)  # if set, the change is most likely the echo of this write
-        triggered = triggers(change, self._table, self._cache)
+        triggered = triggers(change, self._registry, self._cache)
         if own is None:
             self._note_edit(change, triggered)
         else:
@@ -270,7 +270,7 @@ class Controller:
             for key in triggered.status_of:
                 self.status.contested(key)
         else:
-            self.drift.observe_edit(change, self._table.owner, self._cache)
+            self.drift.observe_edit(change, self._registry.owner, self._cache)
 
     def _end_backoffs(self, change: Change, edited: Collection[Ref]) -> None:
         """Writes that were refused before may be accepted now, or are no longer needed."""
@@ -303,7 +303,7 @@ class Controller:
             self._fetcher.fetch(ref, key, delay)
         if is_echoed and result.outcome is Outcome.DONE and self._version_at(write.ref) != result.version:
             self.requeue(slice_of(write))  # the supposed echo was somebody else's change
-        if not isinstance(write, Report):
+        if not isinstance(write, WriteStatus):
             self.status.touch(write.key)
 
     def _version_at(self, ref: Ref) -> int | None:
@@ -312,7 +312,7 @@ class Controller:
 
     def _continue_chain(self, change: Change) -> None:
         """A write changed a source: its copies follow from the answer, without waiting for the watch."""
-        for key in next_hops(change, self._table, self._cache):
+        for key in next_hops(change, self._registry, self._cache):
             if key.source == change.ref:
                 self._retry.free_source(key.source)
                 if change.new is None:
@@ -349,8 +349,8 @@ class Controller:
 
     def _keys(self) -> Iterator[Key]:
         """Every source, and every source that a copy names."""
-        for dialect in self._table.dialects:
-            yield from (Key(dialect.name, source) for source in self._cache.sources(dialect.name))
+        for source_type in self._registry.source_types:
+            yield from (Key(source_type.name, source) for source in self._cache.sources(source_type.name))
         yield from self._cache.marked_sources()
 
     # ------------------------------------------------------------------ planning
@@ -359,42 +359,45 @@ class Controller:
         started = self._clock()
         if (prepared := self._prepare(key)) is None:
             return
-        case, want = prepared
+        ctx, desired = prepared
         self._writer.outbox.clear(key)  # the new plan replaces what an older one still had waiting
         tally = self.tallies.setdefault(key.whole, Tally())
         if key.slice is not None and key.whole in self.chunked:
             self.chunked[key.whole].replanned.add(key.slice)
         if key.slice is None:
             self.chunked.pop(key, None)
-            want = rotate_to_pending(want, tally)
-            if len(want.copies) > CHUNK:
-                self.chunked[key] = ChunkedPlan.start(key, case, want)
+            desired = rotate_to_pending(desired, tally)
+            if len(desired.copies) > CHUNK:
+                self.chunked[key] = ChunkedPlan.start(key, ctx, desired)
                 tally.grow()
                 return
-        plan = ChunkedPlan.single(key, case, want)
+        plan = ChunkedPlan.single(key, ctx, desired)
         tally.begin(key.slice)
         for step in plan.steps:
             self._take(plan, tally, step)
         self._finish(plan, tally)
         self._metrics.planned(self._clock() - started)
 
-    def _prepare(self, key: Key) -> tuple[Case, Want] | None:
+    def _prepare(self, key: Key) -> tuple[PlanContext, Desired] | None:
         """What the source wants; None if something must be read first. That queues the key again."""
-        self._subscribe(key)
-        prepared = prepare(key, self._cache, self._table, self._rules)
+        prepared = prepare(key, self._cache, self._registry, self._policy)
+        if self._subscribe(key, prepared):  # the poller may know the new paths already
+            prepared = prepare(key, self._cache, self._registry, self._policy)
         if not isinstance(prepared, Plan):
             return prepared
         self._fetcher.ask(prepared.reads, key)
         return None
 
-    def _subscribe(self, key: Key) -> None:
-        """Tells the secret poller which paths a source asks for now."""
-        if self._secrets is None or key.dialect not in self._secrets.source_types:
-            return
-        reads = self._table[key.dialect].reads(key.source, self._cache)
+    def _subscribe(self, key: Key, prepared: Plan | tuple[PlanContext, Desired]) -> bool:
+        """Tells the secret poller which paths a source reads now. True if that is news to it."""
+        if self._secrets is None or key.source_type not in self._secrets.source_types:
+            return False
+        reads = prepared.reads if isinstance(prepared, Plan) else prepared[1].reads
+        if isinstance(prepared, Plan) and not reads:
+            return False  # a kind is not listed yet, so the paths are not known
         source = self._cache.get(key.source)
         edition = (source.uid, source.generation) if source is not None else None
-        self._secrets.subscribe(key.whole, [read for read in reads if isinstance(read, SecretPath)], edition)
+        return self._secrets.subscribe(key.whole, [read for read in reads if isinstance(read, SecretPath)], edition)
 
     def continue_chunked(self) -> bool:
         """Takes the next chunk of a large plan that has few writes waiting; False if there is none."""
@@ -420,11 +423,11 @@ class Controller:
         """Namespaces came, went and changed meanwhile: asks again what is wanted before anything is deleted."""
         if (prepared := self._prepare(plan.key)) is None:
             return
-        case, want = prepared
-        for namespace in plan.dropped_namespaces(want):
+        ctx, desired = prepared
+        for namespace in plan.dropped_namespaces(desired):
             self.requeue(plan.key.part(namespace))
-        plan.removals = still_due(case, want, plan.removals)
-        tally.keep({copy.ref for copy in want.copies} | {barred.ref for barred in want.barred})
+        plan.removals = still_due(ctx, desired, plan.removals)
+        tally.keep({copy.ref for copy in desired.copies} | {target.ref for target in desired.blocked})
         self._finish(plan, tally)
 
     def _take(self, plan: ChunkedPlan, tally: Tally, step: Step) -> None:
@@ -434,7 +437,7 @@ class Controller:
                 self._retry.forget(plan.key.whole, step.ref)
                 self.drift.reset(step.ref)
                 self.flaps.reset(step.ref)
-            case Look(ref=ref):
+            case ReadFirst(ref=ref):
                 self._fetcher.fetch(ref, plan.key)
             case Blocked():
                 pass
@@ -445,10 +448,10 @@ class Controller:
 
     def _finish(self, plan: ChunkedPlan, tally: Tally) -> None:
         """All steps are taken. Deletions are judged together; then the plan is reported."""
-        key, source, want = plan.key, plan.case.source, plan.want
+        key, source, desired = plan.key, plan.ctx.source, plan.desired
         if key.slice is None and source is not None:
             tally.counted = source.uid, source.generation
-        verdict = self.deletions.judge(key, source, plan.removals, want.guard, tally.paused_removals(key.slice))
+        verdict = self.deletions.judge(key, source, plan.removals, desired.finalizer, tally.paused_removals(key.slice))
         for removal in verdict.allowed:
             self._offer(removal, tally, urgent=key.slice is not None)
         for again, delay in verdict.requeue:
@@ -457,11 +460,11 @@ class Controller:
             self._hold_store.save_soon()
         held = self._guard.held.get(key.whole)
         tally.hold(held.refs if held is not None else frozenset())
-        if want.recheck is not None:
-            self.requeue(key, want.recheck)
-        if source is not None and source.deleting and want.guard in source.finalizers:
+        if desired.requeue_after is not None:
+            self.requeue(key, desired.requeue_after)
+        if source is not None and source.deleting and desired.finalizer in source.finalizers:
             self.requeue(key.whole, RECHECK_TERMINATING)
-        self._events.planned(key, want, tally, held)
+        self._events.planned(key, desired, tally, held)
         self.status.touch(key)
         if not tally.names and not plan.removals and source is None:
             self._forget(key)
@@ -494,7 +497,7 @@ class Controller:
 
     def _must_keep_finalizer(self, write: Write) -> bool:
         """A finalizer stays while a write of its source is in flight, because that may create a copy."""
-        return isinstance(write, Guard) and not write.add and self._writer.outbox.is_flying(write.key)
+        return isinstance(write, SetFinalizer) and not write.add and self._writer.outbox.is_flying(write.key)
 
     # ------------------------------------------------------------------ what others ask
 
@@ -517,7 +520,7 @@ class Controller:
 
     def note_sync(self) -> None:
         """Sets `synced` as soon as nothing is left to do."""
-        if self.synced or not all(map(self._cache.is_settled, self._table.kinds)):
+        if self.synced or not all(map(self._cache.is_settled, self._registry.kinds)):
             return
         unread = self._fetcher.pending + (self._secrets.readings.pending if self._secrets is not None else 0)
         if self.chunked or len(self.queue) or not self._writer.is_idle or unread or self.status.stale:
@@ -531,5 +534,9 @@ class Controller:
 
     def _is_planned(self, vocabulary: str) -> bool:
         """True if all sources of a vocabulary are planned: it is served, and its kinds are listed."""
-        dialects = [dialect for dialect in self._table.dialects if dialect.title == vocabulary]
-        return all(dialect.served and all(map(self._cache.known, dialect.kinds)) for dialect in dialects)
+        source_types = [
+            source_type for source_type in self._registry.source_types if source_type.vocabulary == vocabulary
+        ]
+        return all(
+            source_type.enabled and all(map(self._cache.known, source_type.kinds)) for source_type in source_types
+        )

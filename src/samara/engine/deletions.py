@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from samara.core.brake import is_explicit
-from samara.core.case import Case
+from samara.core.context import PlanContext
+from samara.core.desired import Desired
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
-from samara.core.place import drop, leave, place
-from samara.core.table import Table
-from samara.core.want import Want
-from samara.core.write import Delete, Guard, Release, Removal, Spare
+from samara.core.registry import Registry
+from samara.core.rules import decide, decide_unwanted
+from samara.core.source_type import CustomResource, is_explicit_deletion
+from samara.core.writes import Delete, KeepAsOrphan, Release, Removal, SetFinalizer
 from samara.engine.limits import FlapDamper
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.kube.cache import Cache
@@ -23,7 +23,7 @@ KEPT = "the deletion of its namespace was discarded; the namespace stays"
 class Verdict:
     """What is to be done about the deletions of a plan."""
 
-    allowed: list[Removal | Guard] = field(default_factory=list)
+    allowed: list[Removal | SetFinalizer] = field(default_factory=list)
     """May be sent now."""
     requeue: list[tuple[Key, float]] = field(default_factory=list)
     """Keys to plan again, and after how many seconds."""
@@ -37,14 +37,14 @@ class DeletionGate:
     def __init__(
         self,
         cache: Cache,
-        table: Table,
+        registry: Registry,
         guard: MassDeleteGuard,
         flaps: FlapDamper,
         clock: Callable[[], float],
         gone_after: float,
     ) -> None:
         self._cache = cache
-        self._table = table
+        self._registry = registry
         self._guard = guard
         self._flaps = flaps
         self._clock = clock
@@ -119,12 +119,17 @@ class DeletionGate:
         return () if self._must_wait(key, self._leftover_since, verdict) else delayed
 
     def _must_wait(self, key: Key, since: dict[Key, float], verdict: Verdict) -> bool:
-        now, own = self._clock(), self._table[key.dialect].gone_after
-        grace_period = self._gone_after if own is None else own
+        now, grace_period = self._clock(), self._grace_period(key)
         remaining = since.setdefault(key.whole, now) + grace_period - now
         if remaining > 0:
             verdict.requeue.append((key.whole, remaining))
         return remaining > 0
+
+    def _grace_period(self, key: Key) -> float:
+        """Seconds that the copies of a vanished source stay. A custom resource may have a period of its own."""
+        source = self._registry[key.source_type].source
+        own = source.gone_after if isinstance(source, CustomResource) else None
+        return self._gone_after if own is None else own
 
     def _undamped(
         self, key: Key, source: Object | None, removals: Sequence[Removal], verdict: Verdict
@@ -132,7 +137,7 @@ class DeletionGate:
         """All but copies that come and go: these stay until they have been unwanted for half a minute."""
         undamped = []
         for removal in removals:
-            is_damped = isinstance(removal, Delete) and not removal.withdrawn
+            is_damped = isinstance(removal, Delete) and not removal.revoked
             remaining = self._flaps.remaining(removal.ref, source) if is_damped else 0.0
             if remaining:
                 verdict.requeue.append((key.part(removal.ref.namespace), remaining))
@@ -143,9 +148,11 @@ class DeletionGate:
     def _within_limit(
         self, key: Key, source: Object | None, removals: Sequence[Removal], paused: frozenset[Ref]
     ) -> list[Removal]:
-        dialect, deletes = self._table[key.dialect], [removal for removal in removals if isinstance(removal, Delete)]
-        if not dialect.served or is_explicit(dialect, source):  # the empty plan of a disabled type must not end a hold
+        source_type = self._registry[key.source_type]
+        # The empty plan of a disabled type must not end a hold.
+        if not source_type.enabled or is_explicit_deletion(source_type, source):
             return list(removals)
+        deletes = [removal for removal in removals if isinstance(removal, Delete)]
         copies, copies_of_all = 0, 0
         if deletes:
             copies = self._cache.count(key.whole)
@@ -157,30 +164,36 @@ class DeletionGate:
     def _unless_discarded(self, delete: Delete) -> Removal:
         """A discarded deletion becomes an annotation on the copy, which says that it stays."""
         if self._guard.is_discarded(delete.ref):
-            return Spare(delete.key, delete.ref, delete.have)
+            return KeepAsOrphan(delete.key, delete.ref, delete.live)
         return delete
 
 
-def still_due(case: Case, want: Want, removals: Sequence[Removal]) -> list[Removal]:
+def still_due(ctx: PlanContext, desired: Desired, removals: Sequence[Removal]) -> list[Removal]:
     """Those removals of a chunked plan that are right at its end: namespaces come, go and change while it is made."""
-    wanted = {copy.ref: copy for copy in want.copies}
-    unwanted = drop if want.prune else leave
-    now = [
-        place(case, wanted[removal.ref]) if removal.ref in wanted else unwanted(case, removal.have)
-        for removal in removals
-    ]
-    return [removal for removal, outcome in zip(removals, now, strict=True) if isinstance(outcome, Delete | Release)]
+    copies = {copy.ref: copy for copy in desired.copies}
+
+    def is_due(removal: Removal) -> bool:
+        copy = copies.get(removal.ref)
+        outcome, _ = decide_unwanted(ctx, removal.live, desired.prune) if copy is None else decide(ctx, copy)
+        return isinstance(outcome, Delete | Release)
+
+    return list(filter(is_due, removals))
 
 
 def _is_delayed(removal: Removal) -> bool:
-    return isinstance(removal, Delete) and removal.late
+    return isinstance(removal, Delete) and removal.delayed
 
 
-def _kept(removal: Removal, source: Object | None, finalizer: str | None) -> Removal | Guard:
+def _kept(removal: Removal, source: Object | None, finalizer: str | None) -> Removal | SetFinalizer:
     """A Namespace that stays gets no annotation. Only the finalizer of its source is released, so the source can go.
 
     The Namespace remains in its tree as before, and a new source of this name gets it back.
     """
-    if isinstance(removal, Spare) and removal.ref.kind == NAMESPACE and source is not None and finalizer is not None:
-        return Guard(removal.key, source.ref, source, finalizer, add=False, why=KEPT)
+    if (
+        isinstance(removal, KeepAsOrphan)
+        and removal.ref.kind == NAMESPACE
+        and source is not None
+        and finalizer is not None
+    ):
+        return SetFinalizer(removal.key, source.ref, source, finalizer, add=False, why=KEPT)
     return removal

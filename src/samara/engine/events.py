@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
-from samara.core.model import Key, Object, Ref, namespace_ref
+from samara.core.desired import Desired, Fault
+from samara.core.model import EMPTY, Key, Object, Ref, namespace_ref
+from samara.core.source_type import SourceType
 from samara.core.tally import Missing, Tally
-from samara.core.want import Dialect, Fault, Want
-from samara.core.write import Apply, Create, Delete, Recreate, Release, Update, Write
+from samara.core.writes import Apply, Create, Delete, Recreate, Release, Update, Write
 from samara.engine.event_sink import REVERTED, EventSink
 from samara.engine.mass_delete import Hold
 from samara.kube.cache import Cache
@@ -80,30 +81,31 @@ class EventRecorder:
         done = _DONE.get(type(write))
         source = self._first(write.key) if done is not None else None
         if done is not None and source is not None:
-            (reason, message), key = done, Key(write.key.dialect, source)
+            (reason, message), key = done, Key(write.key.source_type, source)
             self._sink.add(self._about(source), reason, [key], {_namespace_name(write.ref)}, message)
 
     def _first(self, key: Key) -> Ref | None:
         """The source at which a chain begins, so that a tree has one Event. None if it is not in the cache."""
-        dialect, ref = self._cache.table[key.dialect], key.source
+        source_type, ref = self._cache.registry[key.source_type], key.source
         for _ in range(_MAX_HOPS):
-            previous = self._previous_hop(ref, dialect)
+            previous = self._previous_hop(ref, source_type)
             if previous is None:
                 return ref if ref == key.source or self._cache.get(ref) is not None else None
             ref = previous
         return None
 
-    def _previous_hop(self, ref: Ref, dialect: Dialect) -> Ref | None:
+    def _previous_hop(self, ref: Ref, source_type: SourceType) -> Ref | None:
         """The source of a copy that is itself a source. A copy that was created once need not name it."""
-        if dialect.upstream is None:
+        hierarchy = source_type.hierarchy
+        if hierarchy is None or hierarchy.parent is None:
             return None
         have, namespace = self._cache.get(ref), self._cache.get(namespace_ref(ref.namespace))
         if have is None or namespace is None or not have.made:
             return None
-        origin = dialect.origin(have, self._cache)
-        above = ref._replace(namespace=dialect.upstream(namespace))
+        origin = source_type.ownership.source_of(have, self._cache)
+        above = ref._replace(namespace=hierarchy.parent(namespace))
         found = self._cache.get(above)
-        return origin or (above if found is not None and dialect.is_source(found, self._cache) else None)
+        return origin or (above if found is not None and source_type.is_source(found, self._cache) else None)
 
     def blocked(self, write: Write, reason: str, message: str) -> None:
         """Reports a problem with a write to an object that is no copy, which no tally counts."""
@@ -116,7 +118,7 @@ class EventRecorder:
         now = self._cache.get(write.ref)
         self._sink.add(now or write.ref, REVERTED, [write.key], set(), f"put back to what {said}{by}")
 
-    def planned(self, key: Key, want: Want, tally: Tally, hold: Hold | None) -> None:
+    def planned(self, key: Key, want: Desired, tally: Tally, hold: Hold | None) -> None:
         """Takes the result of a plan. A slice cannot tell whether the source itself is faulty."""
         self.due(key.whole, tally)
         self._held.pop(key.whole, None)
@@ -164,7 +166,8 @@ class EventRecorder:
 
     def _problems(self, key: Key, tally: Tally) -> Iterator[tuple[str, _Problem]]:
         """The problems of one key, each with the reason of its Event."""
-        advice = self._cache.table[key.dialect].advice
+        status = self._cache.registry[key.source_type].status
+        advice = status.advice if status is not None else EMPTY
         faults = _by_reason(self._faults.get(key, ()))  # a fault of the source explains its missing copies
         for reason, message in faults.items():
             yield reason, _Problem(key, set(), (message,))

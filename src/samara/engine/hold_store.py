@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from samara import log
+from samara.core.metadata_keys import APP
 from samara.core.model import CONFIG_MAP, Key, Ref
-from samara.core.travel import APP
 from samara.engine.mass_delete import Hold, MassDeleteGuard
 from samara.engine.messages import Answer, HoldAnswered, HoldsStored
 from samara.kube.client import OUR_WRITES, Client, address, collection

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from samara.core.model import NAMESPACE, Object, Ref, namespace_ref
 from samara.core.view import OwnerOf, View
-from samara.core.write import Apply, Create, Recreate, Update, Write
+from samara.core.writes import Apply, Create, Recreate, Update, Write
 from samara.kube.cache import Change
 
 WINDOW = 600.0
@@ -180,7 +180,8 @@ def _wanted_by(write: Write) -> _Wanted:
     if isinstance(write, Apply):
         return None, frozenset(write.overlay.labels.items()), frozenset(write.overlay.annotations.items())
     assert isinstance(write, Create | Update | Recreate)
-    return write.copy.content, frozenset(write.copy.labels.items()), frozenset(write.copy.annotations.items())
+    template = write.copy.template
+    return template.content, frozenset(template.labels.items()), frozenset(template.annotations.items())
 
 
 def _reverts(write: Write, edit: _Edit) -> bool:
@@ -190,6 +191,6 @@ def _reverts(write: Write, edit: _Edit) -> bool:
     """
     if not isinstance(write, Apply):
         return isinstance(write, Update | Create | Recreate)
-    have, before, wanted = write.have, edit.before, write.overlay
+    have, before, wanted = write.live, edit.before, write.overlay
     changes = ((wanted.labels, before.labels, have.labels), (wanted.annotations, before.annotations, have.annotations))
     return any(was.get(key) == value != now.get(key) for want, was, now in changes for key, value in want.items())

@@ -11,7 +11,7 @@ from math import inf
 
 from samara.core.brake import BURST, WINDOW, Brake, must_hold, too_many_namespaces
 from samara.core.model import NAMESPACE, Key, Ref, namespace_ref
-from samara.core.write import Delete
+from samara.core.writes import Delete
 
 
 @dataclass(frozen=True)

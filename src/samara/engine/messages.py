@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from samara.core.model import Key
-from samara.core.write import Write
+from samara.core.writes import Write
 from samara.engine.outcome import Result
 from samara.kube.cache import Change
 from samara.kube.reflector import Listed, Observed, QuotaChanged

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Protocol
 
 from samara.core.model import Key, Ref
-from samara.core.write import Write
+from samara.core.writes import Write
 
 NamespaceLanes = OrderedDict[str, dict[Ref, Write]]
 """The waiting writes of one source, by the namespace that they go to."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from samara import log
 from samara.core.model import NAMESPACE, Key, Ref, namespace_ref
-from samara.core.table import Table
+from samara.core.registry import Registry
 from samara.core.tally import Tally
-from samara.core.write import Apply, Create, Guard, Recreate, Removal, Report, Update, Write
+from samara.core.writes import Apply, Create, Recreate, Removal, SetFinalizer, Update, Write, WriteStatus
 from samara.engine.apply import verb
 from samara.engine.events import EventRecorder
 from samara.engine.limits import DriftLimiter, FlapDamper
@@ -36,7 +36,7 @@ class ResultHandler:
     """Each result concerns one address, and changes nothing about any other."""
 
     cache: Cache
-    table: Table
+    registry: Registry
     tallies: Mapping[Key, Tally]
     retry: RetryBackoff
     drift: DriftLimiter
@@ -49,7 +49,7 @@ class ResultHandler:
         if result.spared:
             self._spared(write, follow_up)
             return follow_up
-        vocabulary = self.table[write.key.dialect].title
+        vocabulary = self.registry[write.key.source_type].vocabulary
         self.metrics.write_done(vocabulary, verb(write), result.outcome.value, done.seconds)
         if result.outcome is Outcome.DONE:
             self._succeeded(write, follow_up)
@@ -64,14 +64,14 @@ class ResultHandler:
         else:
             self.flaps.reset(write.ref)
             self._is_right(write, tally, written=True)
-        if isinstance(write, Guard) or self._is_moved(write):
+        if isinstance(write, SetFinalizer) or self._is_moved(write):
             follow_up.requeue.append((write.key, 0.0))  # the next write waited for this one
         self.retry.forget(write.key, write.ref)
         editor = self.drift.record_repair(write)
         if editor is not None:
             self.events.reverted(write, editor)
-        report = log.info if isinstance(write, Apply | Guard) else log.debug  # Events report copies
-        details = {"finalizer": write.finalizer, "added": write.add} if isinstance(write, Guard) else {}
+        report = log.info if isinstance(write, Apply | SetFinalizer) else log.debug  # Events report copies
+        details = {"finalizer": write.finalizer, "added": write.add} if isinstance(write, SetFinalizer) else {}
         report("wrote", verb=verb(write), to=write.ref, key=write.key, **details)
         self.events.wrote(write)
 
@@ -93,7 +93,7 @@ class ResultHandler:
     def _is_moved(self, write: Write) -> bool:
         """True if a source that wants one copy has it at its new address, and still another at an old one."""
         is_placed = isinstance(write, Create | Update | Recreate)
-        return is_placed and self.table[write.key.dialect].whole and self.cache.count(write.key) > 1
+        return is_placed and not self.registry[write.key.source_type].per_namespace and self.cache.count(write.key) > 1
 
     def _removed(self, write: Removal, tally: Tally | None, follow_up: FollowUp) -> None:
         self.flaps.record_removal(write.ref, self.cache.get(write.key.source))
@@ -109,7 +109,7 @@ class ResultHandler:
         source = self.cache.get(key.source)
         if source is None:
             return not self.cache.count(key)
-        return source.deleting and self.table[key.dialect].whole
+        return source.deleting and not self.registry[key.source_type].per_namespace
 
     def _failed(self, write: Write, result: Result, follow_up: FollowUp) -> None:
         delay = self.retry.note(write, result)
@@ -133,7 +133,7 @@ class ResultHandler:
         report = log.debug if wait.faults > TOLD_FROM else log.warning  # warn once; further retries log at debug
         report("write.refused", verb=verb(write), to=write.ref, key=write.key, fault=wait.message)
         tally = self.tallies.get(write.key)
-        if isinstance(write, Apply | Guard | Report):
+        if isinstance(write, Apply | SetFinalizer | WriteStatus):
             self.events.blocked(write, "Refused", wait.message)
         elif tally is not None:
             note_refused(write, tally, wait.message)
@@ -143,7 +143,7 @@ class ResultHandler:
 def note_refused(write: Write, tally: Tally, message: str) -> None:
     if isinstance(write, Removal):
         tally.stays(write.ref, "refused", message)
-    elif not isinstance(write, Report):  # a status write concerns no copy
+    elif not isinstance(write, WriteStatus):  # a status write concerns no copy
         tally.blocked_now(write.ref, "refused", message)
 
 

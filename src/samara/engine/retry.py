@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import ceil, inf
 
 from samara.core.model import NAMESPACE, Key, Ref
-from samara.core.write import Write
+from samara.core.writes import Write
 from samara.engine.outcome import Outcome, Result
 from samara.kube.errors import MOST_WAIT
 

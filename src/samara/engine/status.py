@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from samara.core.allow import standstill
 from samara.core.model import Key
-from samara.core.status import status_due
-from samara.core.table import Table
+from samara.core.policy import paused_by
+from samara.core.registry import Registry
+from samara.core.status import status_to_write
 from samara.core.tally import Tally
-from samara.core.write import Report
+from samara.core.writes import WriteStatus
 from samara.engine.limits import MAX_REPAIRS, WINDOW
 from samara.engine.moment import utc_now
 from samara.kube.cache import Cache
@@ -28,14 +28,14 @@ class StatusReporter:
     def __init__(
         self,
         cache: Cache,
-        table: Table,
+        registry: Registry,
         tallies: Mapping[Key, Tally],
         is_busy: Callable[[Key], bool],
         clock: Callable[[], float],
         now: Callable[[], str] = utc_now,
     ) -> None:
         self._cache = cache
-        self._table = table
+        self._registry = registry
         self._tallies = tallies
         self._is_busy = is_busy
         """True while writes of a source are planned, waiting or in flight."""
@@ -52,7 +52,7 @@ class StatusReporter:
 
     def touch(self, key: Key) -> None:
         """The tally of a source may have changed."""
-        if self._table[key.dialect].report is None:
+        if self._registry[key.source_type].status is None:
             return
         if not self.stale:
             self._check_at = self._clock() + BATCH
@@ -70,7 +70,7 @@ class StatusReporter:
             times.append(now)
             self.touch(key)
 
-    def due(self) -> Iterator[Report]:
+    def due(self) -> Iterator[WriteStatus]:
         """The status writes to send now. A caller may stop after its time slice and continue with the next call."""
         now = self._clock()
         if not self._ready and now >= self._check_at:
@@ -93,10 +93,14 @@ class StatusReporter:
         self._since.pop(key, None)
         return True
 
-    def report(self, key: Key) -> Report | None:
+    def report(self, key: Key) -> WriteStatus | None:
         """The status write of a source, unless its status is right."""
-        source, tally, dialect = self._cache.get(key.source), self._tallies.get(key), self._table[key.dialect]
-        if source is None or tally is None or standstill(source, dialect, self._cache):
+        source, tally, source_type = (
+            self._cache.get(key.source),
+            self._tallies.get(key),
+            self._registry[key.source_type],
+        )
+        if source is None or tally is None or paused_by(source, source_type, self._cache):
             self._since.pop(key, None)
             self._contests.pop(key, None)
             return None
@@ -104,5 +108,5 @@ class StatusReporter:
             self._since[key] = self._clock()
         # The source may be newer than the plan that the tally counts: report the generation of that plan.
         counted = replace(source, generation=tally.generation(source))
-        status = status_due(dialect, counted, self._cache, tally, self._now())
-        return None if status is None else Report(key, source.ref, source, status)
+        status = status_to_write(source_type.status, counted, self._cache, tally, self._now())
+        return None if status is None else WriteStatus(key, source.ref, source, status)

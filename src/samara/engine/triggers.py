@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
-from samara.core.allow import is_paused
+from samara.core.metadata_keys import ACCEPT
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
-from samara.core.table import Table
-from samara.core.travel import ACCEPT
+from samara.core.policy import is_paused
+from samara.core.registry import Registry
 from samara.core.view import has_copies
 from samara.kube.cache import Cache, Change
 
@@ -33,67 +33,67 @@ class Triggers(NamedTuple):
     """The kind, if an object of it was deleted. Its CRD may be going too, so a cached answer about it is obsolete."""
 
 
-def triggers(change: Change, table: Table, cache: Cache) -> Triggers:
-    if status_of := _status_of(change, table, cache):
+def triggers(change: Change, registry: Registry, cache: Cache) -> Triggers:
+    if status_of := _status_of(change, registry, cache):
         return Triggers(status_of=tuple(status_of))
-    concerned = list(_concerned(change, table, cache))
+    concerned = list(_concerned(change, registry, cache))
     keys = tuple(dict.fromkeys(key for key, _ in concerned))
     edited = frozenset(key.source for key, is_edited in concerned if is_edited)
     is_going = change.new is None or change.new.deleting
     return Triggers(keys, (), edited, change.ref.kind if is_going else None)
 
 
-def next_hops(change: Change, table: Table, cache: Cache) -> Iterable[Key]:
+def next_hops(change: Change, registry: Registry, cache: Cache) -> Iterable[Key]:
     """The keys of which our own write changed the source: a chain continues from the answer, not from its echo."""
-    if _status_of(change, table, cache):
+    if _status_of(change, registry, cache):
         return ()
     old, new = change.old, change.new
     same = old is not None and new is not None and _same_metadata(old, new)
     states = [obj for obj in (None if same else old, new) if obj is not None]
-    return dict.fromkeys(key for obj in states for key in table.onward(obj, cache))
+    return dict.fromkeys(key for obj in states for key in registry.next_hop(obj, cache))
 
 
-def _status_of(change: Change, table: Table, cache: Cache) -> list[Key]:
+def _status_of(change: Change, registry: Registry, cache: Cache) -> list[Key]:
     """The sources of which nothing but the status changed: usually by our own status write."""
     old, new = change.old, change.new
     if old is None or new is None or new.status is None or _PLANNED_FIELDS(old) != _PLANNED_FIELDS(new):
         return []
-    return [key for key in table.sources(new, cache) if table[key.dialect].report is not None]
+    return [key for key in registry.sources(new, cache) if registry[key.source_type].status is not None]
 
 
-def _concerned(change: Change, table: Table, cache: Cache) -> Iterator[tuple[Key, bool]]:
+def _concerned(change: Change, registry: Registry, cache: Cache) -> Iterator[tuple[Key, bool]]:
     """Each key to plan; True if the change edits its source, or a custom resource or Namespace that it reads."""
     for rival in change.rivals:
         yield rival, False
     states = [obj for obj in (change.old, change.new) if obj is not None]
     is_namespace = change.ref.kind == NAMESPACE
-    is_custom = not is_namespace and change.ref.kind in table.always_read
+    is_custom = not is_namespace and change.ref.kind in registry.always_cached
     is_relabelled = is_namespace and len(states) == 2 and not _same_metadata(*states)
     for obj in states:
-        for key in table.keys(obj, cache):
+        for key in registry.keys_to_reconcile(obj, cache):
             is_edited = is_custom or key.source == change.ref or (is_relabelled and key.source.kind == NAMESPACE)
             yield key, is_edited
     if not states:
-        yield from ((key, False) for key in _of_unheld(change.ref, table, cache))
+        yield from ((key, False) for key in _of_unheld(change.ref, registry, cache))
     if is_namespace and len(set(map(_consent, states))) == 2:
-        yield from ((key, False) for key in _in_namespace(change.ref.name, table, cache))
+        yield from ((key, False) for key in _in_namespace(change.ref.name, registry, cache))
 
 
-def _of_unheld(ref: Ref, table: Table, cache: Cache) -> Iterator[Key]:
+def _of_unheld(ref: Ref, registry: Registry, cache: Cache) -> Iterator[Key]:
     """An object that the cache held no content of came or went: it may have been a source, or stood at an address."""
-    former = (Key(dialect.name, ref) for dialect in table.dialects)
+    former = (Key(source_type.name, ref) for source_type in registry.source_types)
     yield from (key for key in former if has_copies(cache, key))
     for claim in cache.claims(ref):
-        yield table.cut(claim, ref.namespace)
+        yield registry.part(claim, ref.namespace)
 
 
-def _in_namespace(namespace: str, table: Table, cache: Cache) -> Iterator[Key]:
+def _in_namespace(namespace: str, registry: Registry, cache: Cache) -> Iterator[Key]:
     """The copies in a Namespace, also of sources that no longer name it, and its custom resources."""
     slices = (key.part(namespace) for key in cache.marked_sources())
     yield from (key for key in slices if has_copies(cache, key))
-    for dialect in table.dialects:
-        requests = cache.sources(dialect.name) if dialect.asking else ()
-        yield from (Key(dialect.name, source) for source in requests if source.namespace == namespace)
+    for source_type in registry.source_types:
+        requests = cache.sources(source_type.name) if source_type.resource is not None else ()
+        yield from (Key(source_type.name, source) for source in requests if source.namespace == namespace)
 
 
 def _consent(namespace: Object) -> tuple[bool, str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from samara import log
 from samara.core.model import Key, Object, Ref
-from samara.core.write import Delete, Write
+from samara.core.writes import Delete, Write
 from samara.engine.apply import Applier
 from samara.engine.limiter import ConcurrencyLimiter
 from samara.engine.messages import WriteDone, WriteDropped

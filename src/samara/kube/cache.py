@@ -9,13 +9,13 @@ from operator import attrgetter
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from samara.core.allow import is_paused
-from samara.core.compare import is_marked_by_us
 from samara.core.match import Names
 from samara.core.model import NAMESPACE, Content, Field, Key, Kind, Object, Ref, namespace_ref
+from samara.core.ownership import is_recorded
+from samara.core.policy import is_paused
 from samara.core.reads import Read, Reading
-from samara.core.table import Table
-from samara.core.want import Places
+from samara.core.registry import Registry
+from samara.core.source_type import Addresses
 from samara.kube.answers import NO_READINGS, Answers, Build
 from samara.kube.indexes import ClaimIndex, CopyIndex, RelationIndex, Target
 
@@ -65,25 +65,27 @@ class Cache:
 
     def __init__(
         self,
-        table: Table,
+        registry: Registry,
         besides: tuple[Kind, ...] = (),
         *,
         built: Build | None = None,
         keep_bytes: bool = False,
         readings: Mapping[str, Reading] = NO_READINGS,
     ) -> None:
-        self.table = table
+        self.registry = registry
         self._keep_bytes = keep_bytes
         """True if the content of copies is needed, for a diff. The operator itself needs digests only."""
         self._contents: WeakValueDictionary[tuple[Field, ...], Content] = WeakValueDictionary()
-        self.stores: dict[Kind, KindStore] = {kind: KindStore() for kind in (*table.kinds, *besides)}
-        sources: dict[str, dict[Ref, Places | None]] = {dialect.name: {} for dialect in table.dialects}
+        self.stores: dict[Kind, KindStore] = {kind: KindStore() for kind in (*registry.kinds, *besides)}
+        sources: dict[str, dict[Ref, Addresses | None]] = {
+            source_type.name: {} for source_type in registry.source_types
+        }
         self._sources = sources
         # The count refers to the sources alone: with `self` it would be a reference cycle.
         self.answers = Answers(built, lambda: sum(map(len, sources.values())), readings)
         self._claims = ClaimIndex()
         self._copies = CopyIndex()
-        self._relations = RelationIndex(table)
+        self._relations = RelationIndex(registry)
         self._foreign_at_target: dict[Target, set[Ref]] = {}
         """Foreign objects that are kept because a source claims their address."""
 
@@ -106,18 +108,18 @@ class Cache:
     def labelled(self, label: str, value: str) -> Iterable[Object]:
         return [self.stores[NAMESPACE].objects[ref] for ref in self._relations.with_label(label, value)]
 
-    def sources(self, dialect: str, namespace: str | None = None) -> Iterable[Ref]:
-        return self._sources[dialect] if namespace is None else self._relations.sources(dialect, namespace)
+    def sources(self, source_type: str, namespace: str | None = None) -> Iterable[Ref]:
+        return self._sources[source_type] if namespace is None else self._relations.sources(source_type, namespace)
 
-    def bound(self, dialect: str, namespace: str) -> Iterable[Ref]:
-        return self._claims.pinned(dialect, namespace)
+    def bound(self, source_type: str, namespace: str) -> Iterable[Ref]:
+        return self._claims.pinned(source_type, namespace)
 
     def copies_of(self, key: Key) -> Iterator[Object]:
         return (obj for ref in self._copies.of(key) if (obj := self.get(ref)) is not None)
 
     def claims(self, ref: Ref) -> Iterable[Key]:
         namespace = self.stores[NAMESPACE].objects.get(namespace_ref(ref.namespace))
-        ancestors = () if namespace is None else self.table.upstream(namespace)
+        ancestors = () if namespace is None else self.registry.parents(namespace)
         return self._claims.at((ref.kind, ref.name), ref.namespace, ancestors)
 
     def known(self, kind: Kind) -> bool:
@@ -153,14 +155,14 @@ class Cache:
 
     def is_idle(self, key: Key) -> bool:
         """True for a source at the end of a chain: it writes below its namespace, and no namespace is below."""
-        places = self._sources[key.dialect].get(key.source)
+        places = self._sources[key.source_type].get(key.source)
         below = places.below if places is not None else ""
         return bool(below) and not self._relations.is_named(below) and key.whole not in self._copies
 
     def must_parse(self, ref: Ref) -> bool:
         """True if an object at this address must be parsed even without metadata of ours."""
         return (
-            ref.kind in self.table.always_read
+            ref.kind in self.registry.always_cached
             or ref in self.stores[ref.kind].objects
             or (ref.kind, ref.name) in self._claims
         )
@@ -175,7 +177,7 @@ class Cache:
         old = store.objects.get(obj.ref)
         if old is not None and old.version >= obj.version:
             return None
-        if old is not None and old.uid == obj.uid and not obj.made and self.table.is_copy(old, self):
+        if old is not None and old.uid == obj.uid and not obj.made and self.registry.is_copy(old, self):
             obj = replace(obj, made=True)  # removing our marks does not release a copy
         if old is not None and self._indexed_the_same(old, obj):
             obj = store.objects[obj.ref] = self._without_bytes(obj)
@@ -192,14 +194,14 @@ class Cache:
         return (
             _INDEXED(old) == _INDEXED(new)
             and not any(old.ref in sources for sources in self._sources.values())
-            and next(self.table.sources(new, self), None) is None
+            and next(self.registry.sources(new, self), None) is None
         )
 
     def _keep(self, store: KindStore, obj: Object) -> Object | None:
         """Keeps an object with its content, with digests only, or just its address, depending on what it is."""
         store.objects[obj.ref] = obj  # already here, because the addresses of a source may depend on the source
-        keys = list(self.table.sources(obj, self))
-        owner = self.table.owner(obj, self)
+        keys = list(self.registry.sources(obj, self))
+        owner = self.registry.owner(obj, self)
         if not keys:  # only the content of sources is sent; objects with forged marks must not fill the memory
             obj = store.objects[obj.ref] = self._without_bytes(obj)
         if keys or owner is not None or obj.ref.kind == NAMESPACE or is_paused(obj):
@@ -275,46 +277,47 @@ class Cache:
 
     def _index(self, obj: Object, keys: list[Key], owner: Key | None) -> None:
         for key in keys:
-            places = self.table[key.dialect].places(obj.ref, self)
-            self._sources[key.dialect][obj.ref] = places
-            if places is not None:
-                self._claims.add(places, key)
-        self._relations.add(obj, (key.dialect for key in keys))
+            addresses = self.registry[key.source_type].addresses(obj.ref, self)
+            self._sources[key.source_type][obj.ref] = addresses
+            if addresses is not None:
+                self._claims.add(addresses, key)
+        self._relations.add(obj, (key.source_type for key in keys))
         if owner is not None:
             self._copies.add(owner, obj.ref)
             self._count(owner, obj, 1)
 
     def _rivals(self, ref: Ref) -> tuple[Key, ...]:
         claimed = [sources[ref] for sources in self._sources.values() if ref in sources]
-        rivals = (key for places in claimed if places is not None for key in self._claims.overlapping(places))
+        rivals = (key for addresses in claimed if addresses is not None for key in self._claims.overlapping(addresses))
         return tuple(key for key in rivals if key.source != ref)
 
-    def _unindex(self, old: Object | None) -> list[Places]:
+    def _unindex(self, old: Object | None) -> list[Addresses]:
         """Removes an object from all indexes, and returns what it claimed."""
         if old is None:
             return []
         source_types = [name for name, sources in self._sources.items() if old.ref in sources]
         self._relations.discard(old, source_types)
         claims = [(Key(name, old.ref), self._sources[name].pop(old.ref)) for name in source_types]
-        released = [(key, places) for key, places in claims if places is not None]
-        for key, places in released:
-            self._claims.discard(places, key)
-        owner = self.table.owner(old, self)
+        released = [(key, addresses) for key, addresses in claims if addresses is not None]
+        for key, addresses in released:
+            self._claims.discard(addresses, key)
+        owner = self.registry.owner(old, self)
         if owner is not None and owner in self._copies:
             self._copies.discard(owner, old.ref)
             self._count(owner, old, -1)
         self._foreign_at_target.get((old.ref.kind, old.ref.name), set()).discard(old.ref)
-        return [places for _, places in released]
+        return [addresses for _, addresses in released]
 
     def _count(self, owner: Key, obj: Object, by: int) -> None:
-        if self.table[owner.dialect].whole and obj.ref.namespace:
+        source_type = self.registry[owner.source_type]
+        if not source_type.per_namespace and obj.ref.namespace:
             self._claims.pin(owner, obj.ref.namespace, by)
-        if is_marked_by_us(obj, self.table[owner.dialect]):
+        if is_recorded(obj, source_type.ownership):
             self._copies.count(owner, by)
 
-    def _forget_unclaimed(self, released: Iterable[Places]) -> None:
+    def _forget_unclaimed(self, released: Iterable[Addresses]) -> None:
         """Keeps only the address of foreign objects that no source claims any more."""
-        for target in (places.spot for places in released):
+        for target in (addresses.target for addresses in released):
             for ref in self._foreign_at_target.pop(target, set()) if target not in self._claims else ():
                 store = self.stores[ref.kind]
                 if store.objects.pop(ref, None) is not None:

@@ -8,10 +8,9 @@ from itertools import groupby
 
 import msgspec
 
-from samara.core.model import Kind
+from samara.core.model import Kind, KindName
 from samara.kube.client import Client, segment
 from samara.kube.errors import NotFound, SamaraError
-from samara.settings import KindName
 
 
 class _Resource(msgspec.Struct):

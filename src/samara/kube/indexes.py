@@ -9,8 +9,8 @@ from itertools import chain
 from typing import TypeVar
 
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
-from samara.core.table import Table
-from samara.core.want import Places
+from samara.core.registry import Registry
+from samara.core.source_type import Addresses
 
 T = TypeVar("T")
 Target = tuple[Kind, str]
@@ -35,16 +35,16 @@ class _Claims:
         self.below: _ByNamespace = {}
         self.within: _ByNamespace = {}
 
-    def entry(self, places: Places) -> tuple[_ByNamespace, str]:
-        return (self.within, places.within) if places.within else (self.below, places.below)
+    def entry(self, addresses: Addresses) -> tuple[_ByNamespace, str]:
+        return (self.within, addresses.within) if addresses.within else (self.below, addresses.below)
 
-    def overlapping(self, places: Places) -> Iterator[Key]:
+    def overlapping(self, addresses: Addresses) -> Iterator[Key]:
         """Sources that may write to the same addresses. Whether one namespace is below the other is not checked."""
-        if places.within:
-            yield from self.within.get(places.within, ())
+        if addresses.within:
+            yield from self.within.get(addresses.within, ())
             yield from chain.from_iterable(self.below.values())
             return
-        near = dict.fromkeys(("", places.below)) if places.below else self.below
+        near = dict.fromkeys(("", addresses.below)) if addresses.below else self.below
         yield from (key for name in near for key in self.below.get(name, ()))
         yield from chain.from_iterable(self.within.values())
 
@@ -64,26 +64,26 @@ class ClaimIndex:
     def __contains__(self, target: Target) -> bool:
         return target in self._claims
 
-    def add(self, places: Places, key: Key) -> None:
-        index, name = self._claims.setdefault(places.spot, _Claims()).entry(places)
+    def add(self, addresses: Addresses, key: Key) -> None:
+        index, name = self._claims.setdefault(addresses.target, _Claims()).entry(addresses)
         index.setdefault(name, {})[key] = None
-        if places.within:
-            self.pin(key, places.within)
+        if addresses.within:
+            self.pin(key, addresses.within)
 
-    def discard(self, places: Places, key: Key) -> None:
-        claims = self._claims[places.spot]
-        index, name = claims.entry(places)
+    def discard(self, addresses: Addresses, key: Key) -> None:
+        claims = self._claims[addresses.target]
+        index, name = claims.entry(addresses)
         index[name].pop(key, None)
         if not index[name]:
             del index[name]
         if not claims.below and not claims.within:
-            del self._claims[places.spot]
-        if places.within:
-            self.pin(key, places.within, -1)
+            del self._claims[addresses.target]
+        if addresses.within:
+            self.pin(key, addresses.within, -1)
 
     def pin(self, key: Key, namespace: str, by: int = 1) -> None:
         """Counts how often a source is bound to a namespace: once by its target, and once by a copy that exists."""
-        entry = key.dialect, namespace
+        entry = key.source_type, namespace
         sources = self._pinned.setdefault(entry, Counter())
         _count(sources, key.source, by)
         if not sources:
@@ -100,10 +100,10 @@ class ClaimIndex:
         near = (key for name in ("", *ancestors) for key in claims.below.get(name, ()))
         return (*near, *claims.within.get(namespace, ()))
 
-    def overlapping(self, places: Places) -> Iterable[Key]:
-        """The sources that may write to the same addresses as a source with these places; it is one of them."""
-        claims = self._claims.get(places.spot)
-        return () if claims is None else claims.overlapping(places)
+    def overlapping(self, addresses: Addresses) -> Iterable[Key]:
+        """The sources that may write to the same addresses as a source with these addresses; it is one of them."""
+        claims = self._claims.get(addresses.target)
+        return () if claims is None else claims.overlapping(addresses)
 
 
 @lru_cache(maxsize=4096)
@@ -170,9 +170,10 @@ class RelationIndex:
     Only source types that follow such labels use it.
     """
 
-    def __init__(self, table: Table) -> None:
-        self._labels = frozenset().union(*(dialect.relations for dialect in table.dialects))
-        self._source_types = frozenset(dialect.name for dialect in table.dialects if dialect.relations)
+    def __init__(self, registry: Registry) -> None:
+        hierarchies = {each.name: each.hierarchy for each in registry.source_types if each.hierarchy is not None}
+        self._labels = frozenset().union(*(hierarchy.labels for hierarchy in hierarchies.values()))
+        self._source_types = frozenset(hierarchies)
         self._by_label: dict[tuple[str, str], dict[Ref, None]] = {}
         self._sources: dict[tuple[str, str], dict[Ref, None]] = {}
 

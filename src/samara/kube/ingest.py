@@ -11,8 +11,8 @@ from typing import NamedTuple
 import msgspec
 
 from samara import log
+from samara.core.metadata_keys import PAUSED
 from samara.core.model import MANAGER, Kind, Object, Ref
-from samara.core.travel import PAUSED
 from samara.kube.cache import Cache, Change
 from samara.kube.client import Client, collection
 from samara.kube.codec import (
@@ -71,7 +71,7 @@ class Ingest:
         self._cache = cache
         self._codec = codec
         self._warned = False
-        self._relevant = relevance_pattern(cache.table.words | {PAUSED})  # a former source may be paused, too
+        self._relevant = relevance_pattern(cache.registry.metadata_keys | {PAUSED})  # a former source may be paused
 
     def event(self, line: bytes) -> tuple[RawEvent, Envelope]:
         """Decodes one event of a watch. An object that is nested too deep is truncated first."""

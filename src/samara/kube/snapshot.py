@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from samara.core.allow import Rules
-from samara.core.compare import is_marked_by_us
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
+from samara.core.ownership import is_recorded
 from samara.core.plan import plan
+from samara.core.policy import ClusterPolicy
 from samara.core.reads import Absence, Definition, Read, Reading, SecretPath, Standing, Trial, Unreadable, Word
-from samara.core.table import Table
-from samara.core.write import Plan
+from samara.core.registry import Registry
+from samara.core.writes import Plan
 from samara.kube.cache import Cache, KindStore, address_hash
 from samara.kube.client import METADATA_LIST, Client, address
 from samara.kube.codec import Codec
@@ -53,23 +53,23 @@ class Snapshot:
     unknown: dict[Kind, str] = field(default_factory=dict)
     """The kinds that could not be listed, and why. Custom resources that the API server does not serve are left out."""
 
-    async def plans(self, rules: Rules, keys: Iterable[Key] | None = None) -> dict[Key, Plan]:
+    async def plans(self, rules: ClusterPolicy, keys: Iterable[Key] | None = None) -> dict[Key, Plan]:
         """Plans these keys, or all. Reads what a plan needs first, and then plans its key again."""
         plans: dict[Key, Plan] = {}
         todo = set(self.keys() if keys is None else keys)
         for _ in range(_MAX_ROUNDS):
-            plans |= {key: plan(key, self.cache, self.cache.table, rules) for key in todo}
-            todo = {key for key in todo if plans[key].looks or plans[key].reads}
+            plans |= {key: plan(key, self.cache, self.cache.registry, rules) for key in todo}
+            todo = {key for key in todo if plans[key].read_first or plans[key].reads}
             if not todo:
                 return {key: plans[key] for key in sorted(plans, key=str)}
-            await self.read_all(look.ref for key in todo for look in plans[key].looks)
+            await self.read_all(look.ref for key in todo for look in plans[key].read_first)
             await self._answer(read for key in todo for read in plans[key].reads)
         raise Unreachable("the cluster changes faster than it can be read; try again")
 
     def keys(self) -> Iterable[Key]:
         """Every source except the ends of chains, and every source that a copy names."""
-        for dialect in self.cache.table.dialects:
-            keys = (Key(dialect.name, source) for source in self.cache.sources(dialect.name))
+        for source_type in self.cache.registry.source_types:
+            keys = (Key(source_type.name, source) for source in self.cache.sources(source_type.name))
             yield from (key for key in keys if not self.cache.is_idle(key))
         yield from self.cache.marked_sources()
 
@@ -85,10 +85,10 @@ class Snapshot:
                 await _Lister(self, kind, METADATA_LIST).run()
             except SamaraError as fault:
                 self.unknown[kind] = str(fault)
-        dialects = self.cache.table.dialects
+        source_types = self.cache.registry.source_types
         candidates = [ref for ref in self.marked if ref.kind in set(kinds)]
         for ref in candidates:
-            if not any(is_marked_by_us(self.marked[ref], dialect) for dialect in dialects):
+            if not any(is_recorded(self.marked[ref], source_type.ownership) for source_type in source_types):
                 del self.marked[ref]
 
     async def read_all(self, refs: Iterable[Ref]) -> None:
@@ -140,15 +140,15 @@ class Snapshot:
 
 async def list_cluster(
     client: Client,
-    table: Table,
+    registry: Registry,
     home: str,
     read_paths: ReadPaths = unread,
     on_kind: Callable[[Kind], None] = lambda kind: None,
 ) -> Snapshot:
     """Lists every kind of the table once. `on_kind` is called before each list, to show progress."""
-    codec = Codec(table.managers)
-    snapshot = Snapshot(client, codec, Cache(table, built=codec.content, keep_bytes=True), home, read_paths)
-    for kind in table.kinds:
+    codec = Codec(registry.managers)
+    snapshot = Snapshot(client, codec, Cache(registry, built=codec.content, keep_bytes=True), home, read_paths)
+    for kind in registry.kinds:
         on_kind(kind)
         try:
             await _Lister(snapshot, kind).run()
@@ -156,7 +156,7 @@ async def list_cluster(
             if kind == NAMESPACE:
                 raise
             if (
-                isinstance(fault, Forbidden) or kind not in table.always_read
+                isinstance(fault, Forbidden) or kind not in registry.always_cached
             ):  # a CRD that is not used need not be installed
                 snapshot.unknown[kind] = str(fault)
     return snapshot
@@ -170,7 +170,9 @@ class _Lister:
         self._kind = kind
         self._accept = accept
         self._ingest = Ingest(kind, snapshot.cache, snapshot.codec)
-        self._marks = frozenset().union(*(dialect.marks for dialect in snapshot.cache.table.dialects))
+        self._marks = frozenset().union(
+            *(source_type.ownership.marks for source_type in snapshot.cache.registry.source_types)
+        )
 
     async def run(self) -> None:
         for _ in range(_MAX_LISTS):

@@ -32,7 +32,7 @@ from samara.secretstores.base import (
     bad_url,
     split_path,
 )
-from samara.vocabularies import CERTIFICATE
+from samara.source_types import CERTIFICATE
 
 FORBIDDEN_DIRECTORIES = tuple(map(Path, ("/var/run/secrets", "/run/secrets", "/proc", "/sys")))
 """They hold the pod's own credentials, and what the kernel shows of every process."""

@@ -81,14 +81,14 @@ class SecretPoller:
 
     # subscriptions
 
-    def subscribe(self, key: Key, reads: Iterable[SecretPath], edition: object = None) -> None:
-        """Replaces all paths that a source reads; a deleted source reads none.
+    def subscribe(self, key: Key, reads: Iterable[SecretPath], edition: object = None) -> bool:
+        """Replaces all paths that a source reads; a deleted source reads none. True if anything changed.
 
         If the edition of the source is another one than before, paths that could not be read are read again at once.
         """
         change = self.readings.subscribe(key, reads, edition)
         if change is None:
-            return
+            return False
         for path in change.dropped:
             self._drop(path)
         for path in change.added:
@@ -98,6 +98,7 @@ class SecretPoller:
                 self._advance(self._documents[self._locations[path].document], path)
         self.subscribed.set()
         self._wake.set()
+        return True
 
     def _place(self, path: str) -> bool:
         """Assigns a path to its document; what is known of the document becomes known of the path. True if that is

@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from typing import Any
 
-from samara.core.travel import NEVER_TRAVELS, NOT_BY_DEFAULT
+from samara.core.metadata_keys import NEVER_COPIED, NOT_COPIED_BY_DEFAULT
 from samara.setting_types import Inline, Leaf, ListOf, Named, Nullable, Record, Setting, Shape, Struct, settings_of
 from samara.settings.model import Settings
 
 HEADER = (
     "# The settings of samara, with their defaults. Every key is optional; an unknown one stops the start.",
     "# A comment gives what a key accepts, then what it means. A duration is like 90s, 5m, 1h30m or 500ms.",
-    f"# Labels and annotations that never travel: {', '.join(NEVER_TRAVELS)}, and all marks and asks.",
+    f"# Labels and annotations that never travel: {', '.join(NEVER_COPIED)}, and all marks and asks.",
     "# Also left behind, except by a resource-distribution, where the author wrote them:",
-    *(f"#   {pattern}" for pattern in NOT_BY_DEFAULT),
+    *(f"#   {pattern}" for pattern in NOT_COPIED_BY_DEFAULT),
 )
 COLUMN = 34
 

@@ -8,124 +8,23 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from samara.dialects.accurate.config import KEYS, Config, read
+from samara.core.vocabulary import VocabularySettings
 from samara.setting_types import (
-    CopiedKind,
+    Conflicts,
+    CrossNamespace,
     Duration,
     DurationOrForever,
     DurationOrZero,
-    FieldManager,
-    FilePath,
-    Inline,
     KeyGlob,
-    KindName,
     Named,
     NamespaceGlob,
-    NamespaceName,
-    PathGlob,
     Struct,
     about,
 )
+from samara.vocabularies import VOCABULARIES
 
-Conflicts = Literal["refuse", "overwrite"]
-CrossNamespace = Literal["allow", "consent"]
-
-SECRET = KindName("", "v1", "Secret")
-CONFIG_MAP = KindName("", "v1", "ConfigMap")
-
-# Settings that several vocabularies have.
-Takeover = Annotated[bool, about("serve although the original still runs in this cluster")]
-Managers = Annotated[tuple[FieldManager, ...], about("field managers of the original, whose marks count as ours")]
-OwnConflicts = Annotated[Conflicts | None, about("null: as the general `conflicts` says")]
-OwnCrossNamespace = Annotated[
-    CrossNamespace | None,
-    about(
-        "must a target namespace accept it? null: by tenancy, open = allow, strict = consent; "
-        "a word written here comes before tenancy: allow asks nobody, under strict, too"
-    ),
-]
-
-
-class SecretCopy(Struct, frozen=True):
-    home: Annotated[NamespaceName, about("the namespace whose Secrets are copied")] = "admin"
-    on_source_gone: Annotated[Literal["keep", "delete"], about("copies whose source is gone")] = "keep"
-    conflicts: OwnConflicts = None
-    takeover: Takeover = False
-    managers: Managers = ()
-
-
-class ResourceDistribution(Struct, frozen=True):
-    kinds: Annotated[tuple[CopiedKind, ...], about("the kinds that may be distributed", min_length=1)] = (
-        SECRET,
-        CONFIG_MAP,
-    )
-    takeover: Takeover = False
-    managers: Managers = ()
-
-
-class Accurate(Struct, frozen=True):
-    config_file: Annotated[FilePath | None, about("the original's own file, unchanged")] = None
-    config: Annotated[
-        Mapping[str, object],
-        Inline(KEYS),
-        about("the original's own keys, in place of configFile"),
-    ] = MappingProxyType({})
-    allow_cascading_deletion: Annotated[bool, about("a sub-namespace with children may be deleted")] = False
-    propagate_generated: Annotated[bool, about("objects that controllers made are propagated too")] = False
-    conflicts: OwnConflicts = None
-    takeover: Takeover = False
-    managers: Managers = ("accurate-controller",)
-
-    def read_config(self) -> Config:
-        """What the original's keys say, from here or from its file; settings that were parsed raise nothing."""
-        return read(self.config)
-
-
-def watched_kinds(accurate: Accurate) -> tuple[KindName, ...]:
-    """The kinds that are propagated along the trees."""
-    return tuple(KindName(*watch) for watch in accurate.read_config().watches)
-
-
-class PathRule(Struct, frozen=True):
-    namespaces: Annotated[tuple[NamespaceGlob, ...], about("of the FishySecrets")]
-    allow: Annotated[tuple[PathGlob, ...], about("paths they may read")]
-
-
-class FishySecret(Struct, frozen=True):
-    namespace: Annotated[NamespaceName | None, about("where fishysecret-config is; null = the operator's own")] = None
-    cross_namespace: OwnCrossNamespace = None
-    paths: Annotated[
-        tuple[PathRule, ...] | None, about("who may read which paths; null = any under tenancy open, none if strict")
-    ] = None
-    refresh_interval: Annotated[Duration, about("how often the store is read, where the object does not say")] = 300.0
-    last_synced: Annotated[Literal["interval", "change"], about("when status.lastSyncedTime is written")] = "interval"
-    takeover: Takeover = False
-    managers: Managers = ()
-
-
-class SyncTo(Struct, frozen=True):
-    kinds: Annotated[tuple[CopiedKind, ...], about("the kinds whose annotations are read", min_length=1)] = (
-        SECRET,
-        CONFIG_MAP,
-    )
-    cross_namespace: OwnCrossNamespace = None
-    conflicts: OwnConflicts = None
-    takeover: Takeover = False
-    managers: Managers = ()
-
-
-Vocabulary = SecretCopy | ResourceDistribution | Accurate | FishySecret | SyncTo
-
-# Listed by rank, as people read them; the rank itself is each dialect's: docs/concepts/ownership.md.
-VOCABULARIES: Mapping[str, type[Vocabulary]] = MappingProxyType(
-    {
-        "secret-copy": SecretCopy,
-        "resource-distribution": ResourceDistribution,
-        "accurate": Accurate,
-        "fishysecret": FishySecret,
-        "sync-to": SyncTo,
-    }
-)
+STRUCTS: Mapping[str, type[Struct]] = MappingProxyType({each.name: each.settings for each in VOCABULARIES})
+"""By name: the settings of each vocabulary, in order of rank."""
 _MORE = "more keys that stay behind"
 
 
@@ -159,12 +58,12 @@ class Timers(Struct, frozen=True):
     backoff_most: Annotated[Duration, about("the longest wait before a refused write is tried again")] = 900.0
 
 
-def _all_vocabularies() -> Mapping[str, Vocabulary]:
-    return MappingProxyType({name: struct() for name, struct in VOCABULARIES.items()})
+def _all_vocabularies() -> Mapping[str, VocabularySettings]:
+    return MappingProxyType({each.name: each.settings() for each in VOCABULARIES})
 
 
 _VOCABULARIES = Named(
-    lambda: VOCABULARIES,
+    lambda: STRUCTS,
     "{name: settings}",
     "a mapping that names at least one vocabulary (leave it out for all)",
 )
@@ -172,7 +71,7 @@ _VOCABULARIES = Named(
 
 class Settings(Struct, frozen=True):
     vocabularies: Annotated[
-        Mapping[str, Vocabulary], _VOCABULARIES, about("absent: all of them; present: only those named")
+        Mapping[str, VocabularySettings], _VOCABULARIES, about("absent: all of them; present: only those named")
     ] = msgspec.field(default_factory=_all_vocabularies)
     tenancy: Annotated[Literal["open", "strict"], about("who may have what copied where")] = "open"
     conflicts: Annotated[Conflicts, about("an object that is not ours in the place of a copy")] = "refuse"
@@ -190,23 +89,11 @@ class Settings(Struct, frozen=True):
     timers: Annotated[Timers, about("of leader election, watches and retries")] = Timers()
 
     def conflicts_of(self, name: str) -> Conflicts:
-        """A vocabulary's own word, else the general one; those that own by reference or spec always refuse."""
-        match self.vocabularies.get(name):
-            case SecretCopy() | Accurate() | SyncTo() as own:
-                return own.conflicts or self.conflicts
-            case _:
-                return "refuse"
-
-    @property
-    def carries_labels(self) -> bool:
-        """Whether labels of a tenant's source travel: a label can give an object power."""
-        return self.tenancy != "strict"
+        """A vocabulary's own setting, else the general one. A vocabulary without this setting always refuses."""
+        own: Conflicts | None = getattr(self.vocabularies.get(name), "conflicts", "refuse")
+        return own or self.conflicts
 
     def cross_namespace_of(self, name: str) -> CrossNamespace:
-        """A vocabulary's own word, else the tenancy's."""
-        by_tenancy: CrossNamespace = "consent" if self.tenancy == "strict" else "allow"
-        match self.vocabularies.get(name):
-            case SyncTo() | FishySecret() as own:
-                return own.cross_namespace or by_tenancy
-            case _:
-                return by_tenancy
+        """A vocabulary's own setting, else what follows from the tenancy."""
+        own: CrossNamespace | None = getattr(self.vocabularies.get(name), "cross_namespace", None)
+        return own or ("consent" if self.tenancy == "strict" else "allow")

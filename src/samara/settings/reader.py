@@ -8,19 +8,16 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, assert_never
+from typing import Any, NamedTuple, assert_never
 
 import msgspec
 from msgspec.structs import replace
 
-from samara.dialects.accurate.config import BadConfigError
-from samara.dialects.accurate.words import SUB_NAMESPACE
-from samara.dialects.fishysecret.words import FISHY_SECRET
-from samara.dialects.resource_distribution import RESOURCE_DISTRIBUTION
+from samara.core.model import KindName
+from samara.core.vocabulary import SettingError, Vocabulary
 from samara.setting_types import (
     NEVER_COPIED,
     Inline,
-    KindName,
     Leaf,
     ListOf,
     Named,
@@ -34,15 +31,16 @@ from samara.setting_types import (
     keys_of,
     settings_of,
 )
-from samara.settings.accurate_file import content_of, read_document
-from samara.settings.model import VOCABULARIES, Accurate, Settings, SyncTo
+from samara.settings.keys_file import content_of, read_keys
+from samara.settings.model import STRUCTS, Settings
 from samara.settings.yaml_text import SettingsError, is_plain_key, located, quoted, read_text
+from samara.vocabularies import VOCABULARIES
 
 Narrow = Callable[[Settings], Settings]
 """Leaves out of settings what is not to be served."""
 
-CUSTOM_RESOURCES = frozenset((kind.group, kind.name) for kind in (RESOURCE_DISTRIBUTION, SUB_NAMESPACE, FISHY_SECRET))
-"""By group and kind. A source of copies is never copied itself: its author could have anything made elsewhere."""
+CUSTOM_RESOURCES = frozenset((kind.group, kind.name) for each in VOCABULARIES for kind in each.custom_resources)
+"""By group and kind. A custom resource that requests copies is never copied: its author could request anything."""
 RENAMED = {"dialects": "vocabularies"}
 """By path: keys that had another name before the first release. A file that still has one is refused."""
 
@@ -67,7 +65,7 @@ def parse(text: str, name: str, narrow: Narrow | None = None) -> Settings:
     faults = tuple(_contradictions(settings))
     if faults:
         raise SettingsError(name, faults)
-    return _with_the_originals_file(settings, name)
+    return _with_keys_files(settings, name)
 
 
 def _content(path: str) -> str:
@@ -91,7 +89,7 @@ class _Reader:
 
     def settings(self, raw: object) -> Settings | None:
         if isinstance(raw, dict) and "vocabularies" not in raw:
-            raw = {"vocabularies": dict.fromkeys(VOCABULARIES), **raw}
+            raw = {"vocabularies": dict.fromkeys(STRUCTS), **raw}
         settings: Settings | None = self.record(Settings, raw, "")
         return settings
 
@@ -192,46 +190,94 @@ def _contradictions(settings: Settings) -> Iterator[str]:
     if renew >= lease:
         expected = f"less than timers.lease ({format_duration(lease)})"
         yield located("timers.renew", f"found {format_duration(renew)}, expected {expected}")
-    accurate = settings.vocabularies.get("accurate")
-    if isinstance(accurate, Accurate) and accurate.config_file is not None and accurate.config:
-        inline = ", ".join(accurate.config)
-        fault = f"found configFile and {inline}, expected the file or the keys, not both"
-        yield located("vocabularies.accurate", fault)
-    if settings.tenancy == "strict" and settings.conflicts_of("sync-to") == "overwrite":
-        yield _overwriting_tenants(settings)
+    for vocabulary, own in settings.vocabularies.items():
+        source = _KeysFile.of(own)
+        if source is not None and source.path is not None and source.inline:
+            fault = f"found {source.key} and {', '.join(source.inline)}, expected the file or the keys, not both"
+            yield located(f"vocabularies.{vocabulary}", fault)
+    for each in VOCABULARIES:
+        if (
+            each.is_written_by_tenants
+            and settings.tenancy == "strict"
+            and settings.conflicts_of(each.name) == "overwrite"
+        ):
+            yield _overwriting_tenants(settings, each.name)
 
 
-def _overwriting_tenants(settings: Settings) -> str:
-    own = settings.vocabularies["sync-to"]
-    if isinstance(own, SyncTo) and own.conflicts:
-        return _mismatch("vocabularies.sync-to.conflicts", own.conflicts, "refuse, because tenancy is strict")
-    expected = "refuse, because tenancy is strict and sync-to is served (or set vocabularies.sync-to.conflicts: refuse)"
+def _overwriting_tenants(settings: Settings, name: str) -> str:
+    """Tenants could overwrite objects in the namespaces of others."""
+    key = f"vocabularies.{name}.conflicts"
+    own = getattr(settings.vocabularies[name], "conflicts", None)
+    if own:
+        return _mismatch(key, own, "refuse, because tenancy is strict")
+    expected = f"refuse, because tenancy is strict and {name} is served (or set {key}: refuse)"
     return _mismatch("conflicts", settings.conflicts, expected)
 
 
-def _with_the_originals_file(settings: Settings, name: str) -> Settings:
-    """The settings with the content of Accurate's configFile in place of its keys. Both are checked alike."""
-    accurate = settings.vocabularies.get("accurate")
-    if not isinstance(accurate, Accurate):
-        return settings
-    if accurate.config_file is None:
-        for key, value in accurate.config.items():
-            with _reported_as(name, f"vocabularies.accurate.{key}"):
-                replace(accurate, config=MappingProxyType({key: value})).read_config()
-        with _reported_as(name, "vocabularies.accurate"):
-            accurate.read_config()
-        return settings
-    with _reported_as(name, "vocabularies.accurate.configFile"):
-        content = content_of(accurate.config_file)
-    with _reported_as(accurate.config_file):
-        accurate = replace(accurate, config=MappingProxyType(read_document(content)))
-        accurate.read_config()
-    return replace(settings, vocabularies=MappingProxyType({**settings.vocabularies, "accurate": accurate}))
+def _with_keys_files(settings: Settings, name: str) -> Settings:
+    """The settings with the content of each vocabulary's file of keys, checked beyond the types of single settings."""
+    vocabularies = {
+        each.name: _checked(each, settings.vocabularies[each.name], name)
+        for each in VOCABULARIES
+        if each.name in settings.vocabularies
+    }
+    return replace(settings, vocabularies=MappingProxyType(vocabularies))
+
+
+class _KeysFile(NamedTuple):
+    """A setting that names a file, and the keys of the same mapping that the file replaces."""
+
+    own: Any
+    key: str
+    path: str | None
+    attribute: str
+    shape: Inline
+
+    @classmethod
+    def of(cls, own: Any) -> _KeysFile | None:
+        struct: type[Struct] = type(own)
+        settings = {setting.attribute: setting for setting in settings_of(struct)}
+        for name, setting in settings.items():
+            if isinstance(setting.shape, Inline):
+                file = settings[setting.shape.file]
+                return cls(own, file.key, getattr(own, file.attribute), name, setting.shape)
+        return None
+
+    @property
+    def inline(self) -> Mapping[str, object]:
+        keys: Mapping[str, object] = getattr(self.own, self.attribute)
+        return keys
+
+    def with_keys(self, keys: Mapping[str, object]) -> Any:
+        return replace(self.own, **{self.attribute: MappingProxyType(keys)})
+
+
+def _checked(vocabulary: Vocabulary[Any], own: Any, name: str) -> Any:
+    path, source = f"vocabularies.{vocabulary.name}", _KeysFile.of(own)
+    if source is None or source.path is None:
+        for key, one in _each_key(source):
+            with _reported_as(name, f"{path}.{key}"):
+                vocabulary.check(one)
+        with _reported_as(name, path):
+            vocabulary.check(own)
+        return own
+    with _reported_as(name, f"{path}.{source.key}"):
+        content = content_of(source.path)
+    with _reported_as(source.path):
+        own = source.with_keys(read_keys(content, source.shape))
+        vocabulary.check(own)
+    return own
+
+
+def _each_key(source: _KeysFile | None) -> Iterator[tuple[str, Any]]:
+    """The settings with one of the inline keys at a time, to find out which of them is wrong."""
+    if source is not None:
+        yield from ((key, source.with_keys({key: value})) for key, value in source.inline.items())
 
 
 @contextmanager
 def _reported_as(name: str, path: str = "") -> Iterator[None]:
     try:
         yield
-    except BadConfigError as error:
+    except SettingError as error:
         raise SettingsError(name, [located(path, str(error))]) from error

@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from samara.core.model import Key
-from samara.core.table import Table
+from samara.core.registry import Registry
 from samara.core.tally import Tally, total
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.metrics import Metrics
@@ -25,7 +25,7 @@ from samara.web.health import Health
 class Sources:
     """What is read at each scrape."""
 
-    table: Table
+    registry: Registry
     tallies: Mapping[Key, Tally]
     queue: WorkQueue
     oldest: Callable[[], float]
@@ -83,7 +83,7 @@ class MetricsPage(Collector):
             labels=["vocabulary"],
         )
         for title, names in self._vocabularies().items():
-            mine = [tally for key, tally in self._from.tallies.items() if key.dialect in names]
+            mine = [tally for key, tally in self._from.tallies.items() if key.source_type in names]
             for state, number in total(mine).items():
                 copies.add_metric([title, state], number)
             sources.add_metric([title], sum(1 for name in names for _ in self._from.sources(name)))
@@ -91,10 +91,10 @@ class MetricsPage(Collector):
         return copies, sources, orphans
 
     def _vocabularies(self) -> dict[str, set[str]]:
-        """The names of the dialects of each vocabulary. Prometheus refuses two samples with the same labels."""
+        """The names of the vocabularies of each vocabulary. Prometheus refuses two samples with the same labels."""
         found: dict[str, set[str]] = {}
-        for dialect in self._from.table.dialects:
-            found.setdefault(dialect.title, set()).add(dialect.name)
+        for source_type in self._from.registry.source_types:
+            found.setdefault(source_type.vocabulary, set()).add(source_type.name)
         return found
 
     def _work(self) -> Iterable[Metric]:
@@ -118,10 +118,10 @@ class MetricsPage(Collector):
         return quiet, restarts, waiting
 
 
-def orphans(cache: Cache, dialect: str) -> int:
+def orphans(cache: Cache, source_type: str) -> int:
     """Marked copies whose source is no source any more. Namespaces do not count: they belong to their users."""
-    sources = set(cache.sources(dialect))
-    keys = [key for key in cache.marked_sources() if key.dialect == dialect and key.source not in sources]
+    sources = set(cache.sources(source_type))
+    keys = [key for key in cache.marked_sources() if key.source_type == source_type and key.source not in sources]
     return sum(copy.ref.kind.namespaced for key in keys for copy in cache.copies_of(key))
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from kubectl_accurate.commands import columns
 from samara.cli.inspect.watches import parse_watches
+from samara.core.model import KindName
 from samara.kube.errors import SamaraError
-from samara.settings import KindName
 
 
 def test_the_watches_of_the_originals_file_are_read_and_the_rest_is_left_to_whoever_serves_it() -> None:

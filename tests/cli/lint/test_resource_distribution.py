@@ -10,9 +10,14 @@ from tests.cli.lint.test_lint import CANARY, found_in
 from tests.cli.program import samara_inside
 
 from samara.cli.lint_nodes import Finding
-from samara.settings import KindName, ResourceDistribution, SecretCopy, Settings, parse
+from samara.core.model import KindName
+from samara.settings import Settings, parse
+from samara.vocabularies.resource_distribution import ResourceDistributionSettings
+from samara.vocabularies.secret_copy import SecretCopySettings
 
-SETTINGS = Settings(vocabularies={"secret-copy": SecretCopy(), "resource-distribution": ResourceDistribution()})
+SETTINGS = Settings(
+    vocabularies={"secret-copy": SecretCopySettings(), "resource-distribution": ResourceDistributionSettings()}
+)
 ALL = "    allNamespaces: true"
 RESOURCE = f"""    apiVersion: v1
     kind: Secret
@@ -161,7 +166,7 @@ def test_an_illegal_label_of_the_resource_is_found_without_its_value(word: str, 
 
 def test_a_kind_that_is_denied_is_found_whatever_the_settings_say(tmp_path: Path) -> None:
     kinds = (KindName("rbac.authorization.k8s.io", "v1", "Role"), KindName("", "v1", "Secret"))
-    settings = Settings(vocabularies={"resource-distribution": ResourceDistribution(kinds=kinds)})
+    settings = Settings(vocabularies={"resource-distribution": ResourceDistributionSettings(kinds=kinds)})
     role = RESOURCE.replace("apiVersion: v1", "apiVersion: rbac.authorization.k8s.io/v1").replace("Secret", "Role")
     _, key, found, expected = one(tmp_path, a_distribution(resource=role), settings)
     assert (key, found) == ("spec.resource.kind", "'rbac.authorization.k8s.io/v1/Role'")
@@ -320,7 +325,9 @@ def test_everything_is_found_at_once(tmp_path: Path) -> None:
 def test_a_vocabulary_that_is_switched_off_finds_nothing(tmp_path: Path) -> None:
     assert (
         found_in(
-            tmp_path, a_distribution("    allNamespaces: false"), Settings(vocabularies={"secret-copy": SecretCopy()})
+            tmp_path,
+            a_distribution("    allNamespaces: false"),
+            Settings(vocabularies={"secret-copy": SecretCopySettings()}),
         )
         == []
     )

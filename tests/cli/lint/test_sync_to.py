@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from tests.cli.lint.test_lint import CANARY, found_in, one
 
-from samara.dialects.sync_to import MOST
-from samara.settings import SecretCopy, Settings, SyncTo, parse
+from samara.settings import Settings, parse
+from samara.vocabularies.secret_copy import SecretCopySettings
+from samara.vocabularies.sync_to import MAX_NAMES, SyncToSettings
 
-SETTINGS = Settings(vocabularies={"secret-copy": SecretCopy(), "sync-to": SyncTo()})
+SETTINGS = Settings(vocabularies={"secret-copy": SecretCopySettings(), "sync-to": SyncToSettings()})
 FIRST = 7
 """The line of the first annotation of `source`."""
 ASK = "openkruise.io/sync-to"
@@ -170,7 +171,7 @@ def test_no_value_of_another_key_is_shown(tmp_path: Path) -> None:
 
 
 def test_a_vocabulary_that_is_switched_off_finds_nothing_in_its_values(tmp_path: Path) -> None:
-    only = Settings(vocabularies={"secret-copy": SecretCopy()})
+    only = Settings(vocabularies={"secret-copy": SecretCopySettings()})
     assert found_in(tmp_path, source(f"{ASK}: everywhere"), only) == []
 
 
@@ -184,7 +185,7 @@ def test_the_clusters_own_config_map_is_never_copied(annotations: tuple[str, ...
 
 
 def test_a_list_of_too_many_names_is_found_once(tmp_path: Path) -> None:
-    names = ";".join(f"N-{number}" for number in range(MOST + 1))
+    names = ";".join(f"N-{number}" for number in range(MAX_NAMES + 1))
     finding = one(tmp_path, source(f"{ASK}: namespaces", f'{LIST}: "{names}"'))
     assert (finding.key, finding.line) == (LIST, FIRST + 1)
     assert finding.found == "has more than 10,000 names"

@@ -18,7 +18,9 @@ from tests.cluster.support.waiting import eventually
 
 from samara import crds
 from samara.cli.deploy.rights import cluster_rules
-from samara.settings import FishySecret, SecretCopy, Settings
+from samara.settings import Settings
+from samara.vocabularies.fishysecret import FishySecretSettings
+from samara.vocabularies.secret_copy import SecretCopySettings
 from samara_devtools.devcluster import Devcluster
 
 Json = dict[str, Any]
@@ -46,7 +48,7 @@ SELDOM = "1h"
 @contextmanager
 def defined(cluster: Devcluster) -> Iterator[None]:
     """The definition, and exactly the rights that `samara rbac` prints for the vocabulary."""
-    settings = Settings(vocabularies={"fishysecret": FishySecret(), "secret-copy": SecretCopy()})
+    settings = Settings(vocabularies={"fishysecret": FishySecretSettings(), "secret-copy": SecretCopySettings()})
     rules = [rule.manifest() for rule in cluster_rules(settings)]
     with definitions.defined(cluster, TEXT), granted(cluster, "fishy", rules, USER, SECOND):
         yield
@@ -182,11 +184,11 @@ class Fishy:
     ) -> Operator:
         """An operator; the settings of the vocabulary are those of one word, like `paths`, the rest is as it is."""
         own = {key: settings.pop(key) for key in OWN_SETTINGS if key in settings}
-        dialects = {"fishysecret": {"refreshInterval": EVERY, **own}, **settings.pop("vocabularies", {})}
+        vocabularies = {"fishysecret": {"refreshInterval": EVERY, **own}, **settings.pop("vocabularies", {})}
         return self.stage.operator(
             "--log-level=debug",
             *flags,
-            config={"vocabularies": dialects, **settings},
+            config={"vocabularies": vocabularies, **settings},
             through=through,
             kubeconfig=None if through is not None else self.stage.kubeconfig(user),
             wait=wait,

@@ -25,7 +25,9 @@ from tests.cluster.support.waiting import eventually, no_faults
 
 from samara import crds
 from samara.cli.deploy.rights import cluster_rules
-from samara.settings import Accurate, SecretCopy, Settings
+from samara.settings import Settings
+from samara.vocabularies.accurate import AccurateSettings
+from samara.vocabularies.secret_copy import SecretCopySettings
 from samara_devtools.devcluster import Devcluster
 
 Json = dict[str, Any]
@@ -89,7 +91,7 @@ CERTIFICATE = [
 @contextmanager
 def defined(cluster: Devcluster) -> Iterator[None]:
     """The definition, and exactly the rights that `samara rbac` prints for the vocabulary."""
-    settings = Settings(vocabularies={"accurate": Accurate(config=CONFIG), "secret-copy": SecretCopy()})
+    settings = Settings(vocabularies={"accurate": AccurateSettings(config=CONFIG), "secret-copy": SecretCopySettings()})
     rules = [rule.manifest() for rule in cluster_rules(settings)]
     with definitions.defined(cluster, TEXT), granted(cluster, "trees", [*rules, *REGISTERING], USER, SECOND):
         yield

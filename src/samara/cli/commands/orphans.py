@@ -7,16 +7,16 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 import click
 
 from samara.cli.inspect.orphan_removal import remove
-from samara.cli.inspect.orphan_scan import Orphan, is_own_source, of_dialects
+from samara.cli.inspect.orphan_scan import Orphan, is_own_source, of_source_types
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import emit, folded, hint, plural, table
 from samara.cli.session import Picture, Session, picture, session, whole_snapshot
-from samara.core.allow import Rules
-from samara.core.compare import is_marked_by_us
 from samara.core.match import any_glob, sample
 from samara.core.model import Kind, Object, Ref, namespace_ref
-from samara.core.want import Reach
-from samara.core.write import Plan
+from samara.core.ownership import is_recorded
+from samara.core.policy import ClusterPolicy
+from samara.core.source_type import Protected
+from samara.core.writes import Plan
 
 
 @click.command("orphans", cls=Command)
@@ -47,23 +47,23 @@ async def _orphans(
         if delete is not None:
             at.must_be_proven()
         seen = await picture(at, await whole_snapshot(at))
-        here = [each for each in orphans(seen, at.rules) if cluster.namespace in (None, each.have.ref.namespace)]
+        here = [each for each in orphans(seen, at.rules) if cluster.namespace in (None, each.live.ref.namespace)]
         found = _certain(at, seen, here)
         tell(found)
         if delete is not None:
             await remove(at, seen, _meant(at, seen, found), delete)
 
 
-def orphans(seen: Picture, rules: Rules) -> Iterator[Orphan]:
+def orphans(seen: Picture, rules: ClusterPolicy) -> Iterator[Orphan]:
     closed = _closed(seen, rules)
-    wanted = {ref for plan in seen.plans.values() for ref in plan.wanted} - closed
+    wanted = {ref for plan in seen.plans.values() for ref in plan.desired} - closed
     cache = seen.shot.cache
-    for ref, have in sorted(seen.shot.marked.items()):
+    for ref, live in sorted(seen.shot.marked.items()):
         namespace = cache.get(namespace_ref(ref.namespace))
-        goes = have.deleting or namespace is None or namespace.deleting
-        kept = ref in wanted or (ref not in closed and _is_kept(seen, have))
-        if not goes and not kept and not is_own_source(seen, have):
-            yield from of_dialects(seen, have)
+        goes = live.deleting or namespace is None or namespace.deleting
+        kept = ref in wanted or (ref not in closed and _is_kept(seen, live))
+        if not goes and not kept and not is_own_source(seen, live):
+            yield from of_source_types(seen, live)
 
 
 def _certain(at: Session, seen: Picture, found: list[Orphan]) -> list[Orphan]:
@@ -104,31 +104,32 @@ def _missing(at: Session, seen: Picture, orphan: Orphan) -> list[Kind]:
 
     Of those that may not be listed nobody knows; the others the server does not know, so there are no sources.
     """
-    cache, owner = seen.shot.cache, seen.table.owner(orphan.have, seen.shot.cache)
-    dialect = orphan.dialect if owner is None else seen.table[owner.dialect]
-    if dialect.title not in at.settings.vocabularies:
+    cache, owner = seen.shot.cache, seen.registry.owner(orphan.live, seen.shot.cache)
+    source_type = orphan.source_type if owner is None else seen.registry[owner.source_type]
+    if source_type.vocabulary not in at.settings.vocabularies:
         return []
     ready = owner is None or seen.plans.get(owner, Plan()).ready
-    return [kind for kind in (dialect.asking if ready else dialect.kinds) if not cache.known(kind)]
+    needed = source_type.kinds if not ready else () if source_type.resource is None else (source_type.resource,)
+    return [kind for kind in needed if not cache.known(kind)]
 
 
-def _closed(seen: Picture, rules: Rules) -> set[Ref]:
+def _closed(seen: Picture, rules: ClusterPolicy) -> set[Ref]:
     """Places in protected namespaces that a tenant names: what was copied there before they were protected stays."""
     blocked = (each for plan in seen.plans.values() for each in plan.blocked if each.reason == "refused")
-    never = (each for each in blocked if seen.table[each.key.dialect].reach is Reach.NEVER)
+    never = (each for each in blocked if seen.registry[each.key.source_type].policy.protected is Protected.REFUSE)
     return {each.ref for each in never if any_glob(rules.protected, each.ref.namespace)}
 
 
-def _is_kept(seen: Picture, have: Object) -> bool:
+def _is_kept(seen: Picture, live: Object) -> bool:
     """True for a copy whose source is there and lets it stay, for ever or until what comes in its place is there."""
     cache = seen.shot.cache
-    owner = seen.table.owner(have, cache)
+    owner = seen.registry.owner(live, cache)
     source = cache.get(owner.source) if owner is not None else None
-    if owner is None or source is None or owner not in seen.table.sources(source, cache):
+    if owner is None or source is None or owner not in seen.registry.sources(source, cache):
         return False
-    dialect = seen.table[owner.dialect]
-    want = dialect.want(owner.source, cache)
-    return is_marked_by_us(have, dialect) and (want.in_turn or not want.prune)
+    source_type = seen.registry[owner.source_type]
+    desired = source_type.desired(owner.source, cache)
+    return is_recorded(live, source_type.ownership) and (desired.prune_last or not desired.prune)
 
 
 def _show(found: list[Orphan], each: bool) -> None:
@@ -141,7 +142,7 @@ def _show(found: list[Orphan], each: bool) -> None:
 
 
 def _by_kind(orphan: Orphan) -> Hashable:
-    return orphan.have.ref.kind, orphan.dialect.title, orphan.ours
+    return orphan.live.ref.kind, orphan.source_type.vocabulary, orphan.ours
 
 
 def _by_origin(orphan: Orphan) -> Hashable:
@@ -149,7 +150,7 @@ def _by_origin(orphan: Orphan) -> Hashable:
 
 
 def _row(group: Sequence[Orphan]) -> tuple[object, ...]:
-    first, where = group[0], sample(orphan.have.ref.path for orphan in group)
+    first, where = group[0], sample(orphan.live.ref.path for orphan in group)
     origins = sample({orphan.origin for orphan in group})
     ours = "yes" if first.ours else "no"
-    return (first.have.ref.kind, f"{len(group):,}", where, first.dialect.title, origins, ours)
+    return (first.live.ref.kind, f"{len(group):,}", where, first.source_type.vocabulary, origins, ours)

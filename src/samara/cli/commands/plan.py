@@ -22,7 +22,7 @@ from samara.cli.session import Picture, Session, picture, session, snapshot
 from samara.cli.watch import until_interrupted, watch_flag, watched
 from samara.core.match import sample
 from samara.core.model import Content
-from samara.core.write import Blocked, Create, Write
+from samara.core.writes import Blocked, Create, Write
 from samara.engine.apply import verb
 
 WOULD_WRITE = 3
@@ -72,7 +72,7 @@ def command(
 
     def tell(looked: Looked) -> None:
         seen, found = looked
-        diffs = [changes(write, seen.table) for write in found.writes] if diff else []
+        diffs = [changes(write, seen.registry) for write in found.writes] if diff else []
         emit(lambda: _shape(seen, found, diffs), output, lambda: _show(seen, found, diffs, each))
 
     if watch:
@@ -104,13 +104,14 @@ async def _look(at: Session, files: list[Text], namespace: str | None, diff: boo
 
 async def _unsealed(seen: Picture, found: Outcome) -> Outcome:
     """A foreign object is kept as digests only; for a diff it is read again."""
-    writes = []
-    for write in found.writes:
-        if not isinstance(write, Create) and _is_sealed(write.have.content):
+    steps = []
+    for step in found.steps:
+        write = step.outcome
+        if isinstance(write, Write) and not isinstance(write, Create) and _is_sealed(write.live.content):
             now = await seen.shot.read(write.ref)
-            write = replace(write, have=now) if now is not None else write
-        writes.append(write)
-    return replace(found, writes=tuple(writes))
+            step = step._replace(outcome=replace(write, live=now)) if now is not None else step
+        steps.append(step)
+    return Outcome(tuple(steps))
 
 
 def _is_sealed(content: Content) -> bool:

@@ -8,7 +8,7 @@ from samara.cli.options import Cluster, Command, kubectl_flags, wait_for
 from samara.cli.output import plural
 from samara.cli.session import Session, session
 from samara.core.match import shown
-from samara.core.table import Table
+from samara.core.registry import Registry
 from samara.engine.hold_store import Entry, answer
 from samara.kube.errors import ConfigError
 
@@ -40,17 +40,19 @@ async def _release(cluster: Cluster, config: str | None, key: str, discard: bool
     async with session(cluster, config) as at:
         said = await answer(at.client, at.home, key, "discard" if discard else "release")
         if said is None:
-            _check_words(key, at.table)
+            _check_words(key, at.registry)
             raise ConfigError(await _not_held(at, key))
         return said
 
 
-def _check_words(key: str, table: Table) -> None:
+def _check_words(key: str, registry: Registry) -> None:
     vocabulary, kind, *_ = key.split("/")
-    known = sorted({each for dialect in table.dialects for each in (dialect.name, dialect.title)})
+    known = sorted(
+        {each for source_type in registry.source_types for each in (source_type.name, source_type.vocabulary)}
+    )
     if vocabulary not in known:
         raise click.UsageError(f"KEY: expected a vocabulary ({', '.join(known)}), found {shown(vocabulary)}")
-    kinds = sorted({each.name for each in table.kinds})
+    kinds = sorted({each.name for each in registry.kinds})
     if kind not in kinds:
         raise click.UsageError(f"KEY: expected a kind ({', '.join(kinds)}), found {shown(kind)}")
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from samara import log
 from samara.cli.options import Cluster, Command, kubectl_flags
 from samara.kube.errors import ConfigError
-from samara.settings import VOCABULARIES, Settings, help_text
+from samara.settings import STRUCTS, Settings, help_text
 from samara.settings import load as load_settings
 
 
@@ -112,8 +112,8 @@ def _check_addresses(bound: dict[str, str], url: str | None) -> None:
 def only(settings: Settings, names: tuple[str, ...]) -> Settings:
     """The settings with only the named vocabularies, or unchanged if none is named."""
     for name in names:
-        if name not in VOCABULARIES:
-            raise click.UsageError(f"--vocabulary {name!r}: expected one of {', '.join(sorted(VOCABULARIES))}")
+        if name not in STRUCTS:
+            raise click.UsageError(f"--vocabulary {name!r}: expected one of {', '.join(sorted(STRUCTS))}")
         if name not in settings.vocabularies:
             named = ", ".join(settings.vocabularies)
             raise ConfigError(f"--vocabulary {name}: expected a vocabulary that the settings name, found {named}")

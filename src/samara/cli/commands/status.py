@@ -15,12 +15,12 @@ from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, out
 from samara.cli.output import emit, folded, hint, plural, table
 from samara.cli.session import Picture, Session, picture, session
 from samara.cli.watch import until_interrupted, watch_flag, watched
-from samara.core.allow import standstill
+from samara.core.desired import Fault
 from samara.core.match import sample
 from samara.core.model import Key
+from samara.core.policy import paused_by
 from samara.core.tally import Tally
-from samara.core.want import Fault
-from samara.core.write import Plan
+from samara.core.writes import Plan
 from samara.engine.hold_store import Entry
 
 Shape = dict[str, Any]
@@ -71,7 +71,7 @@ def _sources(at: Session, seen: Picture) -> list[Shape]:
 
 
 def _served(seen: Picture, key: Key) -> Any:
-    return seen.shot.cache.sources(key.dialect)
+    return seen.shot.cache.sources(key.source_type)
 
 
 def _source(at: Session, seen: Picture, key: Key, plan: Plan) -> Shape:
@@ -103,7 +103,7 @@ def _faults(seen: Picture, key: Key, plan: Plan, tally: Tally) -> list[Shape]:
         if word != "no-namespace" or word not in tally.by_reason()  # of that the place itself tells
     ]
     source = seen.shot.cache.get(key.source)
-    rests = standstill(source, seen.table[key.dialect], seen.shot.cache) if source is not None else ""
+    rests = paused_by(source, seen.registry[key.source_type], seen.shot.cache) if source is not None else ""
     if rests and not plan.blocked:
         told.append({"reason": "held", "count": 0, "sample": [rests]})
     return told

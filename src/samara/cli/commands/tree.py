@@ -17,9 +17,9 @@ from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, out
 from samara.cli.output import emit, note, progress
 from samara.core.match import sample
 from samara.core.model import Kind
-from samara.dialects.accurate.words import ROOT, TYPE
 from samara.kube.client import Client, unrestricted
 from samara.kube.errors import SamaraError
+from samara.vocabularies.accurate.words import ROOT, TYPE
 
 _ACCURATE_NAMESPACE = "accurate"
 """Where the original is installed by its own manifests."""

@@ -9,13 +9,13 @@ import click
 
 from samara.cli.deploy.removal import Leftovers, Removal
 from samara.cli.inspect.orphan_removal import must_stay, perform
-from samara.cli.inspect.orphan_scan import Orphan, is_own_source, of_dialects
+from samara.cli.inspect.orphan_scan import Orphan, is_own_source, of_source_types
 from samara.cli.installed import found_in
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, wait_for
 from samara.cli.output import note, plural
 from samara.cli.session import Picture, Session, session, whole_snapshot
+from samara.core.metadata_keys import ADOPTED
 from samara.core.model import NAMESPACE
-from samara.core.travel import ADOPTED
 from samara.kube.client import Client, unrestricted
 from samara.kube.errors import ConfigError, ServerFault
 
@@ -72,13 +72,13 @@ async def _seen(at: Session) -> Picture:
         raise ConfigError(
             f"expected to read all copies first, found: {fault}; run `samara uninstall` without --copies, then with it"
         ) from fault
-    return Picture(shot, shot.cache.table, {})
+    return Picture(shot, shot.cache.registry, {})
 
 
 def _going(seen: Picture) -> list[Orphan]:
     """Every copy that we made. A namespace is never one of them: people live in it."""
-    marked = [have for ref, have in sorted(seen.shot.marked.items()) if ref.kind != NAMESPACE and not have.deleting]
-    copies = [each for have in marked if not is_own_source(seen, have) for each in of_dialects(seen, have)]
+    marked = [live for ref, live in sorted(seen.shot.marked.items()) if ref.kind != NAMESPACE and not live.deleting]
+    copies = [each for live in marked if not is_own_source(seen, live) for each in of_source_types(seen, live)]
     ours = [each for each in copies if each.ours]
     going = [each for each in ours if not must_stay(seen, each)]
     if len(going) < len(ours):
@@ -108,8 +108,8 @@ def _steps(found: Leftovers, home: str) -> Iterator[str]:
 
 
 def _about_copies(going: list[Orphan]) -> Iterator[str]:
-    deleted = [each for each in going if ADOPTED not in each.have.annotations]
-    for title, count in sorted(Counter(each.dialect.title for each in deleted).items()):
+    deleted = [each for each in going if ADOPTED not in each.live.annotations]
+    for title, count in sorted(Counter(each.source_type.vocabulary for each in deleted).items()):
         yield f"Deletes {plural(count, 'copy', 'copies')} of {title}."
     if len(deleted) < len(going):
         yield f"Gives back {plural(len(going) - len(deleted), 'adopted object')}, without our marks."

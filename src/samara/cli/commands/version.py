@@ -12,7 +12,7 @@ from samara.cli.output import emit
 from samara.kube.client import Client, unrestricted
 from samara.kube.codec import decode
 from samara.kube.errors import SamaraError
-from samara.settings import VOCABULARIES
+from samara.settings import STRUCTS
 
 _TIMEOUT = 3.0
 """Seconds to wait for a server, which this command can do without."""
@@ -23,7 +23,7 @@ _TIMEOUT = 3.0
 @kubectl_flags
 def command(cluster: Cluster, output: str) -> None:
     """The version, the vocabularies, and the server's version if it can be reached."""
-    shape = {"version": __version__, "vocabularies": list(VOCABULARIES), "server": wait_for(_server(cluster))}
+    shape = {"version": __version__, "vocabularies": list(STRUCTS), "server": wait_for(_server(cluster))}
     emit(lambda: shape, output, lambda: _show(shape))
 
 

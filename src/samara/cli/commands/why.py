@@ -9,18 +9,19 @@ import click
 
 from samara.cli.advice import ADVICE
 from samara.cli.inspect.namespace_only import Local, local_answer
-from samara.cli.inspect.outcome import awaiting, outcome, place
+from samara.cli.inspect.orphan_scan import has_parents
+from samara.cli.inspect.outcome import Outcome, awaiting, outcome, place
 from samara.cli.inspect.reported import as_told
 from samara.cli.inspect.secret_values import is_unread
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import emit, note
 from samara.cli.session import Picture, Session, picture, session, snapshot
-from samara.core.allow import allow
+from samara.core.desired import Copy, Desired
 from samara.core.model import Key, Kind, Object, Ref, namespace_ref
 from samara.core.plan import prepare
-from samara.core.table import Table
-from samara.core.want import Copy, Want
-from samara.core.write import Blocked, Delete, Plan, Release, Write
+from samara.core.policy import refusal
+from samara.core.registry import Registry
+from samara.core.writes import Blocked, Delete, Plan, Release, SetFinalizer, Write
 from samara.engine.apply import verb
 from samara.kube.errors import Forbidden
 from samara.kube.snapshot import Snapshot
@@ -33,6 +34,9 @@ class Answer(NamedTuple):
     source: str
     wanted: bool | None
     rule: str
+    """A sentence: what asks for the copy, and what happens next."""
+    decision: str | None = None
+    """The name of the rule that decided. None if no rule concerns this address, or if the sources could not be read."""
     blocked: dict[str, str] | None = None
 
 
@@ -70,30 +74,31 @@ def command(cluster: Cluster, what: str, config: str | None, output: str) -> Non
 async def _why(cluster: Cluster, config: str | None, what: str) -> dict[str, Any]:
     where = cluster.access().namespace
     async with session(cluster.anywhere, config) as at:
-        ref = named(what, where, at.table)
+        ref = named(what, where, at.registry)
         try:
             unread: list[str] = []
             shot = await snapshot(at, of_store=unread.append)
         except Forbidden as fault:
-            return _locally(ref, await local_answer(at.client, at.table, ref, str(fault)))
+            return _locally(ref, await local_answer(at.client, at.registry, ref, str(fault)))
         if ref.kind in shot.unknown:
-            return _locally(ref, await local_answer(at.client, at.table, ref, _hidden(shot, ref)))
+            return _locally(ref, await local_answer(at.client, at.registry, ref, _hidden(shot, ref)))
         await shot.read_all([ref] if shot.cache.taken(ref) else [])
         return await _answered(at, await as_told(at, await picture(at, shot)), ref, unread)
 
 
 def _hidden(shot: Snapshot, ref: Ref) -> str:
     """Why some sources that may want a place could not be listed; nothing where all could."""
-    asking = (kind for dialect in shot.cache.table.dialects if ref.kind in dialect.kinds for kind in dialect.asking)
-    return "; ".join(shot.unknown[kind] for kind in dict.fromkeys((ref.kind, *asking)) if kind in shot.unknown)
+    source_types = (each for each in shot.cache.registry.source_types if ref.kind in each.kinds)
+    resources = (each.resource for each in source_types if each.resource is not None)
+    return "; ".join(shot.unknown[kind] for kind in dict.fromkeys((ref.kind, *resources)) if kind in shot.unknown)
 
 
-def named(what: str, namespace: str, table: Table) -> Ref:
+def named(what: str, namespace: str, registry: Registry) -> Ref:
     """The address that a person wrote as KIND/NAME: `secret/db`, `Secrets/db`, `v1/Secret/db`, `cm/ca`."""
     word, _, name = what.rpartition("/")
-    kind = next((kind for kind in table.kinds if word.lower() in _words(kind)), None)
+    kind = next((kind for kind in registry.kinds if word.lower() in _words(kind)), None)
     if kind is None:
-        kinds = ", ".join(kind.name.lower() for kind in table.kinds)
+        kinds = ", ".join(kind.name.lower() for kind in registry.kinds)
         raise click.UsageError(f"expected a kind that a vocabulary looks at ({kinds}), found {word!r}")
     return Ref(kind, namespace if kind.namespaced else "", name)
 
@@ -108,16 +113,16 @@ async def _answered(at: Session, seen: Picture, ref: Ref, unread: list[str]) -> 
     cache = seen.shot.cache
     there = await seen.shot.read(ref)
     keys = [*cache.claims(ref)]
-    owner = None if there is None else seen.table.owner(there, cache)
+    owner = None if there is None else seen.registry.owner(there, cache)
     if owner is not None and owner not in keys and owner.source.kind not in seen.shot.unknown:
         keys.append(owner)
-    for text in unread if any(is_unread(key, cache, seen.table) for key in keys) else ():
+    for text in unread if any(is_unread(key, cache, seen.registry) for key in keys) else ():
         at.say(text)
     found = outcome(seen, await at.brake())
-    answers = [_answer(at, seen, key, ref, _stop(found.blocked, key, ref, seen)) for key in keys]
+    answers = [_answer(at, seen, key, ref, found) for key in keys]
     hidden = _hidden(seen.shot, ref)
     if hidden and not any(answer.wanted for answer in answers):
-        return _locally(ref, await local_answer(at.client, at.table, ref, hidden), answers)
+        return _locally(ref, await local_answer(at.client, at.registry, ref, hidden), answers)
     return _shape(ref, there is not None, answers)
 
 
@@ -129,7 +134,7 @@ def _stop(blocked: Iterable[Blocked], key: Key, ref: Ref, seen: Picture) -> Bloc
     own = [each for each in blocked if each.key == key]
     here = next((each for each in own if each.ref == ref), None)
     source = next((each for each in own if each.ref == key.source), None)
-    explained = here.reason == "invalid" if here is not None else seen.table[key.dialect].whole
+    explained = here.reason == "invalid" if here is not None else not seen.registry[key.source_type].per_namespace
     return source if source is not None and explained else here
 
 
@@ -142,46 +147,57 @@ def _shape(ref: Ref, present: bool | None, answers: list[Answer]) -> dict[str, A
     }
 
 
-def _answer(at: Session, seen: Picture, key: Key, ref: Ref, blocked: Blocked | None) -> Answer:
+def _answer(at: Session, seen: Picture, key: Key, ref: Ref, found: Outcome) -> Answer:
     plan = seen.plans.get(key, Plan())
     source = seen.shot.cache.get(key.source)
+    blocked = _stop(found.blocked, key, ref, seen)
     stop = None if blocked is None else {"reason": blocked.reason, "message": blocked.message}
     waits = ref in awaiting(seen, key, plan, at.rules)
     write = next((each for each in plan.writes if each.ref == ref or waits), None)
-    told = Answer(seen.title(key), key.source.path, waits or ref in plan.wanted, "", stop)
+    decision = _decision(plan, found, ref, blocked, waits)
+    told = Answer(seen.title(key), key.source.path, waits or ref in plan.desired, "", decision, stop)
     if key.source == ref:
-        return told._replace(rule=f"it is itself a source, with {len(plan.wanted)} copies wanted elsewhere")
+        return told._replace(rule=f"it is itself a source, with {len(plan.desired)} copies wanted elsewhere")
     if source is None:
         return told._replace(rule=f"{_cause(key, source, seen)}; {_fate(write, stop)}")
-    if stop is not None and seen.table[key.dialect].whole:
+    if stop is not None and not seen.registry[key.source_type].per_namespace:
         return told._replace(wanted=True, rule=f"{key.source} asks for it; {_fate(write, stop)}")
     copies = [copy for copy in _want(at, seen, key, ref).copies if copy.ref == ref]
     cause = _cause(key, source, seen)
     if spared := _spared(at, seen, key, copies):
         return told._replace(rule=f"{cause} selects among all, and {spared}; {_fate(write, stop)}")
-    if seen.table[key.dialect].upstream is not None:
+    if has_parents(seen.registry[key.source_type]):
         return told._replace(rule=_flow(cause, key, ref, told.wanted, _fate(write, stop)))
-    return told._replace(rule=_rule(cause, ref, told.wanted, any(copy.named for copy in copies), _fate(write, stop)))
+    return told._replace(rule=_rule(cause, ref, told.wanted, any(copy.by_name for copy in copies), _fate(write, stop)))
 
 
-def _want(at: Session, seen: Picture, key: Key, ref: Ref) -> Want:
-    prepared = prepare(seen.table.cut(key, ref.namespace), seen.shot.cache, seen.table, at.rules)
-    return Want() if isinstance(prepared, Plan) else prepared[1]
+def _decision(plan: Plan, found: Outcome, ref: Ref, blocked: Blocked | None, waits: bool) -> str | None:
+    """The rule that decided about the address. Only if there is none: what is wrong with the source itself."""
+    rules = [step.rule for step in plan.steps if step.ref == ref or (waits and isinstance(step.outcome, SetFinalizer))]
+    faults = [step.rule for step in found.steps if step.outcome is blocked] if blocked is not None else []
+    return next(iter((*rules, *faults)), None)
+
+
+def _want(at: Session, seen: Picture, key: Key, ref: Ref) -> Desired:
+    prepared = prepare(seen.registry.part(key, ref.namespace), seen.shot.cache, seen.registry, at.rules)
+    return Desired() if isinstance(prepared, Plan) else prepared[1]
 
 
 def _spared(at: Session, seen: Picture, key: Key, copies: list[Copy]) -> str:
     """Why a namespace is not meant although all are: it is protected, or wants nothing."""
-    cache, dialect = seen.shot.cache, seen.table[key.dialect]
+    cache, source_type = seen.shot.cache, seen.registry[key.source_type]
     homes = [(copy, cache.get(namespace_ref(copy.ref.namespace))) for copy in copies]
-    refusals = (allow(copy, key.source, home, dialect, at.rules) for copy, home in homes if home is not None)
-    return next((each.message for each in refusals if each is not None and each.spared), "")
+    policy = source_type.policy
+    refusals = (refusal(copy, key.source, home, policy, at.rules) for copy, home in homes if home is not None)
+    return next((each.message for each in refusals if each is not None and each.excludes), "")
 
 
 def _cause(key: Key, source: Object | None, seen: Picture) -> str:
     if source is None:
         still = seen.shot.cache.taken(key.source)
         return f"its mark names {key.source}, which {'asks for no copies any more' if still else 'is gone'}"
-    asks = sorted(seen.table[key.dialect].asks.intersection((*source.annotations, *source.labels)))
+    metadata_keys = seen.registry[key.source_type].source.metadata_keys
+    asks = sorted(metadata_keys.intersection((*source.annotations, *source.labels)))
     return f"{', '.join(asks)} on {key.source}" if asks else str(key.source)
 
 
@@ -214,7 +230,7 @@ def _fate(write: Write | None, blocked: dict[str, str] | None) -> str:
 def _locally(ref: Ref, found: Local, known: Sequence[Answer] = ()) -> dict[str, Any]:
     """The answer to somebody who may not read all sources: of those that are known, from the marks, and what is not."""
     told_of = {(answer.vocabulary, answer.source) for answer in known}
-    marks = [Answer(each.dialect, each.origin, None, each.rule) for each in found.marks]
+    marks = [Answer(each.vocabulary, each.origin, None, each.rule) for each in found.marks]
     answers = [*known, *(each for each in marks if (each.vocabulary, each.source) not in told_of)]
     for each in found.unread:
         note(f"could not be read: {each}")
@@ -230,6 +246,8 @@ def _show(shape: dict[str, Any]) -> None:
     click.echo(f"{at['kind']} {at['name']}{where} {there}; {wanted[shape['wanted']]}.")
     for answer in shape["answers"]:
         click.echo(f"  {answer['vocabulary']} from {answer['source']}: {answer['rule']}")
+        if answer["decision"]:
+            click.echo(f"    decided by: {answer['decision']}")
         if answer["blocked"]:
             click.echo(f"    blocked ({answer['blocked']['reason']}): {answer['blocked']['message']}")
             click.echo(f"    what to do: {ADVICE[answer['blocked']['reason']]}")

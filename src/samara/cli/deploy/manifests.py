@@ -18,13 +18,13 @@ from samara import __version__, crds
 from samara.admission.webhooks import PATHS, SERVICE, Endpoint, needed_configurations, webhook_configuration
 from samara.cli.deploy import rights
 from samara.cli.deploy.rights import NAME
-from samara.core.table import Table
-from samara.core.travel import APP
-from samara.core.want import Dialect
+from samara.core.metadata_keys import APP
+from samara.core.registry import Registry
+from samara.core.source_type import SourceType
 from samara.kube.errors import ConfigError
 from samara.setting_types import FILE, settings_of
 from samara.settings import Settings
-from samara.vocabularies import served
+from samara.source_types import served
 
 IMAGE = f"samara:{__version__}"
 BASE = "base.yaml"
@@ -59,7 +59,7 @@ class Installation:
 
 def objects(installation: Installation) -> list[Json]:
     _check(installation)
-    webhooks = _webhook_configurations(installation, rights.served_dialects(installation.settings))
+    webhooks = _webhook_configurations(installation, rights.served_source_types(installation.settings))
     return [
         _namespace(installation),
         *map(yaml.safe_load, definitions(installation.settings)),
@@ -71,7 +71,9 @@ def objects(installation: Installation) -> list[Json]:
 
 def definitions(settings: Settings) -> list[str]:
     """The CRDs that the settings need, as YAML with its comments."""
-    return [crds.text(name) for name in crds.needed(kind for dialect in served(settings) for kind in dialect.kinds)]
+    return [
+        crds.text(name) for name in crds.needed(kind for source_type in served(settings) for kind in source_type.kinds)
+    ]
 
 
 def _check(installation: Installation) -> None:
@@ -102,14 +104,14 @@ def _rights(installation: Installation) -> Iterator[Json]:
     yield from rights.aggregated_roles(installation.settings)
 
 
-def _webhook_configurations(installation: Installation, dialects: tuple[Dialect, ...]) -> list[Json]:
+def _webhook_configurations(installation: Installation, source_types: tuple[SourceType, ...]) -> list[Json]:
     """Without `caBundle`, which the operator writes. An operator that only observes has no webhook server."""
     if installation.observe:
         return []
-    table, excepted = Table(dialects), (installation.namespace,)
+    registry, excepted = Registry(source_types), (installation.namespace,)
     return [
-        webhook_configuration(table, installation.endpoint.client_config(PATHS[kind], b""), excepted, kind)
-        for kind in needed_configurations(dialects)
+        webhook_configuration(registry, installation.endpoint.client_config(PATHS[kind], b""), excepted, kind)
+        for kind in needed_configurations(source_types)
     ]
 
 

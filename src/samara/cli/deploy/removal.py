@@ -27,8 +27,7 @@ from samara.kube.codec import decode, encode
 from samara.kube.errors import ConfigError, Conflict, NotFound, ServerFault
 from samara.kube.ingest import pages
 from samara.kube.queries import CRD
-from samara.settings import VOCABULARIES, Settings
-from samara.vocabularies import served
+from samara.vocabularies import VOCABULARIES
 
 WEBHOOK_DOMAIN = ".samara.dev"
 """The end of the names of the operator's webhooks."""
@@ -189,8 +188,7 @@ _object = msgspec.json.Decoder(_Object).decode
 
 def custom_resources() -> tuple[Kind, ...]:
     """Those of every vocabulary: one that is not served now may have been served before."""
-    every = Settings(vocabularies={name: settings() for name, settings in VOCABULARIES.items()})
-    return tuple(dict.fromkeys(kind for dialect in served(every) for kind in dialect.asking))
+    return tuple(kind for vocabulary in VOCABULARIES for kind in vocabulary.custom_resources)
 
 
 def cluster_rights() -> list[Rule]:

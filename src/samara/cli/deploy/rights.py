@@ -12,9 +12,10 @@ from typing import Any
 from samara import crds
 from samara.admission.webhooks import NAME as CONFIGURATION
 from samara.admission.webhooks import needed_configurations
+from samara.core.metadata_keys import APP
 from samara.core.model import CONFIG_MAP, EVENT, NAMESPACE, QUOTA, SECRET, Kind
-from samara.core.travel import APP
-from samara.core.want import Dialect
+from samara.core.ownership import ByOwnerReference
+from samara.core.source_type import SourceType
 from samara.engine.hold_store import NAME as HOLDS
 from samara.engine.leader import LEASE
 from samara.engine.leader import NAME as LEASE_NAME
@@ -22,7 +23,7 @@ from samara.environment import leases_of_originals
 from samara.kube.discovery import guess
 from samara.kube.queries import CRD
 from samara.settings import Settings
-from samara.vocabularies import CERTIFICATE, WELL_KNOWN, kinds_in, served
+from samara.source_types import CERTIFICATE, WELL_KNOWN, kinds_in, served
 
 GROUP = "rbac.authorization.k8s.io"
 NAME = "samara"
@@ -92,7 +93,7 @@ def _binding(kind: str, names: dict[str, str], role: str, subject: dict[str, str
     }
 
 
-def served_dialects(settings: Settings) -> tuple[Dialect, ...]:
+def served_source_types(settings: Settings) -> tuple[SourceType, ...]:
     """Without a cluster to ask: kinds that the settings name get the plural that is most likely theirs."""
     return served(settings, {name: WELL_KNOWN.get(name) or guess(name) for name in kinds_in(settings)})
 
@@ -101,17 +102,17 @@ def served_dialects(settings: Settings) -> tuple[Dialect, ...]:
 
 
 def cluster_rules(settings: Settings) -> list[Rule]:
-    dialects = served_dialects(settings)
-    if not dialects:
+    source_types = served_source_types(settings)
+    if not source_types:
         return []
     return [
         Rule(NAMESPACE, WATCH, "to know which namespaces there are, which are being deleted, and what they accept"),
         Rule(QUOTA, WATCH, "to retry a copy at once when a full quota has room"),
-        *_copies(dialects),
-        *(rule for dialect in dialects for rule in _custom_resources(dialect, dialects)),
+        *_copies(source_types),
+        *(rule for source_type in source_types for rule in _custom_resources(source_type, source_types)),
         *_originals(settings),
-        *_definitions(dialects),
-        *_webhooks(dialects),
+        *_definitions(source_types),
+        *_webhooks(source_types),
         Rule(
             EVENT,
             ("create", "patch"),
@@ -120,42 +121,42 @@ def cluster_rules(settings: Settings) -> list[Rule]:
     ]
 
 
-def _copies(dialects: tuple[Dialect, ...]) -> list[Rule]:
+def _copies(source_types: tuple[SourceType, ...]) -> list[Rule]:
     """Copies are in any namespace."""
-    custom = {kind for dialect in dialects for kind in dialect.asking}
-    copied = dict.fromkeys(kind for dialect in dialects for kind in dialect.kinds if kind not in custom)
+    custom = {source_type.resource for source_type in source_types}
+    copied = dict.fromkeys(kind for source_type in source_types for kind in source_type.kinds if kind not in custom)
     rules = []
     for kind in copied:
         if kind == NAMESPACE:
             reason = "SubNamespaces create and delete namespaces, and namespaces of a tree inherit labels"
             rules.append(Rule(kind, APPLY, reason))
         else:
-            names = _vocabularies(dialect for dialect in dialects if kind in dialect.kinds)
+            names = _vocabularies(source_type for source_type in source_types if kind in source_type.kinds)
             reason = f"sources and copies of {names} can be in any namespace; copies are created, corrected and deleted"
             rules.append(Rule(kind, ALL, reason))
     return rules
 
 
-def _custom_resources(dialect: Dialect, dialects: tuple[Dialect, ...]) -> list[Rule]:
+def _custom_resources(source_type: SourceType, source_types: tuple[SourceType, ...]) -> list[Rule]:
     """Custom resources are read and their status is written. Only a finalizer of ours changes anything else in them."""
-    rules = []
-    for kind in dialect.asking:
-        names = _vocabularies(each for each in dialects if kind in each.asking)
-        reason = f"to read the custom resources of {names}"
-        if dialect.finalizer:
-            rules.append(Rule(kind, (*READ, "patch"), f"{reason}, and to add and remove the finalizer"))
-        else:
-            rules.append(Rule(kind, READ, reason))
-    if dialect.report:
-        rules += [Rule(kind, ("patch",), "to write their status", subresource="status") for kind in dialect.asking]
-    if dialect.by_owner:
+    kind = source_type.resource
+    if kind is None:
+        return []
+    reason = f"to read the custom resources of {_vocabularies(each for each in source_types if each.resource == kind)}"
+    if source_type.finalizer:
+        rules = [Rule(kind, (*READ, "patch"), f"{reason}, and to add and remove the finalizer")]
+    else:
+        rules = [Rule(kind, READ, reason)]
+    if source_type.status is not None:
+        rules.append(Rule(kind, ("patch",), "to write their status", subresource="status"))
+    if isinstance(source_type.ownership, ByOwnerReference):
         reason = "some clusters require it of clients that set an owner reference to one"
-        rules += [Rule(kind, ("update",), reason, subresource="finalizers") for kind in dialect.asking]
+        rules.append(Rule(kind, ("update",), reason, subresource="finalizers"))
     return rules
 
 
-def _vocabularies(dialects: Iterable[Dialect]) -> str:
-    return ", ".join(dict.fromkeys(dialect.title for dialect in dialects))
+def _vocabularies(source_types: Iterable[SourceType]) -> str:
+    return ", ".join(dict.fromkeys(source_type.vocabulary for source_type in source_types))
 
 
 def _originals(settings: Settings) -> list[Rule]:
@@ -164,9 +165,10 @@ def _originals(settings: Settings) -> list[Rule]:
     return [Rule(LEASE, ("list",), "to wait while the original of a vocabulary runs; not needed with takeover: true")]
 
 
-def _definitions(dialects: tuple[Dialect, ...]) -> list[Rule]:
-    names = crds.needed(kind for dialect in dialects for kind in dialect.asking)
-    converted = crds.needed(kind for dialect in dialects if dialect.admit for kind in dialect.asking)
+def _definitions(source_types: tuple[SourceType, ...]) -> list[Rule]:
+    resources = {each.resource: each for each in source_types if each.resource is not None}
+    names = crds.needed(resources)
+    converted = crds.needed(kind for kind, source_type in resources.items() if source_type.admission is not None)
     reason = "while a definition is being deleted, no copy of its objects is deleted"
     rules = []
     if converted:
@@ -177,12 +179,12 @@ def _definitions(dialects: tuple[Dialect, ...]) -> list[Rule]:
     return rules
 
 
-def _webhooks(dialects: tuple[Dialect, ...]) -> list[Rule]:
+def _webhooks(source_types: tuple[SourceType, ...]) -> list[Rule]:
     """The chart creates the configurations, all with one name. The operator writes into them which CA to trust."""
-    if not any(dialect.admit for dialect in dialects):
+    if not any(source_type.admission is not None for source_type in source_types):
         return []
     rules = []
-    for kind in needed_configurations(dialects):
+    for kind in needed_configurations(source_types):
         rules.append(Rule(kind, ("list",), "to find the webhooks that call the operator"))
         rules.append(Rule(kind, ("update",), "to write into them which certificate to trust", (CONFIGURATION,)))
     return [*rules, Rule(NAMESPACE, ("get",), "to read the namespace from the API server before a request is refused")]
@@ -198,7 +200,7 @@ def own_rules(settings: Settings) -> list[Rule]:
         Rule(CONFIG_MAP, ("create",), f"the ConfigMap with the deletions that are held; {CREATE_REASON}"),
         Rule(CONFIG_MAP, ("get", "update"), "to keep them over a restart, and to read `samara release`", (HOLDS,)),
     ]
-    if any(dialect.admit for dialect in served_dialects(settings)):
+    if any(source_type.admission is not None for source_type in served_source_types(settings)):
         rules += [
             Rule(SECRET, ("create",), f"the certificate of its webhook; {CREATE_REASON}"),
             Rule(
@@ -220,8 +222,9 @@ def aggregated_roles(settings: Settings) -> list[Json]:
     They are for custom resources whose reach is a tree of namespaces, such as SubNamespaces: the tree limits what their
     authors can do. Others reach further than their own namespace, so each cluster decides who may write them.
     """
-    limited = [dialect for dialect in served_dialects(settings) if dialect.relations]
-    return [role for dialect in limited for kind in dialect.asking for role in _roles_for(kind)]
+    limited = [source_type for source_type in served_source_types(settings) if source_type.hierarchy is not None]
+    kinds = [source_type.resource for source_type in limited if source_type.resource is not None]
+    return [role for kind in kinds for role in _roles_for(kind)]
 
 
 def _roles_for(kind: Kind) -> list[Json]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from samara.admission.webhooks import LABEL, MUTATING
 from samara.core.admit import Edit, Request
 from samara.core.model import Object
-from samara.core.table import Table
+from samara.core.registry import Registry
 from samara.kube.client import Client, collection
 from samara.kube.codec import decode
 from samara.kube.errors import Forbidden, NotFound
@@ -26,14 +26,15 @@ async def changed_plurals(client: Client) -> frozenset[str]:
     return frozenset(plural for rule in rules for plural in rule.get("resources") or ())
 
 
-def admitted(obj: Object, table: Table, plurals: frozenset[str]) -> Object:
+def admitted(obj: Object, registry: Registry, plurals: frozenset[str]) -> Object:
     """A new object as admission would let it in. The only thing that we add to one is a finalizer."""
-    for edit in _edits(obj, table) if obj.ref.kind.plural in plurals else ():
+    for edit in _edits(obj, registry) if obj.ref.kind.plural in plurals else ():
         if edit.path == _FINALIZERS and isinstance(edit.value, list):
             obj = replace(obj, finalizers=tuple(edit.value))
     return obj
 
 
-def _edits(obj: Object, table: Table) -> list[Edit]:
-    judges = [each.mutate for each in table.dialects if each.mutate is not None and obj.ref.kind in each.guarded]
-    return [edit for mutate in judges for edit in mutate(Request("CREATE", obj, None))]
+def _edits(obj: Object, registry: Registry) -> list[Edit]:
+    admissions = [each.admission for each in registry.source_types if each.admission is not None]
+    defaults = [each.default for each in admissions if each.default is not None and obj.ref.kind in each.kinds]
+    return [edit for default in defaults for edit in default(Request("CREATE", obj, None))]

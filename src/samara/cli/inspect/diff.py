@@ -7,11 +7,22 @@ import binascii
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from samara.core.compare import merged, overlaid, released
+from samara.core.desired import UNAVAILABLE, Template
+from samara.core.metadata import merged, metadata_after_apply, released
 from samara.core.model import ANNOTATIONS, LABELS, SECRET, Content, Field, Object
-from samara.core.table import Table
-from samara.core.want import KEEP, Copy
-from samara.core.write import Apply, Create, Delete, Guard, Recreate, Release, Report, Spare, Update, Write
+from samara.core.registry import Registry
+from samara.core.writes import (
+    Apply,
+    Create,
+    Delete,
+    KeepAsOrphan,
+    Recreate,
+    Release,
+    SetFinalizer,
+    Update,
+    Write,
+    WriteStatus,
+)
 from samara.kube.codec import decode
 
 _MAPS = ("data", "binaryData")
@@ -52,8 +63,8 @@ class _State(NamedTuple):
 _ABSENT = _State(Content(), {}, {})
 
 
-def changes(write: Write, table: Table) -> tuple[Change, ...]:
-    before, after = _states(write, table)
+def changes(write: Write, registry: Registry) -> tuple[Change, ...]:
+    before, after = _states(write, registry)
     return (
         *_contents(before.content, after.content, write.ref.kind == SECRET),
         *_words("label", before.labels, after.labels),
@@ -63,36 +74,39 @@ def changes(write: Write, table: Table) -> tuple[Change, ...]:
 
 
 def _others(write: Write) -> Iterator[Change]:
-    if isinstance(write, Guard):
+    if isinstance(write, SetFinalizer):
         yield Change("+" if write.add else "-", "finalizer", write.finalizer)
-    elif isinstance(write, Report):
+    elif isinstance(write, WriteStatus):
         yield Change("~", "status")
 
 
-def _states(write: Write, table: Table) -> tuple[_State, _State]:
+def _states(write: Write, registry: Registry) -> tuple[_State, _State]:
     match write:
         case Create(copy=copy):
-            return _ABSENT, _new(copy)
-        case Delete(have=have):
-            return _now(have), _ABSENT
-        case Update(copy=copy, have=have, key=key) | Recreate(copy=copy, have=have, key=key):
-            words = (merged(where, copy, have, table[key.dialect]) for where in (LABELS, ANNOTATIONS))
-            return _now(have), _State(_new(copy).content, *words)
-        case Release(have=have, key=key):
-            return _now(have), _State(have.content, *released(have, table[key.dialect]))
-        case Apply(overlay=overlay, have=have):
-            return _now(have), _State(have.content, *overlaid(overlay, have))
-        case Spare(have=have) | Guard(have=have) | Report(have=have):
-            return _now(have), _now(have)
+            return _ABSENT, _new(copy.template)
+        case Delete(live=live):
+            return _now(live), _ABSENT
+        case Update(copy=copy, live=live, key=key) | Recreate(copy=copy, live=live, key=key):
+            ownership = registry[key.source_type].ownership
+            words = (merged(where, copy.template, live, ownership) for where in (LABELS, ANNOTATIONS))
+            return _now(live), _State(_new(copy.template).content, *words)
+        case Release(live=live, key=key):
+            source_type = registry[key.source_type]
+            kept = released(live, source_type.ownership, source_type.source.metadata_keys)
+            return _now(live), _State(live.content, *kept)
+        case Apply(overlay=overlay, live=live):
+            return _now(live), _State(live.content, *metadata_after_apply(overlay, live))
+        case KeepAsOrphan(live=live) | SetFinalizer(live=live) | WriteStatus(live=live):
+            return _now(live), _now(live)
 
 
-def _now(have: Object) -> _State:
-    return _State(have.content, have.labels, have.annotations)
+def _now(live: Object) -> _State:
+    return _State(live.content, live.labels, live.annotations)
 
 
-def _new(copy: Copy) -> _State:
-    content = Content() if copy.content is KEEP else copy.content
-    return _State(content, copy.labels, copy.annotations)
+def _new(template: Template) -> _State:
+    content = Content() if template.content is UNAVAILABLE else template.content
+    return _State(content, template.labels, template.annotations)
 
 
 def _contents(before: Content, after: Content, coded: bool) -> Iterator[Change]:

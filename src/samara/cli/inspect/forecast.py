@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from samara.cli.inspect.outcome import Outcome, of_key
 from samara.cli.inspect.simulate import lay
 from samara.cli.session import Picture, Session, planned
 from samara.core.model import NAMESPACE, Key
-from samara.core.write import Blocked, Delete, Write
+from samara.core.writes import Blocked, Delete, Step, Write
 from samara.engine.moment import utc_now
 
 ROUNDS = 60
@@ -19,22 +21,25 @@ async def forecast(at: Session, seen: Picture) -> Outcome:
     The picture's cache becomes what the cluster would be; nothing is sent.
     """
     holds = await at.brake()
-    writes: dict[Key, list[Write]] = {}
-    blocked: dict[Key, tuple[Blocked, ...]] = {}
+    writes: dict[Key, list[Step]] = {}
+    blocked: dict[Key, list[Step]] = {}
     plans = seen.plans
     for _ in range(ROUNDS):
         found = {key: of_key(seen, holds, key, plan) for key, plan in plans.items()}
-        blocked |= {key: each.blocked for key, each in found.items()}
+        blocked |= {
+            key: [step for step in each.steps if isinstance(step.outcome, Blocked)] for key, each in found.items()
+        }
         due = [write for each in found.values() for write in each.writes]
         if not due:
             break
-        for write in due:
-            writes.setdefault(write.key, []).append(write)
+        for key, each in found.items():
+            if each.writes:
+                writes.setdefault(key, []).extend(step for step in each.steps if isinstance(step.outcome, Write))
         plans = await planned(at, seen.shot, _laid(seen, due))
     else:
         at.say(f"the plan does not settle: after {ROUNDS} steps something is still to be written; the rest is left out")
-    sent = tuple(write for several in writes.values() for write in several)
-    return Outcome(sent, _lasting(blocked, sent))
+    sent = tuple(step for steps in writes.values() for step in steps)
+    return Outcome((*sent, *_lasting(blocked, sent)))
 
 
 def _laid(seen: Picture, due: list[Write]) -> set[Key]:
@@ -44,10 +49,11 @@ def _laid(seen: Picture, due: list[Write]) -> set[Key]:
     return {key for key in woken if not cache.is_idle(key)}
 
 
-def _lasting(blocked: dict[Key, tuple[Blocked, ...]], sent: tuple[Write, ...]) -> tuple[Blocked, ...]:
+def _lasting(blocked: dict[Key, list[Step]], sent: tuple[Step, ...]) -> Iterator[Step]:
     """Without the places in namespaces that are deleted here: nobody wonders why nothing comes there."""
-    gone = {each.ref.name for each in sent if isinstance(each, Delete) and each.ref.kind == NAMESPACE}
-    several = (blocked[key] for key in sorted(blocked, key=str))
-    return tuple(
-        each for some in several for each in some if each.reason != "no-namespace" or each.ref.namespace not in gone
-    )
+    gone = {step.ref.name for step in sent if isinstance(step.outcome, Delete) and step.ref.kind == NAMESPACE}
+    for step in (step for key in sorted(blocked, key=str) for step in blocked[key]):
+        if not (
+            isinstance(step.outcome, Blocked) and step.outcome.reason == "no-namespace" and step.ref.namespace in gone
+        ):
+            yield step

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from samara.core.compare import is_marked_by_us
 from samara.core.model import EVENT, Object, Ref
-from samara.core.table import Table
-from samara.core.want import Dialect
+from samara.core.ownership import is_recorded
+from samara.core.registry import Registry
+from samara.core.source_type import SourceType
 from samara.kube.cache import Cache
 from samara.kube.client import Client, address, collection
 from samara.kube.codec import Codec, decode
@@ -17,7 +17,7 @@ _MOST = 20
 
 
 class Mark(NamedTuple):
-    dialect: str
+    vocabulary: str
     origin: str
     rule: str
 
@@ -31,14 +31,14 @@ class Local(NamedTuple):
     unread: tuple[str, ...]
 
 
-async def local_answer(client: Client, table: Table, ref: Ref, fault: str) -> Local:
+async def local_answer(client: Client, registry: Registry, ref: Ref, fault: str) -> Local:
     """`fault` says why the sources, or some of them, could not be read."""
     unread = [f"the sources, and who wants this place ({fault})"]
     present: bool | None = None
     marks: tuple[Mark, ...] = ()
     try:
-        have = await _read(client, table, ref)
-        present, marks = have is not None, _marks(have, table)
+        live = await _read(client, registry, ref)
+        present, marks = live is not None, _marks(live, registry)
     except Forbidden as refused:
         unread.append(f"the object itself ({refused})")
     events: tuple[str, ...] = ()
@@ -49,35 +49,38 @@ async def local_answer(client: Client, table: Table, ref: Ref, fault: str) -> Lo
     return Local(present, marks, events, tuple(unread))
 
 
-async def _read(client: Client, table: Table, ref: Ref) -> Object | None:
+async def _read(client: Client, registry: Registry, ref: Ref) -> Object | None:
     try:
-        return Codec(table.managers).object(ref.kind, await client.get(address(ref)))
+        return Codec(registry.managers).object(ref.kind, await client.get(address(ref)))
     except NotFound:
         return None
 
 
-def _marks(have: Object | None, table: Table) -> tuple[Mark, ...]:
-    if have is None:
+def _marks(live: Object | None, registry: Registry) -> tuple[Mark, ...]:
+    if live is None:
         return ()
-    owner = table.owner(have, Cache(table))
+    owner = registry.owner(live, Cache(registry))
     found = []
-    for dialect in table.dialects:
-        origin = marked_origin(have, dialect)
+    for source_type in registry.source_types:
+        origin = marked_origin(live, source_type)
         if origin is None:
             continue
-        if owner is not None and owner.dialect == dialect.name:
-            by = "we set them" if is_marked_by_us(have, dialect) else "somebody else set them"
-            found.append(Mark(dialect.title, owner.source.path, f"its marks name {owner.source} as its source; {by}"))
+        if owner is not None and owner.source_type == source_type.name:
+            by = "we set them" if is_recorded(live, source_type.ownership) else "somebody else set them"
+            found.append(
+                Mark(source_type.vocabulary, owner.source.path, f"its marks name {owner.source} as its source; {by}")
+            )
         else:
             found.append(
-                Mark(dialect.title, origin, "it carries marks that do not make it a copy under these settings")
+                Mark(source_type.vocabulary, origin, "it carries marks that do not make it a copy under these settings")
             )
     return tuple(found)
 
 
-def marked_origin(have: Object, dialect: Dialect) -> str | None:
-    """What the marks on an object say, in their own words; None where it carries none of this dialect."""
-    told = [words[mark] for words in (have.annotations, have.labels) for mark in sorted(dialect.marks) if mark in words]
+def marked_origin(live: Object, source_type: SourceType) -> str | None:
+    """What the marks on an object say, in their own words; None where it carries none of this vocabulary."""
+    marks = sorted(source_type.ownership.marks)
+    told = [words[mark] for words in (live.annotations, live.labels) for mark in marks if mark in words]
     return told[0] if told else None
 
 

@@ -8,10 +8,10 @@ from typing import TypeVar
 import msgspec
 
 from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Kind, namespace_ref
-from samara.dialects.accurate.words import APPLIER
 from samara.kube.client import METADATA, METADATA_LIST, Client, address, collection
 from samara.kube.codec import Codec
 from samara.kube.errors import Gone, SamaraError, Unreachable
+from samara.vocabularies.accurate.words import APPLIER
 
 _PAGE_SIZE = "5000"
 _MAX_ATTEMPTS = 3

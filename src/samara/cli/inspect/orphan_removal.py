@@ -7,14 +7,14 @@ from collections.abc import Collection, Iterable
 
 import click
 
-from samara.cli.inspect.orphan_scan import Orphan, of_dialects
+from samara.cli.inspect.orphan_scan import Orphan, of_source_types
 from samara.cli.output import note, plural, progress
 from samara.cli.session import Picture, Session
-from samara.core.allow import is_paused, standstill
 from samara.core.match import sample
+from samara.core.metadata_keys import ADOPTED
 from samara.core.model import Key, namespace_ref
-from samara.core.travel import ADOPTED
-from samara.core.write import Delete, Release
+from samara.core.policy import is_paused, paused_by
+from samara.core.writes import Delete, Release
 from samara.engine.apply import Applier
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.outcome import Outcome
@@ -27,8 +27,8 @@ async def remove(at: Session, seen: Picture, found: list[Orphan], yes: bool) -> 
     holds = await _brake(at)
     waiting = frozenset(holds.remembered)
     free = _free(holds, seen, ours)
-    going = {each.have.ref for each in free}
-    held = [each for each in ours if each.have.ref not in going]
+    going = {each.live.ref for each in free}
+    held = [each for each in ours if each.live.ref not in going]
     _announce(len(found) - len(ours), free, held)
     if free and (yes or click.confirm(f"Remove {plural(len(free), 'orphan')}?", abort=True, err=True)):
         await perform(at, seen, free)
@@ -41,8 +41,8 @@ def must_stay(seen: Picture, copy: Orphan) -> bool:
     cache, source = seen.shot.cache, copy.key.source
     if source.kind in seen.shot.unknown:
         return True
-    home, asks = cache.get(namespace_ref(copy.have.ref.namespace)), cache.get(source)
-    rests = asks is not None and standstill(asks, seen.table[copy.key.dialect], cache)
+    home, asks = cache.get(namespace_ref(copy.live.ref.namespace)), cache.get(source)
+    rests = asks is not None and paused_by(asks, seen.registry[copy.key.source_type], cache)
     return bool(rests) or (home is not None and is_paused(home))
 
 
@@ -57,7 +57,7 @@ async def _brake(at: Session) -> MassDeleteGuard:
 
 def _free(holds: MassDeleteGuard, seen: Picture, ours: list[Orphan]) -> list[Orphan]:
     """Those that the brake lets go, as the operator would judge them; what was adopted is not deleted and passes."""
-    marked = (each for have in seen.shot.marked.values() for each in of_dialects(seen, have) if each.ours)
+    marked = (each for live in seen.shot.marked.values() for each in of_source_types(seen, live) if each.ours)
     has = Counter(each.key for each in marked)
     all_has = Counter[str]()
     for key, count in has.items():
@@ -67,15 +67,15 @@ def _free(holds: MassDeleteGuard, seen: Picture, ours: list[Orphan]) -> list[Orp
         groups[each.key].append(each)
     free: list[Orphan] = []
     for key, members in sorted(groups.items(), key=lambda group: str(group[0])):
-        deletes = [Delete(key, each.have.ref, each.have) for each in members if not _is_adopted(each)]
+        deletes = [Delete(key, each.live.ref, each.live) for each in members if not _is_adopted(each)]
         passed = {each.ref for each in holds.judge(key, deletes, has[key], all_has[key.source.namespace])}
         all_has[key.source.namespace] -= len(passed)
-        free += [each for each in members if _is_adopted(each) or each.have.ref in passed]
+        free += [each for each in members if _is_adopted(each) or each.live.ref in passed]
     return free
 
 
 def _is_adopted(copy: Orphan) -> bool:
-    return ADOPTED in copy.have.annotations
+    return ADOPTED in copy.live.annotations
 
 
 def _announce(others: int, free: list[Orphan], held: list[Orphan]) -> None:
@@ -101,21 +101,21 @@ def _refusal(held: list[Orphan], waiting: Collection[str]) -> str:
 
 
 def _named(held: Iterable[Orphan]) -> str:
-    each = [f"{copy.dialect.title} {copy.origin}" for copy in held]
+    each = [f"{copy.source_type.vocabulary} {copy.origin}" for copy in held]
     return f"{plural(len(each), 'orphan')} of {sample(set(each))}"
 
 
 async def perform(at: Session, seen: Picture, free: list[Orphan], one: str = "orphan", many: str = "") -> None:
     """Deletes by uid and version; what was adopted is given back."""
-    applier = Applier(at.client, seen.shot.codec, seen.shot.cache, seen.table, FaultPoints())
+    applier = Applier(at.client, seen.shot.codec, seen.shot.cache, seen.registry, FaultPoints())
     stay: list[str] = []
     with progress() as told:
         for number, each in enumerate(free, 1):
             told(f"removing {number:,} of {len(free):,}")
             verb = Release if _is_adopted(each) else Delete
-            result = await applier.perform(verb(each.key, each.have.ref, each.have), verify=False)
+            result = await applier.perform(verb(each.key, each.live.ref, each.live), verify=False)
             if result.outcome is not Outcome.DONE:
-                stay.append(f"{each.have.ref} stays: {result.message}")
+                stay.append(f"{each.live.ref} stays: {result.message}")
     for text in stay:
         note(text)
     done = len(free) - len(stay)

@@ -56,7 +56,7 @@ async def overlay_manifests(shot: Snapshot, files: Iterable[Text], namespace: st
 
     If an object is given twice, the second manifest is applied to the result of the first.
     """
-    served = {(kind.group, kind.name): kind for kind in shot.cache.table.kinds}
+    served = {(kind.group, kind.name): kind for kind in shot.cache.registry.kinds}
     manifests = [manifest for file in files for manifest in _manifests(file, served, namespace, say)]
     objects: list[Object] = []
     applied: dict[Ref, _Existing] = {}
@@ -105,7 +105,7 @@ async def _object(
         return None
     applied[ref] = _Existing(body, manifest.body, existing.is_new)
     obj = shot.codec.object(ref.kind, msgspec.json.encode(body, order="sorted"))
-    return admitted(obj, shot.cache.table, plurals) if existing.is_new else obj
+    return admitted(obj, shot.cache.registry, plurals) if existing.is_new else obj
 
 
 async def _read_existing(shot: Snapshot, ref: Ref) -> _Existing:

@@ -5,7 +5,7 @@ The operator reports both with Events. They are read if a source still has somet
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from samara.cli.session import Picture, Session
-from samara.core.allow import Reason
+from samara.core.desired import Reason
 from samara.core.model import EVENT, Key, Ref
-from samara.core.write import Apply, Blocked, Create, Plan, Recreate, Update
+from samara.core.writes import Apply, Blocked, Create, Outcome, Plan, Recreate, Update
 from samara.engine.event_sink import KEY, NAMESPACE_COUNT, NAMESPACES, REPEAT_AFTER
 from samara.kube.client import collection
 from samara.kube.codec import decode
@@ -97,13 +97,12 @@ def _source(ref: Ref) -> Source:
 
 
 def _stopped(plan: Plan, told: list[Told]) -> Plan:
-    stops = dict(_stops(plan, told))
-    writes = tuple(each for each in plan.writes if each.ref not in stops)
-    return replace(plan, writes=writes, blocked=(*plan.blocked, *stops.values())) if stops else plan
+    """The steps keep their rules: the operator wants to write, and the Event says why it cannot."""
+    return replace(plan, steps=tuple(step._replace(outcome=_unless_stopped(step.outcome, told)) for step in plan.steps))
 
 
-def _stops(plan: Plan, told: list[Told]) -> Iterator[tuple[Ref, Blocked]]:
-    for write in plan.writes:
-        why = next((each for each in told if each.concerns(write.key, write.ref)), None)
-        if why is not None and isinstance(write, Create | Update | Recreate | Apply):
-            yield write.ref, Blocked(write.key, write.ref, why.reason, why.message)
+def _unless_stopped(outcome: Outcome, told: list[Told]) -> Outcome:
+    if not isinstance(outcome, Create | Update | Recreate | Apply):
+        return outcome
+    why = next((each for each in told if each.concerns(outcome.key, outcome.ref)), None)
+    return outcome if why is None else Blocked(outcome.key, outcome.ref, why.reason, why.message)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from math import inf
 from typing import Final, NamedTuple
 
 from samara.cli.output import progress
+from samara.core.desired import Fault
 from samara.core.model import Key, Object, Ref
 from samara.core.reads import Reading, SecretPath
+from samara.core.registry import Registry
 from samara.core.status import status_of
-from samara.core.table import Table
 from samara.core.view import View
-from samara.core.want import Fault
-from samara.core.write import Blocked, Look, Plan
+from samara.core.writes import Blocked, Outcome, Plan, ReadFirst
 from samara.engine.moment import utc_now
 from samara.kube.client import Client
 from samara.secretstores.config import read_once
@@ -49,9 +49,10 @@ async def readings(
     return told
 
 
-def is_unread(key: Key, view: View, table: Table) -> bool:
+def is_unread(key: Key, view: View, registry: Registry) -> bool:
     """True where a path of a source was not readable from here; that the manager has nothing there is an answer."""
-    paths = (read for read in table[key.dialect].reads(key.source, view) if isinstance(read, SecretPath))
+    reads = registry[key.source_type].desired(key.source, view).reads
+    paths = (read for read in reads if isinstance(read, SecretPath))
     found = [each for each in map(view.value, paths) if isinstance(each, Reading)]
     return any(each.fault is not None and not each.not_found for each in found)
 
@@ -67,14 +68,14 @@ def told_by_operator(source: Object | None) -> Told | None:
     return Told(ready.get("status") == "True", str(ready.get("reason", "")), str(ready.get("message", "")))
 
 
-def corrected(key: Key, plan: Plan, view: View, table: Table) -> Plan:
+def corrected(key: Key, plan: Plan, view: View, registry: Registry) -> Plan:
     """A plan that does not take for the operator's trouble what is only ours: that we cannot read its manager."""
     ours = [fault for fault in plan.faults if fault.reason in FAULTS]
     if not ours:
         return plan
     told = told_by_operator(view.get(key.source))
     cause: Fault | None = ours[0]
-    if is_unread(key, view, table):
+    if is_unread(key, view, registry):
         unsaid = ours[0]._replace(message=f"{ours[0].message}; it {FROM_HERE}")
         cause = unsaid if told is None else _fault(told)
     others = tuple(fault for fault in plan.faults if fault not in ours)
@@ -89,12 +90,10 @@ def _fault(told: Told) -> Fault | None:
 
 def _explained(plan: Plan, cause: Fault | None) -> Plan:
     """Of a place whose content is not known: the cause, or that it is to be seen."""
-    known = tuple(each for each in plan.blocked if each.reason != "invalid")
-    unknown = [each for each in plan.blocked if each.reason == "invalid"]
-    if cause is None:
-        return replace(plan, blocked=known, looks=(*plan.looks, *(Look(each.ref) for each in unknown)))
-    return replace(plan, blocked=(*known, *_refused(unknown, cause)))
+    return replace(plan, steps=tuple(step._replace(outcome=_known(step.outcome, cause)) for step in plan.steps))
 
 
-def _refused(unknown: Iterable[Blocked], cause: Fault) -> Iterable[Blocked]:
-    return (each._replace(reason="refused", message=cause.message) for each in unknown)
+def _known(outcome: Outcome, cause: Fault | None) -> Outcome:
+    if not isinstance(outcome, Blocked) or outcome.reason != "invalid":
+        return outcome
+    return ReadFirst(outcome.ref) if cause is None else outcome._replace(reason="refused", message=cause.message)

@@ -8,12 +8,25 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, assert_never
 
-from samara.core.compare import merged, overlaid, owners_with, parted, released
+from samara.core.desired import UNAVAILABLE, Overlay, Template
+from samara.core.metadata import merged, metadata_after_apply, owners_after, released, split_foreign_metadata
+from samara.core.metadata_keys import RELEASED
 from samara.core.model import ANNOTATIONS, LABELS, MANAGER, NAMESPACE, Content, Field, Key, Object, Owned, Ref
+from samara.core.ownership import Ownership
+from samara.core.source_type import SourceType, Status
 from samara.core.status import status_of
-from samara.core.travel import RELEASED
-from samara.core.want import KEEP, Copy, Dialect, Overlay
-from samara.core.write import Apply, Create, Delete, Guard, Recreate, Release, Report, Spare, Update, Write
+from samara.core.writes import (
+    Apply,
+    Create,
+    Delete,
+    KeepAsOrphan,
+    Recreate,
+    Release,
+    SetFinalizer,
+    Update,
+    Write,
+    WriteStatus,
+)
 from samara.kube.cache import Cache, Change
 
 NAMED = "kubernetes.io/metadata.name"
@@ -24,7 +37,7 @@ Words = Mapping[str, str]
 
 def lay(cache: Cache, write: Write, now: str) -> Iterator[Key]:
     """Puts what a write leaves behind into a cache; returns the keys that have to be planned again for it."""
-    after = left_by(write, cache.table[write.key.dialect], now)
+    after = left_by(write, cache.registry[write.key.source_type], now)
     if after is None or isinstance(write, Recreate):
         yield from _woken(cache.remove(write.ref), cache)
     if after is not None:
@@ -37,39 +50,39 @@ def _woken(change: Change | None, cache: Cache) -> Iterator[Key]:
     yield from (key.whole for key in change.rivals)
     for obj in (change.old, change.new):
         if obj is not None:
-            yield from (key.whole for key in cache.table.keys(obj, cache))
+            yield from (key.whole for key in cache.registry.keys_to_reconcile(obj, cache))
 
 
-def left_by(write: Write, dialect: Dialect, now: str) -> Object | None:  # noqa: C901 - one branch per kind of write
+def left_by(write: Write, source_type: SourceType, now: str) -> Object | None:  # noqa: C901 - one branch per kind of write
     """The object after a write; None where it is gone."""
     match write:
         case Create():
-            return _made(write.copy, 1, now)
-        case Recreate(have=have):
-            copy, theirs = parted(write.copy, have, dialect)
-            new = _made(copy, have.version + 1, now)
+            return _made(write.ref, write.copy.template, 1, now)
+        case Recreate(live=live):
+            template, theirs = split_foreign_metadata(write.copy.template, live, source_type.ownership)
+            new = _made(write.ref, template, live.version + 1, now)
             return _worded(new, {**new.labels, **theirs[LABELS]}, {**new.annotations, **theirs[ANNOTATIONS]})
-        case Update(have=have):
-            return _updated(write.copy, have, dialect)
-        case Delete(have=have):
-            stays = have.finalizers or have.ref.kind == NAMESPACE
-            return _next(have, deleting=True) if stays else None
-        case Release(have=have):
-            return _said(have, *released(have, dialect))
-        case Spare(have=have):
-            return _said(have, have.labels, {**have.annotations, RELEASED: "true"})
-        case Apply(have=have):
-            return _applied(write.overlay, have)
-        case Guard(have=have):
-            return _guarded(write, have)
-        case Report(have=have):
-            return _next(have, status=_status(write.status, have, dialect))
+        case Update(live=live):
+            return _updated(write.copy.template, live, source_type.ownership)
+        case Delete(live=live):
+            stays = live.finalizers or live.ref.kind == NAMESPACE
+            return _next(live, deleting=True) if stays else None
+        case Release(live=live):
+            return _said(live, *released(live, source_type.ownership, source_type.source.metadata_keys))
+        case KeepAsOrphan(live=live):
+            return _said(live, live.labels, {**live.annotations, RELEASED: "true"})
+        case Apply(live=live):
+            return _applied(write.overlay, live)
+        case SetFinalizer(live=live):
+            return _guarded(write, live)
+        case WriteStatus(live=live):
+            return _next(live, status=_status(write.status, live, source_type.status))
         case _:
             assert_never(write)
 
 
-def _next(have: Object, **changes: Any) -> Object:
-    return replace(have, version=have.version + 1, **changes)
+def _next(live: Object, **changes: Any) -> Object:
+    return replace(live, version=live.version + 1, **changes)
 
 
 def invented_uid(ref: Ref) -> str:
@@ -77,34 +90,34 @@ def invented_uid(ref: Ref) -> str:
     return f"what-if-{ref}"
 
 
-def _made(copy: Copy, version: int, now: str) -> Object:
-    assert copy.content is not KEEP
-    named = {NAMED: copy.ref.name} if copy.ref.kind == NAMESPACE else {}
-    owners = () if copy.owner is None else (copy.owner,)
-    bare = Object(copy.ref, invented_uid(copy.ref), version - 1, copy.content, created=now, owners=owners)
-    return replace(_said(bare, copy.labels, copy.annotations), labels={**named, **copy.labels}, made=True)
+def _made(ref: Ref, template: Template, version: int, now: str) -> Object:
+    assert template.content is not UNAVAILABLE
+    named = {NAMED: ref.name} if ref.kind == NAMESPACE else {}
+    owners = () if template.owner is None else (template.owner,)
+    bare = Object(ref, invented_uid(ref), version - 1, template.content, created=now, owners=owners)
+    return replace(_said(bare, template.labels, template.annotations), labels={**named, **template.labels}, made=True)
 
 
-def _updated(copy: Copy, have: Object, dialect: Dialect) -> Object:
-    content: Content = have.content if copy.content is KEEP else copy.content
-    labels, annotations = (merged(where, copy, have, dialect) for where in (LABELS, ANNOTATIONS))
-    return replace(_said(have, labels, annotations), content=content, owners=owners_with(copy, have), made=True)
+def _updated(template: Template, live: Object, ownership: Ownership) -> Object:
+    content: Content = live.content if template.content is UNAVAILABLE else template.content
+    labels, annotations = (merged(where, template, live, ownership) for where in (LABELS, ANNOTATIONS))
+    return replace(_said(live, labels, annotations), content=content, owners=owners_after(template, live), made=True)
 
 
-def _said(have: Object, labels: Words, annotations: Words) -> Object:
+def _said(live: Object, labels: Words, annotations: Words) -> Object:
     """With other words on it: by the server's record those that we changed are ours."""
-    new = _words(labels, annotations) - _words(have.labels, have.annotations)
-    changed = _worded(have, labels, annotations)
+    new = _words(labels, annotations) - _words(live.labels, live.annotations)
+    changed = _worded(live, labels, annotations)
     return replace(changed, ours=changed.ours | {Owned(MANAGER, where, key) for where, key, _ in new})
 
 
-def _worded(have: Object, labels: Words, annotations: Words) -> Object:
+def _worded(live: Object, labels: Words, annotations: Words) -> Object:
     """The same, changed by nobody of ours: whoever set a word owns it for as long as it stays."""
-    same = {(where, key) for where, key, _ in _words(have.labels, have.annotations) & _words(labels, annotations)}
+    same = {(where, key) for where, key, _ in _words(live.labels, live.annotations) & _words(labels, annotations)}
     ours, applied = (
-        frozenset(each for each in owned if (each.where, each.key) in same) for owned in (have.ours, have.applied)
+        frozenset(each for each in owned if (each.where, each.key) in same) for owned in (live.ours, live.applied)
     )
-    return _next(have, labels=labels, annotations=annotations, ours=ours, applied=applied)
+    return _next(live, labels=labels, annotations=annotations, ours=ours, applied=applied)
 
 
 def _words(labels: Words, annotations: Words) -> set[tuple[str, str, str]]:
@@ -112,26 +125,26 @@ def _words(labels: Words, annotations: Words) -> set[tuple[str, str, str]]:
     return {(where, key, value) for where, words in found for key, value in words.items()}
 
 
-def _applied(overlay: Overlay, have: Object) -> Object:
-    before = {each for each in have.applied if each.manager == overlay.manager}
+def _applied(overlay: Overlay, live: Object) -> Object:
+    before = {each for each in live.applied if each.manager == overlay.manager}
     now = {Owned(overlay.manager, where, key) for where, key, _ in _words(overlay.labels, overlay.annotations)}
-    laid = _worded(have, *overlaid(overlay, have))
+    laid = _worded(live, *metadata_after_apply(overlay, live))
     return replace(laid, ours=(laid.ours - before) | now, applied=(laid.applied - before) | now)
 
 
-def _guarded(write: Guard, have: Object) -> Object | None:
+def _guarded(write: SetFinalizer, live: Object) -> Object | None:
     """Whatever waited for its last finalizer goes with it."""
-    others = tuple(each for each in have.finalizers if each != write.finalizer)
+    others = tuple(each for each in live.finalizers if each != write.finalizer)
     finalizers = (*others, write.finalizer) if write.add else others
-    return None if have.deleting and not finalizers else _next(have, finalizers=finalizers)
+    return None if live.deleting and not finalizers else _next(live, finalizers=finalizers)
 
 
-def _status(wanted: Mapping[str, object], have: Object, dialect: Dialect) -> Field:
+def _status(wanted: Mapping[str, object], live: Object, status: Status | None) -> Field:
     """Patched, what is not said stays; applied, only the conditions of others do."""
-    before = status_of(have)
+    before = status_of(live)
     told: dict[str, object] = {**before, **wanted}
-    if dialect.reporter:
-        others = [each for each in before.get("conditions") or () if each.get("type") not in dialect.conditions]
+    if status is not None and status.field_manager:
+        others = [each for each in before.get("conditions") or () if each.get("type") not in status.conditions]
         ours = wanted.get("conditions")
         conditions = [*others, *(ours if isinstance(ours, list) else ())]
         told = {**wanted, **({"conditions": conditions} if conditions else {})}

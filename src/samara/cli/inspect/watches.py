@@ -8,14 +8,16 @@ from typing import Any
 from samara.cli.options import Cluster
 from samara.cli.output import note
 from samara.cli.session import settings_if_any
-from samara.core.model import CONFIG_MAP, DEPLOYMENT, Kind, Ref
-from samara.dialects.accurate.config import BadConfigError, read
+from samara.core.model import CONFIG_MAP, DEPLOYMENT, Kind, KindName, Ref
+from samara.core.vocabulary import SettingError
 from samara.kube.client import Client, address
 from samara.kube.codec import decode
 from samara.kube.discovery import discover
 from samara.kube.errors import Forbidden, NotFound, SamaraError
-from samara.settings import Accurate, KindName, SettingsError, watched_kinds
-from samara.settings.accurate_file import read_document
+from samara.settings import SettingsError
+from samara.settings.keys_file import read_keys
+from samara.vocabularies.accurate import CONFIG_KEYS, AccurateSettings, watched_kinds
+from samara.vocabularies.accurate.config import read
 
 DEPLOYMENT_NAME = "accurate-controller-manager"
 VOLUME = "config"
@@ -50,9 +52,9 @@ def _config_map_name(deployment: Any, where: Ref) -> str:
 def parse_watches(text: str, where: str) -> tuple[KindName, ...]:
     """The `watches` of the original's configuration file. Other keys are not checked here."""
     try:
-        watches = read_document(text.encode()).get("watches")
+        watches = read_keys(text.encode(), CONFIG_KEYS).get("watches")
         return tuple(KindName(*watch) for watch in read({"watches": watches} if watches else {}).watches)
-    except BadConfigError as error:
+    except SettingError as error:
         raise SamaraError(f"{where}: {error}") from error
 
 
@@ -66,7 +68,7 @@ async def watched_by_samara(cluster: Cluster, config: str | None = None) -> tupl
         note(f"which kinds are propagated is not known: {error}")  # it may name a file that only the operator has
         return ()
     accurate = settings.vocabularies.get("accurate")
-    return watched_kinds(accurate) if isinstance(accurate, Accurate) else ()
+    return watched_kinds(accurate) if isinstance(accurate, AccurateSettings) else ()
 
 
 async def resolve_kinds(client: Client, names: Iterable[KindName]) -> list[Kind]:

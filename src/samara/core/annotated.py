@@ -1,0 +1,108 @@
+"""Vocabularies whose sources are annotated objects: all that they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from samara.core import kinds
+from samara.core.admit import Request
+from samara.core.desired import Copy, Desired, Fault, Template
+from samara.core.model import MANAGER, NAMESPACE, Kind, Object, Ref
+from samara.core.ownership import ByMark
+from samara.core.policy import kept_by_cluster
+from samara.core.source_type import Admission, Annotated, Policy, SourceType
+from samara.core.targets import NO_NAMESPACES, NamespaceSelector
+from samara.core.view import View
+
+
+class CopyRequest(NamedTuple):
+    """What the annotations of a source ask for, and what is wrong with them."""
+
+    targets: NamespaceSelector
+    faults: tuple[Fault, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatedObjects:
+    """Builds the SourceType of a vocabulary from the few things in which such vocabularies differ."""
+
+    name: str
+    kinds: tuple[Kind, ...]
+    annotations: frozenset[str]
+    """The annotations that request copies."""
+    marks: frozenset[str]
+    """The labels and annotations that name the source of a copy."""
+    is_source: Callable[[Object], bool]
+    source_of: Callable[[Object], Ref | None]
+    """The source that a copy names."""
+    request: Callable[[Object], CopyRequest]
+    """What a source asks for."""
+    template: Callable[[Object], Template]
+    """What the copies of a source hold, marks included."""
+    may_target: Callable[[Object, str], bool] = lambda obj, namespace: True
+    """False if a source cannot ask for the namespace of this name. Asked first, because it is cheaper than `request`:
+    every new namespace is compared with every source."""
+    managers: frozenset[str] = frozenset()
+    policy: Policy = field(default_factory=Policy)
+    keep_when_gone: bool = False
+    """True: the copies stay when the source is gone or asks no more."""
+    keep_on_fault: bool = True
+    """True: a source with a mistake in its annotations deletes nothing."""
+    validated: bool = True
+    """True: the admission webhook refuses mistakes."""
+
+    def source_type(self) -> SourceType:
+        return SourceType(
+            name=self.name,
+            kinds=self.kinds,
+            source=Annotated(self.annotations, lambda obj, view: self._asks(obj)),
+            ownership=ByMark(self.marks, lambda obj, view: self.source_of(obj), self.managers | {MANAGER}),
+            desired=self.desired,
+            affected_by=self.affected_by,
+            policy=self.policy,
+            admission=Admission(self.kinds, self.validate) if self.validated else None,
+        )
+
+    def _asks(self, obj: Object) -> bool:
+        return obj.ref.kind in self.kinds and self.is_source(obj)
+
+    def desired(self, source: Ref, view: View) -> Desired:
+        obj = view.get(source)
+        if obj is None or obj.deleting or not self._asks(obj):
+            return Desired(prune=not self.keep_when_gone)
+        targets, faults = self._request(obj)
+        template, kind, name, own = self.template(obj), source.kind, source.name, source.namespace
+        copies = tuple(
+            Copy(Ref(kind, namespace, name), template, by_name)
+            for namespace, by_name in targets.namespaces(view)
+            if namespace != own
+        )
+        return Desired(copies, prune=not (faults and self.keep_on_fault), faults=faults)
+
+    def affected_by(self, obj: Object, view: View) -> Iterable[Ref]:
+        if obj.ref.kind != NAMESPACE:
+            return ()
+        return tuple(source for source in view.sources(self.name) if self._targets(view.get(source), obj))
+
+    def _targets(self, source: Object | None, namespace: Object) -> bool:
+        name = namespace.ref.name
+        if source is None or source.ref.namespace == name or not self.may_target(source, name):
+            return False
+        return self._request(source).targets.selects(namespace.ref.name, namespace.labels)
+
+    def validate(self, request: Request, view: View) -> tuple[str, ...]:
+        """Refuse mistakes, but only if this change made them."""
+        new, old = request.new, request.old
+        if new is None or not self._asks(new) or (old is not None and self._keys(old) == self._keys(new)):
+            return ()
+        return tuple(fault.message for fault in self._request(new).faults)
+
+    def _request(self, source: Object) -> CopyRequest:
+        if kinds.is_kept_by_cluster(source.ref.kind, source.ref.name):
+            return CopyRequest(NO_NAMESPACES, (Fault("Refused", kept_by_cluster(source.ref)),))
+        return self.request(source)
+
+    def _keys(self, obj: Object) -> Mapping[str, str]:
+        return {key: obj.annotations[key] for key in self.annotations if key in obj.annotations}

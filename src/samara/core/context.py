@@ -1,0 +1,97 @@
+"""The context of one plan, and the order in which sources get an address that several of them want."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from samara.core import kinds
+from samara.core.desired import UNAVAILABLE, Copy, Mode, Template
+from samara.core.metadata import with_unmanaged_fields
+from samara.core.model import Key, Object, Ref, namespace_ref
+from samara.core.ownership import Ownership
+from samara.core.policy import ClusterPolicy, paused_by, refusal
+from samara.core.registry import Registry
+from samara.core.source_type import SourceType
+from samara.core.view import Narrow, View
+
+
+@dataclass(frozen=True, slots=True)
+class PlanContext:
+    """One source, its type and the cluster around it."""
+
+    key: Key
+    source_type: SourceType
+    source: Object | None
+    view: View
+    """What this plan covers: the cluster, or one namespace of it."""
+    full_view: View
+    registry: Registry
+    cluster: ClusterPolicy
+
+    @property
+    def paused(self) -> str:
+        """Why nothing is written for this source now, or an empty text. It may change between two chunks of a plan."""
+        return "" if self.source is None else paused_by(self.source, self.source_type, self.full_view)
+
+    @property
+    def ownership(self) -> Ownership:
+        return self.source_type.ownership
+
+    def namespace_of(self, ref: Ref) -> Object | None:
+        return self.view.get(namespace_ref(ref.namespace)) if ref.kind.namespaced else None
+
+    def can_transfer(self, other: Key) -> bool:
+        """True if one update can hand a copy from one of the two sources to the other."""
+        return self.ownership.transferable and self.registry[other.source_type].ownership.transferable
+
+    def is_before(self, other: Key) -> bool:
+        """True if this source gets an address that both want. A missing source is judged by its rank alone."""
+        if self.view.get(other.source) is None:
+            return self.registry.rank(self.key.source_type) < self.registry.rank(other.source_type)
+        return self.precedence(self.key) < self.precedence(other)
+
+    def precedence(self, key: Key) -> tuple[int, str, str, str, str]:
+        """Lower rank, then older source, then namespace and name: the same after any order of events."""
+        source = self.view.get(key.source)
+        created = source.created if source is not None else ""
+        return self.registry.rank(key.source_type), created, key.source.namespace, key.source.name, key.source_type
+
+    def rivals(self, ref: Ref) -> list[Key]:
+        """The other sources that may write this address, in order of precedence."""
+        others = [key for key in self.view.claims(ref) if key != self.key]
+        return sorted(others, key=self.precedence) if len(others) > 1 else others
+
+    def desired_by(self, rival: Key, ref: Ref) -> list[Copy]:
+        """What another source wants at this address and is allowed to write there."""
+        source_type, namespace = self.registry[rival.source_type], self.namespace_of(ref)
+        if ref.kind.namespaced and namespace is None:
+            return []
+        copies = source_type.desired(rival.source, Narrow(self.view, ref.namespace)).copies
+        return [
+            copy
+            for copy in copies
+            if copy.ref == ref and refusal(copy, rival.source, namespace, source_type.policy, self.cluster) is None
+        ]
+
+    def has_heir(self, live: Object) -> bool:
+        """True if the next source in line takes this copy over as it is, so that it need not be deleted."""
+        for rival in self.rivals(live.ref):
+            copies = self.desired_by(rival, live.ref)
+            if copies:
+                source, source_type = self.view.get(rival.source), self.registry[rival.source_type]
+                active = source is not None and not paused_by(source, source_type, self.full_view)
+                return (
+                    active
+                    and self.can_transfer(rival)
+                    and all(self._takes_over(copy.template, live) for copy in copies)
+                )
+        return False
+
+    def _takes_over(self, template: Template, live: Object) -> bool:
+        """False if the rival could never update the copy: it would belong to nobody for good."""
+        template = with_unmanaged_fields(template, live)
+        if template.mode is not Mode.SYNC:
+            return False
+        if template.content is UNAVAILABLE:
+            return bool(template.waiting_for)
+        return self.cluster.recreate or not kinds.must_recreate(live.ref.kind, live.content, template.content)

@@ -1,0 +1,107 @@
+"""Labels, annotations and owner references: what a correct copy carries, and what a live one keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from samara.core.desired import UNAVAILABLE, Overlay, Template
+from samara.core.metadata_keys import ADOPTED, CREATED_BY, RELEASED, is_unknown_control_key
+from samara.core.model import ANNOTATIONS, LABELS, Content, Object, Owner
+from samara.core.ownership import Ownership
+from samara.core.view import View
+
+Keys = dict[str, str]
+
+
+def is_in_sync(template: Template, live: Object, ownership: Ownership, view: View) -> bool:
+    """True if content, labels, annotations and owner references are as desired, and no stale key of ours is left."""
+    return (
+        template.content is not UNAVAILABLE
+        and (template.matches(live.content) or view.stands_for(live.ref.kind, template.content, live.content))
+        and template.labels.items() <= live.labels.items()
+        and template.annotations.items() <= live.annotations.items()
+        and owners_after(template, live) == live.owners
+        and not any(_is_stale(owned.where, owned.key, template, live, ownership) for owned in live.ours)
+    )
+
+
+def with_unmanaged_fields(template: Template, live: Object) -> Template:
+    """The template with the live values of the unmanaged fields. Some of them, such as `immutable`, cannot be unset."""
+    kept = live.content.pick(*template.unmanaged).fields if template.unmanaged else ()
+    if not kept or template.content is UNAVAILABLE or not template.matches(live.content):
+        return template
+    fields = sorted((*template.content.fields, *kept), key=lambda field: field.name)
+    return template._replace(content=Content(tuple(fields)))
+
+
+def adopting(template: Template) -> Template:
+    return template._replace(annotations={**template.annotations, ADOPTED: "true"})
+
+
+def _is_stale(where: str, key: str, template: Template, live: Object, ownership: Ownership) -> bool:
+    desired = template.labels if where == LABELS else template.annotations
+    if key in desired or (key == ADOPTED and where == ANNOTATIONS) or is_unknown_control_key(key):
+        return False
+    return live.owns(where, key, ownership.managers)
+
+
+def merged(where: str, template: Template, live: Object, ownership: Ownership) -> Keys:
+    """The labels or annotations of an updated copy: keys of other people stay, ours are exactly the desired ones."""
+    current, desired = (live.labels, template.labels) if where == LABELS else (live.annotations, template.annotations)
+    kept = {key: value for key, value in current.items() if not _is_stale(where, key, template, live, ownership)}
+    return {**kept, **desired}
+
+
+def split_foreign_metadata(template: Template, live: Object, ownership: Ownership) -> tuple[Template, dict[str, Keys]]:
+    """For a copy that is deleted and created: the template with our keys, and the keys that other people set.
+
+    The two are sent by separate requests. A key that we sent as ours would count as stale and be removed later.
+    """
+    after = {where: merged(where, template, live, ownership) for where in (LABELS, ANNOTATIONS)}
+    foreign = {where: _foreign(where, after[where], template, live, ownership) for where in after}
+    labels, annotations = (
+        {key: value for key, value in after[where].items() if key not in foreign[where]} for where in after
+    )
+    return template._replace(labels=labels, annotations=annotations), foreign
+
+
+def _foreign(where: str, after: Mapping[str, str], template: Template, live: Object, ownership: Ownership) -> Keys:
+    desired = template.labels if where == LABELS else template.annotations
+    rest = after.keys() - desired.keys() - {ADOPTED}
+    return {key: after[key] for key in sorted(rest) if not live.owns(where, key, ownership.managers)}
+
+
+def owners_after(template: Template, live: Object) -> tuple[Owner, ...]:
+    """The owner references of an updated copy: one of ours per uid, whatever API version it was written in."""
+    desired = template.owner
+    if desired is None or any(owner._replace(api_version=desired.api_version) == desired for owner in live.owners):
+        return live.owners
+    return (*(owner for owner in live.owners if owner.uid != desired.uid), desired)
+
+
+def is_applied(overlay: Overlay, live: Object) -> bool:
+    """True if the live object has every value, and managedFields list exactly the desired keys under our manager."""
+    desired = {(LABELS, key) for key in overlay.labels} | {(ANNOTATIONS, key) for key in overlay.annotations}
+    applied = {(owned.where, owned.key) for owned in live.applied if owned.manager == overlay.manager}
+    has_values = (
+        overlay.labels.items() <= live.labels.items() and overlay.annotations.items() <= live.annotations.items()
+    )
+    return has_values and desired == applied
+
+
+def metadata_after_apply(overlay: Overlay, live: Object) -> tuple[Keys, Keys]:
+    """Labels and annotations after a forced server-side apply. Keys that this manager no longer applies are removed."""
+    before = {(owned.where, owned.key) for owned in live.applied if owned.manager == overlay.manager}
+    labels = {key: value for key, value in live.labels.items() if (LABELS, key) not in before}
+    annotations = {key: value for key, value in live.annotations.items() if (ANNOTATIONS, key) not in before}
+    return {**labels, **overlay.labels}, {**annotations, **overlay.annotations}
+
+
+def released(live: Object, ownership: Ownership, request_keys: frozenset[str]) -> tuple[Keys, Keys]:
+    """The labels and annotations of an adopted object that is given back."""
+    created_by = {CREATED_BY} if live.owns(LABELS, CREATED_BY, ownership.managers) else set()
+    labels = {key: value for key, value in live.labels.items() if key not in ownership.marks | created_by}
+    requests = {key for key in request_keys if live.owns(ANNOTATIONS, key, ownership.managers)}
+    removed = ownership.marks | requests | {ADOPTED}
+    annotations = {key: value for key, value in live.annotations.items() if key not in removed}
+    return labels, {**annotations, RELEASED: "true"}

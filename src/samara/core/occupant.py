@@ -1,0 +1,169 @@
+"""What is at the address of a desired copy, and whose it is."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from samara.core.context import PlanContext
+from samara.core.desired import Adopt, Copy, Mode, Template
+from samara.core.model import Key, Object
+from samara.core.ownership import is_adopted, is_operators_own, is_recorded, is_released
+from samara.core.policy import Refusal, paused_by, refusal, revocation
+from samara.core.view import Narrow
+
+
+class Unknown(Enum):
+    UNKNOWN = "not computed yet"
+
+
+UNKNOWN: Final = Unknown.UNKNOWN
+
+
+class Occupant(Enum):
+    """Whose object is at the address of a desired copy."""
+
+    OURS = "this source's copy, or one that Samara made and no other source holds"
+    PREDECESSOR = "a copy of an earlier source of the same name"
+    REPLACEABLE = "a copy of a source that comes after this one, and that an update cannot hand over"
+    HELD = "a copy of another source, and an update cannot hand it over"
+    SOURCE = "an object that is itself a source"
+    FOREIGN = "an object that Samara did not make"
+
+
+class Target:
+    """One desired copy, its namespace, and the live object at its address. The rules ask it; it decides nothing."""
+
+    __slots__ = ("_holder", "_occupant", "_winner", "copy", "ctx", "live", "namespace", "ref", "refusal", "template")
+
+    def __init__(self, ctx: PlanContext, copy: Copy) -> None:
+        self.ctx = ctx
+        self.copy = copy
+        self.ref = ref = copy.ref
+        self.template: Template = copy.template
+        self.namespace = namespace = ctx.namespace_of(ref)
+        self.live: Object | None = ctx.view.get(ref)
+        self.refusal: Refusal | None = None
+        if namespace is not None or not ref.kind.namespaced:
+            self.refusal = refusal(copy, ctx.key.source, namespace, ctx.source_type.policy, ctx.cluster)
+        self._holder: Key | Unknown | None = UNKNOWN
+        self._winner: Key | Unknown | None = UNKNOWN
+        self._occupant: Occupant | None = None
+
+    @property
+    def has_no_namespace(self) -> bool:
+        return self.namespace is None and self.ref.kind.namespaced
+
+    @property
+    def holder(self) -> Key | None:
+        """The source that the live object names as its own, of any vocabulary."""
+        if self._holder is UNKNOWN:
+            self._holder = None if self.live is None else self.ctx.registry.owner(self.live, self.ctx.view)
+        return self._holder
+
+    @property
+    def winner(self) -> Key | None:
+        """Another source that comes before this one and wants this address, or keeps its copy here."""
+        if self._winner is UNKNOWN:
+            self._winner = self.holder if self._is_kept_by_holder() else self._first_rival()
+        return self._winner
+
+    @property
+    def occupant(self) -> Occupant:
+        """Whose object is there. Only asked if there is one."""
+        if self._occupant is None:
+            self._occupant = self._classify()
+        return self._occupant
+
+    def _first_rival(self) -> Key | None:
+        ctx, live = self.ctx, self.live
+        rivals = ctx.rivals(self.ref)
+        if not rivals:
+            return None
+        own = ctx.precedence(ctx.key)
+        marked = live is not None and ctx.ownership.source_of(live, ctx.view) == ctx.key.source
+        for rival in rivals:
+            if ctx.precedence(rival) >= own:
+                break
+            copies = ctx.desired_by(rival, self.ref)
+            if any(not marked or copy.template.mode is Mode.SYNC for copy in copies):
+                return rival  # a create-only rival does not take over a copy that this source already has
+        return None
+
+    def _is_kept_by_holder(self) -> bool:
+        """True if an earlier source holds the copy and does not prune now, for example because its list has a typo."""
+        ctx, live, holder = self.ctx, self.live, self.holder
+        if live is None or holder is None or holder == ctx.key or ctx.is_before(holder):
+            return False
+        source, source_type = ctx.view.get(holder.source), ctx.registry[holder.source_type]
+        if source is None or holder not in ctx.registry.sources(source, ctx.view):
+            return False
+        if not is_recorded(live, source_type.ownership):
+            return False
+        if revocation(live.ref, holder.source, self.namespace, source_type.policy, ctx.cluster):
+            return False
+        return not source_type.desired(holder.source, Narrow(ctx.view, live.ref.namespace)).prune
+
+    def _classify(self) -> Occupant:
+        """The first line that applies decides. docs/concepts/ownership.md shows this as a table."""
+        ctx, live, holder = self.ctx, self.live, self.holder
+        assert live is not None
+        if ctx.ownership.is_copy_of(live, ctx.key.source, ctx.source, ctx.view):
+            return Occupant.OURS
+        if holder == ctx.key:
+            return Occupant.PREDECESSOR
+        if ctx.ownership.transferable and self._was_made_by_us(live) and self._is_free(live):
+            return Occupant.OURS
+        if holder is not None and not ctx.can_transfer(holder) and self._is_made_for(holder, live):
+            replaceable = ctx.is_before(holder) and not is_adopted(live) and not self._is_paused(holder)
+            return Occupant.REPLACEABLE if replaceable else Occupant.HELD
+        if holder is None and self._is_source(live):
+            return Occupant.SOURCE
+        return Occupant.FOREIGN
+
+    def _was_made_by_us(self, live: Object) -> bool:
+        """True if this uid was a copy before its marks were removed. A released object is no copy any more."""
+        made = live.made or is_recorded(live, self.ctx.ownership)
+        return made and not is_released(live) and not is_operators_own(live)
+
+    def _is_free(self, live: Object) -> bool:
+        """True if no source has a right to a copy that we made."""
+        ctx, holder = self.ctx, self.holder
+        if holder is None:
+            return not any(
+                not each.ownership.transferable and is_recorded(live, each.ownership)  # its owner reference was removed
+                for each in ctx.registry.source_types
+            ) and not self._is_disowned(live)
+        if is_adopted(live) or not ctx.registry[holder.source_type].ownership.transferable:
+            return False
+        return not self._is_kept_orphan(holder, live)
+
+    def _is_disowned(self, live: Object) -> bool:
+        """True if the copy was created once by another vocabulary, whose source is gone: its namespace owns it."""
+        claiming = {key.source_type for key in self.ctx.view.claims(live.ref)} | {self.ctx.key.source_type}
+        return any(
+            each.ownership.is_disowned(live) for each in self.ctx.registry.source_types if each.name not in claiming
+        )
+
+    def _is_kept_orphan(self, holder: Key, live: Object) -> bool:
+        """True if the source of a higher vocabulary is gone and its copies stay on purpose (onSourceGone: keep)."""
+        ctx = self.ctx
+        if holder in ctx.view.claims(live.ref) or ctx.registry.rank(holder.source_type) >= ctx.registry.rank(
+            ctx.key.source_type
+        ):
+            return False
+        return not ctx.registry[holder.source_type].desired(holder.source, ctx.view).prune
+
+    def _is_made_for(self, holder: Key, live: Object) -> bool:
+        return is_recorded(live, self.ctx.registry[holder.source_type].ownership) and not is_released(live)
+
+    def _is_paused(self, holder: Key) -> bool:
+        source = self.ctx.view.get(holder.source)
+        return source is not None and bool(paused_by(source, self.ctx.registry[holder.source_type], self.ctx.full_view))
+
+    def _is_source(self, live: Object) -> bool:
+        """A source further up a chain may overwrite the next one; any other source is left alone."""
+        hierarchy = self.ctx.source_type.hierarchy
+        chained = hierarchy is not None and hierarchy.parent is not None and self.template.adopt is Adopt.ANY
+        keys = self.ctx.registry.sources(live, self.ctx.view)
+        return any(not chained or key.source_type != self.ctx.key.source_type for key in keys)

@@ -1,0 +1,127 @@
+"""Ownership: how a copy says which source it belongs to, and how far that is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from samara.core.metadata_keys import ADOPTED, APP, RELEASED
+from samara.core.model import MANAGER, Kind, Object, Ref
+from samara.core.view import View
+
+
+class Ownership(Protocol):
+    """A mark or an owner reference is only a claim, since anybody can write it. managedFields prove who wrote it."""
+
+    @property
+    def marks(self) -> frozenset[str]:
+        """The label and annotation keys that mark a copy."""
+
+    @property
+    def managers(self) -> frozenset[str]:
+        """The field managers that count as Samara: its own, and those of the controller that it replaces."""
+
+    @property
+    def transferable(self) -> bool:
+        """True if one update can hand a copy to another source. An owner reference cannot be changed so."""
+
+    @property
+    def copies_may_be_sources(self) -> bool:
+        """True if a copy may be annotated as a source of another vocabulary."""
+
+    def source_of(self, obj: Object, view: View) -> Ref | None:
+        """The source that an object names. None for an object without a mark or an owner reference: the registry
+        does not ask about those."""
+
+    def is_copy_of(self, obj: Object, ref: Ref, source: Object | None, view: View) -> bool:
+        """True if an object at a desired address belongs to this source."""
+
+    def is_proven(self, obj: Object) -> bool:
+        """True if the object may be deleted as a copy of ours, not only compared with one."""
+
+    def is_remembered(self, obj: Object) -> bool:
+        """True if an object stays a copy of ours when somebody removes its marks."""
+
+    def is_disowned(self, obj: Object) -> bool:
+        """True if a marked object belongs to its namespace as soon as its source is gone."""
+
+
+def is_recorded(obj: Object, ownership: Ownership) -> bool:
+    """True if managedFields say that one of our managers set a mark on this object."""
+    return any(owned.key in ownership.marks and owned.manager in ownership.managers for owned in obj.ours)
+
+
+@dataclass(frozen=True, slots=True)
+class ByMark:
+    """A label or an annotation on the copy names its source."""
+
+    marks: frozenset[str]
+    named: Callable[[Object, View], Ref | None]
+    managers: frozenset[str] = frozenset({MANAGER})
+    trusted: bool = False
+    """True if the mark counts whoever set it: only administrators can set it."""
+    disowned: Callable[[Object], bool] = lambda obj: False
+    copies_may_be_sources: bool = False
+    transferable: bool = True
+
+    def source_of(self, obj: Object, view: View) -> Ref | None:
+        return self.named(obj, view)
+
+    def is_copy_of(self, obj: Object, ref: Ref, source: Object | None, view: View) -> bool:
+        return self.named(obj, view) == ref
+
+    def is_proven(self, obj: Object) -> bool:
+        return self.trusted or is_recorded(obj, self)
+
+    def is_remembered(self, obj: Object) -> bool:
+        return obj.made if self.trusted else is_recorded(obj, self)
+
+    def is_disowned(self, obj: Object) -> bool:
+        return self.disowned(obj) and not obj.annotations.keys().isdisjoint(self.marks)
+
+
+@dataclass(frozen=True, slots=True)
+class ByOwnerReference:
+    """A controller reference names the source, and its uid must match. The garbage collector deletes the copies."""
+
+    kind: Kind
+    copied: frozenset[Kind]
+    marks: frozenset[str]
+    managers: frozenset[str] = frozenset({MANAGER})
+    copies_may_be_sources: bool = False
+    transferable: bool = False
+
+    def source_of(self, obj: Object, view: View) -> Ref | None:
+        if not obj.owners or obj.ref.kind not in self.copied:
+            return None
+        for owner in obj.owners:
+            group = owner.api_version.partition("/")[0]
+            if owner.controller and (group, owner.kind) == (self.kind.group, self.kind.name):
+                return Ref(self.kind, "", owner.name)
+        return None
+
+    def is_copy_of(self, obj: Object, ref: Ref, source: Object | None, view: View) -> bool:
+        return source is not None and any(owner.uid == source.uid for owner in obj.owners)
+
+    def is_proven(self, obj: Object) -> bool:
+        return is_recorded(obj, self)
+
+    def is_remembered(self, obj: Object) -> bool:
+        return obj.made
+
+    def is_disowned(self, obj: Object) -> bool:
+        return False
+
+
+def is_adopted(obj: Object) -> bool:
+    """True if the object existed before it became a copy: it is released, never deleted."""
+    return ADOPTED in obj.annotations
+
+
+def is_released(obj: Object) -> bool:
+    return RELEASED in obj.annotations
+
+
+def is_operators_own(obj: Object) -> bool:
+    return obj.labels.get(APP, "").startswith(MANAGER)

@@ -1,0 +1,189 @@
+"""May this source have a copy there? `refusal` is the only place that decides it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from samara.core import kinds
+from samara.core.desired import UNAVAILABLE, Copy, Reason, Template
+from samara.core.match import any_glob, is_namespace_name
+from samara.core.metadata_keys import ACCEPT, IGNORE, PAUSED
+from samara.core.model import NAMESPACE, Object, Ref, namespace_ref
+from samara.core.source_type import Policy, Protected, SourceType
+from samara.core.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPolicy:
+    """What the administrator has set for all vocabularies."""
+
+    protected: tuple[str, ...] = ()
+    recreate: bool = True
+    reserved: tuple[str, ...] = ()
+    """Globs of names that no Namespace made by Samara may have, besides the protected ones."""
+    own: frozenset[Ref] = frozenset()
+    """The operator's own objects: never targets of a vocabulary that tenants can write."""
+
+
+class Refusal(NamedTuple):
+    """Why a copy may not be written."""
+
+    reason: Reason
+    message: str
+    revokes: bool = False
+    """True if an existing copy must go: the namespace withdrew its consent."""
+    excludes: bool = False
+    """True if the namespace is not a target at all: nothing is desired there, and nothing is touched."""
+
+
+def refusal(
+    copy: Copy, source: Ref, namespace: Object | None, policy: Policy, cluster: ClusterPolicy
+) -> Refusal | None:
+    """Why this copy may not be written, or None. An error or a doubt refuses."""
+    if namespace is None:  # the copy is cluster-scoped
+        return None if copy.template.content is UNAVAILABLE else _reserved(copy.ref, cluster)
+    return (
+        _protected(copy, policy, cluster)
+        or _ignored(copy, namespace)
+        or _kind(copy, policy)
+        or _kept_by_cluster(copy)
+        or _operators_own(copy, policy, cluster)
+        or _content(copy)
+        or _paused(namespace)
+        or _consent(copy, source, namespace, policy)
+    )
+
+
+_ANY = Template(UNAVAILABLE)
+
+
+def revocation(
+    ref: Ref, source: Ref, namespace: Object | None, policy: Policy, cluster: ClusterPolicy
+) -> Refusal | None:
+    """Why an existing copy must go whatever its source wants: the namespace no longer accepts it."""
+    found = refusal(Copy(ref, _ANY, by_name=True), source, namespace, policy, cluster)
+    return found if found is not None and found.revokes else None
+
+
+def paused_by(source: Object, source_type: SourceType, view: View) -> str:
+    """Why nothing is written for a source, or an empty text.
+
+    A custom resource is also paused with its namespace, because its finalizer and status would be writes there.
+    """
+    if is_paused(source):
+        return f"the source is paused ({PAUSED})"
+    resource = source_type.resource
+    if resource is None or source.ref.kind != resource or not resource.namespaced:
+        return ""
+    namespace = view.get(namespace_ref(source.ref.namespace))
+    if namespace is None or not is_paused(namespace):
+        return ""
+    return f"namespace {namespace.ref.name} of the source is paused ({PAUSED})"
+
+
+def is_paused(obj: Object) -> bool:
+    """True if nothing may be written for this object or, if it is a Namespace, in it.
+
+    The only rule of this kind. Copies, deletions, overlays, finalizers and statuses all depend on it.
+    """
+    return _has(obj, PAUSED)
+
+
+def _has(obj: Object, key: str) -> bool:
+    """People may set a control as an annotation or as a label; both must stop us."""
+    return obj.annotations.get(key) == "true" or obj.labels.get(key) == "true"
+
+
+def _excluded(why: str) -> Refusal:
+    return Refusal("refused", f"{why}: no target but by its name", excludes=True)
+
+
+def _reserved(ref: Ref, cluster: ClusterPolicy) -> Refusal | None:
+    if ref.kind != NAMESPACE:
+        return Refusal("refused", f"{ref.kind} is cluster-scoped, and only Namespaces are made there")
+    return Refusal("refused", f"the name {ref.name} is reserved") if is_reserved(ref.name, cluster) else None
+
+
+def is_reserved(name: str, cluster: ClusterPolicy) -> bool:
+    """True for a name that no Namespace made by Samara may have."""
+    return any_glob((*cluster.protected, *cluster.reserved), name)
+
+
+def _protected(copy: Copy, policy: Policy, cluster: ClusterPolicy) -> Refusal | None:
+    if policy.protected is Protected.ALLOW or not any_glob(cluster.protected, copy.ref.namespace):
+        return None
+    if copy.by_name and policy.protected is Protected.BY_NAME:
+        return None
+    why = f"namespace {copy.ref.namespace} is protected (setting protectedNamespaces)"
+    return Refusal("refused", why) if copy.by_name else _excluded(why)
+
+
+def _ignored(copy: Copy, namespace: Object) -> Refusal | None:
+    if copy.by_name or not _has(namespace, IGNORE):
+        return None
+    return _excluded(f"namespace {namespace.ref.name} says {IGNORE}")
+
+
+def _kind(copy: Copy, policy: Policy) -> Refusal | None:
+    if policy.any_kind or not kinds.is_denied(copy.ref.kind):
+        return None
+    return Refusal("refused", f"objects of kind {copy.ref.kind} are never copied")
+
+
+def _kept_by_cluster(copy: Copy) -> Refusal | None:
+    if not kinds.is_kept_by_cluster(copy.ref.kind, copy.ref.name):
+        return None
+    return Refusal("refused", kept_by_cluster(copy.ref))
+
+
+def kept_by_cluster(ref: Ref) -> str:
+    return f"the {ref.kind.name} {ref.name} is the cluster's own in every namespace and is never copied"
+
+
+def _operators_own(copy: Copy, policy: Policy, cluster: ClusterPolicy) -> Refusal | None:
+    if policy.protected is not Protected.REFUSE or copy.ref not in cluster.own:
+        return None
+    why = "the object of this name there is the operator's own"
+    return Refusal("refused", why) if copy.by_name else _excluded(why)
+
+
+def _content(copy: Copy) -> Refusal | None:
+    content = copy.template.content
+    denied = None if content is UNAVAILABLE else kinds.row(copy.ref.kind).denied(content)
+    return None if denied is None else Refusal("refused", denied)
+
+
+def _paused(namespace: Object) -> Refusal | None:
+    return Refusal("held", f"namespace {namespace.ref.name} is paused ({PAUSED})") if is_paused(namespace) else None
+
+
+def _consent(copy: Copy, source: Ref, namespace: Object, policy: Policy) -> Refusal | None:
+    if not policy.needs_consent or source.namespace == copy.ref.namespace:
+        return None
+    if accepts(namespace.annotations.get(ACCEPT, ""), source):
+        return None
+    expected = f"namespace {namespace.ref.name} does not accept {source.path}: {ACCEPT} must name {source.namespace}"
+    return Refusal("not-accepted", expected, revokes=True)
+
+
+def accepts(consent: str, source: Ref) -> bool:
+    """True if a list of `<namespace>`, `<namespace>:<kind>/<name>` or `*` names this source."""
+    names = {source.namespace, f"{source.namespace}:{source.kind.name}/{source.name}", "*"}
+    return not names.isdisjoint(_items(consent))
+
+
+def invalid_consent_items(consent: str) -> list[str]:
+    """The items of such a list that can name no source, because no namespace or kind can have this name."""
+    return [item for item in _items(consent) if item != "*" and not _can_name_source(item)]
+
+
+def _items(consent: str) -> list[str]:
+    return [item.strip() for item in consent.split(",") if item.strip()]
+
+
+def _can_name_source(item: str) -> bool:
+    namespace, colon, source = item.partition(":")
+    kind, slash, name = source.partition("/")
+    is_source = kind.isalnum() and kind[:1].isupper() and bool(slash and name) and "/" not in name
+    return is_namespace_name(namespace) and (is_source or not colon)

@@ -1,0 +1,156 @@
+"""All source types side by side: who owns an object, and which sources an event concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from samara.core.match import without_globs
+from samara.core.metadata_keys import NEVER_COPIED, NOT_COPIED_BY_DEFAULT
+from samara.core.model import LABELS, NAMESPACE, Key, Kind, Object
+from samara.core.ownership import is_adopted, is_recorded
+from samara.core.source_type import SourceType
+from samara.core.view import View
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Every source type, in order of rank, also the disabled ones: they still recognise their copies."""
+
+    source_types: tuple[SourceType, ...]
+    never_labels: tuple[str, ...] = ()
+    never_annotations: tuple[str, ...] = ()
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, SourceType]:
+        return {source_type.name: source_type for source_type in self.source_types}
+
+    def __getitem__(self, name: str) -> SourceType:
+        return self._by_name[name]
+
+    @cached_property
+    def _ranks(self) -> Mapping[str, int]:
+        order = list(dict.fromkeys(each.vocabulary for each in self.source_types))
+        return {each.name: order.index(each.vocabulary) for each in self.source_types}
+
+    def rank(self, name: str) -> int:
+        """If two vocabularies want one address, the lower rank gets it: the order in which they are registered."""
+        return self._ranks[name]
+
+    @cached_property
+    def kinds(self) -> tuple[Kind, ...]:
+        return tuple(dict.fromkeys((NAMESPACE, *(kind for each in self.source_types for kind in each.kinds))))
+
+    @cached_property
+    def managers(self) -> frozenset[str]:
+        return frozenset().union(*(each.ownership.managers for each in self.source_types))
+
+    @cached_property
+    def metadata_keys(self) -> frozenset[str]:
+        """The label and annotation keys of all vocabularies: never copied, and objects that have one are parsed."""
+        return frozenset().union(*(each.ownership.marks | each.source.metadata_keys for each in self.source_types))
+
+    @cached_property
+    def always_cached(self) -> frozenset[Kind]:
+        """The kinds of which every object is kept, whatever its labels and annotations."""
+        return frozenset({NAMESPACE, *self.resources})
+
+    @cached_property
+    def resources(self) -> tuple[Kind, ...]:
+        """The custom resources whose objects are sources."""
+        return tuple(dict.fromkeys(kind for each in self.source_types if (kind := each.resource) is not None))
+
+    def owner(self, obj: Object, view: View) -> Key | None:
+        """The source that this object names. Of several claims, a proven one wins, then the lower rank."""
+        claims = self._claims(obj, view)
+        return claims[0] if claims else None
+
+    def _claims(self, obj: Object, view: View) -> list[Key]:
+        """Every source that this object names, as each type whose mark it has reads it. Most objects have no mark."""
+        found = {number for key in (*obj.labels, *obj.annotations) for number in self._by_mark.get(key, ())}
+        if obj.owners:
+            found |= self._by_owner_reference
+        claims: list[Key] = []
+        for number in sorted(found):
+            source_type = self.source_types[number]
+            source = source_type.ownership.source_of(obj, view)
+            if source is not None:
+                claims.append(Key(source_type.name, source))
+        if len(claims) > 1:  # anybody can add a second mark to a copy, and must not free it by that
+            claims.sort(key=lambda key: not is_recorded(obj, self[key.source_type].ownership))
+        return claims
+
+    @cached_property
+    def _by_mark(self) -> Mapping[str, tuple[int, ...]]:
+        numbered = [(key, number) for number, each in enumerate(self.source_types) for key in each.ownership.marks]
+        return {key: tuple(number for other, number in numbered if other == key) for key, _ in numbered}
+
+    @cached_property
+    def _by_owner_reference(self) -> frozenset[int]:
+        return frozenset(number for number, each in enumerate(self.source_types) if not each.ownership.transferable)
+
+    def is_copy(self, obj: Object, view: View) -> bool:
+        """True for a copy that stays ours when its marks are removed. An adopted object may be taken back."""
+        if is_adopted(obj):
+            return False
+        owner = None if obj.made else self.owner(obj, view)
+        return obj.made if owner is None else self[owner.source_type].ownership.is_remembered(obj)
+
+    def sources(self, obj: Object, view: View) -> Iterator[Key]:
+        """The keys for which this object is a source. A copy is a source only within its own vocabulary: a chain."""
+        matching = [each for each in self.source_types if each.is_source(obj, view)]
+        owner = self._owner_of_plain_copy(obj, view) if matching else None
+        for each in matching:
+            if owner is None or self[owner.source_type].vocabulary == each.vocabulary:
+                yield Key(each.name, obj.ref)
+
+    def _owner_of_plain_copy(self, obj: Object, view: View) -> Key | None:
+        """The owner, unless its vocabulary lets copies be sources of others."""
+        claims = self._claims(obj, view)
+        return next((key for key in claims if not self[key.source_type].ownership.copies_may_be_sources), None)
+
+    def keys_to_reconcile(self, obj: Object, view: View) -> Iterator[Key]:
+        """Every key to reconcile when this object changes."""
+        yield from self.sources(obj, view)
+        owner = self.owner(obj, view)
+        if owner is not None:
+            yield self.part(owner, obj.ref.namespace)
+        for claim in view.claims(obj.ref):
+            if claim.source != obj.ref:
+                yield self.part(claim, obj.ref.namespace)
+        yield from self._affected(obj, view)
+
+    def next_hop(self, obj: Object, view: View) -> Iterator[Key]:
+        """The keys to reconcile after Samara wrote this object: the next hop of a chain."""
+        yield from self.sources(obj, view)
+        yield from self._affected(obj, view)
+
+    def _affected(self, obj: Object, view: View) -> Iterator[Key]:
+        for each in self.source_types:
+            for source in each.affected_by(obj, view):
+                key = Key(each.name, source)
+                yield self.part(key, obj.ref.name) if self._reaches(key, obj, view) else key
+
+    def _reaches(self, key: Key, obj: Object, view: View) -> bool:
+        if obj.ref.kind != NAMESPACE:
+            return False
+        addresses = self[key.source_type].addresses(key.source, view)
+        return addresses is None or not addresses.below or addresses.below in self.parents(obj)
+
+    def part(self, key: Key, namespace: str) -> Key:
+        """The part of a key in one namespace, if its source type is split by namespace."""
+        return key.part(namespace) if self[key.source_type].per_namespace else key
+
+    def parents(self, namespace: Object) -> tuple[str, ...]:
+        hierarchies = (each.hierarchy for each in self.source_types if each.hierarchy is not None)
+        found = (each.parent(namespace) for each in hierarchies if each.parent is not None)
+        return tuple(dict.fromkeys(name for name in found if name))
+
+    def copyable(
+        self, where: str, metadata: Mapping[str, str], by_default: tuple[str, ...] = NOT_COPIED_BY_DEFAULT
+    ) -> dict[str, str]:
+        """A source's labels or annotations without those that must not be copied."""
+        left = {key: value for key, value in metadata.items() if key not in self.metadata_keys}
+        never = self.never_labels if where == LABELS else self.never_annotations
+        return without_globs(left, NEVER_COPIED + by_default + never)

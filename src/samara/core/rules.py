@@ -1,0 +1,403 @@
+"""The rules: what is written at one address. Read RULES from top to bottom: the first rule that applies decides.
+
+`samara why` prints the rule's name. docs/concepts/how-it-decides.md is generated from the docstrings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Generic, NamedTuple, TypeVar
+
+from samara.core import kinds
+from samara.core.context import PlanContext
+from samara.core.desired import UNAVAILABLE, Adopt, Copy, Mode, Overlay, Reason
+from samara.core.match import any_glob
+from samara.core.metadata import adopting, is_applied, is_in_sync, with_unmanaged_fields
+from samara.core.metadata_keys import GITOPS, PAUSED
+from samara.core.model import Object
+from samara.core.occupant import Occupant, Target
+from samara.core.ownership import is_adopted, is_released
+from samara.core.policy import Refusal, is_paused, revocation
+from samara.core.writes import Apply, Blocked, Create, Delete, Outcome, ReadFirst, Recreate, Release, Update
+
+T = TypeVar("T")
+
+
+class Rule(NamedTuple, Generic[T]):
+    """If `when` is true, `then` says what is written. The docstrings of both are the documentation."""
+
+    name: str
+    when: Callable[[T], bool]
+    then: Callable[[T], Outcome]
+
+
+def block(reason: Reason, message: str) -> Callable[[Target], Outcome]:
+    """A result that writes nothing; the message is a format string over the target."""
+
+    def blocked(target: Target) -> Outcome:
+        return Blocked(target.ctx.key, target.ref, reason, message.format(t=target))
+
+    blocked.__doc__ = f"nothing is written: `{reason}`"
+    return blocked
+
+
+def leave(target: object) -> Outcome:
+    """nothing needs to be written"""
+    return None
+
+
+# --- Rules for a desired copy: conditions -----------------------------------------------------------------------------
+
+
+def excluded(target: Target) -> bool:
+    """the namespace is protected or has `samara.dev/ignore`, and the source does not list it by name"""
+    return target.refusal is not None and target.refusal.excludes
+
+
+def paused(target: Target) -> bool:
+    """the source is paused, or it is a custom resource in a paused namespace"""
+    return bool(target.ctx.paused)
+
+
+def namespace_missing(target: Target) -> bool:
+    """the namespace does not exist"""
+    return target.has_no_namespace
+
+
+def namespace_terminating(target: Target) -> bool:
+    """the namespace is being deleted"""
+    return target.namespace is not None and target.namespace.deleting
+
+
+def refused(target: Target) -> bool:
+    """the kind, type of Secret or namespace is refused, the namespace is paused, or its consent is missing"""
+    return target.refusal is not None
+
+
+def outranked(target: Target) -> bool:
+    """another source comes first, or keeps the copy that it has here"""
+    return target.winner is not None
+
+
+def not_read_yet(target: Target) -> bool:
+    """there is an object of which the cache holds only the address"""
+    return target.live is None and target.ctx.view.taken(target.ref)
+
+
+def deleting(target: Target) -> bool:
+    """the object there is being deleted"""
+    return target.live is not None and target.live.deleting
+
+
+def created_once(target: Target) -> bool:
+    """the copy is only created, and an object is there"""
+    return target.live is not None and target.template.mode is Mode.CREATE_ONLY
+
+
+def content_unavailable(target: Target) -> bool:
+    """the content cannot be read now: a secret manager is down, or the source itself is not in sync"""
+    return target.template.content is UNAVAILABLE
+
+
+def missing(target: Target) -> bool:
+    """there is no object"""
+    return target.live is None
+
+
+def in_sync(target: Target) -> bool:
+    """a copy of ours that is as desired"""
+    if target.live is None or target.occupant is not Occupant.OURS:
+        return False
+    return is_in_sync(target.template, target.live, target.ctx.ownership, target.ctx.view)
+
+
+def occupied_by(occupant: Occupant) -> Callable[[Target], bool]:
+    def check(target: Target) -> bool:
+        return target.occupant is occupant
+
+    check.__doc__ = occupant.value
+    return check
+
+
+is_ours = occupied_by(Occupant.OURS)
+is_predecessors = occupied_by(Occupant.PREDECESSOR)
+is_replaceable = occupied_by(Occupant.REPLACEABLE)
+is_held = occupied_by(Occupant.HELD)
+is_source = occupied_by(Occupant.SOURCE)
+
+
+def identical(target: Target) -> bool:
+    """somebody else's object that is equal, has no owner and belongs to no GitOps tool or Helm release"""
+    live, template = target.live, target.template
+    if live is None or template.adopt is Adopt.NEVER or not template.matches(live.content):
+        return False
+    return not live.owners and not any(any_glob(GITOPS, key) for key in (*live.labels, *live.annotations))
+
+
+def may_overwrite(target: Target) -> bool:
+    """somebody else's object, and the setting `conflicts` is `overwrite`"""
+    if target.template.adopt is not Adopt.ANY:
+        return False
+    holder = target.holder  # an object with an owner reference is garbage collected with its owner, whoever updates it
+    return holder is None or target.ctx.registry[holder.source_type].ownership.transferable
+
+
+def otherwise(target: object) -> bool:
+    """anything else"""
+    return True
+
+
+# --- Rules for a desired copy: results --------------------------------------------------------------------------------
+
+
+def refuse_or_revoke(target: Target) -> Outcome:
+    """nothing is written: `refused`, `held` or `not-accepted`; a copy whose namespace withdrew consent is deleted"""
+    found, live, ctx = target.refusal, target.live, target.ctx
+    assert found is not None
+    if found.revokes and live is not None and ctx.ownership.source_of(live, ctx.view) == ctx.key.source:
+        removal = decide_unwanted(ctx, live, revoked=found)[0]
+        if removal is not None:
+            return removal
+    return Blocked(ctx.key, target.ref, found.reason, found.message)
+
+
+def read_first(target: Target) -> Outcome:
+    """the object is read, and the source is planned again"""
+    return ReadFirst(target.ref)
+
+
+def keep_live_copy(target: Target) -> Outcome:
+    """an existing copy stays as it is, and no new one is created"""
+    if target.live is not None:
+        is_conflict = not target.ctx.ownership.transferable and target.occupant is not Occupant.OURS
+        return block_foreign(target) if is_conflict else None
+    if target.template.waiting_for:
+        return Blocked(target.ctx.key, target.ref, "conflict", target.template.waiting_for)
+    message = "what should be here is not known, or the server would not take it"
+    return Blocked(target.ctx.key, target.ref, "invalid", message)
+
+
+def create(target: Target) -> Outcome:
+    """the copy is created"""
+    return Create(target.ctx.key, target.ref, target.copy)
+
+
+def correct(target: Target, why: str = "differs from its source") -> Outcome:
+    """one update makes it equal; if an immutable field differs, it is deleted and created"""
+    live, ctx = target.live, target.ctx
+    template = target.template if live is None else with_unmanaged_fields(target.template, live)
+    assert live is not None
+    assert template.content is not UNAVAILABLE
+    copy = target.copy._replace(template=template)
+    if not kinds.must_recreate(target.ref.kind, live.content, template.content):
+        return Update(ctx.key, target.ref, copy, live, why)
+    if ctx.cluster.recreate:
+        return Recreate(ctx.key, target.ref, copy, live)
+    message = "an immutable field differs and the setting recreate says refuse"
+    return Blocked(ctx.key, target.ref, "refused", message)
+
+
+def delete_predecessor(target: Target) -> Outcome:
+    """the garbage collector deletes it, or we do after a while; then the copy is created"""
+    assert target.live is not None
+    removal = decide_unwanted(target.ctx, target.live)[0]
+    return block_foreign(target) if removal is None else removal
+
+
+def replace_copy(target: Target) -> Outcome:
+    """it is deleted and created for this source, after a dry run"""
+    assert target.live is not None
+    return Recreate(target.ctx.key, target.ref, target.copy, target.live, f"taken over from {target.holder}")
+
+
+def adopt(target: Target) -> Outcome:
+    """it is adopted: it gets our marks, and loses only them when it is no longer desired"""
+    assert target.live is not None
+    copy = target.copy._replace(template=adopting(with_unmanaged_fields(target.template, target.live)))
+    return Update(target.ctx.key, target.ref, copy, target.live, "an identical object is there: adopted")
+
+
+def overwrite(target: Target) -> Outcome:
+    """it is overwritten"""
+    return correct(target, "somebody else's object, taken over as the settings say")
+
+
+block_foreign = block("conflict", "an object of this name is there that is not ours")
+
+RULES: tuple[Rule[Target], ...] = (
+    # May this source write at this address?
+    Rule("excluded", excluded, leave),
+    Rule("paused", paused, block("held", "{t.ctx.paused}")),
+    Rule("no-namespace", namespace_missing, block("no-namespace", "namespace {t.ref.namespace} does not exist yet")),
+    Rule("terminating", namespace_terminating, block("no-namespace", "namespace {t.ref.namespace} is being deleted")),
+    Rule("refused", refused, refuse_or_revoke),
+    Rule("outranked", outranked, block("conflict", "{t.winner} has this place")),
+    # Is the live object known, and may it be changed now?
+    Rule("not-read-yet", not_read_yet, read_first),
+    Rule("deleting", deleting, block("conflict", "the object there is being deleted and waits for its finalizers")),
+    Rule("create-only", created_once, leave),
+    Rule("content-unavailable", content_unavailable, keep_live_copy),
+    # Nothing is there, or a copy of ours.
+    Rule("missing", missing, create),
+    Rule("in-sync", in_sync, leave),
+    Rule("drifted", is_ours, correct),
+    # A copy that Samara made for another source.
+    Rule("predecessor", is_predecessors, delete_predecessor),
+    Rule("replaceable", is_replaceable, replace_copy),
+    Rule("held", is_held, block("conflict", "the object there was made for {t.holder}")),
+    # Somebody else's object.
+    Rule("is-a-source", is_source, block("conflict", "the object of this name there is itself a source")),
+    Rule("identical", identical, adopt),
+    Rule("overwrite", may_overwrite, overwrite),
+    Rule("foreign", otherwise, block_foreign),
+)
+
+
+def decide(ctx: PlanContext, copy: Copy) -> tuple[Outcome, str]:
+    """What one desired copy needs, and the name of the rule that decided it."""
+    return _first(RULES, Target(ctx, copy))
+
+
+def _first(rules: tuple[Rule[T], ...], subject: T) -> tuple[Outcome, str]:
+    for name, when, then in rules:
+        if when(subject):
+            return then(subject), name
+    raise AssertionError("the last rule always applies")
+
+
+# --- Rules for an existing copy that is not desired -------------------------------------------------------------------
+
+
+class Unwanted:
+    """A live copy that names this source and is not in its desired state."""
+
+    def __init__(self, ctx: PlanContext, live: Object, prune: bool, revoked: Refusal | None) -> None:
+        self.ctx = ctx
+        self.live = live
+        self.prune = prune
+        self.revoked = revoked
+        self.namespace = ctx.namespace_of(live.ref)
+
+    @cached_property
+    def is_predecessors(self) -> bool:
+        """True if an owner reference names an earlier source of the same name, which the garbage collector follows."""
+        ctx = self.ctx
+        return ctx.source is not None and not ctx.ownership.is_copy_of(self.live, ctx.key.source, ctx.source, ctx.view)
+
+
+def kept(copy: Unwanted) -> bool:
+    """the source does not prune now, and the namespace did not withdraw its consent"""
+    return not copy.prune and copy.revoked is None
+
+
+def disappearing(copy: Unwanted) -> bool:
+    """the copy or its namespace is being deleted"""
+    lost = copy.live.ref.kind.namespaced and (copy.namespace is None or copy.namespace.deleting)
+    return copy.live.deleting or lost
+
+
+def released(copy: Unwanted) -> bool:
+    """it has `samara.dev/released`"""
+    return is_released(copy.live)
+
+
+def unproven(copy: Unwanted) -> bool:
+    """managedFields do not say that we set its mark: it was pasted, restored or forged"""
+    return not copy.ctx.ownership.is_proven(copy.live)
+
+
+def newer_than_source(copy: Unwanted) -> bool:
+    """its owner reference has another uid, but it is newer than the source: our cache is stale"""
+    source = copy.ctx.source
+    return copy.is_predecessors and source is not None and copy.live.created > source.created
+
+
+def removal_paused(copy: Unwanted) -> bool:
+    """the source, the namespace or the object is paused"""
+    container = copy.namespace if copy.live.ref.kind.namespaced else copy.live
+    return bool(copy.ctx.paused) or (container is not None and is_paused(container))
+
+
+def hold_removal(copy: Unwanted) -> Outcome:
+    """it stays: `held`"""
+    return Blocked(copy.ctx.key, copy.live.ref, "held", f"its source or its namespace is paused ({PAUSED})")
+
+
+def adopted(copy: Unwanted) -> bool:
+    """it was adopted"""
+    return is_adopted(copy.live)
+
+
+def release(copy: Unwanted) -> Outcome:
+    """only our marks are removed"""
+    return Release(copy.ctx.key, copy.live.ref, copy.live)
+
+
+def handed_over(copy: Unwanted) -> bool:
+    """the next source in line takes it over as it is"""
+    return copy.live.made and copy.ctx.has_heir(copy.live)
+
+
+def delete(copy: Unwanted) -> Outcome:
+    """it is deleted by uid and version; a copy of an earlier source of the same name only if the garbage collector
+    has not deleted it for a while"""
+    key, live = copy.ctx.key, copy.live
+    if copy.revoked is not None:
+        return Delete(key, live.ref, live, why=copy.revoked.message, revoked=True)
+    if copy.is_predecessors:
+        why = "it was made for an earlier source of this name; the garbage collector takes it, or we do after a while"
+        return Delete(key, live.ref, live, why=why, delayed=True)
+    return Delete(key, live.ref, live)
+
+
+UNWANTED_RULES: tuple[Rule[Unwanted], ...] = (
+    Rule("kept", kept, leave),
+    Rule("disappearing", disappearing, leave),
+    Rule("released", released, leave),
+    Rule("unproven", unproven, leave),
+    Rule("newer-than-source", newer_than_source, leave),
+    Rule("paused", removal_paused, hold_removal),
+    Rule("adopted", adopted, release),
+    Rule("handed-over", handed_over, leave),
+    Rule("not-desired", otherwise, delete),
+)
+
+
+def decide_unwanted(
+    ctx: PlanContext, live: Object, prune: bool = True, revoked: Refusal | None = None
+) -> tuple[Outcome, str]:
+    """What an existing copy needs that its source does not want."""
+    if revoked is None and not prune:
+        revoked = revocation(live.ref, ctx.key.source, ctx.namespace_of(live.ref), ctx.source_type.policy, ctx.cluster)
+    return _first(UNWANTED_RULES, Unwanted(ctx, live, prune, revoked))
+
+
+# --- Overlays ---------------------------------------------------------------------------------------------------------
+
+
+def decide_overlay(ctx: PlanContext, overlay: Overlay) -> tuple[Outcome, str]:
+    live = ctx.view.get(overlay.ref)
+    if live is None or live.deleting:
+        return None, "missing"
+    if is_applied(overlay, live):
+        return None, "in-sync"
+    if ctx.paused or any(is_paused(each) for each in (live, ctx.namespace_of(live.ref)) if each is not None):
+        message = f"it, its source or its namespace is paused ({PAUSED})"
+        return Blocked(ctx.key, overlay.ref, "held", message), "paused"
+    return Apply(ctx.key, overlay.ref, overlay, live), "drifted"
+
+
+# --- Documentation ----------------------------------------------------------------------------------------------------
+
+
+def table(rules: tuple[Rule[T], ...]) -> Iterator[str]:
+    """The rules as a Markdown table; docs/concepts/how-it-decides.md holds it, and a test compares the two."""
+    yield "| rule | when | then |"
+    yield "| --- | --- | --- |"
+    for name, when, then in rules:
+        yield f"| `{name}` | {_line(when)} | {_line(then)} |"
+
+
+def _line(function: Callable[..., object]) -> str:
+    return " ".join((function.__doc__ or "").split())

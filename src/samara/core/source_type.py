@@ -1,0 +1,176 @@
+"""SourceType: one way in which an object asks for copies. A vocabulary has one source type, or several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import NamedTuple
+
+from samara.core.admit import Edit, Operation, Request
+from samara.core.desired import Desired
+from samara.core.model import EMPTY, Kind, Object, Ref, vocabulary_of
+from samara.core.ownership import Ownership
+from samara.core.tally import Tally
+from samara.core.view import View
+
+Copyable = Callable[[str, Mapping[str, str]], dict[str, str]]
+"""Which of a source's labels or annotations may be copied: `Registry.copyable`."""
+
+
+class Addresses(NamedTuple):
+    """The kind and name that a source may write, and in which namespaces."""
+
+    kind: Kind
+    name: str
+    below: str = ""
+    """Only in namespaces whose parent (`Hierarchy.parent`) is this one."""
+    within: str = ""
+    """Only in this namespace."""
+
+    @property
+    def target(self) -> tuple[Kind, str]:
+        return self.kind, self.name
+
+
+def same_kind_and_name(source: Ref, view: View) -> Addresses:
+    return Addresses(source.kind, source.name)
+
+
+class Protected(Enum):
+    """What a source may do in a protected namespace."""
+
+    ALLOW = "allow"
+    BY_NAME = "by-name"
+    REFUSE = "refuse"
+
+
+class Policy(NamedTuple):
+    """What the sources of one type may do. Vocabularies that tenants can write keep the defaults."""
+
+    protected: Protected = Protected.REFUSE
+    any_kind: bool = False
+    """True if the administrator lists the kinds, and may list those that are refused otherwise."""
+    needs_consent: bool = False
+    """True if a target namespace must accept the source's namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Annotated:
+    """The sources are objects that carry one of these labels or annotations."""
+
+    metadata_keys: frozenset[str]
+    matches: Callable[[Object, View], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class CustomResource:
+    """The sources are all objects of one custom resource."""
+
+    kind: Kind
+    finalizer: str = ""
+    explicit_deletion: bool = False
+    """True if deleting a source states the wish to delete its copies: the mass-delete limit does not count them."""
+    gone_after: float | None = None
+    """Seconds that the copies of a vanished source are left to the garbage collector. None: as the settings say."""
+    metadata_keys: frozenset[str] = frozenset()
+
+    def matches(self, obj: Object, view: View) -> bool:
+        return obj.ref.kind == self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How a source reports its status."""
+
+    report: Callable[[Object, View, Tally], Mapping[str, object]]
+    conditions: frozenset[str] = frozenset()
+    """The condition types that Samara writes. It leaves other conditions alone."""
+    field_manager: str = ""
+    """Apply the status under this field manager. Empty: patch it under Samara's own."""
+    advice: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    """For each reason why a copy is blocked: what people can do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Validation and defaulting, called by the webhook and by `samara lint`."""
+
+    kinds: tuple[Kind, ...]
+    validate: Callable[[Request, View], tuple[str, ...]]
+    default: Callable[[Request], tuple[Edit, ...]] | None = None
+    operations: tuple[Operation, ...] = ("CREATE", "UPDATE")
+    labels: frozenset[str] = frozenset()
+    """Validate only objects with one of these labels. Empty: objects with one of the source's keys."""
+    fail_closed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchy:
+    """Namespaces that inherit from another namespace."""
+
+    labels: frozenset[str]
+    """The namespace labels that name another namespace. The cache indexes them."""
+    parent: Callable[[Object], str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceType:
+    """Which objects are sources, which copies they want, and how a copy is recognised."""
+
+    name: str
+    """The vocabulary's name; after a colon its own, if the vocabulary has several source types."""
+    kinds: tuple[Kind, ...]
+    """Every kind that is read or written. The cache, RBAC and the metrics follow from it."""
+    source: Annotated | CustomResource
+    ownership: Ownership
+    desired: Callable[[Ref, View], Desired]
+    """The desired state of a source, or of a source that is gone. Pure: no I/O, no clock."""
+    addresses: Callable[[Ref, View], Addresses | None] = same_kind_and_name
+    affected_by: Callable[[Object, View], Iterable[Ref]] = lambda obj, view: ()
+    """The sources to reconcile when another object changes. For a Namespace: in that namespace only."""
+    policy: Policy = field(default_factory=Policy)
+    status: Status | None = None
+    admission: Admission | None = None
+    hierarchy: Hierarchy | None = None
+    per_namespace: bool = True
+    """False if a source has at most one target, so there is nothing to split by namespace."""
+    enabled: bool = True
+    """False if the settings do not name the vocabulary, or if it waits for the original controller to stop."""
+
+    @property
+    def vocabulary(self) -> str:
+        return vocabulary_of(self.name)
+
+    @property
+    def resource(self) -> Kind | None:
+        """The custom resource whose objects are the sources, if there is one and it is watched."""
+        found = self.source.kind if isinstance(self.source, CustomResource) else None
+        return found if found in self.kinds else None
+
+    @property
+    def finalizer(self) -> str:
+        """The finalizer of its sources, or an empty text."""
+        return self.source.finalizer if isinstance(self.source, CustomResource) else ""
+
+    def is_source(self, obj: Object, view: View) -> bool:
+        return self.enabled and self.source.matches(obj, view)
+
+
+def is_explicit_deletion(source_type: SourceType, source: Object | None) -> bool:
+    """True if somebody deleted a source whose deletion states the wish to delete its copies."""
+    stated = isinstance(source_type.source, CustomResource) and source_type.source.explicit_deletion
+    return stated and (source is None or source.deleting)
+
+
+def disabled(source_type: SourceType, watched: Collection[Kind]) -> SourceType:
+    """A source type that recognises its copies and wants nothing: a change of settings deletes no copy."""
+    return replace(
+        source_type,
+        kinds=tuple(kind for kind in source_type.kinds if kind in watched),
+        desired=lambda source, view: Desired(prune=False),
+        affected_by=lambda obj, view: (),
+        status=None,
+        admission=None,
+        enabled=False,
+    )

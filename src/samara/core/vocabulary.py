@@ -1,0 +1,120 @@
+"""Vocabulary: what users name under `vocabularies` in the settings, and how its source types are built from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from samara.core.desired import Adopt
+from samara.core.kinds import is_denied
+from samara.core.model import Kind, KindName, Ref
+from samara.core.source_type import Copyable, SourceType
+from samara.core.view import OwnerOf
+
+
+class VocabularySettings(Protocol):
+    """What the settings of every vocabulary have.
+
+    Three more settings mean the same in every vocabulary that has them: `kinds`, `conflicts` and `cross_namespace`.
+    """
+
+    @property
+    def takeover(self) -> bool: ...
+
+    @property
+    def managers(self) -> tuple[str, ...]: ...
+
+
+S = TypeVar("S", bound=VocabularySettings)
+Converter = Callable[[dict[str, Any], str], dict[str, Any]]
+"""From a custom resource in any version, and the name of the wanted version."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildContext:
+    """What a vocabulary gets besides its own settings: the general settings and what the API server knows."""
+
+    kinds: tuple[Kind, ...]
+    """The kinds that its settings name and that the API server has."""
+    copyable: Copyable
+    """Which labels and annotations of a source are copied."""
+    copyable_as_written: Copyable
+    """The same for metadata that the author wrote for the copies, and not for the source itself."""
+    owner: OwnerOf
+    is_reserved: Callable[[str], bool]
+    """True for names that no Namespace made by Samara may have."""
+    adopt: Adopt = Adopt.IDENTICAL
+    """The setting `conflicts`."""
+    needs_consent: bool = False
+    """The setting `crossNamespace`, or what follows from `tenancy`."""
+    is_strict: bool = False
+    """True under `tenancy: strict`. Labels of sources are not copied then, because a label can give an object power."""
+    managers: frozenset[str] = frozenset()
+    """Field managers of the original that count as Samara's."""
+
+
+def named_kinds(settings: VocabularySettings) -> tuple[KindName, ...]:
+    """The setting `kinds`, if the vocabulary has it."""
+    found: tuple[KindName, ...] = getattr(settings, "kinds", ())
+    return found
+
+
+def refused_kind(vocabulary: str, kinds: Iterable[Kind]) -> str | None:
+    """Settings refuse kinds by name; only the server knows which kinds have no namespace."""
+    kind = next(filter(is_denied, kinds), None)
+    if kind is None:
+        return None
+    expected = "expected kinds that may be copied; kinds that have no namespace are never copied"
+    return f"vocabularies.{vocabulary}.kinds: found {kind}, {expected}"
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredRights:
+    """Rights on its kinds that a vocabulary needs from the start. Others find out object by object."""
+
+    verbs: tuple[str, ...]
+    fault: Callable[[Iterable[tuple[str, Kind]]], str | None]
+    """The message about missing rights, each a verb and a kind. None if none is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary(Generic[S]):
+    """One way of asking for copies that people know: annotations or custom resources, and their settings."""
+
+    name: str
+    settings: type[S]
+    build: Callable[[S, BuildContext], tuple[SourceType, ...]]
+    custom_resources: tuple[Kind, ...] = ()
+    """Its custom resources. Objects of these kinds are never copied, because their author could request anything."""
+    convert: Converter | None = None
+    """Converts its custom resources between versions."""
+    original_lease: str = ""
+    """The Lease of the original controller. While another process holds it, the vocabulary waits."""
+    is_written_by_tenants: bool = False
+    """True if people with rights in one namespace can request copies in others. `tenancy: strict` restricts these."""
+    kinds: Callable[[S], tuple[KindName, ...]] = named_kinds
+    """The kinds that its settings name."""
+    refused_kind: Callable[[str, Iterable[Kind]], str | None] = refused_kind
+    """Why one of these kinds, as the API server knows it, cannot be served. Such a kind stops the start."""
+    rights: RequiredRights | None = None
+    check: Callable[[S], None] = lambda settings: None
+    """Raises SettingError for settings that their types accept and that still cannot be served."""
+    reserved_namespaces: Callable[[S], tuple[str, ...]] = lambda settings: ()
+    """Names that no Namespace made by Samara may have, because the vocabulary trusts what is in them."""
+    secret_store: Callable[[S, str], Ref] | None = None
+    """If its values come from a secret manager: the Secret that configures it. Takes the operator's own namespace."""
+
+
+class SettingError(ValueError):
+    """A setting that cannot be served. The message is on one line and names no value that could be secret."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__("".join(char if char.isprintable() else repr(char)[1:-1] for char in text))
+
+
+def converters(vocabularies: Iterable[Vocabulary[Any]]) -> Iterator[tuple[str, Converter]]:
+    """By group and kind of a custom resource: what converts it."""
+    for vocabulary in vocabularies:
+        if vocabulary.convert is not None:
+            yield from ((f"{kind.group}/{kind.name}", vocabulary.convert) for kind in vocabulary.custom_resources)

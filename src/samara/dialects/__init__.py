@@ -1,1 +1,0 @@
-"""The vocabularies: one file each, none knows another."""

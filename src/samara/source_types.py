@@ -1,0 +1,128 @@
+"""Builds the source types of all vocabularies from the settings and from the kinds that the API server has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from samara.core.brake import Brake
+from samara.core.desired import Adopt
+from samara.core.match import any_glob
+from samara.core.model import CONFIG_MAP, SECRET, Key, Kind, KindName, Object, Ref
+from samara.core.registry import Registry
+from samara.core.source_type import SourceType, disabled
+from samara.core.view import View
+from samara.core.vocabulary import BuildContext, Vocabulary, VocabularySettings, converters
+from samara.settings import Settings
+from samara.vocabularies import VOCABULARIES
+
+Kinds = Mapping[KindName, Kind]
+"""The kinds that settings name, as the server knows them."""
+
+CERTIFICATE = "samara-webhook-tls"
+"""The operator's Secret with the certificate of its webhooks."""
+WELL_KNOWN: Kinds = {KindName(kind.group, kind.version, kind.name): kind for kind in (SECRET, CONFIG_MAP)}
+CONVERTERS = dict(converters(VOCABULARIES))
+"""By group and kind: from one version of a custom resource to another."""
+
+
+def registry_of(
+    settings: Settings,
+    kinds: Kinds = WELL_KNOWN,
+    waiting: frozenset[str] = frozenset(),
+    *,
+    own_namespace: str = "",
+    every_kind: bool = False,
+) -> Registry:
+    """Every source type, also those of vocabularies that are not served or that wait: they recognise their copies.
+
+    The kinds of a disabled source type are watched only if an enabled one watches them, or with `every_kind`.
+    """
+
+    def copyable(where: str, metadata: Mapping[str, str]) -> dict[str, str]:
+        return registry.copyable(where, metadata)
+
+    def copyable_as_written(where: str, metadata: Mapping[str, str]) -> dict[str, str]:
+        return registry.copyable(where, metadata, by_default=())
+
+    def owner(obj: Object, view: View) -> Key | None:
+        return registry.owner(obj, view)
+
+    def context(vocabulary: Vocabulary[Any], own: VocabularySettings) -> BuildContext:
+        return BuildContext(
+            kinds=tuple(kinds[name] for name in vocabulary.kinds(own) if name in kinds),
+            copyable=copyable,
+            copyable_as_written=copyable_as_written,
+            owner=owner,
+            is_reserved=lambda name: any_glob(reserved_names, name),
+            adopt=Adopt.ANY if settings.conflicts_of(vocabulary.name) == "overwrite" else Adopt.IDENTICAL,
+            needs_consent=settings.cross_namespace_of(vocabulary.name) == "consent",
+            is_strict=settings.tenancy == "strict",
+            managers=frozenset(own.managers),
+        )
+
+    enabled = settings.vocabularies.keys() - waiting
+    reserved_names = reserved(settings, own_namespace)
+    source_types = [
+        source_type
+        for vocabulary in VOCABULARIES
+        for own in (settings.vocabularies.get(vocabulary.name) or vocabulary.settings(),)
+        for source_type in vocabulary.build(own, context(vocabulary, own))
+    ]
+    watched = {
+        kind
+        for source_type in source_types
+        if every_kind or source_type.vocabulary in enabled
+        for kind in source_type.kinds
+    }
+    never = settings.never_copied
+    registry = Registry(
+        tuple(each if each.vocabulary in enabled else disabled(each, watched) for each in source_types),
+        never.labels,
+        never.annotations,
+    )
+    return registry
+
+
+def served(settings: Settings, kinds: Kinds = WELL_KNOWN) -> tuple[SourceType, ...]:
+    """The source types of the vocabularies that the settings name."""
+    source_types = registry_of(settings, kinds).source_types
+    return tuple(each for each in source_types if each.vocabulary in settings.vocabularies)
+
+
+def named_vocabularies(settings: Settings) -> list[tuple[Vocabulary[Any], VocabularySettings]]:
+    """The vocabularies that the settings name, each with its own settings."""
+    named = settings.vocabularies
+    return [(vocabulary, named[vocabulary.name]) for vocabulary in VOCABULARIES if vocabulary.name in named]
+
+
+def kinds_in(settings: Settings) -> tuple[KindName, ...]:
+    """Every kind that the settings name."""
+    named = named_vocabularies(settings)
+    return tuple(dict.fromkeys(kind for vocabulary, own in named for kind in vocabulary.kinds(own)))
+
+
+def reserved(settings: Settings, own_namespace: str) -> tuple[str, ...]:
+    """The names, as globs, that no Namespace made by Samara may have."""
+    trusted = [name for vocabulary, own in named_vocabularies(settings) for name in vocabulary.reserved_namespaces(own)]
+    return tuple(filter(None, (*settings.protected_namespaces, "default", "kube-*", own_namespace, *trusted)))
+
+
+def store_config(settings: Settings, own_namespace: str) -> Ref:
+    """The Secret that configures the secret manager. The program reads one manager."""
+    [(locate, own)] = (
+        (vocabulary.secret_store, settings.vocabularies.get(vocabulary.name) or vocabulary.settings())
+        for vocabulary in VOCABULARIES
+        if vocabulary.secret_store is not None
+    )
+    return locate(own, own_namespace)
+
+
+def read_from_store(settings: Settings) -> frozenset[str]:
+    """The vocabularies that the settings name and whose values come from the secret manager."""
+    return frozenset(vocabulary.name for vocabulary, _ in named_vocabularies(settings) if vocabulary.secret_store)
+
+
+def brake_of(settings: Settings) -> Brake | None:
+    limits = settings.mass_delete
+    return None if limits is None else Brake(limits.most, limits.percent, limits.namespaces)

@@ -1,0 +1,126 @@
+"""Accurate: trees of namespaces, templates, and what namespaces inherit from their parents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Annotated
+
+from samara.core.admit import Operation, Request
+from samara.core.desired import Adopt
+from samara.core.model import MANAGER, NAMESPACE, Kind, KindName
+from samara.core.source_type import Admission, Copyable, SourceType
+from samara.core.view import OwnerOf, View
+from samara.core.vocabulary import BuildContext, RequiredRights, Vocabulary
+from samara.setting_types import FilePath, Inline, Managers, OwnConflicts, Struct, Takeover, about
+from samara.vocabularies.accurate.admit import AdmitRules, add_finalizer, admit_namespace, admit_sub_namespace
+from samara.vocabularies.accurate.config import KEYS, UNREADABLE, VERBS, Config, cluster_scoped, lacking, read
+from samara.vocabularies.accurate.convert import convert as convert
+from samara.vocabularies.accurate.propagate import Propagation
+from samara.vocabularies.accurate.sub import SubNamespaces
+from samara.vocabularies.accurate.tree import NamespaceTree
+from samara.vocabularies.accurate.words import APPLIER as APPLIER
+from samara.vocabularies.accurate.words import NAME as NAME
+from samara.vocabularies.accurate.words import ROLES, SUB_NAMESPACE
+
+EVERY_OPERATION: tuple[Operation, ...] = ("CREATE", "UPDATE", "DELETE")
+
+
+CONFIG_KEYS = Inline(KEYS, "config_file", UNREADABLE)
+
+
+class AccurateSettings(Struct, frozen=True):
+    config_file: Annotated[FilePath | None, about("the original's own file, unchanged")] = None
+    config: Annotated[
+        Mapping[str, object],
+        CONFIG_KEYS,
+        about("the original's own keys, in place of configFile"),
+    ] = MappingProxyType({})
+    allow_cascading_deletion: Annotated[bool, about("a sub-namespace with children may be deleted")] = False
+    propagate_generated: Annotated[bool, about("objects that controllers made are propagated too")] = False
+    conflicts: OwnConflicts = None
+    takeover: Takeover = False
+    managers: Managers = (APPLIER,)
+
+
+def build(settings: AccurateSettings, context: BuildContext) -> tuple[SourceType, ...]:
+    options = Options(
+        context.adopt,
+        settings.allow_cascading_deletion,
+        context.is_reserved,
+        context.managers,
+        settings.propagate_generated,
+    )
+    return source_types(read(settings.config), context.kinds, context.copyable, context.owner, options)
+
+
+def watched_kinds(settings: AccurateSettings) -> tuple[KindName, ...]:
+    """The kinds that are propagated along the trees."""
+    return tuple(KindName(*watch) for watch in read(settings.config).watches)
+
+
+def check(settings: AccurateSettings) -> None:
+    """Raises SettingError with the original's message."""
+    read(settings.config)
+
+
+def refused_kind(vocabulary: str, kinds: Iterable[Kind]) -> str | None:
+    """The original's message about a kind that has no namespace, because people search for it."""
+    return cluster_scoped(kinds)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The settings, besides the configuration in the original's own keys."""
+
+    adopt: Adopt = Adopt.IDENTICAL
+    cascading: bool = False
+    is_reserved: Callable[[str], bool] = lambda name: False
+    managers: frozenset[str] = frozenset({APPLIER})
+    generated: bool = False
+    """True: an object that a controller created asks for what the annotation of its owner says."""
+
+
+def source_types(
+    config: Config, kinds: tuple[Kind, ...], copyable: Copyable, owner: OwnerOf, options: Options
+) -> tuple[SourceType, ...]:
+    """SubNamespaces create namespaces, namespaces inherit labels and annotations, and objects are propagated."""
+    rules = AdmitRules(options.cascading, config.naming.refusal, options.is_reserved)
+    # Labels and annotations of namespaces are always applied under the original's field manager.
+    managers = options.managers | {APPLIER, MANAGER}
+
+    def validate_namespace(request: Request, view: View) -> tuple[str, ...]:
+        return admit_namespace(request, view, rules)
+
+    def validate_sub_namespace(request: Request, view: View) -> tuple[str, ...]:
+        return admit_sub_namespace(request, view, rules)
+
+    sub_namespaces = replace(
+        SubNamespaces(options.cascading, options.is_reserved).source_type(managers),
+        admission=Admission((SUB_NAMESPACE,), validate_sub_namespace, add_finalizer, EVERY_OPERATION),
+    )
+    tree = replace(
+        NamespaceTree(config, managers).source_type(),
+        admission=Admission(
+            (NAMESPACE,), validate_namespace, None, EVERY_OPERATION, frozenset(ROLES), fail_closed=True
+        ),
+    )
+    propagation = Propagation(
+        config, kinds, copyable, owner, options.adopt, options.managers | {MANAGER}, options.generated
+    )
+    return sub_namespaces, tree, propagation.source_type
+
+
+VOCABULARY = Vocabulary(
+    NAME,
+    AccurateSettings,
+    build,
+    custom_resources=(SUB_NAMESPACE,),
+    convert=convert,
+    original_lease="accurate",
+    kinds=watched_kinds,
+    refused_kind=refused_kind,
+    rights=RequiredRights(VERBS, lacking),
+    check=check,
+)

@@ -1,0 +1,262 @@
+"""What admission says to changes of Namespaces in trees and of SubNamespaces: the first rule that is broken.
+
+The texts are the original's, since people and scripts know them. The rules that are ours let pass what the original
+would have stored already and the change leaves as it is: nobody is stopped for what was accepted before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain, islice
+
+from samara.core.admit import Edit, Forbidden, Request, Undecided
+from samara.core.match import is_label_value
+from samara.core.model import Field, Object, namespace_ref
+from samara.core.select import is_label_key
+from samara.core.view import View
+from samara.vocabularies.accurate.words import (
+    FINALIZER,
+    IS_TEMPLATE,
+    PARENT,
+    ROOT,
+    TEMPLATE,
+    TYPE,
+    has_children,
+    instances_of,
+    is_root,
+    is_template,
+    lineage,
+    parent_of,
+    template_of,
+)
+
+CIRCULAR = Forbidden("circular reference is not permitted")
+CHILDREN = Forbidden("child namespaces exist")
+MOST_ANNOTATIONS = 256 * 1024
+"""Bytes of all annotations of one object together, as Kubernetes has it."""
+MOST_QUOTED = 80
+Told = Iterator[str]
+
+
+@dataclass(frozen=True, slots=True)
+class AdmitRules:
+    """What the settings say about trees."""
+
+    allow_cascading: bool = False
+    denied: Callable[[str, str], tuple[str, str] | None] = lambda name, root: None
+    """Of the first naming policy that denies a name under a root its `root` and `match`; raises for a bad expansion."""
+    reserved: Callable[[str], bool] = lambda name: False
+    """True for names that never become a sub-namespace."""
+
+
+def admit_namespace(request: Request, view: View, rules: AdmitRules) -> tuple[str, ...]:
+    new, old = request.new, request.old
+    if new is None:
+        return () if old is None or old.deleting else _first(_deleted(old, view, rules))
+    if new.deleting:
+        return ()
+    changed = _changed(old, new, view) if old is not None else iter(())
+    return _first(chain(changed, _placed(old, new, view)))
+
+
+def admit_sub_namespace(request: Request, view: View, rules: AdmitRules) -> tuple[str, ...]:
+    new, old = request.new, request.old
+    if new is None:
+        return () if old is None or old.deleting else _first(_let_go(old, view, rules))
+    if new.deleting or (old is not None and _spec(old) == _spec(new)):
+        return ()  # who only labels it, or lets it go, is not told about its spec
+    return _first(_held(new, view)) or tuple(_worded(new)) or _first(_rooted(old, new, view, rules))
+
+
+def add_finalizer(request: Request) -> tuple[Edit, ...]:
+    """Ours beside those of others."""
+    new = request.new
+    if request.operation != "CREATE" or new is None or FINALIZER in new.finalizers:
+        return ()
+    return (Edit("add", "/metadata/finalizers", [*new.finalizers, FINALIZER]),)
+
+
+def _first(faults: Iterable[str]) -> tuple[str, ...]:
+    return tuple(islice(faults, 1))
+
+
+# Namespaces
+
+
+def _changed(old: Object, new: Object, view: View) -> Told:
+    """What only a change can break: the way up, and what hangs below."""
+    yield from _climbed(new, view)
+    name, orphans = new.ref.name, Forbidden(f"there are sub-namespaces under {new.ref.name}")
+    if old.labels.get(TYPE) != new.labels.get(TYPE):
+        if is_root(old) and has_children(old.ref.name, view):
+            yield orphans
+        if is_template(old) and _has_instances(old, view):
+            yield Forbidden(f"there are namespaces referencing {name}")
+    if parent_of(old) and not parent_of(new) and not is_root(new) and has_children(old.ref.name, view):
+        yield orphans
+
+
+def _climbed(new: Object, view: View) -> Told:
+    above = list(lineage(new, view))
+    if above and above[-1] in (new.ref.name, *above[:-1]):
+        yield CIRCULAR
+    elif above and view.get(namespace_ref(above[-1])) is None:
+        yield Forbidden(f"parent namespace does not exist: {above[-1]}")
+
+
+def _placed(old: Object | None, new: Object, view: View) -> Told:
+    """Whether the labels agree with each other and with the namespaces that they name."""
+    if parent_of(new):
+        yield from _sub(new, view)
+    elif template_of(new):
+        if template_of(new) == new.ref.name:
+            yield CIRCULAR
+        yield from _instance(old, new, view)
+    was = old.labels if old is not None else {}
+    for label in (PARENT, TEMPLATE):
+        if new.labels.get(label) == "" and was.get(label) != "":
+            yield Forbidden(f"{label} is empty: name a namespace or remove the label")
+
+
+def _sub(new: Object, view: View) -> Told:
+    name = parent_of(new)
+    if name == new.ref.name:
+        yield CIRCULAR
+    if TEMPLATE in new.labels:
+        yield Forbidden("a sub-namespace cannot have a template")
+    if TYPE in new.labels:
+        yield Forbidden("a sub-namespace cannot be a root or a template")
+    parent = view.get(namespace_ref(name))
+    if parent is None:
+        yield _missing(name)
+    elif not is_root(parent) and not parent_of(parent):
+        yield _unfit(name, ROOT)
+
+
+def _instance(old: Object | None, new: Object, view: View) -> Told:
+    name = template_of(new)
+    template = view.get(namespace_ref(name))
+    if template is None:
+        yield _missing(name)
+    elif parent_of(template):
+        if old is None or template_of(old) != name:
+            yield _unfit(name, IS_TEMPLATE)
+    elif not is_template(template):
+        yield _unfit(name, IS_TEMPLATE)
+
+
+def _missing(name: str) -> Forbidden:
+    return Forbidden(f"namespace does not exist: {name}")
+
+
+def _unfit(name: str, wanted: str) -> Forbidden:
+    return Forbidden(f"{name} is not a valid {wanted} namespace")
+
+
+def _deleted(old: Object, view: View, rules: AdmitRules) -> Told:
+    """Instances keep a template even where trees may go as a whole: nothing would delete them with it."""
+    if is_template(old) and _has_instances(old, view):
+        yield CHILDREN
+    if (is_root(old) or parent_of(old)) and not rules.allow_cascading and has_children(old.ref.name, view):
+        yield CHILDREN
+
+
+def _has_instances(namespace: Object, view: View) -> bool:
+    return any(each.ref != namespace.ref for each in instances_of(namespace.ref.name, view))
+
+
+# SubNamespaces
+
+
+def _held(new: Object, view: View) -> Told:
+    holder = view.get(namespace_ref(new.ref.namespace))
+    if holder is None:
+        yield Undecided(f"namespace {new.ref.namespace} cannot be read")
+    elif not is_root(holder) and not parent_of(holder):
+        yield Forbidden(f"namespace {new.ref.namespace} is neither a root nor a sub namespace")
+
+
+def _worded(new: Object) -> Told:
+    """All that is wrong with the labels and annotations that the namespace shall get."""
+    spec = _json(_spec(new))
+    labels, annotations = _words(spec, "labels"), _words(spec, "annotations")
+    for key, value in labels.items():
+        if not is_label_key(key):
+            yield Forbidden(f"spec.labels: Invalid value: {_quoted(key)}: the key of a label was expected")
+        if not isinstance(value, str) or (value and not is_label_value(value)):
+            yield Forbidden(f"spec.labels: Invalid value: {_quoted(str(value))}: the value of a label was expected")
+    for key in annotations:
+        if not is_label_key(key.lower()):
+            yield Forbidden(f"spec.annotations: Invalid value: {_quoted(key)}: the key of an annotation was expected")
+    size = sum(len(word.encode(errors="replace")) for each in annotations.items() for word in map(str, each))
+    if size > MOST_ANNOTATIONS:
+        yield Forbidden(f"spec.annotations: Too long: at most {MOST_ANNOTATIONS} bytes were expected, found {size}")
+
+
+def _quoted(word: str) -> str:
+    """As the server quotes in its own refusals: whoever shows no rejected value sees by that where it ends."""
+    return json.dumps(word if len(word) <= MOST_QUOTED else f"{word[:MOST_QUOTED]}...")
+
+
+def _rooted(old: Object | None, new: Object, view: View, rules: AdmitRules) -> Told:
+    """A name is chosen once: what was accepted before is not refused for it when its spec changes."""
+    root = _root_above(new.ref.namespace, view)
+    if isinstance(root, Forbidden):
+        yield root
+    elif old is None:
+        yield from _named(new, root, rules)
+
+
+def _named(new: Object, root: str, rules: AdmitRules) -> Told:
+    name, home = new.ref.name, new.ref.namespace
+    try:
+        policy = rules.denied(name, root)
+    except ValueError as fault:
+        yield Undecided(f"the naming policies cannot be applied: {fault}")
+        return
+    if policy is not None:
+        told = f"target={name} root={root} denied policy - root={policy[0]} match={policy[1]}"
+        yield Forbidden(f"namespace {home} is not match naming policies: namespace - {told}")
+    if rules.reserved(name):
+        yield Forbidden(f"namespace {name} is reserved: a sub-namespace cannot have this name")
+
+
+def _root_above(name: str, view: View) -> str:
+    """The name of the first root on the way up over parents, or a refusal where the way ends before."""
+    seen: set[str] = set()
+    while name not in seen:
+        seen.add(name)
+        found = view.get(namespace_ref(name))
+        if found is None:
+            return Forbidden(f"namespace {name} is not found")
+        if is_root(found):
+            return name
+        if not parent_of(found):
+            return Forbidden(f"namespace {name} is not found to be a root or a sub namespace")
+        name = parent_of(found)
+    return CIRCULAR
+
+
+def _let_go(old: Object, view: View, rules: AdmitRules) -> Told:
+    namespace = view.get(namespace_ref(old.ref.name))
+    ours = namespace is not None and parent_of(namespace) == old.ref.namespace
+    if ours and not rules.allow_cascading and has_children(old.ref.name, view):
+        yield CHILDREN
+
+
+def _spec(obj: Object) -> Field | None:
+    return obj.content.get("spec")
+
+
+def _json(spec: Field | None) -> object:
+    try:
+        return json.loads((spec.raw if spec is not None else None) or b"{}")
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _words(spec: object, name: str) -> Mapping[str, object]:
+    found = spec.get(name) if isinstance(spec, Mapping) else None
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,197 @@
+"""The original's configuration: which keys are inherited, which kinds are propagated, what names are allowed.
+
+The texts of the faults are the original's, because people search for them; the first fault wins, in its order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from samara.core.model import NAMESPACE, Kind
+from samara.core.vocabulary import SettingError
+from samara.vocabularies.accurate.globs import Globs, Keys, malformed
+from samara.vocabularies.accurate.naming import Policies, RegexpError
+from samara.vocabularies.accurate.words import GROUP, SUB_NAMESPACE
+
+VERBS = ("get", "list", "watch", "create", "update", "delete")
+"""What must be allowed on every watched kind, in every namespace."""
+UNREADABLE = "unable to load the configuration file: "
+INVALID = "invalid configurations: "
+
+KEYS = (
+    "labelKeys",
+    "annotationKeys",
+    "subNamespaceLabelKeys",
+    "subNamespaceAnnotationKeys",
+    "watches",
+    "propagateLabelKeyExcludes",
+    "propagateAnnotationKeyExcludes",
+    "namingPolicies",
+)
+_ITEMS = {"watches": ("group", "version", "kind"), "namingPolicies": ("root", "match")}
+
+_LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
+_WATCHABLE = re.compile(
+    rf"(?:{_LABEL}(?:\.{_LABEL})*)?/[a-z](?:[-a-z0-9]{{0,61}}[a-z0-9])?/[A-Za-z][-A-Za-z0-9]{{0,62}}"
+)
+_TEXT = "text (in quotes, if it looks like something else)"
+_NO_SCOPE = "is not namespace-scoped"
+_A_WATCH = "expected a group such as apps (none for the core group), a version such as v1 and a kind such as Secret"
+
+
+class Watch(NamedTuple):
+    """A kind whose objects are propagated; the core group is empty."""
+
+    group: str
+    version: str
+    kind: str
+
+    def __str__(self) -> str:
+        return _named(*self)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    label_keys: Keys = field(default_factory=Keys)
+    annotation_keys: Keys = field(default_factory=Keys)
+    sub_label_keys: Keys = field(default_factory=Keys)
+    sub_annotation_keys: Keys = field(default_factory=Keys)
+    watches: tuple[Watch, ...] = ()
+    label_excludes: Globs = field(default_factory=Globs)
+    annotation_excludes: Globs = field(default_factory=Globs)
+    naming: Policies = field(default_factory=Policies)
+
+
+def read(raw: Mapping[str, object]) -> Config:
+    """The configuration in plain values, every key optional; raises SettingError."""
+    for fault in _misshapen(raw):
+        raise SettingError(f"{UNREADABLE}{fault}")
+    return Config(
+        label_keys=_keys(raw, "labelKeys"),
+        annotation_keys=_keys(raw, "annotationKeys"),
+        sub_label_keys=_keys(raw, "subNamespaceLabelKeys"),
+        sub_annotation_keys=_keys(raw, "subNamespaceAnnotationKeys"),
+        watches=_watches(raw),
+        label_excludes=Globs(_patterns(raw, "propagateLabelKeyExcludes")),
+        annotation_excludes=Globs(_patterns(raw, "propagateAnnotationKeyExcludes")),
+        naming=_naming(raw),
+    )
+
+
+def cluster_scoped(kinds: Iterable[Kind]) -> str | None:
+    """The fault of the first kind that has no namespace, and so cannot be propagated."""
+    found = next((kind for kind in kinds if not kind.namespaced), None)
+    return None if found is None else f"{INVALID}{_named(found.group, found.version, found.name)} {_NO_SCOPE}"
+
+
+def lacking(missing: Iterable[tuple[str, Kind]]) -> str | None:
+    """All the rights that were asked for and are not there, each a verb and a kind, as one fault."""
+    each = dict.fromkeys(
+        f"missing permission to {verb} {kind.group}/{kind.version}, Resource={kind.plural}" for verb, kind in missing
+    )
+    if not each:
+        return None
+    listed = ", ".join(each)
+    return f"when validating RBAC to support configuration: {f'[{listed}]' if len(each) > 1 else listed}"
+
+
+def _named(group: str, version: str, kind: str) -> str:
+    return f"{group}/{version}, Kind={kind}"
+
+
+def _keys(raw: Mapping[str, object], name: str) -> Keys:
+    return Keys(_patterns(raw, name, f"{GROUP}/"))
+
+
+def _patterns(raw: Mapping[str, object], name: str, own: str | None = None) -> tuple[str, ...]:
+    patterns = tuple(map(str, _listed(raw, name)))
+    for pattern in patterns:
+        if malformed(pattern):
+            raise SettingError(f"{INVALID}malformed pattern for {name} {pattern}: syntax error in pattern")
+        if own is not None and pattern.startswith(own):
+            raise SettingError(f"{INVALID}misconfigured {name.removesuffix('s')}: {pattern} is not allowed")
+    return tuple(dict.fromkeys(patterns))
+
+
+def _watches(raw: Mapping[str, object]) -> tuple[Watch, ...]:
+    """Kinds are told apart by their group; one that is named twice is watched once."""
+    found: dict[tuple[str, str], Watch] = {}
+    for fields in _records(raw, "watches"):
+        watch = Watch(fields.get("group", ""), fields.get("version", ""), fields.get("kind", ""))
+        first = found.setdefault((watch.group, watch.kind), watch)
+        fault = _unwatchable(watch) or _in_two_versions(watch, first)
+        if fault is not None:
+            raise SettingError(f"{INVALID}{fault}")
+    return tuple(found.values())
+
+
+def _unwatchable(watch: Watch) -> str | None:
+    if not _WATCHABLE.fullmatch("/".join(watch)):
+        return f"invalid gvk {watch}: {_A_WATCH}"
+    if (watch.group, watch.kind) == (NAMESPACE.group, NAMESPACE.name):
+        return f"{watch} {_NO_SCOPE}"
+    if (watch.group, watch.kind) == (SUB_NAMESPACE.group, SUB_NAMESPACE.name):
+        return f"invalid gvk {watch}: SubNamespaces make the tree, they do not travel along it"
+    return None
+
+
+def _in_two_versions(watch: Watch, first: Watch) -> str | None:
+    if watch == first:
+        return None
+    return f"invalid gvk {watch}: expected one version of a kind, found {first} as well; leave one of them out"
+
+
+def _naming(raw: Mapping[str, object]) -> Policies:
+    try:
+        return Policies.of(_records(raw, "namingPolicies"))
+    except RegexpError as fault:
+        raise SettingError(f"{INVALID}invalid naming policy: {fault}") from fault
+
+
+def _listed(raw: Mapping[str, object], name: str) -> list[object]:
+    found = raw.get(name)
+    return found if isinstance(found, list) else []
+
+
+def _records(raw: Mapping[str, object], name: str) -> list[dict[str, str]]:
+    """Mappings of text to text; a field that is null is as one left out."""
+    records = [each for each in _listed(raw, name) if isinstance(each, dict)]
+    return [{key: value for key, value in each.items() if value is not None} for each in records]
+
+
+def _misshapen(raw: Mapping[str, object]) -> Iterator[str]:
+    for key, value in raw.items():
+        if key not in KEYS:
+            yield _unknown(key)
+        elif isinstance(value, list):
+            for at, item in enumerate(value):
+                yield from _misshapen_item(key, at, item)
+        elif value is not None:
+            yield _mismatch(key, value, "a list")
+
+
+def _misshapen_item(key: str, at: int, item: object) -> Iterator[str]:
+    fields = _ITEMS.get(key)
+    if fields is None:
+        if not isinstance(item, str):
+            yield _mismatch(f"{key}[{at}]", item, _TEXT)
+    elif not isinstance(item, dict):
+        yield _mismatch(f"{key}[{at}]", item, f"a mapping with {', '.join(fields)}")
+    else:
+        for name, value in item.items():
+            if name not in fields:
+                yield _unknown(name)
+            elif not isinstance(value, str | None):
+                yield _mismatch(f"{key}[{at}].{name}", value, _TEXT)
+
+
+def _unknown(key: object) -> str:
+    return f'error unmarshaling JSON: while decoding JSON: json: unknown field "{key}"'
+
+
+def _mismatch(path: str, value: object, expected: str) -> str:
+    words = {bool: "true or false", str: "text", list: "a list", dict: "a mapping", type(None): "null"}
+    return f"{path}: expected {expected}, found {words.get(type(value), 'a number')}"

@@ -1,0 +1,248 @@
+"""Objects that say `propagate` are copied to the namespaces below theirs, and from each of those to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Fault, Mode, Template
+from samara.core.match import is_namespace_name
+from samara.core.metadata import is_in_sync
+from samara.core.metadata_keys import RELEASED
+from samara.core.model import ANNOTATIONS, LABELS, MANAGER, NAMESPACE, Key, Kind, Object, Ref, namespace_ref
+from samara.core.ownership import ByMark, is_recorded
+from samara.core.reads import UNREAD, Rejected, Word
+from samara.core.source_type import Addresses, Annotated, Copyable, Hierarchy, Policy, Protected, SourceType
+from samara.core.view import OwnerOf, View, has_copies
+from samara.vocabularies.accurate.config import Config
+from samara.vocabularies.accurate.words import (
+    CREATE,
+    CREATED_BY,
+    FROM,
+    GENERATED,
+    NAME,
+    PARENT,
+    PROPAGATE,
+    PROPAGATE_GENERATED,
+    TEMPLATE,
+    UPDATE,
+    concerned_by,
+    downstream_of,
+    is_in_loop,
+    upstream_of,
+)
+
+PROPAGATION = NAME
+MODES = (CREATE, UPDATE)
+CONTROLLED = '"controller":true'
+"""No key, but what makes an object worth parsing that a controller has made."""
+
+
+@dataclass(frozen=True)
+class Propagation:
+    """What the sources of all watched kinds want, as the settings have it."""
+
+    config: Config
+    kinds: tuple[Kind, ...]
+    copyable: Copyable
+    owner: OwnerOf
+    adopt: Adopt
+    managers: frozenset[str] = frozenset({MANAGER})
+    generated: bool = False
+    """True where what a controller has made counts as its owner says."""
+
+    @cached_property
+    def ownership(self) -> ByMark:
+        """A copy names the parent namespace. One that was only created belongs to its namespace."""
+        return ByMark(
+            frozenset({FROM}),
+            self.origin,
+            self.managers,
+            disowned=lambda obj: obj.annotations.get(PROPAGATE) != UPDATE,
+        )
+
+    @cached_property
+    def source_type(self) -> SourceType:
+        keys = {PROPAGATE, PROPAGATE_GENERATED, GENERATED, *((CONTROLLED,) if self.generated else ())}
+        return SourceType(
+            PROPAGATION,
+            self.kinds,
+            source=Annotated(frozenset(keys), self.is_source),
+            ownership=self.ownership,
+            desired=self.desired,
+            addresses=lambda source, view: Addresses(source.kind, source.name, below=source.namespace),
+            affected_by=self.also,
+            policy=Policy(Protected.BY_NAME, any_kind=True),
+            hierarchy=Hierarchy(frozenset({PARENT, TEMPLATE}), upstream_of),
+        )
+
+    def desired(self, source: Ref, view: View) -> Desired:
+        return replace(self.want(source, view), reads=self.reads(source, view))
+
+    @cached_property
+    def _served(self) -> frozenset[Kind]:
+        return frozenset(self.kinds)
+
+    def is_source(self, obj: Object, view: View) -> bool:
+        """With `generated` also what a controller has made, whose owner has still to be asked."""
+        asks = obj.annotations.get(PROPAGATE) in MODES or (self.generated and _asked_of_owner(obj) is not None)
+        return obj.ref.kind in self._served and asks
+
+    def origin(self, obj: Object, view: View) -> Ref | None:
+        """A copy that is only created is its namespace's own from then on, whatever `from` says.
+
+        Anybody can write `from`: what cannot be the name of another namespace is no mark.
+        """
+        above = obj.annotations.get(FROM, "") if obj.ref.kind in self._served else ""
+        kept_equal = obj.annotations.get(PROPAGATE) == UPDATE and above != obj.ref.namespace
+        return Ref(obj.ref.kind, above, obj.ref.name) if kept_equal and is_namespace_name(above) else None
+
+    def reads(self, source: Ref, view: View) -> tuple[Word, ...]:
+        have = view.get(source)
+        asked = self._asked_before(source, view)
+        if self.generated and have is not None and not have.deleting:
+            asked = _asked_of_owner(have)
+        return (asked,) if asked is not None else ()
+
+    def also(self, obj: Object, view: View) -> Iterable[Ref]:
+        """The sources of a Namespace's upstream, and of a loop that it closes or opens; what is passed on of a copy."""
+        if obj.ref.kind == NAMESPACE:
+            return _in_upstream(obj, view)
+        if obj.ref.kind not in self._served or obj.annotations.keys().isdisjoint((PROPAGATE, FROM)):
+            return ()
+        below = [each.ref.name for each in downstream_of(obj.ref.namespace, view)]
+        return [Ref(obj.ref.kind, each, obj.ref.name) for each in below if any(downstream_of(each, view))]
+
+    def want(self, source: Ref, view: View) -> Desired:
+        have, namespace = view.get(source), view.get(namespace_ref(source.namespace))
+        if (have is not None and have.deleting) or (namespace is not None and is_in_loop(namespace, view)):
+            return Desired(prune=False)  # what is being deleted is there until it is gone
+        said = None if have is None else self._said(have, view)
+        if isinstance(said, Rejected):
+            return Desired(
+                prune=False, faults=(Fault("Refused", f"what its owner says cannot be read: {said.message}"),)
+            )
+        if have is None or said not in MODES:
+            return Desired(prune=not self._comes_back(source, view) and not self._was_generated(source, view))
+        if namespace is None or self._is_left_over(have, namespace):
+            return Desired(prune=False)
+        below = (Ref(source.kind, each.ref.name, source.name) for each in downstream_of(source.namespace, view))
+        copies = tuple(self._copies(have, below, view))
+        return Desired(_kept(copies, have) if self._is_astray(have, view) else copies)
+
+    def _said(self, obj: Object, view: View) -> object:
+        """The mode of a source: its own word, or else its owner's where that counts."""
+        asked = _asked_of_owner(obj) if self.generated else None
+        return obj.annotations.get(PROPAGATE) if asked is None else view.value(asked)
+
+    def _asked_before(self, source: Ref, view: View) -> Word | None:
+        """Whom the copies of a silent source may come from: `generated` may have been on when they were made."""
+        have = view.get(source)
+        if have is not None:
+            asked = _asked_of_owner(have)
+        else:
+            asked = Word(source, source.namespace, PROPAGATE_GENERATED) if view.taken(source) else None
+        if asked is None or self.generated:
+            return None
+        return asked if has_copies(view, Key(PROPAGATION, source)) else None
+
+    def _was_generated(self, source: Ref, view: View) -> bool:
+        """True where copies stay that the setting has made: that it is off now takes nothing away.
+
+        What is not read yet takes nothing away either. An owner that may not be read does not count: most objects with
+        a controller have asked for their copies themselves, and lose them with that word.
+        """
+        asked = self._asked_before(source, view)
+        return asked is not None and view.value(asked) in (UNREAD, *MODES)
+
+    def _copies(self, source: Object, places: Iterable[Ref], view: View) -> Iterator[Copy]:
+        """What one source says is the same everywhere, and is made once for five thousand namespaces."""
+        labels = self.config.label_excludes.without(self.copyable(LABELS, source.labels)) | {CREATED_BY: NAME}
+        said = self.copyable(ANNOTATIONS, source.annotations) | {PROPAGATE: str(self._said(source, view))}
+        annotations = self.config.annotation_excludes.without(said) | {FROM: source.ref.namespace}
+        sync = Template(source.content, labels, annotations, Mode.SYNC, self.adopt)
+        once = sync._replace(mode=Mode.CREATE_ONLY)
+        for ref in places:
+            yield Copy(ref, sync if self._mode(source, ref, view) is Mode.SYNC else once, by_name=True)
+
+    def _mode(self, source: Object, ref: Ref, view: View) -> Mode:
+        """A copy that was kept equal and is now only created is written once more, and then left alone."""
+        if self._said(source, view) == UPDATE:
+            return Mode.SYNC
+        there = view.get(ref)
+        kept_for = self.origin(there, view) if there is not None else None
+        is_stale = kept_for is not None and there is not None and there.made
+        return Mode.SYNC if is_stale or kept_for == source.ref else Mode.CREATE_ONLY
+
+    def _comes_back(self, ref: Ref, view: View) -> bool:
+        """True where a copy is gone, or is no source any more, that its own source puts right: the next ones stay."""
+        if self.config.annotation_excludes.match(PROPAGATE):
+            return False  # no copy is a source here
+        while (above := _above(ref, view)) is not None:  # a tree may be deeper than Python's stack
+            have, found = view.get(ref), view.get(above)
+            if have is not None and not have.deleting and not self._is_copy(have, above, view):
+                return False
+            said = None if found is None else self._said(found, view)
+            if said is UNREAD or isinstance(said, Rejected):
+                return True  # what is not known takes nothing away
+            if said in MODES:
+                return have is None or have.deleting or said == UPDATE
+            ref = above
+        return False
+
+    def _is_astray(self, have: Object, view: View) -> bool:
+        """True for a copy that is not as its own source is: it is put right first, and passed on then."""
+        above = _above(have.ref, view)
+        found = view.get(above) if above is not None and self._is_copy(have, above, view) else None
+        if found is None or found.deleting or self._said(found, view) != UPDATE:
+            return False
+        return not all(
+            is_in_sync(copy.template, have, self.ownership, view) for copy in self._copies(found, (have.ref,), view)
+        )
+
+    def _is_copy(self, have: Object, above: Ref, view: View) -> bool:
+        """True where a source above may write over an object: it is its copy, or we made it and nobody has it.
+
+        What another vocabulary has taken over is not put right from above, and nothing is passed on from there. Nor is
+        what somebody has made: a `from` that names another place says nothing of this one.
+        """
+        named = self.origin(have, view) == above or is_recorded(have, self.ownership)
+        ours = named or (have.made and self.owner(have, view) is None)
+        return ours and RELEASED not in have.annotations
+
+    def _is_left_over(self, have: Object, namespace: Object) -> bool:
+        """True for a copy of ours whose namespace hangs elsewhere now: it is about to go, and hands nothing on."""
+        stale = have.annotations.get(FROM, "") not in ("", upstream_of(namespace))
+        kept_equal = have.annotations.get(PROPAGATE) == UPDATE
+        return stale and kept_equal and RELEASED not in have.annotations and is_recorded(have, self.ownership)
+
+
+def _in_upstream(namespace: Object, view: View) -> list[Ref]:
+    looped = [namespace, *concerned_by(namespace, view)] if is_in_loop(namespace, view) else []
+    homes = dict.fromkeys((upstream_of(namespace), *(each.ref.name for each in looped)))
+    return [source for home in homes if home for source in view.sources(PROPAGATION, home)]
+
+
+def _kept(copies: Iterable[Copy], source: Object) -> tuple[Copy, ...]:
+    """What is below a copy that is not right itself stays as it is; what is not there yet waits."""
+    awaits = f"{source.ref.path} is not as its own source is: it is put right first, and passed on then"
+    return tuple(
+        each._replace(template=each.template._replace(content=UNAVAILABLE, waiting_for=awaits)) for each in copies
+    )
+
+
+def _above(ref: Ref, view: View) -> Ref | None:
+    """The place from which this one gets its copy."""
+    namespace = view.get(namespace_ref(ref.namespace))
+    above = upstream_of(namespace) if namespace is not None and not namespace.deleting else ""
+    return Ref(ref.kind, above, ref.name) if above else None
+
+
+def _asked_of_owner(obj: Object) -> Word | None:
+    """The question for an object that says nothing itself; one that was asked in vain before says so."""
+    said = obj.annotations.get(PROPAGATE) or obj.annotations.get(FROM)
+    if said or obj.annotations.get(GENERATED) == "false":
+        return None
+    owner = next((each for each in obj.owners if each.controller), None)
+    return Word(owner, obj.ref.namespace, PROPAGATE_GENERATED) if owner is not None else None

@@ -1,0 +1,110 @@
+"""What a namespace inherits: labels and annotations of its parent or template, and what its SubNamespace adds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from samara.core.desired import Desired, Fault, Overlay
+from samara.core.model import LABELS, NAMESPACE, Object, Owned, Ref, namespace_ref
+from samara.core.ownership import ByMark
+from samara.core.reads import Absence, Definition
+from samara.core.source_type import Annotated, Hierarchy, SourceType
+from samara.core.view import View
+from samara.vocabularies.accurate.config import Config
+from samara.vocabularies.accurate.words import (
+    APPLIER,
+    CREATED_BY,
+    NAME,
+    PARENT,
+    ROLES,
+    SUB_NAMESPACE,
+    concerned_by,
+    is_in_loop,
+    lineage,
+    parent_of,
+    upstream_of,
+)
+
+TREE = f"{NAME}:tree"
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceTree:
+    """Each namespace with a parent or a template is a source: it pulls what it inherits."""
+
+    config: Config
+    managers: frozenset[str]
+
+    def source_type(self) -> SourceType:
+        return SourceType(
+            TREE,
+            (NAMESPACE, SUB_NAMESPACE),
+            source=Annotated(frozenset(ROLES), lambda obj, view: obj.ref.kind == NAMESPACE and bool(upstream_of(obj))),
+            ownership=ByMark(frozenset(), lambda obj, view: None, self.managers),
+            desired=self.desired,
+            addresses=lambda source, view: None,
+            affected_by=affected_by,
+            hierarchy=Hierarchy(frozenset(ROLES[1:])),
+            per_namespace=False,
+        )
+
+    def desired(self, source: Ref, view: View) -> Desired:
+        namespace = view.get(source)
+        if namespace is None or namespace.deleting or not upstream_of(namespace):
+            return Desired()  # a namespace that leaves its tree keeps what it inherited
+        if is_in_loop(namespace, view):
+            path = " → ".join((namespace.ref.name, *lineage(namespace, view)))
+            return Desired(faults=(Fault("Invalid", f"circular reference is not permitted: {path}"),))
+        above = view.get(namespace_ref(upstream_of(namespace)))
+        if above is None:
+            return Desired(faults=(Fault("Invalid", f"parent namespace does not exist: {upstream_of(namespace)}"),))
+        overlay = self._overlay(namespace, above, view)
+        reads = self._reads(namespace, above, overlay, view)
+        if not all(view.value(each) is True for each in reads):
+            return Desired(reads=reads)  # the SubNamespace may only be missing in the cache: remove nothing
+        return Desired(overlays=(overlay,), reads=reads)
+
+    def _reads(
+        self, namespace: Object, above: Object, overlay: Overlay, view: View
+    ) -> tuple[Definition | Absence, ...]:
+        """Before removing labels that a SubNamespace may have set: is it really gone, and is its CRD still there?"""
+        sub = Ref(SUB_NAMESPACE, above.ref.name, namespace.ref.name)
+        if not parent_of(namespace) or view.get(sub) is not None:
+            return ()
+        brought = [each for each in namespace.applied if each.manager == APPLIER and self._may_come_from_sub(each)]
+        if all(each.key in (overlay.labels if each.where == LABELS else overlay.annotations) for each in brought):
+            return ()
+        return Definition(SUB_NAMESPACE), Absence(sub)
+
+    def _may_come_from_sub(self, owned: Owned) -> bool:
+        keys = self.config.sub_label_keys if owned.where == LABELS else self.config.sub_annotation_keys
+        return keys.admits(owned.key)
+
+    def _overlay(self, namespace: Object, above: Object, view: View) -> Overlay:
+        labels = self.config.label_keys.admitted(above.labels)
+        annotations = self.config.annotation_keys.admitted(above.annotations)
+        if parent_of(namespace):
+            spec = _spec(view.get(Ref(SUB_NAMESPACE, above.ref.name, namespace.ref.name)))
+            labels |= self.config.sub_label_keys.admitted(_strings(spec.get("labels")))
+            labels |= {CREATED_BY: NAME, PARENT: above.ref.name}
+            annotations |= self.config.sub_annotation_keys.admitted(_strings(spec.get("annotations")))
+        return Overlay(namespace.ref, labels, annotations, APPLIER)
+
+
+def affected_by(obj: Object, view: View) -> Iterable[Ref]:
+    if obj.ref.kind == SUB_NAMESPACE:
+        return (namespace_ref(obj.ref.name),)
+    return tuple(each.ref for each in concerned_by(obj, view)) if obj.ref.kind == NAMESPACE else ()
+
+
+def _spec(sub: Object | None) -> Mapping[str, object]:
+    """A SubNamespace that is being deleted counts until it is gone: its namespace may still be in use."""
+    field = sub.content.get("spec") if sub is not None else None
+    found = json.loads(field.raw) if field is not None and field.raw is not None else None
+    return found if isinstance(found, dict) else {}
+
+
+def _strings(found: object) -> dict[str, str]:
+    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}

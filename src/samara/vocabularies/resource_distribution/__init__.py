@@ -1,0 +1,181 @@
+"""OpenKruise's ResourceDistribution: an object in a cluster-scoped resource, copied to the namespaces it targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+from samara.core.admit import Request
+from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Fault, Template, Unavailable
+from samara.core.model import MANAGER, NAMESPACE, Content, Field, Kind, Object, Owner, Ref
+from samara.core.ownership import ByOwnerReference
+from samara.core.reads import Rejected
+from samara.core.source_type import (
+    Addresses,
+    Admission,
+    Copyable,
+    CustomResource,
+    Policy,
+    Protected,
+    SourceType,
+    Status,
+)
+from samara.core.tally import Tally
+from samara.core.view import View
+from samara.core.vocabulary import BuildContext, Vocabulary
+from samara.setting_types import SECRETS_AND_CONFIG_MAPS, CopiedKind, Managers, Struct, Takeover, about
+from samara.vocabularies.resource_distribution.admit import refusals
+from samara.vocabularies.resource_distribution.asked import FROM as FROM
+from samara.vocabularies.resource_distribution.asked import HASHCODE as HASHCODE
+from samara.vocabularies.resource_distribution.asked import Asked, Order, Orders
+from samara.vocabularies.resource_distribution.convert import convert as convert
+from samara.vocabularies.resource_distribution.status import TYPES, status
+
+NAME = "resource-distribution"
+RESOURCE_DISTRIBUTION = Kind(
+    "apps.kruise.io", "v1beta1", "ResourceDistribution", "resourcedistributions", namespaced=False
+)
+GC_GRACE = 30.0
+"""Seconds for which the copies of a distribution that is gone are left to the garbage collector."""
+_NO_SPEC = Field("spec", b"", None)
+_UNKNOWN = Kind("", "v1", "Unknown", "unknown")
+"""The kind of an embedded object that cannot be read."""
+
+
+class ResourceDistributionSettings(Struct, frozen=True):
+    kinds: Annotated[tuple[CopiedKind, ...], about("the kinds that may be distributed", min_length=1)] = (
+        SECRETS_AND_CONFIG_MAPS
+    )
+    takeover: Takeover = False
+    managers: Managers = ()
+
+
+def build(settings: ResourceDistributionSettings, context: BuildContext) -> tuple[SourceType, ...]:
+    return (source_type(context.kinds, context.copyable_as_written, context.managers),)
+
+
+def source_type(kinds: tuple[Kind, ...], copyable: Copyable, managers: frozenset[str] = frozenset()) -> SourceType:
+    return ResourceDistributions(kinds, Orders(kinds, copyable), managers).source_type()
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceDistributions:
+    kinds: tuple[Kind, ...]
+    orders: Orders
+    managers: frozenset[str] = frozenset()
+
+    def source_type(self) -> SourceType:
+        return SourceType(
+            NAME,
+            (*self.kinds, RESOURCE_DISTRIBUTION),
+            source=CustomResource(RESOURCE_DISTRIBUTION, explicit_deletion=True, gone_after=GC_GRACE),
+            ownership=ByOwnerReference(
+                RESOURCE_DISTRIBUTION, frozenset(self.kinds), frozenset({FROM, HASHCODE}), self.managers | {MANAGER}
+            ),
+            desired=self.desired,
+            addresses=self.addresses,
+            affected_by=self.affected_by,
+            policy=Policy(Protected.BY_NAME),
+            status=Status(self.report, frozenset(TYPES)),
+            admission=Admission((RESOURCE_DISTRIBUTION,), self.validate),
+        )
+
+    def addresses(self, source: Ref, view: View) -> Addresses | None:
+        spec = self._spec(source, view)
+        if spec is None or spec.order is None or spec.faults:
+            return None
+        return Addresses(spec.order.kind, spec.order.resource.name)
+
+    def desired(self, source: Ref, view: View) -> Desired:
+        obj = view.get(source)
+        if obj is None:
+            return Desired()
+        if obj.deleting:
+            return Desired(prune=False)  # the garbage collector deletes the copies, or orphans them if asked to
+        spec = self.orders.asked(_raw(obj))
+        if spec.order is None or spec.faults:
+            return Desired(tuple(_unservable(obj, spec, view)), prune=False, faults=spec.faults)
+        content = self.orders.content(_raw(obj), spec.order, view)
+        known = content if isinstance(content, Content) else UNAVAILABLE
+        return Desired(
+            tuple(_copies(obj, spec, spec.order, known, view)),
+            prune=known is not UNAVAILABLE and not spec.targets.is_mistyped,
+            faults=(*_rejected(content), *spec.slips),
+            reads=spec.order.reads,
+        )
+
+    def affected_by(self, obj: Object, view: View) -> Iterable[Ref]:
+        if obj.ref.kind != NAMESPACE:
+            return ()
+        specs = ((source, self._spec(source, view)) for source in view.sources(NAME))
+        return tuple(
+            source for source, spec in specs if spec and spec.targets.selector.selects(obj.ref.name, obj.labels)
+        )
+
+    def report(self, obj: Object, view: View, tally: Tally) -> Mapping[str, object]:
+        if obj.deleting:
+            return {}
+        spec = self.orders.asked(_raw(obj))
+        faults = spec.faults or _rejected(spec.order and self.orders.content(_raw(obj), spec.order, view))
+        return status(obj.generation, tally, faults, lambda ref: view.get(ref) is not None or view.taken(ref))
+
+    def validate(self, request: Request, view: View) -> tuple[str, ...]:
+        """Only a change of the spec is validated: labelling or deleting an old, faulty one stays possible."""
+        new, old = request.new, request.old
+        if new is None or new.deleting or (old is not None and _raw(old) == _raw(new)):
+            return ()
+        spec = self.orders.asked(_raw(new))
+        before = self.orders.asked(_raw(old)) if old is not None else None
+        content = spec.order and self.orders.content(_raw(new), spec.order, view)
+        return refusals(new.ref.name, spec, before, content, view.value)
+
+    def _spec(self, source: Ref, view: View) -> Asked | None:
+        obj = view.get(source)
+        return None if obj is None or obj.deleting else self.orders.asked(_raw(obj))
+
+
+def _copies(obj: Object, spec: Asked, order: Order, content: Content | Unavailable, view: View) -> Iterable[Copy]:
+    template = Template(
+        content,
+        order.labels,
+        {**order.annotations, FROM: obj.ref.name},
+        adopt=Adopt.NEVER,
+        owner=_owner(obj),
+    )
+    for namespace, by_name in spec.targets.selector.namespaces(view):
+        yield Copy(Ref(order.kind, namespace, order.resource.name), template, by_name)
+
+
+def _unservable(obj: Object, spec: Asked, view: View) -> Iterable[Copy]:
+    """The addresses of an embedded object that cannot be served: nothing is written, and the status counts them."""
+    kind, name = _UNKNOWN, obj.ref.name
+    if spec.resource is not None:
+        group, _, version = spec.resource.api_version.rpartition("/")
+        kind, name = Kind(group, version, spec.resource.kind, ""), spec.resource.name or name
+    template = Template(UNAVAILABLE, adopt=Adopt.NEVER)
+    for namespace, by_name in spec.targets.selector.namespaces(view) if spec.is_aimed else ():
+        yield Copy(Ref(kind, namespace, name), template, by_name)
+
+
+def _owner(obj: Object) -> Owner:
+    kind = RESOURCE_DISTRIBUTION
+    return Owner(kind.api_version, kind.name, obj.ref.name, obj.uid, controller=True, block_owner_deletion=True)
+
+
+def _raw(obj: Object) -> Field:
+    return obj.content.get("spec") or _NO_SPEC
+
+
+def _rejected(content: object) -> tuple[Fault, ...]:
+    return (Fault("Invalid", f"spec.resource: {content.message}"),) if isinstance(content, Rejected) else ()
+
+
+VOCABULARY = Vocabulary(
+    NAME,
+    ResourceDistributionSettings,
+    build,
+    custom_resources=(RESOURCE_DISTRIBUTION,),
+    convert=convert,
+    original_lease="kruise-manager",
+)

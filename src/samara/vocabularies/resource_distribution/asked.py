@@ -1,0 +1,121 @@
+"""What one spec asks for, made ready once: ten thousand slices must not parse the same megabyte ten thousand times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
+
+from samara.core.desired import Fault
+from samara.core.kinds import row
+from samara.core.match import sample, shown
+from samara.core.model import ANNOTATIONS, LABELS, Content, Field, Kind
+from samara.core.reads import UNREAD, Rejected, Trial, Unread
+from samara.core.select import is_dns_subdomain
+from samara.core.source_type import Copyable
+from samara.core.view import View
+from samara.vocabularies.resource_distribution.spec import RESOURCE, TARGETS, Resource, Targets, compact, read
+
+FROM = "kruise.io/resourcedistribution.resource.from"
+HASHCODE = "kruise.io/resourcedistribution.resource.hashcode"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A resource of a kind that may be distributed, ready to be copied."""
+
+    kind: Kind
+    resource: Resource
+    labels: Mapping[str, str] = field(repr=False)
+    annotations: Mapping[str, str] = field(repr=False)
+    """Without the name of the distribution, which the spec does not know."""
+    trial: Trial
+
+    @property
+    def reads(self) -> tuple[Trial, ...]:
+        """A kind whose stored form we cannot write down ourselves is asked about."""
+        return (self.trial,) if row(self.kind).normal is None else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A whole spec: what to copy, where to, and what is wrong with it."""
+
+    resource: Resource | None
+    order: Order | None
+    """None where nothing can be done."""
+    targets: Targets
+    faults: tuple[Fault, ...]
+    slips: tuple[Fault, ...]
+
+    @property
+    def is_aimed(self) -> bool:
+        """True if the targets are right, whatever is wrong with the resource."""
+        return not any(fault.field.startswith(TARGETS) for fault in self.faults)
+
+
+class Orders:
+    """Makes specs ready and remembers them for as long as somebody holds them.
+
+    They are known by their digests, which no two codecs share. A cache of the latest ones would keep what a source of
+    a megabyte was at each of its last hundreds of changes.
+    """
+
+    def __init__(self, kinds: tuple[Kind, ...], copyable: Copyable) -> None:
+        self._kinds = {(kind.api_version, kind.name): kind for kind in kinds}
+        self._copyable = copyable
+        self._asked: WeakKeyDictionary[Field, Asked] = WeakKeyDictionary()
+        self._built: WeakKeyDictionary[Field, Content | None] = WeakKeyDictionary()
+
+    def asked(self, spec: Field) -> Asked:
+        found = self._asked.get(spec)
+        if found is None:
+            found = self._asked[spec] = self._ready(spec)
+        return found
+
+    def _ready(self, spec: Field) -> Asked:
+        found = read(spec.raw)
+        order, refused = None, tuple[Fault, ...]()
+        if found.resource is not None:
+            order = self._order(found.resource)
+            refused = () if order is not None else (self._not_served(found.resource),)
+        faults = (*_invalid(found.faults), *refused)
+        return Asked(found.resource, order, found.targets, faults, _invalid(found.slips))
+
+    def _order(self, resource: Resource) -> Order | None:
+        kind = self._kinds.get((resource.api_version, resource.kind))
+        if kind is None:
+            return None
+        labels, own = self._copyable(LABELS, resource.labels), self._copyable(ANNOTATIONS, resource.annotations)
+        annotations = {**own, HASHCODE: resource.hashcode}
+        head = {"apiVersion": resource.api_version, "kind": resource.kind}
+        name = {"name": resource.name} if is_dns_subdomain(resource.name) else {}  # else it is a fault of its own
+        body = {**resource.fields, **head, "metadata": {**name, LABELS: labels, ANNOTATIONS: own}}
+        return Order(kind, resource, labels, annotations, Trial(kind, compact(body).encode()))
+
+    def _not_served(self, resource: Resource) -> Fault:
+        found = shown(f"{resource.api_version}/{resource.kind}")
+        served = sample(map(str, self._kinds.values()), most=20)
+        return Fault("Refused", f"{RESOURCE}: a kind that may be distributed was expected ({served}), found {found}")
+
+    def content(self, spec: Field, order: Order, view: View) -> Content | Rejected | Unread:
+        """What the copies hold, in the form in which the server stores it."""
+        if not order.reads:
+            built = self._normal(spec, order, view)
+            return Rejected(unfit(order.kind)) if built is None else built
+        found = view.value(order.trial)
+        return found if isinstance(found, Content | Rejected) else UNREAD
+
+    def _normal(self, spec: Field, order: Order, view: View) -> Content | None:
+        if spec not in self._built:
+            self._built[spec] = view.content(order.kind, order.resource.fields)
+        return self._built[spec]
+
+
+def _invalid(messages: tuple[str, ...]) -> tuple[Fault, ...]:
+    return tuple(Fault("Invalid", message, message.partition(":")[0]) for message in messages)
+
+
+def unfit(kind: Kind) -> str:
+    """What a kind of which the server takes no such object would have to hold."""
+    return f"the server takes no {kind.name} with such fields: texts in data of a ConfigMap, base64 in data of a Secret"

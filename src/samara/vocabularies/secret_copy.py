@@ -1,0 +1,100 @@
+"""Secret copy: Secrets in one namespace, copied to the namespaces that their annotation lists."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Annotated, Literal
+
+from samara.core.annotated import AnnotatedObjects, CopyRequest
+from samara.core.desired import Adopt, Fault, Template
+from samara.core.match import Names, csv_names, label_token, sample, shown
+from samara.core.model import SECRET, Object, Ref
+from samara.core.source_type import Policy, Protected, SourceType
+from samara.core.targets import EVERY_NAMESPACE, NamespaceSelector
+from samara.core.vocabulary import BuildContext, Vocabulary
+from samara.setting_types import Managers, NamespaceName, OwnConflicts, Struct, Takeover, about
+
+NAME = "secret-copy"
+TARGETS = "secret-copy/namespaces"
+ORIGIN = "secret-copy/origin"
+FROM = "secret-copy/from"
+
+
+class SecretCopySettings(Struct, frozen=True):
+    home: Annotated[NamespaceName, about("the namespace whose Secrets are copied")] = "admin"
+    on_source_gone: Annotated[Literal["keep", "delete"], about("copies whose source is gone")] = "keep"
+    conflicts: OwnConflicts = None
+    takeover: Takeover = False
+    managers: Managers = ()
+
+
+def build(settings: SecretCopySettings, context: BuildContext) -> tuple[SourceType, ...]:
+    return (source_type(settings.home, settings.on_source_gone, context.adopt, context.managers),)
+
+
+def source_type(
+    home: str = "admin",
+    on_source_gone: str = "keep",
+    adopt: Adopt = Adopt.IDENTICAL,
+    managers: frozenset[str] = frozenset(),
+) -> SourceType:
+    def is_source(obj: Object) -> bool:
+        return obj.ref.namespace == home and TARGETS in obj.annotations
+
+    def source_of(obj: Object) -> Ref | None:
+        if obj.ref.kind != SECRET or obj.ref.namespace == home:
+            return None
+        source = Ref(SECRET, home, obj.ref.name)
+        return source if obj.annotations.get(ORIGIN) == source.path else None
+
+    def template(secret: Object) -> Template:
+        return Template(
+            secret.content.pick("type", "data"),
+            labels={FROM: label_token(f"{home}-{secret.ref.name}")},
+            annotations={ORIGIN: secret.ref.path},
+            adopt=adopt,
+            unmanaged=frozenset({"immutable"}),
+        )
+
+    return AnnotatedObjects(
+        NAME,
+        (SECRET,),
+        annotations=frozenset({TARGETS}),
+        marks=frozenset({ORIGIN, FROM}),
+        is_source=is_source,
+        source_of=source_of,
+        request=lambda secret: parse(secret.annotations[TARGETS]),
+        may_target=lambda secret, namespace: _may_list(secret.annotations[TARGETS], namespace),
+        template=template,
+        managers=managers,
+        policy=Policy(Protected.ALLOW),  # only administrators write to the home namespace
+        keep_when_gone=on_source_gone == "keep",
+        keep_on_fault=False,
+        validated=False,
+    ).source_type()
+
+
+def _may_list(value: str, namespace: str) -> bool:
+    return namespace in value or not value.strip()
+
+
+@lru_cache(maxsize=1024)
+def parse(value: str) -> CopyRequest:
+    """An empty or blank annotation means every namespace; a list with no legal name means none."""
+    if not value.strip():
+        return CopyRequest(EVERY_NAMESPACE)
+    names = csv_names(value)
+    return CopyRequest(NamespaceSelector(names), tuple(_faults(names, value)))
+
+
+def _faults(names: Names, value: str) -> list[Fault]:
+    if names.illegal:
+        listed = sample(map(shown, names.illegal))
+        return [Fault("Invalid", f"{TARGETS} names what cannot be a namespace: {listed}", TARGETS)]
+    if not names.legal:
+        message = f"{TARGETS} is {shown(value)}, which names no namespace; an empty value means every one"
+        return [Fault("Invalid", message, TARGETS)]
+    return []
+
+
+VOCABULARY = Vocabulary(NAME, SecretCopySettings, build, reserved_namespaces=lambda settings: (settings.home,))

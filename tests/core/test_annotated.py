@@ -1,0 +1,303 @@
+"""What all vocabularies of annotated objects have in common: targets, wake-ups, mistakes and admission."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.support.settle import follow, plan_of, settle
+from tests.support.world import World, at, config_map, secret
+
+from samara.core.admit import Operation, Request
+from samara.core.annotated import AnnotatedObjects, CopyRequest
+from samara.core.desired import Fault, Template
+from samara.core.match import csv_names
+from samara.core.model import CONFIG_MAP, MANAGER, SECRET, Key, Object, Ref, namespace_ref
+from samara.core.policy import ClusterPolicy
+from samara.core.registry import Registry
+from samara.core.select import Requirement, Selector
+from samara.core.targets import NO_NAMESPACES, NamespaceSelector
+from samara.core.writes import Create, Delete, Update, Write
+
+TO, MATCHING, FROM = "toys.dev/to", "toys.dev/matching", "toys.dev/from"
+SOURCE = at("home", "x")
+KEY = Key("toy", SOURCE)
+RULES = ClusterPolicy()
+MISTAKE = Fault("Invalid", "a mistake", TO)
+
+
+def request(obj: Object) -> CopyRequest:
+    """A list of names, `/a regular expression/` or `key=value`. A `?` at its end is a mistake."""
+    text = obj.annotations[TO]
+    faults = (MISTAKE,) if "?" in text else ()
+    text = text.removesuffix("?")
+    if "=" in text:
+        key, _, value = text.partition("=")
+        selector = Selector((Requirement(key, "In", frozenset({value})),))
+        return CopyRequest(NamespaceSelector(selectors=(selector,)), faults)
+    if text.startswith("/"):
+        return CopyRequest(NamespaceSelector(patterns=(re.compile(text.strip("/")),)), faults)
+    return CopyRequest(NamespaceSelector(csv_names(text)) if text else NO_NAMESPACES, faults)
+
+
+def source_of(obj: Object) -> Ref | None:
+    namespace, _, name = obj.annotations.get(FROM, "").partition("/")
+    return Ref(obj.ref.kind, namespace, name) if name == obj.ref.name and namespace != obj.ref.namespace else None
+
+
+def template(obj: Object) -> Template:
+    return Template(obj.content, annotations={FROM: obj.ref.path})
+
+
+TOY = AnnotatedObjects(
+    "toy",
+    (SECRET, CONFIG_MAP),
+    annotations=frozenset({TO, MATCHING}),
+    marks=frozenset({FROM}),
+    is_source=lambda obj: TO in obj.annotations and source_of(obj) is None,
+    source_of=source_of,
+    request=request,
+    template=template,
+)
+
+
+def a_world(to: str = "a,b", vocabulary: AnnotatedObjects = TOY, **changes: Any) -> World:
+    world = World(Registry((replace(vocabulary, **changes).source_type(),)))
+    for name, team in (("home", "red"), ("a", "red"), ("b", "blue"), ("c", "red")):
+        world.namespace(name, {"team": team})
+    world.put(SOURCE, secret(), annotations={TO: to})
+    return world
+
+
+def ask(world: World, to: str) -> None:
+    world.edit(SOURCE, annotations={TO: to})
+
+
+def filled(world: World) -> set[str]:
+    settle(world, RULES)
+    return {ref.namespace for ref in world.objects if ref.kind == SECRET and ref != SOURCE}
+
+
+def kinds_of(writes: list[Write]) -> list[type]:
+    return [type(write) for write in writes]
+
+
+# Copies
+
+
+@pytest.mark.parametrize(
+    ("to", "namespaces"),
+    [
+        ("a,b", {"a", "b"}),
+        ("a,zz", {"a"}),
+        ("/.*/", {"a", "b", "c"}),
+        ("team=red", {"a", "c"}),
+        ("home,a", {"a"}),
+        ("", set()),
+    ],
+)
+def test_an_object_is_copied_to_what_its_annotation_selects_and_never_onto_itself(
+    to: str, namespaces: set[str]
+) -> None:
+    world = a_world(to)
+    assert filled(world) == namespaces
+    assert all(world.objects[at(name, "x")].content == secret() for name in namespaces)
+
+
+def test_by_name_is_what_the_selector_says() -> None:
+    for to, by_name in (("a", True), ("/a/", False), ("team=red", False)):
+        world = a_world(to)
+        copies = world.registry["toy"].desired(SOURCE, world).copies
+        assert {copy.by_name for copy in copies} == {by_name}
+
+
+def test_all_copies_share_one_template() -> None:
+    world = a_world("/.*/")
+    copies = world.registry["toy"].desired(SOURCE, world).copies
+    assert len(copies) == 3
+    assert {id(copy.template) for copy in copies} == {id(copies[0].template)}
+
+
+def test_every_kind_is_copied_as_itself_and_another_kind_is_no_source() -> None:
+    world = a_world("a", kinds=(SECRET,))
+    world.put(at("home", "x", CONFIG_MAP), config_map(), annotations={TO: "a"})
+    settle(world, RULES)
+    assert at("a", "x", CONFIG_MAP) not in world.objects
+    world.registry = Registry((TOY.source_type(),))
+    world.look([at("home", "x", CONFIG_MAP)])
+    settle(world, RULES)
+    assert world.objects[at("a", "x", CONFIG_MAP)].content == config_map()
+
+
+def test_a_copy_is_no_source_and_is_recognised_by_its_mark() -> None:
+    world = a_world("a")
+    settle(world, RULES)
+    copy = world.objects[at("a", "x")]
+    assert world.registry.owner(copy, world) == KEY
+    world.edit(copy.ref, annotations={**copy.annotations, TO: "b"})
+    assert world.sources("toy") == [SOURCE]
+
+
+def test_a_manager_of_the_settings_counts_as_samara() -> None:
+    for managers, left in ((frozenset[str](), {"a"}), (frozenset({"original"}), set[str]())):
+        world = a_world("", managers=managers)
+        world.put(at("a", "x"), secret(), "original", annotations={FROM: "home/x"})
+        assert world.registry["toy"].ownership.managers == {MANAGER, *managers}
+        assert filled(world) == left
+
+
+# Wake-ups
+
+
+@pytest.mark.parametrize(
+    ("to", "woken"), [("new", True), ("a", False), ("/n.*/", True), ("/a/", False), ("team=red", True), ("x=y", False)]
+)
+def test_a_new_namespace_wakes_the_sources_that_select_it_and_they_fill_it(to: str, woken: bool) -> None:
+    world = a_world(to)
+    settle(world, RULES)
+    new = world.namespace("new", {"team": "red"})
+    assert list(world.registry.keys_to_reconcile(new, world)) == ([KEY.part("new")] if woken else [])
+    world.delete(new.ref)
+    follow(world, RULES, lambda world: world.namespace("new", {"team": "red"}))
+    assert (at("new", "x") in world.objects) is woken
+
+
+def test_a_namespace_whose_labels_change_wakes_the_sources_that_selected_it_before() -> None:
+    world = a_world("team=red")
+    settle(world, RULES)
+    follow(world, RULES, lambda world: world.edit(namespace_ref("a"), labels={"team": "blue"}))
+    assert at("a", "x") not in world.objects
+    follow(world, RULES, lambda world: world.edit(namespace_ref("b"), labels={"team": "red"}))
+    assert at("b", "x") in world.objects
+
+
+def test_a_namespace_that_comes_again_is_filled_again() -> None:
+    world = a_world("a,b")
+    settle(world, RULES)
+    world.delete(namespace_ref("a"))
+    assert filled(world) == {"b"}
+    follow(world, RULES, lambda world: world.namespace("a"))
+    assert filled(world) == {"a", "b"}
+
+
+def test_the_namespace_of_a_source_does_not_wake_it() -> None:
+    world = a_world("home,a")
+    assert list(world.registry["toy"].affected_by(world.objects[namespace_ref("home")], world)) == []
+
+
+def test_another_object_than_a_namespace_wakes_nothing() -> None:
+    world = a_world()
+    assert list(world.registry["toy"].affected_by(world.objects[SOURCE], world)) == []
+
+
+def test_what_a_source_cannot_target_is_not_compared_with_its_request() -> None:
+    compared: list[str] = []
+
+    def counted(obj: Object) -> CopyRequest:
+        compared.append(obj.ref.name)
+        return request(obj)
+
+    world = a_world("a", request=counted, may_target=lambda obj, namespace: namespace in obj.annotations[TO])
+    source_type = world.registry["toy"]
+    assert list(source_type.affected_by(world.objects[namespace_ref("c")], world)) == []
+    assert compared == []
+    assert list(source_type.affected_by(world.objects[namespace_ref("a")], world)) == [SOURCE]
+
+
+# Mistakes, and the end of a source
+
+
+def test_a_mistake_deletes_nothing_and_the_rest_is_served() -> None:
+    world = a_world("a,b")
+    settle(world, RULES)
+    ask(world, "b,c?")
+    assert plan_of(KEY, world, RULES).faults == (MISTAKE,)
+    assert kinds_of(settle(world, RULES)) == [Create]
+    assert filled(world) == {"a", "b", "c"}
+    ask(world, "b,c")
+    assert filled(world) == {"b", "c"}
+
+
+def test_a_mistake_does_not_stop_the_update_of_copies() -> None:
+    world = a_world("a")
+    settle(world, RULES)
+    world.edit(SOURCE, content=secret("new"), annotations={TO: "a?"})
+    assert kinds_of(settle(world, RULES)) == [Update]
+
+
+def test_a_mistake_deletes_copies_only_where_the_vocabulary_says_so() -> None:
+    world = a_world("a,b", keep_on_fault=False)
+    settle(world, RULES)
+    ask(world, "b?")
+    assert kinds_of(settle(world, RULES)) == [Delete]
+    assert filled(world) == {"b"}
+
+
+@pytest.mark.parametrize("end", ["deleted", "terminating", "cleared"])
+@pytest.mark.parametrize("keep", [False, True])
+def test_copies_go_with_their_source_unless_they_are_kept(keep: bool, end: str) -> None:
+    world = a_world("a,b", keep_when_gone=keep)
+    settle(world, RULES)
+    if end == "cleared":
+        world.edit(SOURCE, annotations={})
+    else:
+        world.edit(SOURCE, finalizers=("somebody/else",) if end == "terminating" else (), deleting=True)
+    assert filled(world) == ({"a", "b"} if keep else set())
+
+
+def test_an_object_that_the_cluster_keeps_in_every_namespace_is_never_copied() -> None:
+    world = a_world("a")
+    source = world.put(at("home", "kube-root-ca.crt", CONFIG_MAP), config_map(), annotations={TO: "a"})
+    planned = plan_of(Key("toy", source.ref), world, RULES)
+    assert [(fault.reason, "never copied" in fault.message) for fault in planned.faults] == [("Refused", True)]
+    assert planned.writes == ()
+    assert list(world.registry["toy"].affected_by(world.objects[namespace_ref("a")], world)) == [SOURCE]
+
+
+# Admission
+
+
+def refusals(new: Mapping[str, str] | None, old: Mapping[str, str] | None = None, ref: Ref = SOURCE) -> tuple[str, ...]:
+    def obj(annotations: Mapping[str, str] | None) -> Object | None:
+        return None if annotations is None else Object(ref, "u", 1, annotations=annotations)
+
+    world = a_world()
+    admission = world.registry["toy"].admission
+    assert admission is not None
+    operation: Operation = "DELETE" if new is None else "CREATE" if old is None else "UPDATE"
+    return admission.validate(Request(operation, obj(new), obj(old)), world)
+
+
+def test_a_mistake_is_refused_in_its_own_words() -> None:
+    assert refusals({TO: "a?"}) == (MISTAKE.message,)
+    assert refusals({TO: "a?"}, {TO: "a"}) == (MISTAKE.message,)
+    assert refusals({TO: "a?", MATCHING: "x"}, {TO: "a?"}) == (MISTAKE.message,)
+
+
+def test_a_mistake_of_before_stops_no_other_change_and_nothing_stops_a_deletion() -> None:
+    assert refusals({TO: "a?", "note": "x"}, {TO: "a?"}) == ()
+    assert refusals(None, {TO: "a?"}) == ()
+    assert refusals({}, {TO: "a?"}) == ()
+
+
+def test_what_is_no_source_is_not_validated() -> None:
+    assert refusals({TO: "a?", FROM: "other/x"}) == ()
+    assert refusals({TO: "a?"}, ref=namespace_ref("home")) == ()
+
+
+def test_admission_is_about_all_kinds_and_can_be_left_out() -> None:
+    admission = TOY.source_type().admission
+    assert admission is not None
+    assert admission.kinds == (SECRET, CONFIG_MAP)
+    assert replace(TOY, validated=False).source_type().admission is None
+
+
+def test_the_source_type_is_made_of_what_the_vocabulary_says() -> None:
+    made = TOY.source_type()
+    assert (made.name, made.kinds, made.resource, made.finalizer) == ("toy", (SECRET, CONFIG_MAP), None, "")
+    assert made.source.metadata_keys == {TO, MATCHING}
+    assert made.ownership.marks == {FROM}
+    assert made.per_namespace

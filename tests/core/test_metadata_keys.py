@@ -1,0 +1,64 @@
+"""Which labels and annotations are copied from a source, and which never are."""
+
+import pytest
+from tests.support import toys
+
+from samara.core.model import LABELS
+
+REGISTRY = toys.registry()
+NEVER = [
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "samara.dev/adopted",
+    "samara.dev/anything",
+    "secret-copy/namespaces",
+    "secret-copy/origin",
+    "secret-copy/from",
+    toys.CHAIN,
+    toys.CHAINED,
+    toys.LINK,
+    toys.FETCHED,
+    toys.PATH,
+]
+NOT_BY_DEFAULT = [
+    "app.kubernetes.io/instance",
+    "app.kubernetes.io/managed-by",
+    "argocd.argoproj.io/tracking-id",
+    "kustomize.toolkit.fluxcd.io/name",
+    "helm.sh/chart",
+    "meta.helm.sh/release-name",
+    "cert-manager.io/certificate-name",
+    "acme.cert-manager.io/http",
+    "external-secrets.io/x",
+    "reconcile.external-secrets.io/data-hash",
+    "sealedsecrets.bitnami.com/managed",
+    "reflector.v1.k8s.emberstack.com/reflects",
+    "replicator.v1.mittwald.de/replicate-to",
+    "hnc.x-k8s.io/inherited-from",
+    "lifecycle.cattle.io/create",
+    "kapp.k14s.io/identity",
+    "velero.io/backup-name",
+    "kubernetes.io/service-account.name",
+]
+TRAVEL = ["team", "app.kubernetes.io/name", "example.com/owner", "fluxcd.example.com/x"]
+
+
+@pytest.mark.parametrize("key", NEVER)
+def test_marks_asks_and_our_own_keys_never_travel(key: str) -> None:
+    assert REGISTRY.copyable(LABELS, {key: "v", "team": "red"}) == {"team": "red"}
+    assert REGISTRY.copyable(LABELS, {key: "v"}, by_default=()) == {}
+
+
+@pytest.mark.parametrize("key", NOT_BY_DEFAULT)
+def test_keys_of_other_tools_do_not_travel_unless_their_author_put_them_there(key: str) -> None:
+    assert REGISTRY.copyable(LABELS, {key: "v"}) == {}
+    assert REGISTRY.copyable(LABELS, {key: "v"}, by_default=()) == {key: "v"}
+
+
+@pytest.mark.parametrize("key", TRAVEL)
+def test_all_else_travels(key: str) -> None:
+    assert REGISTRY.copyable(LABELS, {key: "v"}) == {key: "v"}
+
+
+def test_settings_add_to_what_never_travels() -> None:
+    registry = type(REGISTRY)(REGISTRY.source_types, never_labels=("example.com/*",))
+    assert registry.copyable(LABELS, {"example.com/owner": "me", "team": "red"}, by_default=()) == {"team": "red"}

@@ -1,0 +1,183 @@
+"""Where an owner reference names the source, nothing else makes an object ours; and how far each claim is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from tests.support.settle import plan_of, settle
+from tests.support.world import World, at, secret
+
+from samara.core.desired import Adopt, Copy, Desired, Template
+from samara.core.model import MANAGER, SECRET, Key, Kind, Object, Owner, Ref
+from samara.core.ownership import ByMark, ByOwnerReference, Ownership
+from samara.core.policy import ClusterPolicy
+from samara.core.registry import Registry
+from samara.core.source_type import Addresses, CustomResource, SourceType
+from samara.core.tally import Tally
+from samara.core.view import View
+from samara.core.writes import Create, Delete, Plan, Update
+
+MAKER = Kind("toys.dev", "v1", "Maker", "makers", namespaced=False)
+SOURCE = Ref(MAKER, "", "m")
+KEY = Key("maker", SOURCE)
+MARK = "toys.dev/made-by"
+
+
+def owner(uid: str) -> Owner:
+    return Owner("toys.dev/v1", "Maker", "m", uid, True, True)
+
+
+def maker(*namespaces: str) -> SourceType:
+    def desired(source: Ref, view: View) -> Desired:
+        live = view.get(source)
+        if live is None:
+            return Desired()
+        template = Template(secret(), {}, {MARK: "m"}, adopt=Adopt.NEVER, owner=owner(live.uid))
+        return Desired(tuple(Copy(at(namespace, "x"), template) for namespace in namespaces))
+
+    return SourceType(
+        "maker",
+        (SECRET, MAKER),
+        source=CustomResource(MAKER),
+        ownership=ByOwnerReference(MAKER, frozenset({SECRET}), frozenset({MARK})),
+        desired=desired,
+        addresses=lambda source, view: Addresses(SECRET, "x"),
+    )
+
+
+def a_world(*namespaces: str) -> World:
+    world = World(Registry((maker(*namespaces),)))
+    world.namespace("a")
+    world.put(SOURCE)
+    return world
+
+
+def planned(world: World) -> Plan:
+    return plan_of(KEY, world, ClusterPolicy())
+
+
+def put(world: World, uid: str, value: str = "one", by: str = MANAGER, created: str = "2026") -> None:
+    more = {"owners": (owner(uid),), "annotations": {MARK: "m"}, "created": created}
+    world.put(at("a", "x"), secret(value), by, **more)
+
+
+def test_a_copy_is_made_with_the_owner_reference() -> None:
+    (write,) = planned(a_world("a")).writes
+    assert isinstance(write, Create)
+    assert write.copy.template.owner is not None
+
+
+def test_an_object_that_names_the_source_by_uid_is_put_right() -> None:
+    world = a_world("a")
+    put(world, world.objects[SOURCE].uid, "edited")
+    (write,) = planned(world).writes
+    assert isinstance(write, Update)
+
+
+def test_an_identical_object_without_the_reference_is_a_conflict() -> None:
+    world = a_world("a")
+    world.put(at("a", "x"), secret(), annotations={MARK: "m"}, by="samara")
+    assert [each.reason for each in planned(world).blocked] == ["conflict"]
+
+
+@pytest.mark.parametrize("wanted", [("a",), ()])
+def test_what_we_made_for_an_earlier_source_of_the_same_name_goes_late(wanted: tuple[str, ...]) -> None:
+    world = a_world(*wanted)
+    put(world, "an earlier uid")
+    (write,) = planned(world).writes
+    assert isinstance(write, Delete)
+    assert write.delayed
+
+
+def test_until_then_it_is_told_as_a_conflict() -> None:
+    world = a_world("a")
+    put(world, "an earlier uid")
+    found = Tally.of(planned(world))
+    assert (found.wanted, found.right, list(found.by_reason())) == (1, 0, ["conflict"])
+
+
+def test_and_then_the_new_source_has_its_place() -> None:
+    world = a_world("a")
+    put(world, "an earlier uid", "old")
+    settle(world)
+    assert world.objects[at("a", "x")].owners == (owner(world.objects[SOURCE].uid),)
+
+
+@pytest.mark.parametrize("wanted", [("a",), ()])
+def test_what_somebody_else_made_in_the_name_of_an_earlier_source_stays(wanted: tuple[str, ...]) -> None:
+    world = a_world(*wanted)
+    put(world, "an earlier uid", by="")
+    found = planned(world)
+    assert ([each.reason for each in found.blocked], found.writes) == (["conflict"] * len(wanted), ())
+
+
+def test_what_is_younger_than_its_source_was_not_made_for_an_earlier_one() -> None:
+    """Somebody has seen a newer source already, and made it for that one."""
+    world = a_world("a")
+    put(world, "a later uid", created="2027")
+    found = planned(world)
+    assert ([each.reason for each in found.blocked], found.writes) == (["conflict"], ())
+
+
+def test_what_is_younger_than_its_source_stays_also_where_it_is_not_wanted() -> None:
+    world = a_world()
+    put(world, "a later uid", created="2027")
+    assert [(step.rule, step.outcome) for step in planned(world).steps] == [("newer-than-source", None)]
+
+
+@pytest.mark.parametrize("mark", ["claimed", "proven", "remembered"])
+def test_how_far_a_claim_is_believed_depends_on_who_set_it_and_on_what_counts(mark: str) -> None:
+    """Rows: the ownership. Columns: made by us, marked by somebody else, marks removed by somebody else."""
+    beliefs = {
+        "by mark": (BY_MARK, {"claimed": "yyn", "proven": "ynn", "remembered": "ynn"}),
+        "by trusted mark": (replace(BY_MARK, trusted=True), {"claimed": "yyn", "proven": "yyy", "remembered": "yny"}),
+        "by owner reference": (BY_OWNER, {"claimed": "yyn", "proven": "ynn", "remembered": "yny"}),
+    }
+    for name, (ownership, expected) in beliefs.items():
+        answers = [BELIEFS[mark](ownership, obj, world) for obj, world in objects()]
+        assert "".join("y" if answer else "n" for answer in answers) == expected[mark], name
+
+
+def objects() -> list[tuple[Object, World]]:
+    """A copy that we made, one that somebody else made, and one of ours whose marks somebody removed."""
+    worlds = [a_world("a") for _ in range(3)]
+    for world, by in zip(worlds, (MANAGER, "", MANAGER), strict=True):
+        put(world, world.objects[SOURCE].uid, by=by)
+    worlds[2].edit(at("a", "x"), annotations={}, owners=())
+    return [(world.objects[at("a", "x")], world) for world in worlds]
+
+
+BY_MARK = ByMark(frozenset({MARK}), lambda obj, view: SOURCE if MARK in obj.annotations else None)
+BY_OWNER = maker().ownership
+BELIEFS: dict[str, Callable[[Ownership, Object, World], bool]] = {
+    "claimed": lambda ownership, obj, world: ownership.is_copy_of(obj, SOURCE, world.get(SOURCE), world),
+    "proven": lambda ownership, obj, world: ownership.is_proven(obj),
+    "remembered": lambda ownership, obj, world: ownership.is_remembered(obj),
+}
+
+
+def test_what_is_no_longer_wanted_goes_if_it_names_the_source_by_uid() -> None:
+    world = a_world()
+    put(world, world.objects[SOURCE].uid)
+    (write,) = planned(world).writes
+    assert isinstance(write, Delete)
+    assert not write.delayed
+
+
+def test_what_a_source_that_is_gone_has_made_goes() -> None:
+    world = a_world("a")
+    put(world, world.objects[SOURCE].uid)
+    world.delete(SOURCE)
+    (write,) = planned(world).writes
+    assert isinstance(write, Delete)
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_reference_that_somebody_else_wrote_lets_nothing_go(gone: bool) -> None:
+    world = a_world()
+    put(world, world.objects[SOURCE].uid, by="")
+    if gone:
+        world.delete(SOURCE)
+    assert planned(world).writes == ()

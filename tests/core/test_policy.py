@@ -1,0 +1,134 @@
+"""May this source have a copy there?"""
+
+import pytest
+from tests.support.world import Words, at, secret
+
+from samara.core.desired import UNAVAILABLE, Copy, Template
+from samara.core.metadata_keys import ACCEPT, IGNORE, PAUSED
+from samara.core.model import CONFIG_MAP, SECRET, Content, Kind, Object, namespace_ref
+from samara.core.policy import ClusterPolicy, accepts, refusal
+from samara.core.source_type import Policy, Protected
+
+SOURCE = at("admin", "x")
+PROTECTED = ClusterPolicy(protected=("kube-*",), own=frozenset({at("ours", "x")}))
+
+
+def reason(
+    copy: Copy, annotations: Words | None = None, policy: Policy | None = None, labels: Words | None = None
+) -> str:
+    namespace = Object(namespace_ref(copy.ref.namespace), "u", 1, labels=labels or {}, annotations=annotations or {})
+    refused = refusal(copy, SOURCE, namespace, policy or Policy(), PROTECTED)
+    if refused is None:
+        return "allowed"
+    return "excluded" if refused.excludes else refused.reason + ("+revoke" if refused.revokes else "")
+
+
+def wanted(namespace: str = "a", by_name: bool = False, kind: Kind = SECRET, content: Content | None = None) -> Copy:
+    return Copy(at(namespace, "x", kind), Template(content or secret()), by_name)
+
+
+PROTECTED_NAMESPACE = [
+    (Protected.ALLOW, False, "allowed"),
+    (Protected.ALLOW, True, "allowed"),
+    (Protected.BY_NAME, False, "excluded"),
+    (Protected.BY_NAME, True, "allowed"),
+    (Protected.REFUSE, False, "excluded"),
+    (Protected.REFUSE, True, "refused"),
+]
+
+
+@pytest.mark.parametrize(("protected", "by_name", "answer"), PROTECTED_NAMESPACE)
+def test_a_protected_namespace_is_reached_as_the_source_type_may(
+    protected: Protected, by_name: bool, answer: str
+) -> None:
+    assert reason(wanted("kube-system", by_name), policy=Policy(protected)) == answer
+
+
+OWN = [
+    (Protected.ALLOW, False, "allowed"),
+    (Protected.BY_NAME, False, "allowed"),
+    (Protected.BY_NAME, True, "allowed"),
+    (Protected.REFUSE, False, "excluded"),
+    (Protected.REFUSE, True, "refused"),
+]
+
+
+@pytest.mark.parametrize(("protected", "by_name", "answer"), OWN)
+def test_what_is_the_operators_own_is_no_target_of_what_tenants_write(
+    protected: Protected, by_name: bool, answer: str
+) -> None:
+    assert reason(wanted("ours", by_name), policy=Policy(protected)) == answer
+
+
+def test_only_that_very_object_is_the_operators_own() -> None:
+    assert reason(Copy(at("ours", "y"), Template(secret()), by_name=True)) == "allowed"
+    assert reason(wanted("a", by_name=True)) == "allowed"
+    assert reason(wanted("ours", by_name=True, kind=CONFIG_MAP)) == "allowed"
+
+
+@pytest.mark.parametrize("protected", list(Protected))
+def test_any_other_namespace_is_open_to_all(protected: Protected) -> None:
+    assert reason(wanted("a"), policy=Policy(protected)) == "allowed"
+
+
+def test_a_denied_kind_is_refused_unless_the_administrator_lists_kinds() -> None:
+    role = Kind("rbac.authorization.k8s.io", "v1", "Role", "roles")
+    assert reason(wanted(kind=role)) == "refused"
+    assert reason(wanted(kind=role), policy=Policy(any_kind=True)) == "allowed"
+
+
+def test_a_denied_type_is_refused_even_where_kinds_are_not() -> None:
+    token = wanted(content=secret("one", "kubernetes.io/service-account-token"))
+    assert reason(token, policy=Policy(Protected.ALLOW, any_kind=True)) == "refused"
+
+
+def test_a_place_that_only_keeps_what_it_has_is_not_asked_for_its_type() -> None:
+    assert reason(Copy(at("a", "x"), Template(UNAVAILABLE))) == "allowed"
+
+
+def test_a_paused_namespace_holds_all_copies() -> None:
+    assert reason(wanted(), {PAUSED: "true"}) == "held"
+    assert reason(wanted(by_name=True), {PAUSED: "true"}) == "held"
+    assert reason(wanted(), labels={PAUSED: "true"}) == "held"
+    assert reason(wanted(), {PAUSED: "false"}) == "allowed"
+
+
+def test_an_ignored_namespace_is_no_target_of_all_but_of_a_name() -> None:
+    assert reason(wanted(), {IGNORE: "true"}) == "excluded"
+    assert reason(wanted(), labels={IGNORE: "true"}) == "excluded"
+    assert reason(wanted(by_name=True), {IGNORE: "true"}) == "allowed"
+
+
+def test_without_consent_a_copy_is_refused_and_withdrawn() -> None:
+    assert reason(wanted(), policy=Policy(needs_consent=True)) == "not-accepted+revoke"
+    assert reason(wanted(), {ACCEPT: "other"}, Policy(needs_consent=True)) == "not-accepted+revoke"
+    assert reason(wanted(), {ACCEPT: "admin"}, Policy(needs_consent=True)) == "allowed"
+
+
+def test_a_source_needs_no_consent_of_its_own_namespace() -> None:
+    assert reason(wanted("admin"), policy=Policy(needs_consent=True)) == "allowed"
+
+
+def test_a_source_type_that_asks_for_no_consent_needs_none() -> None:
+    assert reason(wanted(), {ACCEPT: "other"}) == "allowed"
+
+
+CONSENTS = [
+    ("admin", True),
+    ("*", True),
+    ("other, admin", True),
+    ("admin:Secret/x", True),
+    ("admin:Secret/y", False),
+    ("admin:ConfigMap/x", False),
+    ("", False),
+    (" , ", False),
+    ("adm", False),
+    ("admin*", False),
+    ("ADMIN", False),
+    ("admin/x", False),
+]
+
+
+@pytest.mark.parametrize(("consent", "accepted"), CONSENTS)
+def test_consent_names_a_namespace_an_object_or_everything(consent: str, accepted: bool) -> None:
+    assert accepts(consent, SOURCE) is accepted

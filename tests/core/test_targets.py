@@ -1,0 +1,153 @@
+"""Which namespaces a source is copied to, and label selectors as kubectl writes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import pytest
+from tests.support.world import World
+
+from samara.core.match import Names
+from samara.core.registry import Registry
+from samara.core.select import Requirement, Selector
+from samara.core.targets import EVERY_NAMESPACE, NO_NAMESPACES, NamespaceSelector, parse_selector
+from samara.core.view import Narrow
+
+RED = Selector((Requirement("team", "In", frozenset({"red"})),))
+
+
+def a_world() -> World:
+    world = World(Registry(()))
+    for name, team in (("a", "red"), ("ab", "blue"), ("b", "red"), ("c", "blue")):
+        world.namespace(name, {"team": team})
+    return world
+
+
+def named(*names: str) -> Names:
+    return Names.of(names)
+
+
+SELECTORS = [
+    (NO_NAMESPACES, {}),
+    (EVERY_NAMESPACE, {"a": False, "ab": False, "b": False, "c": False}),
+    (NamespaceSelector(named("b", "zz")), {"b": True, "zz": True}),
+    (NamespaceSelector(patterns=(re.compile("a.?"),)), {"a": False, "ab": False}),
+    (NamespaceSelector(patterns=(re.compile("a"), re.compile("c|zz"))), {"a": False, "c": False}),
+    (NamespaceSelector(selectors=(RED,)), {"a": False, "b": False}),
+    (NamespaceSelector(named("b"), selectors=(RED,)), {"b": True, "a": False}),
+    (
+        NamespaceSelector(named("c", "zz"), everywhere=True),
+        {"c": True, "zz": True, "a": False, "ab": False, "b": False},
+    ),
+    (NamespaceSelector(everywhere=True, excluded=frozenset({"a", "zz"})), {"ab": False, "b": False, "c": False}),
+    (NamespaceSelector(named("a", "b"), excluded=frozenset({"b"})), {"a": True}),
+    (NamespaceSelector(selectors=(RED,), excluded=frozenset({"a"})), {"b": False}),
+    (NamespaceSelector(patterns=(re.compile("a+"),), excluded=frozenset({"a"})), {}),
+]
+
+
+@pytest.mark.parametrize(("selector", "selected"), SELECTORS)
+def test_the_namespaces_are_the_union_minus_the_excluded_ones(
+    selector: NamespaceSelector, selected: Mapping[str, bool]
+) -> None:
+    assert dict(selector.namespaces(a_world())) == selected
+
+
+@pytest.mark.parametrize(("selector", "selected"), SELECTORS)
+def test_a_namespace_is_selected_exactly_if_it_is_among_the_namespaces(
+    selector: NamespaceSelector, selected: Mapping[str, bool]
+) -> None:
+    world = a_world()
+    world.namespace("zz")
+    assert {each.ref.name for each in world.objects.values() if selector.selects(each.ref.name, each.labels)} == set(
+        dict(selector.namespaces(world))
+    )
+
+
+@pytest.mark.parametrize(("selector", "selected"), SELECTORS)
+def test_through_one_namespace_only_that_one_is_seen(selector: NamespaceSelector, selected: Mapping[str, bool]) -> None:
+    world = a_world()
+    for name in ("a", "ab", "b", "c", "zz"):
+        seen = list(selector.namespaces(Narrow(world, name)))
+        assert seen == ([(name, selected[name])] if name in selected else [])
+
+
+def test_no_namespace_comes_twice() -> None:
+    selector = NamespaceSelector(named("a", "b"), True, (re.compile(".*"),), (RED,))
+    names = [name for name, _ in selector.namespaces(a_world())]
+    assert sorted(names) == ["a", "ab", "b", "c"]
+
+
+@pytest.mark.parametrize("terminating", [False, True])
+def test_a_terminating_namespace_is_a_target_by_name_and_else_only_where_it_is_reported(terminating: bool) -> None:
+    world = a_world()
+    world.terminate("a")
+    by_name = NamespaceSelector(named("a"), terminating=terminating)
+    assert dict(by_name.namespaces(world)) == {"a": True}
+    for selector in (
+        NamespaceSelector(everywhere=True, terminating=terminating),
+        NamespaceSelector(patterns=(re.compile(".*"),), terminating=terminating),
+        NamespaceSelector(selectors=(RED,), terminating=terminating),
+    ):
+        assert ("a" in dict(selector.namespaces(world))) is terminating
+
+
+def test_a_pattern_must_match_the_complete_name() -> None:
+    selector = NamespaceSelector(patterns=(re.compile("a"),))
+    assert selector.selects("a", {})
+    assert not selector.selects("ab", {})
+    assert not selector.selects("ba", {})
+
+
+def test_of_several_selectors_one_is_enough_and_of_one_all_requirements_must_hold() -> None:
+    both = Selector((*RED.requirements, Requirement("tier", "Exists")))
+    selector = NamespaceSelector(selectors=(both, Selector((Requirement("open", "Exists"),))))
+    assert not selector.selects("a", {"team": "red"})
+    assert selector.selects("a", {"team": "red", "tier": "1"})
+    assert selector.selects("a", {"open": ""})
+
+
+PARSED = [
+    ("", ()),
+    (" , ", ()),
+    ("a=b", (Requirement("a", "In", frozenset({"b"})),)),
+    ("a==b", (Requirement("a", "In", frozenset({"b"})),)),
+    (" a = b ", (Requirement("a", "In", frozenset({"b"})),)),
+    ("a=", (Requirement("a", "In", frozenset({""})),)),
+    ("a!=b", (Requirement("a", "NotIn", frozenset({"b"})),)),
+    ("a", (Requirement("a", "Exists"),)),
+    ("!a", (Requirement("a", "DoesNotExist"),)),
+    ("! a", (Requirement("a", "DoesNotExist"),)),
+    ("a in (b, c)", (Requirement("a", "In", frozenset({"b", "c"})),)),
+    ("a in (b)", (Requirement("a", "In", frozenset({"b"})),)),
+    ("a notin (b,c)", (Requirement("a", "NotIn", frozenset({"b", "c"})),)),
+    ("a notin(b)", (Requirement("a", "NotIn", frozenset({"b"})),)),
+    (
+        "example.com/a=b,c!=d,e,!f,g in (h,i)",
+        (
+            Requirement("example.com/a", "In", frozenset({"b"})),
+            Requirement("c", "NotIn", frozenset({"d"})),
+            Requirement("e", "Exists"),
+            Requirement("f", "DoesNotExist"),
+            Requirement("g", "In", frozenset({"h", "i"})),
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "requirements"), PARSED)
+def test_a_selector_is_read_as_kubectl_writes_it(text: str, requirements: tuple[Requirement, ...]) -> None:
+    found = parse_selector(text)
+    assert (found.selector.requirements, found.faults) == (requirements, ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a b", "a=b c", "a=b=c", "a===b", "=b", "!", "!!a", "!a=b", "-a", "a=-b", "Not_A_Prefix/x=y"),
+        *("a in b", "a in (b", "a in (b,c", "a in b,c)", "a in (b)c", "a in (b) c", "a in (b))", "(a", "a in ((b))"),
+    ],
+)
+def test_a_mistake_is_a_fault(text: str) -> None:
+    assert parse_selector(text).faults

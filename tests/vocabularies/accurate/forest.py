@@ -1,0 +1,149 @@
+"""Worlds of namespace trees, and the words to grow them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+from tests.support.settle import every_key, plan_of, settle
+from tests.support.world import World, at, content, secret
+
+from samara.core.desired import Adopt, Fault
+from samara.core.kinds import ROLE_BINDING, SERVICE_ACCOUNT
+from samara.core.model import CONFIG_MAP, MANAGER, SECRET, Key, Object, Ref, namespace_ref
+from samara.core.policy import ClusterPolicy
+from samara.core.registry import Registry
+from samara.core.view import View
+from samara.core.writes import Blocked, Write
+from samara.vocabularies import accurate
+from samara.vocabularies.accurate import config
+from samara.vocabularies.accurate.words import (
+    FINALIZER,
+    FROM,
+    IS_TEMPLATE,
+    PARENT,
+    PROPAGATE,
+    ROOT,
+    SUB_NAMESPACE,
+    TEMPLATE,
+    TYPE,
+)
+
+KINDS = (SECRET, CONFIG_MAP, ROLE_BINDING, SERVICE_ACCOUNT)
+KEYS = {"labelKeys": ["team", "*.glob/*"], "annotationKeys": ["note"]}
+SUB_KEYS = {"subNamespaceLabelKeys": ["team", "size"], "subNamespaceAnnotationKeys": ["story"]}
+RULES = ClusterPolicy()
+RESERVED = ("default", "kube-system", "operator")
+
+
+def a_registry(
+    adopt: Adopt = Adopt.IDENTICAL,
+    cascading: bool = False,
+    managers: frozenset[str] | None = None,
+    generated: bool = False,
+    **keys: Any,
+) -> Registry:
+    """The three source types of Accurate alone, configured as a user would."""
+
+    def copyable(where: str, metadata: Mapping[str, str]) -> dict[str, str]:
+        return registry.copyable(where, metadata)
+
+    def owner(obj: Object, view: View) -> Key | None:
+        return registry.owner(obj, view)
+
+    trusted = managers or frozenset({accurate.APPLIER})
+    options = accurate.Options(adopt, cascading, RESERVED.__contains__, trusted, generated)
+    read = config.read({**KEYS, **SUB_KEYS, **keys})
+    registry = Registry(accurate.source_types(read, KINDS, copyable, owner, options))
+    return registry
+
+
+def a_world(**terms: Any) -> World:
+    return World(a_registry(**terms))
+
+
+def root(world: World, name: str = "r", words: Mapping[str, str] | None = None, **more: Any) -> Object:
+    return world.namespace(name, {TYPE: ROOT, **(words or {})}, **more)
+
+
+def sub(world: World, name: str, parent: str, words: Mapping[str, str] | None = None) -> Object:
+    return world.namespace(name, {PARENT: parent, **(words or {})})
+
+
+def template(world: World, name: str, words: Mapping[str, str] | None = None) -> Object:
+    return world.namespace(name, {TYPE: IS_TEMPLATE, **(words or {})})
+
+
+def instance(world: World, name: str, of: str, words: Mapping[str, str] | None = None) -> Object:
+    return world.namespace(name, {TEMPLATE: of, **(words or {})})
+
+
+def chain(world: World, *names: str) -> None:
+    """A root, and below it each the parent of the next."""
+    root(world, names[0])
+    for above, name in pairwise(names):
+        sub(world, name, above)
+
+
+def hang(world: World, name: str, **roles: str) -> Object:
+    """Gives a namespace the relations that are told, and no other: an empty one is none."""
+    words = {"parent": PARENT, "template": TEMPLATE, "type": TYPE}
+    have = world.objects[namespace_ref(name)]
+    kept = {key: value for key, value in have.labels.items() if key not in words.values()}
+    return world.edit(have.ref, labels=kept | {words[role]: value for role, value in roles.items()})
+
+
+def relabel(world: World, name: str, **labels: str | None) -> None:
+    have = world.objects[namespace_ref(name)]
+    words = {**have.labels, **labels}
+    world.edit(have.ref, labels={key: value for key, value in words.items() if value is not None})
+
+
+def namespace(world: World, name: str) -> Object:
+    return world.objects[namespace_ref(name)]
+
+
+def labels(world: World, name: str) -> dict[str, str]:
+    return dict(namespace(world, name).labels)
+
+
+def source(world: World, ref: Ref, mode: str, value: str = "one", **words: str) -> Object:
+    return world.put(ref, secret(value), annotations={PROPAGATE: mode, **words})
+
+
+def a_copy(world: World, ref: Ref, of: str, mode: str, value: str = "one", by: str = MANAGER) -> Object:
+    """What we, or a named field manager, made earlier."""
+    return world.put(ref, secret(value), by, annotations={PROPAGATE: mode, FROM: of})
+
+
+def values(world: World, name: str = "x") -> dict[str, str | None]:
+    """By namespace: which of the well-known values is there."""
+    known = {secret(each): each for each in ("one", "two", "three", "drift", "theirs")}
+    return {ref.namespace: known.get(obj.content) for ref, obj in world.objects.items() if ref == at(ref[1], name)}
+
+
+def ask(world: World, ref: Ref, mode: str | None) -> None:
+    have = world.objects[ref]
+    kept = {key: value for key, value in have.annotations.items() if key != PROPAGATE}
+    world.edit(ref, annotations=kept if mode is None else {**kept, PROPAGATE: mode})
+
+
+def a_sub(world: World, name: str, holder: str, guard: bool = True, **spec: Any) -> Object:
+    """A SubNamespace, as it is once the webhook has seen it."""
+    has = content(spec=spec) if spec else None
+    guards = (FINALIZER,) if guard else ()
+    return world.put(Ref(SUB_NAMESPACE, holder, name), has, generation=1, finalizers=guards)
+
+
+def faults(world: World) -> list[Fault]:
+    return [fault for key in every_key(world) for fault in plan_of(key, world, RULES).faults]
+
+
+def blocked(world: World, key: Key) -> list[Blocked]:
+    return list(plan_of(key, world, RULES).blocked)
+
+
+def settled(world: World) -> list[Write]:
+    """All writes until silence."""
+    return settle(world, RULES)

@@ -1,0 +1,444 @@
+"""Admission of namespace trees: every rule with its text, in its order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.world import World, content
+
+from samara.core.admit import Edit, Forbidden, Operation, Request, Undecided
+from samara.core.model import Object, Ref, namespace_ref
+from samara.core.registry import Registry
+from samara.kube.errors import redact
+from samara.settings import Settings
+from samara.source_types import reserved
+from samara.vocabularies.accurate import AccurateSettings
+from samara.vocabularies.accurate.admit import AdmitRules, add_finalizer, admit_namespace, admit_sub_namespace
+from samara.vocabularies.accurate.words import FINALIZER, PARENT, SUB_NAMESPACE, TEMPLATE, TYPE
+from samara.vocabularies.secret_copy import SecretCopySettings
+
+CIRCULAR = ("circular reference is not permitted",)
+CHILDREN = ("child namespaces exist",)
+ROOT, TEMPLATED = {TYPE: "root"}, {TYPE: "template"}
+STRICT, CASCADING = AdmitRules(), AdmitRules(allow_cascading=True)
+Words = dict[str, str]
+
+
+def below(parent: str) -> Words:
+    return {PARENT: parent}
+
+
+def instance(template: str) -> Words:
+    return {TEMPLATE: template}
+
+
+def a_world(**namespaces: Words) -> World:
+    world = World(Registry(()))
+    for name, labels in namespaces.items():
+        world.namespace(name, labels)
+    return world
+
+
+def namespace(labels: Words, name: str = "me", **more: Any) -> Object:
+    return Object(namespace_ref(name), "u", 1, labels=labels, **more)
+
+
+def created(world: World, labels: Words, rules: AdmitRules = STRICT) -> tuple[str, ...]:
+    return told(admit_namespace(Request("CREATE", namespace(labels), None), world, rules))
+
+
+def updated(world: World, old: Words, new: Words) -> tuple[str, ...]:
+    """`me` as it is stored, and what somebody makes of it."""
+    world.namespace("me", old)
+    return told(admit_namespace(Request("UPDATE", namespace(new), namespace(old)), world, STRICT))
+
+
+def deleted(world: World, old: Words, rules: AdmitRules = STRICT) -> tuple[str, ...]:
+    world.namespace("me", old)
+    return told(admit_namespace(Request("DELETE", None, namespace(old)), world, rules))
+
+
+def told(faults: tuple[str, ...], kind: type[str] = Forbidden) -> tuple[str, ...]:
+    assert all(isinstance(each, kind) for each in faults)
+    return faults
+
+
+# Namespaces: create
+
+
+@pytest.mark.parametrize("labels", [{}, ROOT, TEMPLATED, {TYPE: "anything"}, {"other": ""}])
+def test_plain_namespaces_of_any_type_are_allowed(labels: Words) -> None:
+    assert created(a_world(), labels) == ()
+
+
+def test_a_namespace_may_not_be_its_own_parent_or_template() -> None:
+    assert created(a_world(), below("me")) == CIRCULAR
+    assert created(a_world(), instance("me")) == CIRCULAR
+
+
+@pytest.mark.parametrize("template", ["", "t", "nowhere"])
+def test_a_sub_namespace_cannot_have_a_template(template: str) -> None:
+    world = a_world(r=ROOT, t=TEMPLATED)
+    assert created(world, below("r") | instance(template)) == ("a sub-namespace cannot have a template",)
+
+
+@pytest.mark.parametrize("value", ["root", "template", "", "other"])
+def test_a_sub_namespace_cannot_be_a_root_or_a_template(value: str) -> None:
+    assert created(a_world(r=ROOT), below("r") | {TYPE: value}) == ("a sub-namespace cannot be a root or a template",)
+
+
+def test_the_parent_must_be_there_and_a_root_or_a_sub_namespace() -> None:
+    world = a_world(r=ROOT, s=below("r"), t=TEMPLATED, plain={}, i=instance("t"))
+    assert created(world, below("nowhere")) == ("namespace does not exist: nowhere",)
+    for name in ("t", "plain", "i"):
+        assert created(world, below(name)) == (f"{name} is not a valid root namespace",)
+    assert created(world, below("r")) == created(world, below("s")) == ()
+
+
+def test_the_template_must_be_there_and_a_template() -> None:
+    world = a_world(r=ROOT, t=TEMPLATED, tt=TEMPLATED | instance("t"), plain={})
+    assert created(world, instance("nowhere")) == ("namespace does not exist: nowhere",)
+    for name in ("r", "plain"):
+        assert created(world, instance(name)) == (f"{name} is not a valid template namespace",)
+    for name in ("t", "tt"):
+        assert created(world, instance(name)) == created(world, ROOT | instance(name)) == ()
+
+
+def test_a_sub_namespace_is_no_template() -> None:
+    world = a_world(r=ROOT, s=below("r"), odd=below("r") | TEMPLATED)
+    for name in ("s", "odd"):
+        assert created(world, instance(name)) == (f"{name} is not a valid template namespace",)
+
+
+@pytest.mark.parametrize("label", [PARENT, TEMPLATE])
+def test_an_empty_parent_or_template_is_refused(label: str) -> None:
+    fault = (f"{label} is empty: name a namespace or remove the label",)
+    assert created(a_world(), {label: ""}) == fault
+    assert updated(a_world(), {}, {label: ""}) == fault
+    assert created(a_world(t=TEMPLATED), instance("t") | below("")) == (
+        f"{PARENT} is empty: name a namespace or remove the label",
+    )
+
+
+def test_the_first_broken_rule_is_told_and_no_other() -> None:
+    assert created(a_world(), {**below("me"), **instance(""), TYPE: "root"}) == CIRCULAR
+    assert created(a_world(), {**below("nowhere"), **instance(""), TYPE: "root"}) == (
+        "a sub-namespace cannot have a template",
+    )
+    assert created(a_world(), {**below("nowhere"), TYPE: "root"}) == ("a sub-namespace cannot be a root or a template",)
+
+
+# Namespaces: update
+
+
+def test_the_way_up_must_not_close() -> None:
+    world = a_world(a=below("b"), b=below("me"), t=TEMPLATED | instance("me"))
+    assert updated(world, {}, below("a")) == CIRCULAR
+    assert updated(world, {}, instance("t")) == CIRCULAR
+    assert updated(world, {}, below("me")) == CIRCULAR
+    assert updated(a_world(a=below("b"), b=below("a")), {}, below("a")) == CIRCULAR
+
+
+def test_every_ancestor_must_be_there() -> None:
+    gone = ("parent namespace does not exist: gone",)
+    assert updated(a_world(a=below("b"), b=below("gone")), {}, below("a")) == gone
+    assert updated(a_world(t=TEMPLATED | instance("gone")), {}, instance("t")) == gone
+    assert updated(a_world(), below("gone"), below("gone")) == gone
+    assert updated(a_world(), below("gone"), {}) == ()
+
+
+def test_a_root_with_children_keeps_its_type() -> None:
+    for new in ({}, TEMPLATED, {TYPE: "other"}, below("r")):
+        world = a_world(r=ROOT, child=below("me"))
+        assert updated(world, ROOT, new) == ("there are sub-namespaces under me",)
+        assert updated(a_world(r=ROOT), ROOT, new) == ()
+    assert updated(a_world(child=below("me")), ROOT, ROOT | {"other": "label"}) == ()
+
+
+def test_a_template_with_instances_keeps_its_type() -> None:
+    for new in ({}, ROOT, {TYPE: "other"}):
+        assert updated(a_world(i=instance("me")), TEMPLATED, new) == ("there are namespaces referencing me",)
+        assert updated(a_world(), TEMPLATED, new) == ()
+    assert updated(a_world(i=instance("me"), t=TEMPLATED), TEMPLATED, TEMPLATED | instance("t")) == ()
+
+
+def test_a_sub_namespace_with_children_is_cut_only_to_a_root() -> None:
+    def world(**more: Words) -> World:
+        return a_world(r=ROOT, t=TEMPLATED, **more)
+
+    for new in ({}, TEMPLATED, {TYPE: "other"}, below("")):
+        assert updated(world(child=below("me")), below("r"), new) == ("there are sub-namespaces under me",)
+    assert updated(world(child=below("me")), below("r"), ROOT) == ()
+    assert updated(world(child=below("me")), below("r"), ROOT | instance("t")) == ()
+    assert updated(world(), below("r"), {}) == updated(world(), below("r"), TEMPLATED) == ()
+    assert updated(world(r2=ROOT, child=below("me")), below("r"), below("r2")) == ()
+
+
+def test_a_sub_namespace_with_children_may_not_become_an_instance() -> None:
+    world = a_world(r=ROOT, t=TEMPLATED, child=below("me"))
+    assert updated(world, below("r"), instance("t")) == ("there are sub-namespaces under me",)
+
+
+def test_then_the_rules_of_creation_count() -> None:
+    world = a_world(r=ROOT, plain={})
+    assert updated(world, {}, below("plain")) == ("plain is not a valid root namespace",)
+    assert updated(world, below("r"), below("r") | ROOT) == ("a sub-namespace cannot be a root or a template",)
+    assert updated(world, {}, instance("plain")) == ("plain is not a valid template namespace",)
+
+
+def test_what_the_original_has_stored_stops_no_change_of_something_else() -> None:
+    world = a_world(r=ROOT, s=below("r"))
+    note = {"note": "new"}
+    assert updated(world, instance("s"), instance("s") | note) == ()
+    assert updated(world, {PARENT: ""}, {PARENT: "", **note}) == updated(world, {TEMPLATE: ""}, {TEMPLATE: ""}) == ()
+    assert updated(world, {TEMPLATE: ""}, {PARENT: ""}) != ()
+    assert updated(world, {}, instance("s")) == ("s is not a valid template namespace",)
+
+
+def test_a_namespace_that_names_itself_is_neither_its_own_child_nor_its_instance() -> None:
+    assert updated(a_world(), below("me"), {}) == ()
+    assert deleted(a_world(), below("me")) == ()
+    assert updated(a_world(), TEMPLATED | instance("me"), {}) == ()
+    assert deleted(a_world(), TEMPLATED | instance("me")) == ()
+
+
+def test_a_namespace_that_ends_is_not_judged() -> None:
+    new = namespace(below("nowhere"), deleting=True)
+    assert admit_namespace(Request("UPDATE", new, new), a_world(), STRICT) == ()
+    assert admit_namespace(Request("DELETE", None, new), a_world(child=below("me")), STRICT) == ()
+
+
+# Namespaces: delete
+
+
+def test_a_root_or_sub_namespace_with_children_stays_unless_cascading_is_allowed() -> None:
+    for labels in (ROOT, below("r")):
+        assert deleted(a_world(r=ROOT, child=below("me")), labels) == CHILDREN
+        assert deleted(a_world(r=ROOT, child=below("me")), labels, CASCADING) == ()
+        assert deleted(a_world(r=ROOT, i=instance("me")), labels) == ()
+
+
+def test_a_template_with_instances_stays_even_with_cascading_allowed() -> None:
+    for rules in (STRICT, CASCADING):
+        assert deleted(a_world(i=instance("me")), TEMPLATED, rules) == CHILDREN
+        assert deleted(a_world(child=below("me")), TEMPLATED, rules) == ()
+
+
+@pytest.mark.parametrize("labels", [{}, {TYPE: "other"}, instance("t")])
+def test_everything_else_may_go(labels: Words) -> None:
+    assert deleted(a_world(child=below("me"), i=instance("me")), labels) == ()
+
+
+NAMES = ["me", "a", "b"]
+LABELS = st.dictionaries(st.sampled_from([PARENT, TEMPLATE, TYPE]), st.sampled_from([*NAMES, "", "root", "template"]))
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), LABELS), st.none() | LABELS, st.none() | LABELS)
+def test_whatever_the_labels_are_there_is_at_most_one_fault(
+    world: dict[str, Words], old: Words | None, new: Words | None
+) -> None:
+    operation: Operation = "DELETE" if new is None else "CREATE" if old is None else "UPDATE"
+    after, before = (None if labels is None else namespace(labels) for labels in (new, old))
+    faults = told(admit_namespace(Request(operation, after, before), a_world(**world), STRICT))
+    assert len(faults) <= 1
+    if not (old or new):
+        assert faults == ()  # without a label of ours nobody is stopped
+
+
+# SubNamespaces
+
+
+def sub(name: str = "me", home: str = "r", spec: object = None, **more: Any) -> Object:
+    return Object(Ref(SUB_NAMESPACE, home, name), "u", 1, content(spec=spec if spec is not None else {}), **more)
+
+
+def asked(world: World, new: Object, old: Object | None = None, rules: AdmitRules = STRICT) -> tuple[str, ...]:
+    return admit_sub_namespace(Request("UPDATE" if old else "CREATE", new, old), world, rules)
+
+
+BOTH: list[Callable[..., tuple[str, ...]]] = [
+    lambda world, new, rules=STRICT: asked(world, new, None, rules),
+    lambda world, new, rules=STRICT: asked(world, new, replace(new, content=content(spec={"old": 1})), rules),
+]
+"""A creation, and a change of the spec: both are validated alike, but for the name, which is judged once."""
+alike = pytest.mark.parametrize("judged", BOTH, ids=["create", "update"])
+
+
+@alike
+def test_it_must_be_in_a_root_or_a_sub_namespace(judged: Callable[..., tuple[str, ...]]) -> None:
+    world = a_world(r=ROOT, s=below("r"), plain={}, t=TEMPLATED, i=instance("t"))
+    assert judged(world, sub(home="r")) == judged(world, sub(home="s")) == ()
+    for home in ("plain", "t", "i"):
+        fault = f"namespace {home} is neither a root nor a sub namespace"
+        assert told(judged(world, sub(home=home))) == (fault,)
+
+
+@alike
+def test_a_home_that_cannot_be_read_is_no_refusal_but_an_error(judged: Callable[..., tuple[str, ...]]) -> None:
+    assert told(judged(a_world(), sub()), Undecided) == ("namespace r cannot be read",)
+
+
+BAD_SPEC = {
+    "labels": {"a b": "x", "ok": "not ok", "fine.io/x": "", "-": "y", "a/b/c": "z", "Up.io/x": "v"},
+    "annotations": {"no slash/": "x", "Up.io/x": "any value & more", "": "x"},
+}
+
+
+@alike
+def test_all_violations_of_labels_and_annotations_are_told_together(judged: Callable[..., tuple[str, ...]]) -> None:
+    faults = told(judged(a_world(r=ROOT), sub(spec=BAD_SPEC)))
+
+    assert {each.partition(": the ")[0] for each in faults} == {
+        'spec.labels: Invalid value: "a b"',
+        'spec.labels: Invalid value: "not ok"',
+        'spec.labels: Invalid value: "-"',
+        'spec.labels: Invalid value: "a/b/c"',
+        'spec.labels: Invalid value: "Up.io/x"',
+        'spec.annotations: Invalid value: "no slash/"',
+        'spec.annotations: Invalid value: ""',
+    }
+    assert len(faults) == 7
+    assert "any value" not in " ".join(faults)
+
+
+def test_who_is_shown_no_rejected_value_is_told_of_every_violation_all_the_same() -> None:
+    spec = {"labels": {"app": "no good", "b": 'x "y": z'}, "annotations": {"a b": "1", "é\n" * 90: "2"}}
+    faults = told(asked(a_world(r=ROOT), sub(spec=spec)))
+    value = "spec.labels: Invalid value: …: the value of a label was expected"
+    key = "spec.annotations: Invalid value: …: the key of an annotation was expected"
+    assert redact(". ".join(faults)) == ". ".join([value, value, key, key])
+
+
+def test_annotations_have_a_size_in_sum() -> None:
+    def fault(size: int) -> tuple[str, ...]:
+        return asked(a_world(r=ROOT), sub(spec={"annotations": {"k": "x" * (size - 1)}}))
+
+    assert fault(262144) == ()
+    assert fault(262145) == ("spec.annotations: Too long: at most 262144 bytes were expected, found 262145",)
+
+
+@pytest.mark.parametrize("spec", [{}, {"labels": None, "annotations": None}, {"labels": {"a": "b"}}, [], "text"])
+def test_a_spec_that_says_nothing_wrong_is_allowed(spec: object) -> None:
+    assert asked(a_world(r=ROOT), sub(spec=spec)) == ()
+
+
+def test_a_spec_that_stays_as_it_is_is_not_judged_again() -> None:
+    stored = sub(spec=BAD_SPEC)
+    assert asked(a_world(), replace(stored, labels={"note": "new"}), stored) == ()
+    assert asked(a_world(), replace(sub(spec={"labels": {"a b": ""}}), deleting=True), stored) == ()
+
+
+@alike
+def test_the_root_of_the_tree_must_be_found(judged: Callable[..., tuple[str, ...]]) -> None:
+    assert told(judged(a_world(r=below("gone")), sub())) == ("namespace gone is not found",)
+    assert told(judged(a_world(r=below("top"), top={}), sub())) == (
+        "namespace top is not found to be a root or a sub namespace",
+    )
+    assert told(judged(a_world(r=below("s"), s=below("r")), sub())) == CIRCULAR
+
+
+def test_naming_policies_are_asked_with_the_name_and_the_root() -> None:
+    seen: list[tuple[str, str]] = []
+
+    def denied(name: str, root: str) -> tuple[str, str] | None:
+        seen.append((name, root))
+        return ("^top$", "^$1-.*") if name == "bad" else None
+
+    world = a_world(top=ROOT, r=below("s"), s=below("top"))
+    assert asked(world, sub("good"), None, AdmitRules(denied=denied)) == ()
+    assert told(asked(world, sub("bad"), None, AdmitRules(denied=denied))) == (
+        "namespace r is not match naming policies: "
+        "namespace - target=bad root=top denied policy - root=^top$ match=^$1-.*",
+    )
+    assert seen == [("good", "top"), ("bad", "top")]
+
+
+def test_an_expansion_that_cannot_be_compiled_is_an_error() -> None:
+    def denied(name: str, root: str) -> tuple[str, str] | None:
+        raise ValueError("missing closing )")
+
+    (fault,) = told(asked(a_world(r=ROOT), sub(), None, AdmitRules(denied=denied)), Undecided)
+    assert "missing closing )" in fault
+
+
+def test_row_26_reserved_names_are_refused() -> None:
+    rules = AdmitRules(reserved=lambda name: name.startswith("kube-"))
+    assert told(asked(a_world(r=ROOT), sub("kube-x"), None, rules)) == (
+        "namespace kube-x is reserved: a sub-namespace cannot have this name",
+    )
+    assert asked(a_world(r=ROOT), sub("x"), None, rules) == ()
+
+
+@pytest.mark.parametrize("own", ["admin", "vault"])
+def test_row_26_the_home_of_secret_copy_is_reserved_where_that_is_on(own: str) -> None:
+    on = Settings(vocabularies={"secret-copy": SecretCopySettings(home=own), "accurate": AccurateSettings()})
+    assert own in reserved(on, "operator")
+    assert own not in reserved(Settings(vocabularies={"accurate": AccurateSettings()}), "operator")
+    always = {"kube-system", "kube-public", "kube-node-lease", "default", "kube-*", "operator"}
+    assert always <= set(reserved(Settings(vocabularies={"accurate": AccurateSettings()}), "operator"))
+
+
+def test_3_2_a_name_is_judged_on_creation_only() -> None:
+    """A policy that came later stops nobody who changes the spec of what is there."""
+
+    def denied(name: str, root: str) -> tuple[str, str] | None:
+        raise AssertionError("no policy is asked about a change")
+
+    rules = AdmitRules(denied=denied, reserved=lambda name: True)
+    assert asked(a_world(r=ROOT), sub(spec={"labels": {"a": "b"}}), sub(), rules) == ()
+
+
+def test_3_2_policies_do_not_apply_to_labels_of_namespaces() -> None:
+    rules = AdmitRules(denied=lambda name, root: ("^r$", "^r-"), reserved=lambda name: True)
+    world = a_world(r=ROOT)
+    assert created(world, below("r"), rules) == ()
+    assert admit_namespace(Request("UPDATE", namespace(below("r")), namespace({})), world, rules) == ()
+
+
+def test_the_first_broken_rule_of_a_sub_namespace_is_told() -> None:
+    rules = AdmitRules(denied=lambda name, root: ("a", "b"), reserved=lambda name: True)
+    (fault,) = asked(a_world(r=ROOT), sub(), None, rules)
+    assert "naming policies" in fault
+    (fault,) = asked(a_world(r=ROOT), sub(spec={"labels": {"a b": ""}}), None, rules)
+    assert "spec.labels" in fault
+    (fault,) = asked(a_world(r={}), sub(spec={"labels": {"a b": ""}}), None, rules)
+    assert "neither a root" in fault
+
+
+def released(world: World, rules: AdmitRules = STRICT, **more: Any) -> tuple[str, ...]:
+    return told(admit_sub_namespace(Request("DELETE", None, sub(**more)), world, rules))
+
+
+def test_the_sub_namespace_of_a_namespace_with_children_stays_unless_cascading_is_allowed() -> None:
+    world = a_world(r=ROOT, me=below("r"), child=below("me"))
+    assert released(world) == CHILDREN
+    assert released(world, CASCADING) == ()
+    assert released(world, deleting=True) == ()
+    assert released(a_world(r=ROOT, me=below("r"))) == ()
+
+
+def test_a_sub_namespace_that_has_no_namespace_of_its_own_may_go() -> None:
+    assert released(a_world(r=ROOT, child=below("me"))) == ()
+    assert released(a_world(r=ROOT, me=below("other"), child=below("me"))) == ()
+    assert released(a_world(r=ROOT, me=ROOT, child=below("me"))) == ()
+
+
+# the finalizer
+
+
+def test_a_created_sub_namespace_gets_our_finalizer_beside_those_of_others() -> None:
+    path = "/metadata/finalizers"
+    assert add_finalizer(Request("CREATE", sub(), None)) == (Edit("add", path, ["accurate.cybozu.com/finalizer"]),)
+    theirs = sub(finalizers=("mine.dev/guard",))
+    assert add_finalizer(Request("CREATE", theirs, None)) == (Edit("add", path, ["mine.dev/guard", FINALIZER]),)
+
+
+def test_one_that_has_it_or_is_only_changed_or_deleted_is_left_alone() -> None:
+    assert add_finalizer(Request("CREATE", sub(finalizers=(FINALIZER, "other")), None)) == ()
+    assert add_finalizer(Request("UPDATE", sub(), sub())) == ()
+    assert add_finalizer(Request("DELETE", None, sub())) == ()

@@ -1,0 +1,197 @@
+"""Naming policies: which names a SubNamespace may have under which root."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from samara.vocabularies.accurate.naming import BadExpansion, Policies, Policy, RegexpError
+
+
+def refusal(root: str, match: str, name: str, under: str) -> Policy | None:
+    return Policies.of([{"root": root, "match": match}]).refusal(name, under)
+
+
+def expanded(root: str, match: str, under: str) -> str | None:
+    return Policy(root, match).expanded(under)
+
+
+def test_without_policies_every_name_is_allowed() -> None:
+    assert Policies().refusal("anything", "root") is None
+    assert Policies.of([]) == Policies()
+
+
+def test_a_policy_for_another_root_forbids_nothing() -> None:
+    assert refusal("^team-", "^never$", "a", "shop") is None
+
+
+def test_a_name_that_does_not_match_is_refused_by_the_policy_itself() -> None:
+    assert refusal("^team-", "^team-", "shop", "team-a") == Policy("^team-", "^team-")
+    assert refusal("^team-", "^team-", "team-a-dev", "team-a") is None
+
+
+def test_the_root_is_searched_and_not_matched_as_a_whole() -> None:
+    assert refusal("eam", "^x", "a", "team-a") is not None
+    assert refusal("^eam", "^x", "a", "team-a") is None
+
+
+def test_the_name_is_searched_and_not_matched_as_a_whole() -> None:
+    assert refusal("^", "ev", "a-dev-1", "team") is None
+    assert refusal("^", "^ev$", "a-dev-1", "team") is not None
+
+
+def test_groups_of_the_root_fill_in_what_the_name_must_match() -> None:
+    policy = (r"^app-(?P<team>\w+)$", "^app-${team}-.+")
+    assert refusal(*policy, "app-shop-dev", "app-shop") is None
+    assert refusal(*policy, "app-bank-dev", "app-shop") == Policy(*policy)
+
+
+def test_all_applicable_policies_must_pass_and_the_first_that_does_not_is_told() -> None:
+    policies = Policies.of(
+        [
+            {"root": "^other$", "match": "^never$"},
+            {"root": "^team$", "match": "^team-"},
+            {"root": "^t", "match": "-dev$"},
+            {"root": "t", "match": "x"},
+        ]
+    )
+    assert policies.refusal("team-x", "team") == Policy("^t", "-dev$")
+    assert policies.refusal("x", "team") == Policy("^team$", "^team-")
+    assert policies.refusal("team-dev", "team") == Policy("t", "x")
+    assert policies.refusal("xx-dev", "toast") is None
+    assert policies.refusal("x-dev", "toast") == Policy("t", "x"), "two matches in the root, two expansions"
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("$app", "shop"),
+        ("${app}", "shop"),
+        ("$1", "shop"),
+        ("${1}", "shop"),
+        ("$0", "shop-eu"),
+        ("${app}s", "shops"),
+        # The longest name counts, and an unknown one gives nothing.
+        ("$apps", ""),
+        ("$1x", ""),
+        ("$app_x-", "-"),
+        ("$none", ""),
+        ("$3", ""),
+        (f"${'9' * 5000}", ""),
+        ("$01", ""),
+        # A group that took no part gives nothing.
+        ("<$2>", "<>"),
+        ("<$part>", "<>"),
+        # Dollars that begin no name.
+        ("$$app", "$app"),
+        ("$$$app", "$shop"),
+        ("$", "$"),
+        ("a$", "a$"),
+        ("$-x", "$-x"),
+        ("^a$|b", "^a$|b"),
+        ("${app", "${app"),
+        ("${}", "${}"),
+        ("${a-b}", "${a-b}"),
+        ("$${app}", "${app}"),
+        ("plain", "plain"),
+        ("", ""),
+    ],
+)
+def test_a_template_is_expanded_as_go_does(template: str, expected: str) -> None:
+    assert expanded(r"^(?P<app>[a-z]+)(?P<part>x)?-eu$", template, "shop-eu") == expected
+
+
+def test_a_number_too_long_to_count_groups_is_a_name() -> None:
+    assert expanded("(?P<1234567890>a)", "<$1234567890>", "a") == "<a>"
+    assert expanded("(?P<123456789>a)", "<$123456789>", "a") == "<>"
+
+
+@pytest.mark.parametrize(
+    ("root", "under", "expected"),
+    [
+        ("[a-z]", "a-b", "<a><b>"),
+        ("aa", "aaaa", "<aa><aa>"),
+        ("aa", "aaa", "<aa>"),
+        # An empty match at the end of another does not count.
+        ("a*", "baaac", "<><aaa><>"),
+        ("a*", "baaa", "<><aaa>"),
+        ("x*", "ab", "<><><>"),
+        # An anchor is at the ends of the name, not where the last match ended.
+        ("^a", "aaa", "<a>"),
+        (r"\ba", "aa-a", "<a><a>"),
+        ("b", "aaa", None),
+    ],
+)
+def test_every_match_in_the_root_adds_an_expansion(root: str, under: str, expected: str | None) -> None:
+    assert expanded(root, "<$0>", under) == expected
+
+
+@pytest.mark.parametrize("root", ["(", "[z-a]", "a**", "*", "(?=a)", r"(a)\1", "a{1001}", "\\", "\ud800"])
+def test_a_root_that_is_no_regular_expression_of_re2_is_told(root: str) -> None:
+    with pytest.raises(RegexpError, match=r"^error parsing regexp: ."):
+        Policies.of([{"root": root, "match": ""}])
+
+
+def test_what_the_engine_says_about_a_regular_expression_is_passed_on() -> None:
+    with pytest.raises(RegexpError) as error:
+        Policies.of([{"root": "a(b", "match": ""}])
+    assert str(error.value) == "error parsing regexp: missing ): a(b"
+
+
+def test_a_match_is_looked_at_only_when_it_is_needed() -> None:
+    policies = Policies.of([{"root": "^team$", "match": "("}])
+    assert policies.refusal("a", "other") is None
+    with pytest.raises(BadExpansion) as error:
+        policies.refusal("a", "team")
+    assert str(error.value) == (
+        "naming policy root=^team$ match=( gives (, expected a regular expression: error parsing regexp: missing ): ("
+    )
+
+
+def test_an_expansion_can_be_bad_though_the_template_is_not() -> None:
+    assert refusal("(?P<n>a+)", "x{$n}", "x{aa}", "aa") is None
+    with pytest.raises(BadExpansion):
+        refusal("(?P<n>[(]?)team", "${n}x", "x", "(team")
+
+
+def test_both_halves_of_a_policy_may_be_left_out() -> None:
+    assert Policies.of([{}]).policies == (Policy("", ""),)
+    assert Policies.of([{"match": "^x"}]).refusal("y", "any") == Policy("", "^x")
+
+
+@pytest.mark.timeout(20)
+def test_no_policy_makes_a_name_expensive() -> None:
+    assert refusal("^(a+)+$", "^($1)+$", "a" * 62 + "b", "a" * 62 + "b") is None
+    assert refusal("^", "^(a|aa)+$", "a" * 62 + "b", "root") is not None
+
+
+def test_the_engine_writes_nothing_of_its_own(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(RegexpError):
+        Policies.of([{"root": "(unclosed", "match": ""}])
+    assert capfd.readouterr() == ("", "")
+
+
+def test_whoever_has_no_policy_does_not_load_the_engine() -> None:
+    script = (
+        "import sys; from samara.vocabularies.accurate.naming import Policies; "
+        "Policies.of([]).refusal('a', 'b'); print('re2' in sys.modules)"
+    )
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert told.stdout == "False\n"
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "accurate-config.md"
+ROWS = re.findall(r"^\| `(.+?)` \| `(.+?)` \| `(.+?)` \| (`.+?) \| (.*)\|$", PAGE.read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize(("root", "match", "under", "allowed", "refused"), ROWS)
+def test_the_page_tells_the_truth_about_policies(root: str, match: str, under: str, allowed: str, refused: str) -> None:
+    policies = Policies.of([{"root": root, "match": match}])
+    assert all(policies.refusal(name, under) is None for name in re.findall("`([^`]+)`", allowed))
+    assert all(policies.refusal(name, under) for name in re.findall("`([^`]+)`", refused))
+
+
+def test_the_page_shows_policies() -> None:
+    assert len(ROWS) == 4

@@ -1,0 +1,1043 @@
+"""Objects that travel along trees, rule by rule; the numbers are those of the specification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.support.server import perform
+from tests.support.settle import follow, plan_of, settle
+from tests.support.world import World, at, config_map, content, secret
+from tests.vocabularies.accurate.forest import (
+    RULES,
+    a_copy,
+    a_world,
+    ask,
+    blocked,
+    chain,
+    faults,
+    hang,
+    instance,
+    root,
+    settled,
+    source,
+    sub,
+    template,
+    values,
+)
+
+from samara.core.desired import Adopt, Fault
+from samara.core.kinds import ROLE_BINDING
+from samara.core.metadata_keys import ADOPTED, PAUSED, RELEASED
+from samara.core.model import CONFIG_MAP, Key, Object, Owner, Ref, namespace_ref
+from samara.core.plan import plan
+from samara.core.policy import ClusterPolicy
+from samara.core.reads import UNREAD, Rejected, Word
+from samara.core.writes import Create, Delete, Recreate, Release, Update, Write
+from samara.vocabularies.accurate.propagate import PROPAGATION
+from samara.vocabularies.accurate.words import (
+    CREATED_BY,
+    FROM,
+    GENERATED,
+    PARENT,
+    PROPAGATE,
+    PROPAGATE_GENERATED,
+    TEMPLATE,
+)
+
+DEEP = ("r", "a", "b", "c", "d", "e", "f")
+TOP = at("r", "x")
+OWN = Owner("apps/v1", "Deployment", "d", "u-d", controller=True)
+
+
+def grown(mode: str = "update", names: tuple[str, ...] = ("r", "a", "b"), **terms: Adopt) -> World:
+    """A chain of namespaces with a source at the top, settled."""
+    world = a_world(**terms)
+    chain(world, *names)
+    source(world, TOP, mode)
+    settled(world)
+    return world
+
+
+def x(world: World, name: str) -> Object:
+    return world.objects[at(name, "x")]
+
+
+def key(name: str) -> Key:
+    return Key(PROPAGATION, at(name, "x"))
+
+
+def removed(writes: list[Write]) -> list[Ref]:
+    return [write.ref for write in writes if isinstance(write, Delete | Release)]
+
+
+def deed(world: World, act: Callable[[World], object]) -> None:
+    """A person's act, and all that events alone make of it."""
+    follow(world, RULES, act)
+    assert settled(world) == [], "events alone must have led to all of it"
+
+
+@pytest.mark.parametrize("mode", ["", "Update", "creat", "true"])
+def test_1_2_any_other_mode_is_ignored(mode: str) -> None:
+    world = a_world()
+    chain(world, "r", "a")
+    source(world, TOP, mode)
+    assert {type(write).__name__ for write in settled(world)} == {"Apply"}
+
+
+@pytest.mark.parametrize("mode", ["create", "update"])
+def test_1_2_a_copy_says_its_mode_and_the_direct_parent(mode: str) -> None:
+    world = grown(mode)
+    assert x(world, "a").annotations == {PROPAGATE: mode, FROM: "r"}
+    assert x(world, "b").annotations == {PROPAGATE: mode, FROM: "a"}
+    assert x(world, "b").labels == {CREATED_BY: "accurate"}
+
+
+def test_1_2_an_empty_from_is_as_none() -> None:
+    world = a_world()
+    chain(world, "r", "a")
+    source(world, at("a", "x"), "update", **{FROM: ""})
+    sub(world, "b", "a")
+    settled(world)
+    assert values(world) == {"a": "one", "b": "one"}
+
+
+def test_1_2_what_has_an_empty_from_is_its_namespaces_own_also_beside_a_source_above() -> None:
+    world = a_world()
+    chain(world, "r", "a")
+    source(world, TOP, "update")
+    source(world, at("a", "x"), "update", "theirs", **{FROM: ""})
+    sub(world, "b", "a")
+    settled(world)
+    assert values(world) == {"r": "one", "a": "theirs", "b": "theirs"}
+
+
+@pytest.mark.parametrize("mode", ["create", "update"])
+def test_row_1_an_untrue_from_on_what_a_team_has_made_keeps_nobody_from_passing_it_on(mode: str) -> None:
+    world = a_world()
+    chain(world, "r", "a")
+    source(world, TOP, "update")
+    source(world, at("a", "x"), mode, "theirs", **{FROM: "elsewhere"})
+    sub(world, "b", "a")
+    settled(world)
+    assert values(world) == {"r": "one", "a": "theirs", "b": "theirs"}
+
+
+def test_row_5_who_takes_the_word_off_what_a_team_has_made_takes_its_copies_away_also_beside_a_source_above() -> None:
+    world = a_world()
+    chain(world, "r", "a", "b")
+    source(world, at("a", "x"), "update", "theirs", **{FROM: "elsewhere"})
+    settled(world)
+    source(world, TOP, "update")
+    settled(world)
+    assert values(world) == {"r": "one", "a": "theirs", "b": "theirs"}
+    deed(world, lambda world: world.edit(at("a", "x"), annotations={FROM: "elsewhere"}))
+    assert values(world) == {"r": "one", "a": "theirs"}
+
+
+def test_4_an_instance_gets_the_objects_of_its_template() -> None:
+    world = a_world()
+    template(world, "t"), instance(world, "i", "t")
+    source(world, at("t", "x"), "update"), source(world, at("t", "y"), "create")
+    settled(world)
+    assert x(world, "i").annotations[FROM] == "t"
+    assert at("i", "y") in world.objects
+
+
+def test_4_a_sub_namespace_with_a_template_label_gets_nothing_from_the_template() -> None:
+    world = a_world()
+    root(world), template(world, "t"), world.namespace("a", {PARENT: "r", TEMPLATE: "t"})
+    source(world, at("t", "x"), "update")
+    settled(world)
+    assert values(world) == {"t": "one"}
+
+
+def test_4_templates_of_templates_pass_objects_on() -> None:
+    world = a_world()
+    template(world, "t1"), template(world, "t2", {TEMPLATE: "t1"}), instance(world, "i", "t2")
+    source(world, at("t1", "x"), "update")
+    settled(world)
+    assert [x(world, name).annotations[FROM] for name in ("t2", "i")] == ["t1", "t2"]
+
+
+def test_4_a_root_that_is_an_instance_receives_objects_and_passes_them_on() -> None:
+    world = a_world()
+    template(world, "t"), root(world, "r", {TEMPLATE: "t"}), sub(world, "a", "r")
+    source(world, at("t", "x"), "update")
+    settled(world)
+    assert [x(world, name).annotations[FROM] for name in ("r", "a")] == ["t", "r"]
+
+
+@pytest.mark.parametrize("mode", ["create", "update"])
+def test_4_2_a_namespace_that_joins_gets_its_copies(mode: str) -> None:
+    world = grown(mode, ("r", "a"))
+    world.namespace("new")
+    deed(world, lambda world: hang(world, "new", parent="a"))
+    assert values(world) == {"r": "one", "a": "one", "new": "one"}
+
+
+def test_4_2_a_chain_six_deep_settles_by_one_write_per_namespace() -> None:
+    world = a_world()
+    chain(world, *DEEP)
+    settled(world)
+    source(world, TOP, "update")
+    assert [write.ref.namespace for write in settled(world)] == list(DEEP[1:])
+    assert values(world) == dict.fromkeys(DEEP, "one")
+
+
+@pytest.mark.parametrize("mode", ["create", "update"])
+def test_4_2_in_a_loop_nothing_is_written_and_nothing_deleted(mode: str) -> None:
+    world = a_world()
+    sub(world, "a", "b"), sub(world, "b", "a"), sub(world, "c", "b")
+    source(world, at("a", "x"), mode)
+    a_copy(world, at("c", "x"), "b", "update"), a_copy(world, at("b", "y"), "a", "update")
+    assert settled(world) == []
+    assert len(faults(world)) == 3
+
+
+def test_4_2_what_goes_in_a_loop_takes_nothing_with_it() -> None:
+    world = a_world()
+    sub(world, "a", "b"), sub(world, "b", "a")
+    source(world, at("a", "x"), "update"), a_copy(world, at("b", "x"), "a", "update")
+    world.delete(at("a", "x"))
+    assert settled(world) == []
+    source(world, at("a", "x"), "never")
+    assert settled(world) == []
+
+
+def test_4_2_a_loop_that_is_broken_lets_things_travel_again() -> None:
+    world = a_world()
+    sub(world, "a", "c"), sub(world, "b", "a"), sub(world, "c", "b")
+    source(world, at("b", "x"), "update"), source(world, at("a", "y"), "update")
+    assert settled(world) == []
+    deed(world, lambda world: hang(world, "a", type="root"))
+    assert values(world) == {"b": "one", "c": "one"}
+    assert values(world, "y") == {"a": "one", "b": "one", "c": "one"}
+
+
+def test_4_2_what_was_asked_for_within_a_loop_is_done_when_it_is_broken() -> None:
+    """Words are right already, so that nothing but the broken loop itself wakes the source."""
+    world = a_world()
+    chain(world, "a", "b", "c")
+    settled(world)
+    hang(world, "a", parent="c")
+    source(world, at("b", "x"), "update")
+    assert settled(world) == []
+    deed(world, lambda world: hang(world, "a", type="root"))
+    assert values(world) == {"b": "one", "c": "one"}
+
+
+@pytest.mark.parametrize(("mode", "stays"), [("create", True), ("update", False)])
+@pytest.mark.parametrize("becomes", [{}, {"type": "root"}, {"parent": ""}])
+def test_4_2_a_cut_removes_update_copies_and_leaves_created_ones(
+    mode: str, stays: bool, becomes: dict[str, str]
+) -> None:
+    world = grown(mode)
+    deed(world, lambda world: hang(world, "a", **becomes))
+    assert values(world) == ({"r": "one", "a": "one", "b": "one"} if stays else {"r": "one"})
+
+
+@pytest.mark.parametrize(("mode", "stays"), [("create", True), ("update", False)])
+def test_4_2_template_unset_removes_update_copies_and_leaves_created_ones(mode: str, stays: bool) -> None:
+    world = a_world()
+    template(world, "t"), instance(world, "i", "t")
+    source(world, at("t", "x"), mode)
+    settled(world)
+    deed(world, lambda world: hang(world, "i"))
+    assert ("i" in values(world)) == stays
+
+
+def test_4_2_created_copies_are_passed_on_by_a_namespace_that_was_cut() -> None:
+    world = grown("create", ("r", "a"))
+    deed(world, lambda world: hang(world, "a", type="root"))
+    deed(world, lambda world: sub(world, "n", "a"))
+    assert values(world)["n"] == "one"
+
+
+MOVES = [
+    ("update", None, None),
+    ("create", None, "one"),
+    ("update", "update", "two"),
+    ("update", "create", "two"),
+    ("create", "create", "one"),
+    ("create", "update", "two"),
+]
+
+
+@pytest.mark.parametrize(("here", "there", "after"), MOVES)
+@pytest.mark.parametrize("role", ["parent", "template"])
+def test_4_2_a_move_removes_old_update_copies_leaves_created_ones_and_brings_the_new(
+    here: str, there: str | None, after: str | None, role: str
+) -> None:
+    world = a_world()
+    root(world), root(world, "q"), world.namespace("a"), hang(world, "a", **{role: "r"})
+    source(world, TOP, here)
+    if there is not None:
+        source(world, at("q", "x"), there, "two")
+    settled(world)
+    deed(world, lambda world: hang(world, "a", **{role: "q"}))
+    assert values(world).get("a") == after
+    if after == "two":
+        assert x(world, "a").annotations == {FROM: "q", PROPAGATE: there}
+
+
+@pytest.mark.parametrize(("there", "changed"), [("create", "ab"), ("update", "a")])
+def test_4_2_a_move_between_parents_with_the_same_object_is_one_update(there: str, changed: str) -> None:
+    """Of each copy that says something else then: in another mode those below, too."""
+    world = a_world()
+    root(world), root(world, "q"), sub(world, "a", "r"), sub(world, "b", "a")
+    source(world, TOP, "update"), source(world, at("q", "x"), there)
+    settled(world)
+    before = x(world, "a").uid, x(world, "b").uid
+    hang(world, "a", parent="q")
+    writes = [write for write in settled(world) if write.ref.kind == TOP.kind]
+    assert [(type(write), write.ref.namespace) for write in writes] == [(Update, name) for name in changed]
+    assert (x(world, "a").uid, x(world, "b").uid) == before
+    assert x(world, "a").annotations[FROM] == "q"
+
+
+def test_4_2_what_the_original_left_after_a_move_is_replaced() -> None:
+    world = a_world()
+    root(world), root(world, "q"), sub(world, "a", "q")
+    source(world, at("q", "x"), "create", "two")
+    a_copy(world, at("a", "x"), "r", "update", by="accurate-controller")
+    settled(world)
+    assert values(world) == {"q": "two", "a": "two"}
+
+
+def test_5_1_a_copy_has_the_content_and_the_words_and_nothing_else() -> None:
+    world = a_world(propagateLabelKeyExcludes=["hid*"], propagateAnnotationKeyExcludes=["hid*"])
+    chain(world, "r", "a")
+    words = {"keep": "1", "hidden": "1"}
+    notes = {PROPAGATE: "update", PROPAGATE_GENERATED: "update", GENERATED: "false", **words}
+    world.put(TOP, secret("two", "kubernetes.io/tls", immutable=True), labels=words, annotations=notes, owners=(OWN,))
+    world.edit(TOP, finalizers=("somebody/else",))
+    settled(world)
+    have = x(world, "a")
+    assert have.content == secret("two", "kubernetes.io/tls", immutable=True)
+    assert have.labels == {"keep": "1", CREATED_BY: "accurate"}
+    assert have.annotations == {"keep": "1", PROPAGATE: "update", FROM: "r"}
+    assert (have.owners, have.finalizers) == ((), ())
+
+
+EXCLUDED = {"propagateLabelKeyExcludes": ["*", "*/*"], "propagateAnnotationKeyExcludes": ["*", "accurate.cybozu.com/*"]}
+
+
+@pytest.mark.parametrize("mode", ["create", "update"])
+def test_3_1_excluding_our_own_keys_strips_propagate_and_created_by_and_from_survive(mode: str) -> None:
+    world = a_world(**EXCLUDED)
+    chain(world, "r", "a", "b")
+    source(world, TOP, mode, note="n")
+    settled(world)
+    assert x(world, "a").labels == {CREATED_BY: "accurate"}
+    assert x(world, "a").annotations == {FROM: "r"}
+    assert values(world) == {"r": "one", "a": "one"}  # a copy that does not say `propagate` is no source
+
+
+@pytest.mark.parametrize(("mode", "after"), [("create", "drift"), ("update", "two")])
+def test_3_1_without_propagate_a_copy_follows_its_source_and_outlives_it(mode: str, after: str) -> None:
+    world = a_world(**EXCLUDED)
+    chain(world, "r", "a")
+    source(world, TOP, mode)
+    settled(world)
+    world.edit(at("a", "x"), content=secret("drift"))
+    world.edit(TOP, content=secret("two"))
+    settled(world)
+    assert values(world) == {"r": "two", "a": after}
+    world.delete(TOP)
+    settled(world)
+    assert values(world) == {"a": after}
+
+
+def test_3_1_excluding_propagate_later_ends_the_chain_behind_the_first_copies() -> None:
+    before, world = grown(), a_world(**EXCLUDED)
+    for obj in before.objects.values():
+        world.store(obj)
+    settled(world)
+    assert x(world, "a").annotations == {FROM: "r"}
+    assert values(world) == {"r": "one", "a": "one"}
+
+
+def test_5_1_any_watched_kind_travels_and_no_other() -> None:
+    world = a_world()
+    chain(world, "r", "a")
+    other = replace_kind(TOP)
+    for ref in (Ref(CONFIG_MAP, "r", "x"), Ref(ROLE_BINDING, "r", "x"), other):
+        world.put(ref, content(data={}), annotations={PROPAGATE: "update"})
+    settled(world)
+    assert {ref.kind for ref in world.objects if ref.namespace == "a"} == {CONFIG_MAP, ROLE_BINDING}
+
+
+def replace_kind(ref: Ref) -> Ref:
+    return ref._replace(kind=ref.kind._replace(name="Other", plural="others"))
+
+
+@pytest.mark.parametrize("mode", ["create", "update"])
+def test_5_1_a_protected_namespace_in_a_tree_gets_its_copies(mode: str) -> None:
+    world = a_world()
+    chain(world, "r", "kube-public")
+    source(world, TOP, mode)
+    settle(world, ClusterPolicy(protected=("kube-*",)))
+    assert at("kube-public", "x") in world.objects
+
+
+def test_5_2_a_copy_whose_source_went_while_nobody_looked_is_deleted() -> None:
+    world = grown()
+    world.delete(TOP)
+    assert removed(settled(world)) == [at("a", "x"), at("b", "x")]
+
+
+def test_5_2_a_created_copy_outlives_its_source_and_still_travels() -> None:
+    world = grown("create")
+    world.delete(TOP)
+    world.delete(at("b", "x"))
+    settled(world)
+    assert values(world) == {"a": "one", "b": "one"}
+
+
+def test_5_2_for_a_source_that_is_being_deleted_nothing_is_done_until_it_is_gone() -> None:
+    world = grown(names=("r", "a"))
+    world.edit(TOP, finalizers=("somebody/else",), deleting=True, content=secret("two"))
+    sub(world, "b", "r"), sub(world, "c", "a")
+    settled(world)
+    assert values(world) == {"r": "two", "a": "one", "c": "one"}
+    deed(world, lambda world: world.edit(TOP, finalizers=()))
+    assert values(world) == {}
+
+
+def test_5_2_a_copy_deleted_while_its_source_ends_takes_nothing_with_it() -> None:
+    world = grown()
+    world.edit(TOP, finalizers=("somebody/else",), deleting=True)
+    world.delete(at("a", "x"))
+    settled(world)
+    assert values(world) == {"r": "one", "b": "one"}
+    deed(world, lambda world: world.edit(TOP, finalizers=()))
+    assert values(world) == {}
+
+
+def test_5_3_a_changed_value_reaches_every_depth() -> None:
+    world = grown(names=DEEP)
+    deed(world, lambda world: world.edit(TOP, content=secret("two")))
+    assert values(world) == dict.fromkeys(DEEP, "two")
+
+
+def test_5_3_and_row_2_a_removed_key_leaves_every_copy() -> None:
+    world = a_world()
+    chain(world, "r", "a", "b")
+    both = content(data={"one": "1", "two": "2"}, type="Opaque")
+    world.put(TOP, both, labels={"old": "1"}, annotations={PROPAGATE: "update", "old": "1"})
+    settled(world)
+    one = content(data={"one": "1"}, type="Opaque")
+    deed(world, lambda world: world.edit(TOP, content=one, labels={}, annotations={PROPAGATE: "update"}))
+    for name in "ab":
+        assert x(world, name).content == one
+        assert "old" not in {**x(world, name).labels, **x(world, name).annotations}
+
+
+def test_5_3_labels_and_annotations_that_others_add_are_tolerated_and_flow_down() -> None:
+    world = grown()
+    have = x(world, "a")
+    deed(world, lambda world: world.edit(have.ref, labels={**have.labels, "mine": "1"}))
+    assert [x(world, name).labels.get("mine") for name in "rab"] == [None, "1", "1"]
+
+
+DRIFTS: dict[str, dict[str, Any]] = {
+    "content": {"content": secret("drift")},
+    "label": {"labels": {CREATED_BY: "me", "tier": "9"}},
+    "labels gone": {"labels": {}},
+    "mode": {"annotations": {FROM: "r", PROPAGATE: "create", "note": "n"}},
+    "odd mode": {"annotations": {FROM: "r", PROPAGATE: "sometimes", "note": "n"}},
+    "mode gone": {"annotations": {FROM: "r", "note": "n"}},
+    "from gone": {"annotations": {PROPAGATE: "update", "note": "n"}},
+    "from elsewhere": {"annotations": {PROPAGATE: "update", "note": "n", FROM: "z"}},
+    "from gone and content": {"annotations": {PROPAGATE: "update"}, "content": secret("drift")},
+    "mode and content": {"annotations": {FROM: "r", PROPAGATE: "create"}, "content": secret("drift")},
+    "stripped": {"annotations": {}, "labels": {}, "content": secret("drift")},
+}
+
+
+@pytest.mark.parametrize("drift", DRIFTS.values(), ids=DRIFTS)
+@pytest.mark.parametrize("backwards", [False, True])
+def test_5_3_drift_in_the_middle_of_a_chain_is_put_right_and_never_flows_down(
+    drift: dict[str, Any], backwards: bool
+) -> None:
+    world = a_world()
+    chain(world, "r", "a", "b", "c")
+    source(world, TOP, "update", note="n")
+    world.edit(TOP, labels={"tier": "1"})
+    settled(world)
+    before = world.state()
+    world.look([at("a", "x")])
+    world.edit(at("a", "x"), **drift)
+    writes = settle(world, RULES, order=lambda keys: keys[::-1] if backwards else keys)
+    assert [(type(write), write.ref.namespace) for write in writes] == [(Update, "a")]
+    assert world.state() == before
+
+
+@pytest.mark.parametrize("drift", DRIFTS.values(), ids=DRIFTS)
+def test_5_3_events_alone_put_drift_right(drift: dict[str, Any]) -> None:
+    world = a_world()
+    chain(world, "r", "a", "b", "c")
+    source(world, TOP, "update", note="n")
+    world.edit(TOP, labels={"tier": "1"})
+    settled(world)
+    before = world.state()
+    world.look([at("a", "x")])
+    deed(world, lambda world: world.edit(at("a", "x"), **drift))
+    assert world.state() == before
+
+
+def test_5_3_what_waited_for_a_copy_to_be_put_right_is_done_then() -> None:
+    """Drift at two depths: the lower one is seen first, and must not be forgotten."""
+    world = grown(names=("r", "a", "b", "c"))
+    world.edit(at("a", "x"), content=secret("drift"))
+    world.edit(at("c", "x"), content=secret("drift"))
+    assert plan_of(key("b"), world, RULES).writes == ()
+    (write,) = plan_of(key("r").part("a"), world, RULES).writes
+    deed(world, lambda world: perform(world, write))
+    assert values(world) == dict.fromkeys("rabc", "one")
+
+
+def test_5_3_a_copy_that_cannot_be_put_right_passes_nothing_on() -> None:
+    world = grown(names=("r", "a", "b"))
+    world.edit(namespace_ref("a"), annotations={PAUSED: "true"})
+    world.edit(at("a", "x"), content=secret("drift"))
+    settled(world)
+    assert values(world) == {"r": "one", "a": "drift", "b": "one"}
+
+
+def test_5_3_a_new_namespace_below_a_copy_that_is_not_right_waits_and_is_told_for_what() -> None:
+    world = grown(names=("r", "a"))
+    world.edit(namespace_ref("a"), annotations={PAUSED: "true"})
+    world.edit(at("a", "x"), content=secret("drift"))
+    sub(world, "b", "a")
+    settled(world)
+    assert values(world) == {"r": "one", "a": "drift"}
+    told = "a/x is not as its own source is: it is put right first, and passed on then"
+    assert [(each.ref, each.reason, each.message) for each in blocked(world, key("a"))] == [
+        (at("b", "x"), "conflict", told)
+    ]
+    deed(world, lambda world: world.edit(namespace_ref("a"), annotations={}))
+    assert values(world) == {"r": "one", "a": "one", "b": "one"}
+
+
+@pytest.mark.parametrize("kind", ["secret type", "role", "immutable"])
+def test_5_3_and_row_14_an_immutable_difference_recreates(kind: str) -> None:
+    ref, old, new = {
+        "secret type": (TOP, secret("one"), secret("one", "kubernetes.io/tls")),
+        "role": (Ref(ROLE_BINDING, "r", "x"), content(roleRef={"name": "view"}), content(roleRef={"name": "edit"})),
+        "immutable": (Ref(CONFIG_MAP, "r", "x"), config_map("one", immutable=True), config_map("two", immutable=True)),
+    }[kind]
+    world = a_world()
+    chain(world, "r", "a", "b")
+    world.put(ref, old, annotations={PROPAGATE: "update"})
+    settled(world)
+    world.delete(ref)
+    world.put(ref, new, annotations={PROPAGATE: "update"})
+    writes = settled(world)
+    assert [type(write) for write in writes] == [Recreate, Recreate]
+    assert all(world.objects[ref._replace(namespace=name)].content == new for name in "ab")
+
+
+def test_row_14_subjects_of_a_binding_are_updated_in_place() -> None:
+    ref = Ref(ROLE_BINDING, "r", "x")
+    world = a_world()
+    chain(world, "r", "a")
+    world.put(ref, content(roleRef={"name": "view"}, subjects=["one"]), annotations={PROPAGATE: "update"})
+    settled(world)
+    world.edit(ref, content=content(roleRef={"name": "view"}, subjects=["two"]))
+    assert [type(write) for write in settled(world)] == [Update]
+
+
+@pytest.mark.parametrize("mode", ["create", "update"])
+def test_5_4_a_missing_copy_is_created(mode: str) -> None:
+    assert values(grown(mode)) == {"r": "one", "a": "one", "b": "one"}
+
+
+@pytest.mark.parametrize(("mode", "after"), [("create", "drift"), ("update", "one")])
+def test_5_4_a_copy_that_differs_is_overwritten_only_by_update(mode: str, after: str) -> None:
+    world = grown(mode, ("r", "a"))
+    deed(world, lambda world: world.edit(at("a", "x"), content=secret("drift")))
+    assert values(world)["a"] == after
+
+
+def test_5_4_create_leaves_whatever_is_there() -> None:
+    world = a_world()
+    chain(world, "r", "a")
+    theirs = world.put(at("a", "x"), secret("theirs"))
+    source(world, TOP, "create")
+    settled(world)
+    assert x(world, "a") is theirs
+
+
+@pytest.mark.parametrize("mode", ["create", "update"])
+@pytest.mark.parametrize("depth", ["a", "b", "c"])
+def test_5_4_a_deleted_copy_comes_back_and_takes_nothing_with_it(mode: str, depth: str) -> None:
+    world = grown(mode, ("r", "a", "b", "c"))
+    uids = {name: x(world, name).uid for name in "abc" if name != depth}
+    deed(world, lambda world: world.delete(at(depth, "x")))
+    assert values(world) == dict.fromkeys("rabc", "one")
+    assert {name: x(world, name).uid for name in uids} == uids
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_5_4_two_copies_deleted_at_once_come_back_and_take_nothing_with_them(backwards: bool) -> None:
+    world = grown(names=("r", "a", "b", "c"))
+    before = x(world, "c")
+    world.delete(at("a", "x"))
+    world.delete(at("b", "x"))
+    writes = settle(world, RULES, order=lambda keys: keys[::-1] if backwards else keys)
+    assert [type(write) for write in writes] == [Create, Create]
+    assert x(world, "c") is before
+
+
+def test_5_4_a_copy_that_ends_slowly_takes_nothing_with_it() -> None:
+    world = grown()
+    world.edit(at("a", "x"), finalizers=("somebody/else",), deleting=True)
+    assert settled(world) == []
+    deed(world, lambda world: world.edit(at("a", "x"), finalizers=()))
+    assert values(world) == {"r": "one", "a": "one", "b": "one"}
+
+
+@pytest.mark.parametrize(("mode", "left"), [("create", "ab"), ("update", "")])
+def test_5_4_a_deleted_source_leaves_created_copies_and_takes_update_ones_down_to_the_end(mode: str, left: str) -> None:
+    world = grown(mode)
+    deed(world, lambda world: world.delete(TOP))
+    assert values(world) == dict.fromkeys(left, "one")
+
+
+def test_5_4_a_created_copy_without_from_is_an_origin_of_its_own() -> None:
+    world = grown("create")
+    world.edit(at("a", "x"), annotations={PROPAGATE: "create"}, content=secret("theirs"))
+    assert settled(world) == []
+    world.delete(at("b", "x"))
+    settled(world)
+    assert values(world) == {"r": "one", "a": "theirs", "b": "theirs"}
+
+
+def test_5_4_create_to_update_overwrites_at_once() -> None:
+    world = grown("create")
+    world.edit(at("a", "x"), content=secret("drift"))
+    deed(world, lambda world: ask(world, TOP, "update"))
+    assert values(world) == {"r": "one", "a": "one", "b": "one"}
+    assert x(world, "b").annotations[PROPAGATE] == "update"
+
+
+def test_5_4_create_to_update_overwrites_what_the_original_made() -> None:
+    world = a_world()
+    chain(world, "r", "a")
+    source(world, TOP, "update")
+    a_copy(world, at("a", "x"), "r", "create", "two", by="accurate-controller")
+    settled(world)
+    assert values(world)["a"] == "one"
+
+
+def test_5_4_update_to_create_keeps_the_copies_and_lets_them_go_their_way() -> None:
+    world = grown("update")
+    uids = [x(world, name).uid for name in "ab"]
+    deed(world, lambda world: ask(world, TOP, "create"))
+    assert [x(world, name).annotations[PROPAGATE] for name in "ab"] == ["create", "create"]
+    assert [x(world, name).uid for name in "ab"] == uids
+    deed(world, lambda world: world.edit(TOP, content=secret("two")))
+    assert values(world) == {"r": "two", "a": "one", "b": "one"}
+
+
+def test_5_4_there_and_back_again() -> None:
+    world = grown("update")
+    for mode in ("create", "update", "create", "update"):
+        deed(world, lambda world, mode=mode: ask(world, TOP, mode))  # type: ignore[misc]
+        assert [x(world, name).annotations[PROPAGATE] for name in "ab"] == [mode, mode]
+
+
+@pytest.mark.parametrize(("mode", "left"), [("create", "rab"), ("update", "r")])
+@pytest.mark.parametrize("becomes", [None, "", "never"])
+def test_5_4_and_row_5_without_propagate_update_copies_go_at_once_and_created_ones_stay(
+    mode: str, left: str, becomes: str | None
+) -> None:
+    world = grown(mode)
+    deed(world, lambda world: ask(world, TOP, becomes))
+    assert values(world) == dict.fromkeys(left, "one")
+
+
+def test_5_5_a_namespace_that_is_gone_takes_no_created_copy_along() -> None:
+    world = grown("create")
+    deed(world, lambda world: world.delete(namespace_ref("a")))
+    assert values(world) == {"r": "one", "b": "one"}
+
+
+def test_5_5_update_copies_of_a_namespace_that_is_gone_go() -> None:
+    world = grown("update")
+    deed(world, lambda world: world.delete(namespace_ref("a")))
+    assert values(world) == {"r": "one"}
+
+
+@pytest.mark.parametrize("forged", ["r", "elsewhere", "a"])
+def test_row_1_a_forged_from_gives_no_content_and_is_left_alone(forged: str) -> None:
+    world = a_world()
+    root(world), world.namespace("a"), root(world, "elsewhere")
+    source(world, TOP, "update")
+    theirs = world.put(at("a", "x"), secret("theirs"), annotations={FROM: forged, PROPAGATE: "update"})
+    assert settled(world) == []
+    assert x(world, "a") is theirs
+
+
+def test_row_1_a_forged_from_on_the_parents_own_name_touches_nobody_else() -> None:
+    world = a_world()
+    root(world), root(world, "q"), sub(world, "a", "q")
+    source(world, TOP, "update")
+    world.put(at("a", "x"), secret("theirs"), annotations={FROM: "r", PROPAGATE: "update"})
+    world.delete(TOP)
+    assert removed(settled(world)) == []
+    assert values(world) == {"a": "theirs"}
+
+
+def test_row_3_a_foreign_object_is_refused_and_reported() -> None:
+    world = a_world()
+    chain(world, "r", "a", "b")
+    theirs = world.put(at("a", "x"), secret("theirs"))
+    source(world, TOP, "update")
+    settled(world)
+    assert x(world, "a") is theirs
+    assert values(world) == {"r": "one", "a": "theirs"}
+    assert [(each.ref, each.reason) for each in blocked(world, key("r"))] == [(at("a", "x"), "conflict")]
+
+
+def test_row_3_an_identical_object_is_adopted_and_given_back_without_our_words() -> None:
+    world = a_world()
+    chain(world, "r", "a", "b")
+    theirs = world.put(at("a", "x"), secret("one"), annotations={"note": "mine"})
+    source(world, TOP, "update")
+    settled(world)
+    assert x(world, "a").uid == theirs.uid
+    assert x(world, "a").annotations == {"note": "mine", FROM: "r", PROPAGATE: "update", ADOPTED: "true"}
+    assert values(world)["b"] == "one"
+    world.delete(TOP)
+    settled(world)
+    assert (x(world, "a").labels, x(world, "a").annotations) == ({}, {"note": "mine", RELEASED: "true"})
+    assert values(world) == {"a": "one"}
+
+
+def test_row_3_who_made_it_stays_on_what_is_given_back_where_its_people_said_so() -> None:
+    world = a_world()
+    chain(world, "r", "a")
+    world.put(at("a", "x"), secret("one"), labels={CREATED_BY: "accurate"})
+    source(world, TOP, "update")
+    settled(world)
+    world.delete(TOP)
+    settled(world)
+    assert x(world, "a").labels == {CREATED_BY: "accurate"}
+
+
+def test_row_3_overwrite_gives_the_original_back() -> None:
+    world = a_world(adopt=Adopt.ANY)
+    chain(world, "r", "a", "b")
+    world.put(at("a", "x"), secret("theirs"))
+    source(world, TOP, "update")
+    settled(world)
+    assert values(world) == {"r": "one", "a": "one", "b": "one"}
+    world.delete(TOP)
+    settled(world)
+    assert values(world) == {}
+
+
+@pytest.mark.parametrize("mode", ["create", "update"])
+def test_row_3_overwrite_takes_over_an_origin_of_the_same_name_below(mode: str) -> None:
+    world = a_world(adopt=Adopt.ANY)
+    chain(world, "r", "a", "b")
+    source(world, at("a", "x"), mode, "theirs")
+    settled(world)
+    source(world, TOP, "update")
+    settled(world)
+    assert values(world)["a"] == "one"
+    assert x(world, "a").annotations == {FROM: "r", PROPAGATE: "update"}
+    world.delete(TOP)
+    settled(world)
+    assert "a" not in values(world)
+
+
+@pytest.mark.parametrize("adopt", [Adopt.NEVER, Adopt.IDENTICAL])
+def test_row_3_and_4_an_origin_of_the_same_name_below_is_never_touched(adopt: Adopt) -> None:
+    world = a_world(adopt=adopt)
+    chain(world, "r", "a", "b")
+    theirs = source(world, at("a", "x"), "update", "theirs")
+    source(world, TOP, "update")
+    settled(world)
+    world.delete(TOP)
+    settled(world)
+    assert x(world, "a") is theirs
+    assert values(world) == {"a": "theirs", "b": "theirs"}
+
+
+def test_row_4_a_deletion_takes_only_what_says_that_it_came_from_there() -> None:
+    world = grown(names=("r", "a"))
+    root(world, "q"), sub(world, "b", "q")
+    source(world, at("q", "x"), "update")
+    settled(world)
+    world.delete(TOP)
+    assert removed(settled(world)) == [at("a", "x")]
+    assert values(world) == {"q": "one", "b": "one"}
+
+
+def test_row_4_and_10_a_delete_names_the_uid_and_version_that_it_was_decided_on() -> None:
+    world = grown(names=("r", "a"))
+    world.delete(TOP)
+    (write,) = plan_of(key("r"), world, RULES).writes
+    assert isinstance(write, Delete)
+    world.edit(at("a", "x"), annotations={})
+    assert not perform(world, write)
+
+
+def test_row_7_a_namespace_that_ends_does_not_stop_its_siblings() -> None:
+    world = a_world()
+    root(world)
+    for name in "abc":
+        sub(world, name, "r")
+    world.terminate("a")
+    source(world, TOP, "update")
+    settled(world)
+    assert values(world) == {"r": "one", "b": "one", "c": "one"}
+    assert [each.reason for each in blocked(world, key("r"))] == ["no-namespace"]
+
+
+def test_row_7_a_refused_sibling_does_not_stop_the_others() -> None:
+    world = a_world()
+    root(world), sub(world, "a", "r"), sub(world, "b", "r")
+    world.put(at("a", "x"), secret("theirs"))
+    source(world, TOP, "update")
+    settled(world)
+    assert values(world)["b"] == "one"
+
+
+@pytest.mark.parametrize("told", ["a", "x y", "ä", "x HTTP/1.1\r\n", "../r", "A", "r/secrets"])
+def test_row_1_a_from_that_cannot_be_the_name_of_another_namespace_is_no_mark(told: str) -> None:
+    world = a_world()
+    root(world), sub(world, "a", "r")
+    forged = a_copy(world, at("a", "x"), of=told, mode="update")
+    assert world.registry.owner(forged, world) is None
+    settled(world)
+    assert values(world) == {"a": "one"}
+
+
+def test_row_21_a_left_over_hands_nothing_on_while_it_waits_to_go() -> None:
+    """The namespace was cut off, and another hangs on it: what flows there must not depend on who is planned first."""
+    world = a_world()
+    root(world), sub(world, "a", "r")
+    left = a_copy(world, TOP, of="elsewhere", mode="update")
+    assert plan_of(key("r"), world, RULES).writes == ()
+    world.edit(left.ref, annotations={**left.annotations, FROM: ""})
+    assert [write.ref for write in plan_of(key("r"), world, RULES).writes] == [at("a", "x")]
+
+
+@pytest.mark.parametrize(("by", "stays"), [("accurate-controller", False), ("samara", False), ("kubectl", True)])
+def test_row_21_left_overs_go_only_where_the_record_says_that_we_or_the_original_made_them(
+    by: str, stays: bool
+) -> None:
+    world = a_world()
+    root(world), world.namespace("a")
+    a_copy(world, at("a", "x"), "gone", "update", by=by), a_copy(world, at("a", "y"), "gone", "create", by=by)
+    settled(world)
+    assert (at("a", "x") in world.objects) == stays
+    assert at("a", "y") in world.objects
+
+
+def test_row_21_a_pasted_copy_is_left_alone() -> None:
+    world = grown(names=("r", "a"))
+    world.namespace("z")
+    pasted = world.paste(at("a", "x"), "z")
+    assert settled(world) == []
+    assert x(world, "z") is pasted
+
+
+def test_a_released_copy_in_the_middle_stays_its_peoples_and_what_hung_on_it_goes() -> None:
+    world = grown()
+    world.edit(at("a", "x"), annotations={RELEASED: "true"}, content=secret("theirs"))
+    world.look([at("a", "x")])
+    settled(world)
+    assert values(world) == {"r": "one", "a": "theirs"}
+
+
+def test_an_own_object_in_the_place_of_a_deleted_copy_ends_the_chain() -> None:
+    world = grown()
+    world.delete(at("a", "x"))
+    world.put(at("a", "x"), secret("theirs"))
+    settled(world)
+    assert values(world) == {"r": "one", "a": "theirs"}
+
+
+def test_the_plan_of_a_namespace_alone_is_a_part_of_the_plan() -> None:
+    world = a_world()
+    root(world), sub(world, "a", "r"), sub(world, "b", "r"), sub(world, "c", "a")
+    source(world, TOP, "update")
+    parts = [plan_of(key("r").part(name), world, RULES).writes for name in "rabc"]
+    assert [write.ref.namespace for part in parts for write in part] == ["a", "b"]
+
+
+def test_what_an_owner_controls_can_be_a_source() -> None:
+    world = a_world()
+    chain(world, "r", "a")
+    source(world, TOP, "update")
+    world.store(replace(world.objects[TOP], owners=(OWN,)))
+    settled(world)
+    assert x(world, "a").owners == ()
+
+
+# What an owner says
+
+
+def made_by(
+    owner: Owner = OWN, says: object = "update", gate: bool = True, annotations: dict[str, str] | None = None
+) -> World:
+    """A root with one sub-namespace, and a Secret that a controller has made."""
+    world = a_world(generated=gate)
+    chain(world, "r", "a")
+    world.put(TOP, secret(), annotations=annotations or {}, owners=(owner,))
+    world.look([TOP])
+    world.outside[Word(owner, "r", PROPAGATE_GENERATED)] = says
+    return world
+
+
+@pytest.mark.parametrize("word", [PROPAGATE, FROM])
+def test_5_6_what_has_an_empty_word_says_nothing_itself(word: str) -> None:
+    world = made_by(annotations={word: ""})
+    settled(world)
+    assert dict(x(world, "a").annotations) == {FROM: "r", PROPAGATE: "update"}
+
+
+@pytest.mark.parametrize(("mode", "after"), [("create", "one"), ("update", "two")])
+def test_5_6_and_row_27_what_a_controller_made_is_a_source_with_the_mode_of_its_owner(mode: str, after: str) -> None:
+    world = made_by(says=mode)
+    before = world.objects[TOP]
+    settled(world)
+    assert world.objects[TOP] is before, "nothing is written on it"
+    copy = x(world, "a")
+    assert dict(copy.annotations) == {FROM: "r", PROPAGATE: mode}
+    assert copy.owners == ()
+    world.edit(TOP, content=secret("two"))
+    settled(world)
+    assert values(world) == {"r": "two", "a": after}
+
+
+@pytest.mark.parametrize("says", ["", "Update", "true"])
+def test_5_6_an_owner_that_says_nothing_of_meaning_makes_no_source(says: str) -> None:
+    world = made_by(says=says)
+    settled(world)
+    assert values(world) == {"r": "one"}
+
+
+@pytest.mark.parametrize(
+    ("owner", "gate", "annotations"),
+    [
+        (OWN, False, {}),
+        (OWN._replace(controller=False), True, {}),
+        (OWN, True, {GENERATED: "false"}),
+        (OWN, True, {PROPAGATE: "never"}),
+        (OWN, True, {FROM: "q"}),
+    ],
+    ids=["gate closed", "no controller", "said to be none", "says something itself", "a copy"],
+)
+def test_5_6_and_row_27_such_an_owner_is_not_asked(owner: Owner, gate: bool, annotations: dict[str, str]) -> None:
+    world = made_by(owner, gate=gate, annotations=annotations)
+    assert world.registry[PROPAGATION].desired(TOP, world).reads == ()
+    settled(world)
+    assert values(world) == {"r": "one"}
+
+
+def test_5_6_the_own_word_of_an_object_comes_before_its_owners() -> None:
+    world = made_by(annotations={PROPAGATE: "create"})
+    settled(world)
+    assert x(world, "a").annotations[PROPAGATE] == "create"
+
+
+def test_5_6_a_mark_that_says_anything_but_false_hinders_nothing() -> None:
+    world = made_by(annotations={GENERATED: "true"})
+    settled(world)
+    assert values(world) == {"r": "one", "a": "one"}
+
+
+def test_5_6_an_owner_that_may_not_be_read_is_told_and_takes_nothing_away() -> None:
+    world = made_by()
+    settled(world)
+    asked = Word(OWN, "r", PROPAGATE_GENERATED)
+    world.outside[asked] = world.values[asked] = Rejected("no right to get deployments")
+    assert settled(world) == []
+    (fault,) = faults(world)
+    assert fault == Fault("Refused", "what its owner says cannot be read: no right to get deployments")
+    assert values(world) == {"r": "one", "a": "one"}
+
+
+def test_5_6_nothing_is_planned_before_the_owner_was_asked() -> None:
+    world = made_by()
+    planned = plan(key("r"), world, world.registry, RULES)
+    assert (planned.ready, planned.writes) == (False, ())
+    assert planned.reads == (Word(OWN, "r", PROPAGATE_GENERATED),)
+
+
+def test_5_6_a_copy_of_what_was_generated_is_passed_on_by_its_own_word() -> None:
+    world = made_by()
+    sub(world, "b", "a")
+    settled(world)
+    assert x(world, "b").annotations[FROM] == "a"
+    assert values(world) == dict.fromkeys("rab", "one")
+
+
+def gate_closed(world: World, says: object, held: bool) -> None:
+    """After a restart with the setting off: what says nothing itself is not held any more, unless it has to be."""
+    world.registry = a_world(generated=False).registry
+    world.outside[Word(OWN if held else TOP, "r", PROPAGATE_GENERATED)] = says
+    if not held:
+        world.looked.discard(TOP)
+    assert world.taken(TOP) is not held
+
+
+@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.parametrize("mode", ["update", "create"])
+def test_operator_2_a_change_of_settings_deletes_nothing_that_was_generated(held: bool, mode: str) -> None:
+    world = made_by(says="update", annotations={GENERATED: "true"} if held else {})
+    sub(world, "b", "a")
+    settled(world)
+    gate_closed(world, mode, held)
+    assert settled(world) == []
+    assert values(world) == dict.fromkeys("rab", "one")
+
+
+@pytest.mark.parametrize("says", ["", "Update", Rejected("no right to get deployments")])
+@pytest.mark.parametrize("held", [True, False])
+def test_with_the_gate_closed_an_object_that_lost_its_word_loses_its_copies_whoever_controls_it(
+    held: bool, says: object
+) -> None:
+    world = made_by(annotations={PROPAGATE: "update"})
+    settled(world)
+    assert values(world) == {"r": "one", "a": "one"}
+    world.edit(TOP, annotations={GENERATED: "true"} if held else {})
+    gate_closed(world, says, held)
+    settled(world)
+    assert values(world) == {"r": "one"}
+
+
+def test_with_the_gate_closed_the_copies_of_a_generated_object_go_with_it() -> None:
+    world = made_by()
+    settled(world)
+    gate_closed(world, "update", held=False)
+    world.delete(TOP)
+    settled(world)
+    assert values(world) == {}
+
+
+def test_with_the_gate_closed_nothing_is_taken_from_a_generated_object_before_its_owner_was_asked() -> None:
+    """A rival asks what it wants, too, and perhaps sooner."""
+    world = made_by()
+    settled(world)
+    gate_closed(world, "update", held=False)
+    assert world.value(Word(TOP, "r", PROPAGATE_GENERATED)) is UNREAD
+    assert not world.registry[PROPAGATION].desired(TOP, world).prune
+
+
+def test_a_tree_may_be_deeper_than_the_stack() -> None:
+    world = a_world()
+    names = [f"n{number}" for number in range(1200)]
+    chain(world, *names)
+    bottom = at(names[-1], "x")
+    world.put(bottom, secret(), annotations={FROM: names[-2], PROPAGATE: "update"})
+    assert world.registry[PROPAGATION].desired(at(names[-2], "x"), world).prune

@@ -1,0 +1,716 @@
+"""SubNamespaces make namespaces and take them away, rule by rule; the numbers are those of the specification."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+from tests.engine.parts import Clock
+from tests.support.server import perform
+from tests.support.settle import follow, plan_of, settle
+from tests.support.world import World, a_field, at
+from tests.vocabularies.accurate.forest import (
+    RULES,
+    a_sub,
+    a_world,
+    blocked,
+    hang,
+    labels,
+    namespace,
+    root,
+    settled,
+    source,
+    sub,
+)
+
+from samara.core.brake import WINDOW, Brake
+from samara.core.metadata_keys import PAUSED
+from samara.core.model import NAMESPACE, Key, Object, Ref, namespace_ref
+from samara.core.plan import plan
+from samara.core.policy import ClusterPolicy
+from samara.core.reads import UNREAD, Standing
+from samara.core.status import status_of, status_to_write
+from samara.core.tally import Tally
+from samara.core.writes import Create, Delete, SetFinalizer, Write, WriteStatus
+from samara.engine.mass_delete import MassDeleteGuard
+from samara.vocabularies.accurate.sub import SUB
+from samara.vocabularies.accurate.words import APPLIER, CREATED_BY, FINALIZER, PARENT, SUB_NAMESPACE, TYPE
+
+OTHER = "somebody/else"
+NEVER = "Conflicting namespace already exists"
+
+
+def at_sub(name: str = "a", holder: str = "r") -> Ref:
+    return Ref(SUB_NAMESPACE, holder, name)
+
+
+def key(name: str = "a", holder: str = "r") -> Key:
+    return Key(SUB, at_sub(name, holder))
+
+
+def made(guard: bool = True, **terms: bool) -> World:
+    """A root with one sub-namespace, settled."""
+    world = a_world(**terms)
+    root(world)
+    a_sub(world, "a", "r", guard)
+    settled(world)
+    return world
+
+
+def condition(world: World, ref: Ref) -> dict[str, object] | None:
+    """The one condition, or none."""
+    found = status_of(world.objects[ref]).get("conditions") or []
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
+def deletions(writes: list[Write]) -> list[str]:
+    return [write.ref.name for write in writes if isinstance(write, Delete) and write.ref.kind == NAMESPACE]
+
+
+def deed(world: World, act: object) -> None:
+    assert callable(act)
+    follow(world, RULES, act)
+    assert settled(world) == [], "events alone must have led to all of it"
+
+
+def test_2_3_success_is_the_generation_and_no_condition() -> None:
+    assert status_of(made().objects[at_sub()]) == {"observedGeneration": 1}
+
+
+def test_2_3_a_conflict_is_one_condition() -> None:
+    world = a_world()
+    root(world), world.namespace("a"), a_sub(world, "a", "r")
+    settled(world)
+    assert status_of(world.objects[at_sub()])["observedGeneration"] == 1
+    assert condition(world, at_sub()) == {
+        "type": "Stalled",
+        "status": "True",
+        "reason": "Conflict",
+        "message": NEVER,
+        "observedGeneration": 1,
+    }
+
+
+def test_2_3_a_condition_goes_when_its_cause_is_gone() -> None:
+    world = a_world()
+    root(world), world.namespace("a"), a_sub(world, "a", "r")
+    settled(world)
+    deed(world, lambda world: hang(world, "a", parent="r"))
+    assert status_of(world.objects[at_sub()]) == {"observedGeneration": 1}
+
+
+def test_2_3_the_time_of_a_condition_is_kept_while_its_status_is() -> None:
+    world = a_world()
+    root(world), world.namespace("a"), a_sub(world, "a", "r")
+    status, have = world.registry[SUB].status, world.objects[at_sub()]
+    first = status_to_write(status, have, world, Tally(), "then")
+    have = world.edit(have.ref, status=a_field("status", first), generation=2)
+    second = status_to_write(status, have, world, Tally(), "now")
+    have = world.edit(have.ref, status=a_field("status", second))
+    found = condition(world, have.ref)
+    assert found is not None
+    assert (found["lastTransitionTime"], found["observedGeneration"]) == ("then", 2)
+    assert status_to_write(status, have, world, Tally(), "later") is None
+
+
+def test_2_3_an_applied_status_loses_the_condition_that_is_not_said_again() -> None:
+    world = made()
+    status, have = world.registry[SUB].status, world.objects[at_sub()]
+    stale = {"observedGeneration": 1, "conditions": [{"type": "Stalled", "status": "True"}]}
+    have = world.edit(have.ref, status=a_field("status", stale))
+    assert status_to_write(status, have, world, Tally(), "now") == {"observedGeneration": 1}
+    assert status is not None
+    assert status.field_manager == APPLIER
+
+
+@pytest.mark.parametrize("theirs", [[], [{"type": "Audited", "status": "True"}]])
+def test_2_3_conditions_of_others_are_theirs_and_no_reason_to_write(theirs: list[dict[str, str]]) -> None:
+    """They stay, since the server knows who applied which; people who wait for ours see no difference."""
+    world = made()
+    status, have = world.registry[SUB].status, world.objects[at_sub()]
+    have = world.edit(have.ref, status=a_field("status", {"observedGeneration": 1, "conditions": theirs}))
+    assert status_to_write(status, have, world, Tally(), "now") is None
+    stale = [*theirs, {"type": "Stalled", "status": "True"}]
+    have = world.edit(have.ref, status=a_field("status", {"observedGeneration": 1, "conditions": stale}))
+    assert status_to_write(status, have, world, Tally(), "now") == {"observedGeneration": 1}
+    hang(world, "a", type="root")
+    told = status_to_write(status, have, world, Tally(), "now")
+    assert told is not None
+    assert [each["type"] for each in told["conditions"]] == ["Stalled"], "what is theirs is not said by us"  # type: ignore[attr-defined]
+
+
+def test_2_3_a_namespace_that_cannot_be_made_leaves_the_status_alone() -> None:
+    world = a_world()
+    world.namespace("plain"), a_sub(world, "a", "plain")
+    assert settled(world) == []
+    assert world.objects[at_sub("a", "plain")].status is None
+
+
+def test_2_4_a_missing_namespace_is_made_with_two_labels() -> None:
+    world = a_world()
+    root(world, "r", {"team": "red"}), a_sub(world, "a", "r", labels={"size": "L"})
+    (write,) = plan_of(key(), world, RULES).writes
+    assert isinstance(write, Create)
+    perform(world, write)
+    assert labels(world, "a") == {CREATED_BY: "accurate", PARENT: "r"}
+    settled(world)
+    assert labels(world, "a") == {CREATED_BY: "accurate", PARENT: "r", "team": "red", "size": "L"}
+
+
+def test_2_4_a_namespace_below_the_holder_is_healthy_even_while_it_ends() -> None:
+    world = a_world()
+    root(world), sub(world, "a", "r"), a_sub(world, "a", "r")
+    world.terminate("a")
+    settled(world)
+    assert status_of(world.objects[at_sub()]) == {"observedGeneration": 1}
+    assert blocked(world, key()) == []
+    deed(world, lambda world: world.edit(namespace_ref("a"), finalizers=()))
+    assert not namespace(world, "a").deleting, "it is made again"
+
+
+@pytest.mark.parametrize("roles", [{}, {"parent": "q"}, {"type": "root"}, {"template": "q"}])
+def test_2_4_any_other_namespace_is_a_conflict_and_never_adopted(roles: dict[str, str]) -> None:
+    world = a_world()
+    root(world), root(world, "q"), world.namespace("a"), hang(world, "a", **roles)
+    a_sub(world, "a", "r")
+    before = namespace(world, "a").labels.get(PARENT)
+    settled(world)
+    assert namespace(world, "a").labels.get(PARENT) == before
+    assert [(each.reason, each.message) for each in blocked(world, key())] == [("conflict", NEVER)]
+
+
+@pytest.mark.parametrize("roles", [{}, {"type": "template"}, {"template": "r"}, {"parent": ""}])
+def test_2_4_nothing_is_made_where_the_holder_is_neither_root_nor_sub(roles: dict[str, str]) -> None:
+    world = a_world()
+    root(world), world.namespace("h"), hang(world, "h", **roles), a_sub(world, "a", "h")
+    settled(world)
+    assert namespace_ref("a") not in world.objects
+    (found,) = blocked(world, key("a", "h"))
+    assert found.message == "namespace h is neither a root nor a sub namespace"
+
+
+def test_2_4_a_holder_that_becomes_a_root_gets_its_sub_namespaces() -> None:
+    world = a_world()
+    world.namespace("h"), a_sub(world, "a", "h")
+    settled(world)
+    deed(world, lambda world: hang(world, "h", type="root"))
+    assert labels(world, "a")[PARENT] == "h"
+
+
+def test_2_4_nothing_is_made_below_a_namespace_that_ends() -> None:
+    world = a_world()
+    root(world), a_sub(world, "a", "r")
+    world.terminate("r")
+    settled(world)
+    assert namespace_ref("a") not in world.objects
+
+
+def test_2_4_a_sub_namespace_deleted_by_hand_is_made_again() -> None:
+    world = made()
+    before = namespace(world, "a").uid
+    deed(world, lambda world: world.delete(namespace_ref("a")))
+    assert namespace(world, "a").uid != before
+
+
+def test_2_4_a_conflict_is_looked_at_again_when_the_other_namespace_goes() -> None:
+    world = a_world()
+    root(world), world.namespace("a"), a_sub(world, "a", "r")
+    settled(world)
+    deed(world, lambda world: world.delete(namespace_ref("a")))
+    assert labels(world, "a")[PARENT] == "r"
+    assert condition(world, at_sub()) is None
+
+
+def test_2_4_a_move_makes_the_old_object_a_conflict_and_the_new_one_healthy() -> None:
+    world = made()
+    root(world, "q"), a_sub(world, "a", "q")
+    settled(world)
+    assert condition(world, at_sub("a", "q")) is not None
+    deed(world, lambda world: hang(world, "a", parent="q"))
+    assert condition(world, at_sub("a", "q")) is None
+    assert condition(world, at_sub()) is not None
+
+
+@pytest.mark.parametrize("first", ["q", "r"])
+def test_2_4_of_two_sub_namespaces_of_one_name_the_elder_has_it(first: str) -> None:
+    world = a_world()
+    root(world), root(world, "q")
+    for holder in "qr":
+        ref = a_sub(world, "a", holder).ref
+        world.objects[ref] = a_dated(world.objects[ref], "2025" if holder == first else "2026")
+    settle(world, RULES, order=lambda keys: keys[::-1])
+    assert labels(world, "a")[PARENT] == first
+    assert condition(world, at_sub("a", first)) is None
+    assert condition(world, at_sub("a", "q" if first == "r" else "r")) is not None
+
+
+def a_dated(have: Object, created: str) -> Object:
+    return Object(have.ref, have.uid, have.version, created=created, generation=1, finalizers=have.finalizers)
+
+
+def test_2_6_the_finalizer_goes_where_there_is_no_namespace() -> None:
+    world = a_world()
+    world.namespace("plain"), a_sub(world, "a", "plain")
+    world.delete(at_sub("a", "plain"))
+    writes = settled(world)
+    assert [type(write) for write in writes] == [SetFinalizer]
+    assert at_sub("a", "plain") not in world.objects
+
+
+def test_2_6_a_namespace_that_ends_already_is_left_to_end() -> None:
+    world = made()
+    world.terminate("a")
+    world.delete(at_sub())
+    assert [type(write) for write in settled(world)] == [SetFinalizer]
+    assert at_sub() not in world.objects
+
+
+@pytest.mark.parametrize("roles", [{"parent": "q"}, {"type": "root"}, {}])
+def test_2_6_a_namespace_that_was_moved_or_cut_is_left_alone(roles: dict[str, str]) -> None:
+    world = made()
+    root(world, "q"), hang(world, "a", **roles)
+    settled(world)
+    deed(world, lambda world: world.delete(at_sub()))
+    assert namespace_ref("a") in world.objects
+    assert at_sub() not in world.objects
+
+
+def test_2_6_a_conflicting_namespace_is_left_alone() -> None:
+    world = a_world()
+    root(world), world.namespace("a"), a_sub(world, "a", "r")
+    settled(world)
+    deed(world, lambda world: world.delete(at_sub()))
+    assert namespace_ref("a") in world.objects
+
+
+def test_2_6_the_namespace_below_goes_and_then_the_finalizer() -> None:
+    world = made()
+    world.delete(at_sub())
+    assert [type(write) for write in settled(world)] == [Delete, SetFinalizer]
+    assert namespace_ref("a") not in world.objects
+    assert at_sub() not in world.objects
+
+
+def test_2_6_the_finalizer_does_not_wait_for_the_end_of_the_namespace() -> None:
+    world = made()
+    world.edit(namespace_ref("a"), finalizers=("kubernetes",))
+    deed(world, lambda world: world.delete(at_sub()))
+    assert namespace(world, "a").deleting
+    assert at_sub() not in world.objects
+
+
+def test_2_6_a_namespace_that_was_grafted_by_its_label_goes_too() -> None:
+    world = a_world()
+    root(world), sub(world, "a", "r"), a_sub(world, "a", "r")
+    settled(world)
+    deed(world, lambda world: world.delete(at_sub()))
+    assert namespace_ref("a") not in world.objects
+
+
+def test_2_6_a_namespace_goes_by_its_label_also_where_only_people_have_written_on_it() -> None:
+    """Its overlay never came, because the server refuses it, or not yet."""
+    world = a_world()
+    root(world), sub(world, "a", "r"), a_sub(world, "a", "r")
+    assert not namespace(world, "a").ours
+    world.delete(at_sub())
+    (write,) = plan_of(Key(SUB, at_sub()), world, RULES).writes
+    assert isinstance(write, Delete)
+    assert write.ref == namespace_ref("a")
+
+
+def test_2_6_what_the_original_made_goes_with_its_object() -> None:
+    world = a_world()
+    root(world), a_sub(world, "a", "r")
+    world.put(namespace_ref("a"), by=APPLIER, labels={PARENT: "r", CREATED_BY: "accurate"})
+    settled(world)
+    deed(world, lambda world: world.delete(at_sub()))
+    assert namespace_ref("a") not in world.objects
+
+
+def test_2_6_finalizers_of_others_are_kept() -> None:
+    world = made()
+    world.edit(at_sub(), finalizers=(OTHER, FINALIZER))
+    deed(world, lambda world: world.delete(at_sub()))
+    assert world.objects[at_sub()].finalizers == (OTHER,)
+
+
+def test_2_6_without_the_finalizer_the_object_disappears_and_the_namespace_stays() -> None:
+    world = made()
+    world.edit(at_sub(), finalizers=())
+    deed(world, lambda world: world.delete(at_sub()))
+    assert labels(world, "a")[PARENT] == "r"
+
+
+def test_2_6_with_cascading_all_that_has_an_object_goes_down_to_the_end() -> None:
+    world = made(cascading=True)
+    a_sub(world, "b", "a")
+    settled(world)
+    a_sub(world, "c", "b"), sub(world, "loose", "b")
+    settled(world)
+    deed(world, lambda world: world.delete(at_sub()))
+    assert {ref.name for ref in world.objects if ref.kind == NAMESPACE} == {"r", "loose"}
+    assert labels(world, "loose")[PARENT] == "b"
+
+
+def test_2_6_one_that_waits_for_children_says_so_and_what_to_do() -> None:
+    world = made()
+    sub(world, "b", "a")
+    settled(world)
+    world.delete(at_sub())
+    settled(world)
+    assert condition(world, at_sub()) == {
+        "type": "Stalled",
+        "status": "True",
+        "reason": "ChildrenExist",
+        "message": "child namespaces exist below a: delete them or move them elsewhere",
+        "observedGeneration": world.objects[at_sub()].generation,
+    }
+
+
+def ending(world: World, tally: Tally) -> dict[str, object] | None:
+    """What the status of one under deletion would say."""
+    status, have = world.registry[SUB].status, world.objects[at_sub()]
+    written = status_to_write(status, have, world, tally, "now") or {}
+    found = written.get("conditions")
+    assert isinstance(found, list | None)
+    return found[0] if found else None
+
+
+def test_row_25_one_that_the_brake_holds_says_so_and_what_to_do() -> None:
+    world, tally = made(), Tally()
+    world.delete(at_sub())
+    assert ending(world, tally) is None
+    tally.hold([namespace_ref("a")])
+    found = ending(world, tally)
+    assert found is not None
+    assert (found["type"], found["status"], found["reason"]) == ("Stalled", "True", "Held")
+    assert "`samara release accurate/SubNamespace/r/a`" in str(found["message"])
+
+
+def test_2_6_one_whose_namespace_the_server_does_not_delete_says_why() -> None:
+    world, tally = made(), Tally()
+    world.delete(at_sub())
+    tally.stays(namespace_ref("a"), "refused", "not on a Friday")
+    found = ending(world, tally)
+    assert found is not None
+    assert (found["reason"], found["message"]) == ("Refused", "not on a Friday")
+
+
+def test_one_that_waits_for_a_paused_namespace_says_so() -> None:
+    world = made()
+    world.edit(namespace_ref("a"), annotations={PAUSED: "true"})
+    world.delete(at_sub())
+    settled(world)
+    found = condition(world, at_sub())
+    assert found is not None
+    assert found["reason"] == "Held"
+    assert "samara.dev/paused" in str(found["message"])
+
+
+def test_2_6_one_that_waits_no_more_but_for_others_does_not_say_so_any_more() -> None:
+    world = made()
+    sub(world, "b", "a")
+    world.edit(at_sub(), finalizers=(OTHER, FINALIZER))
+    world.delete(at_sub())
+    settled(world)
+    assert condition(world, at_sub()) is not None
+    deed(world, lambda world: hang(world, "b", type="root"))
+    assert world.objects[at_sub()].finalizers == (OTHER,)
+    assert condition(world, at_sub()) is None
+
+
+def test_2_6_a_namespace_that_names_itself_is_not_its_own_child() -> None:
+    """Its SubNamespace is let go. The namespace stays, as everything does in a loop."""
+    world = made()
+    a_sub(world, "a", "a")
+    hang(world, "a", parent="a")
+    settled(world)
+    deed(world, lambda world: world.delete(at_sub("a", "a")))
+    assert at_sub("a", "a") not in world.objects
+    assert labels(world, "a")[PARENT] == "a"
+
+
+@pytest.mark.parametrize("cascading", [False, True])
+def test_row_20_who_deletes_the_parent_takes_those_below_along_only_with_cascading(cascading: bool) -> None:
+    world = made(cascading=cascading)
+    settled(world)
+    world.terminate("r")
+    world.delete(at_sub())
+    settled(world)
+    assert (namespace_ref("a") in world.objects) is not cascading
+    assert at_sub() not in world.objects, "nothing holds the parent up"
+
+
+def test_row_20_that_the_parent_is_going_is_asked_of_the_server_and_not_of_a_watch_that_may_be_behind() -> None:
+    world = made()
+    settled(world)
+    world.outside[Standing("r")] = False
+    world.delete(at_sub())
+    settled(world)
+    assert namespace_ref("a") in world.objects
+    assert at_sub() not in world.objects, "nothing holds the parent up"
+
+
+def test_row_20_while_nobody_knows_whether_the_parent_is_going_nothing_is_decided(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = made()
+    settled(world)
+    world.delete(at_sub())
+    monkeypatch.setattr(World, "value", lambda self, read: UNREAD)
+    found = plan(key(), world, world.registry, RULES)
+    assert (found.ready, found.reads, found.writes) == (False, (Standing("r"),), ())
+
+
+def test_row_20_a_slice_sees_the_children_too() -> None:
+    world = made()
+    sub(world, "b", "a")
+    settled(world)
+    world.delete(at_sub())
+    assert plan_of(key().part(""), world, RULES).writes == ()
+
+
+def test_row_26_a_reserved_namespace_does_not_go_with_a_sub_namespace() -> None:
+    """An administrator may hang the operator's own namespace into a tree."""
+    world = a_world()
+    root(world), sub(world, "operator", "r"), a_sub(world, "operator", "r")
+    settled(world)
+    world.delete(at_sub("operator"))
+    settled(world)
+    assert namespace_ref("operator") in world.objects
+    assert at_sub("operator") not in world.objects
+
+
+def test_a_paused_namespace_is_not_deleted() -> None:
+    world = made()
+    settled(world)
+    world.edit(namespace_ref("a"), annotations={PAUSED: "true"})
+    world.delete(at_sub())
+    settled(world)
+    assert namespace_ref("a") in world.objects
+    assert world.objects[at_sub()].finalizers == (FINALIZER,)
+
+
+@pytest.mark.parametrize("cascading", [False, True])
+def test_row_9_and_20_a_namespace_with_children_goes_only_with_cascading(cascading: bool) -> None:
+    world = made(cascading=cascading)
+    sub(world, "b", "a")
+    settled(world)
+    world.delete(at_sub())
+    settled(world)
+    assert (namespace_ref("a") in world.objects) is not cascading
+    if not cascading:
+        assert world.objects[at_sub()].finalizers == (FINALIZER,)
+        assert [(each.reason, each.message) for each in blocked(world, key())] == [
+            ("refused", "child namespaces exist")
+        ]
+
+
+@pytest.mark.parametrize("leaves", [{"parent": "r"}, {"type": "root"}])
+def test_row_20_when_the_last_child_leaves_the_deletion_goes_on(leaves: dict[str, str]) -> None:
+    world = made()
+    sub(world, "b", "a")
+    world.delete(at_sub())
+    settled(world)
+    deed(world, lambda world: hang(world, "b", **leaves))
+    assert namespace_ref("a") not in world.objects
+
+
+def test_row_20_when_the_last_child_is_deleted_the_deletion_goes_on() -> None:
+    world = made()
+    sub(world, "b", "a")
+    world.delete(at_sub())
+    settled(world)
+    deed(world, lambda world: world.delete(namespace_ref("b")))
+    assert namespace_ref("a") not in world.objects
+
+
+def test_row_10_a_delete_decided_on_a_stale_read_is_not_made() -> None:
+    world = made()
+    root(world, "q")
+    world.delete(at_sub())
+    (write,) = plan_of(key(), world, RULES).writes
+    assert isinstance(write, Delete)
+    hang(world, "a", parent="q")
+    assert not perform(world, write)
+    settled(world)
+    assert namespace_ref("a") in world.objects
+
+
+def test_row_18_the_finalizer_is_added_first_while_nothing_was_observed() -> None:
+    world = a_world()
+    root(world), a_sub(world, "a", "r", guard=False)
+    first, second, *_ = settled(world)
+    assert isinstance(first, SetFinalizer)
+    assert first.add
+    assert isinstance(second, Create)
+    assert world.objects[at_sub()].finalizers == (FINALIZER,)
+
+
+def test_row_18_no_status_is_written_before_the_finalizer_is_there() -> None:
+    world = a_world()
+    root(world), sub(world, "a", "r"), a_sub(world, "a", "r", guard=False)
+    settle(world, RULES, fates=["done", "dropped"])
+    assert world.objects[at_sub()].finalizers == (FINALIZER,)
+    assert status_of(world.objects[at_sub()]) == {"observedGeneration": 1}
+
+
+def test_row_18_once_seen_a_removed_finalizer_is_not_put_back() -> None:
+    world = made()
+    world.edit(at_sub(), finalizers=(OTHER,))
+    assert settled(world) == []
+    assert world.objects[at_sub()].finalizers == (OTHER,)
+
+
+def test_row_18_the_finalizers_of_users_stay_when_ours_is_added() -> None:
+    world = a_world()
+    root(world), a_sub(world, "a", "r", guard=False)
+    world.edit(at_sub(), finalizers=(OTHER,))
+    settled(world)
+    assert set(world.objects[at_sub()].finalizers) == {OTHER, FINALIZER}
+
+
+def test_row_24_under_deletion_without_our_finalizer_nothing_is_deleted_and_none_added() -> None:
+    world = made()
+    world.edit(at_sub(), finalizers=(OTHER,))
+    world.delete(at_sub())
+    assert settled(world) == []
+    assert namespace_ref("a") in world.objects
+
+
+def test_row_25_objects_that_vanish_with_their_definition_take_no_namespace_along() -> None:
+    world = made()
+    a_sub(world, "b", "a")
+    settled(world)
+    world.objects = {ref: obj for ref, obj in world.objects.items() if ref.kind != SUB_NAMESPACE}
+    assert settled(world) == []
+    world.unlisted.add(SUB_NAMESPACE)
+    assert settled(world) == []
+
+
+def test_row_25_more_than_three_namespaces_in_ten_minutes_are_held_until_somebody_says_so() -> None:
+    world, clock = a_world(), Clock()
+    root(world)
+    for name in "abcde":
+        a_sub(world, name, "r")
+    settled(world)
+    holds, sent = MassDeleteGuard(Brake(), 600.0, clock, awaits_record=False), list[str]()
+    for name in "abcde":
+        world.delete(at_sub(name))
+        deletes = [each for each in plan_of(key(name), world, RULES).writes if isinstance(each, Delete)]
+        sent += [each.ref.name for each in holds.judge(key(name), deletes, 1, 5)]
+    assert sent == ["a", "b", "c"]
+    assert {hold.until for hold in holds.held.values()} == {inf}
+    clock.now += 10 * WINDOW
+    assert holds.due() == []
+    held = [each for each in plan_of(key("d"), world, RULES).writes if isinstance(each, Delete)]
+    assert holds.judge(key("d"), held, 1, 5) == ()
+    holds.free(key("d"))
+    assert list(holds.judge(key("d"), held, 1, 5)) == held
+
+
+def test_row_25_three_more_may_go_when_the_window_has_passed() -> None:
+    world, clock = a_world(), Clock()
+    root(world)
+    for name in "abcd":
+        a_sub(world, name, "r")
+    settled(world)
+    holds = MassDeleteGuard(Brake(), 600.0, clock, awaits_record=False)
+    for name in "abcd":
+        clock.now += WINDOW / 2
+        world.delete(at_sub(name))
+        deletes = [each for each in plan_of(key(name), world, RULES).writes if isinstance(each, Delete)]
+        assert list(holds.judge(key(name), deletes, 1, 4)) == deletes
+
+
+@pytest.mark.parametrize("name", ["default", "kube-system", "operator"])
+def test_row_26_a_reserved_name_is_refused_and_said_in_the_status(name: str) -> None:
+    world = a_world()
+    root(world), a_sub(world, name, "r")
+    settled(world)
+    assert namespace_ref(name) not in world.objects
+    found = condition(world, at_sub(name))
+    assert found is not None
+    assert (found["type"], found["status"], found["reason"]) == ("Stalled", "True", "Reserved")
+    assert [each.reason for each in blocked(world, key(name))] == ["refused"]
+
+
+def test_row_26_a_reserved_namespace_that_exists_is_neither_adopted_nor_touched() -> None:
+    world = a_world()
+    root(world), a_sub(world, "operator", "r")
+    theirs = world.namespace("operator")
+    settled(world)
+    assert namespace(world, "operator") is theirs
+    found = condition(world, at_sub("operator"))
+    assert found is not None
+    assert found["reason"] == "Reserved"
+    deed(world, lambda world: world.delete(at_sub("operator")))
+    assert namespace(world, "operator") is theirs
+
+
+def test_row_26_the_rules_reserve_names_too() -> None:
+    world = a_world()
+    root(world), a_sub(world, "a", "r"), a_sub(world, "team-x", "r")
+    settle(world, ClusterPolicy(protected=("team-*",), reserved=("a",)))
+    assert {ref.name for ref in world.objects if ref.kind == NAMESPACE} == {"r"}
+
+
+def test_row_26_a_name_that_was_reserved_later_leaves_its_namespace_healthy() -> None:
+    world = made()
+    rules = ClusterPolicy(reserved=("a",))
+    assert settle(world, rules) == []
+    assert plan_of(key(), world, rules).blocked == ()
+
+
+def test_a_paused_object_does_nothing() -> None:
+    world = a_world()
+    root(world), a_sub(world, "a", "r")
+    world.edit(at_sub(), annotations={PAUSED: "true"})
+    settled(world)
+    assert namespace_ref("a") not in world.objects
+    world = made()
+    world.edit(at_sub(), annotations={PAUSED: "true"})
+    world.delete(at_sub())
+    settled(world)
+    assert namespace_ref("a") in world.objects
+    assert at_sub() in world.objects
+
+
+def test_a_paused_namespace_holds_the_sub_namespaces_in_it_with_status_and_finalizer() -> None:
+    world = a_world()
+    root(world), a_sub(world, "a", "r")
+    world.edit(namespace_ref("r"), annotations={PAUSED: "true"})
+    assert settle(world, RULES) == []
+    (blocked,) = plan_of(key(), world, RULES).blocked
+    assert (blocked.reason, blocked.message) == ("held", f"namespace r of the source is paused ({PAUSED})")
+    world.edit(namespace_ref("r"), annotations={})
+    settled(world)
+    assert namespace_ref("a") in world.objects
+    world.edit(namespace_ref("r"), annotations={PAUSED: "true"})
+    world.delete(at_sub())
+    assert settle(world, RULES) == []
+    assert {at_sub(), namespace_ref("a")} <= world.objects.keys()
+
+
+def test_a_new_sub_namespace_gets_words_and_objects_at_once() -> None:
+    world = a_world()
+    root(world, "r", {"team": "red"})
+    source(world, at("r", "x"), "update")
+    settled(world)
+    deed(world, lambda world: a_sub(world, "a", "r"))
+    assert labels(world, "a")["team"] == "red"
+    assert at("a", "x") in world.objects
+
+
+def test_a_report_is_written_only_where_it_changes() -> None:
+    world = made()
+    world.edit(at_sub(), generation=2)
+    assert [type(write) for write in settled(world)] == [WriteStatus]
+    assert settled(world) == []
+
+
+def test_a_type_label_on_a_new_sub_namespace_is_never_made() -> None:
+    world = made()
+    assert TYPE not in labels(world, "a")
+    assert deletions(settled(world)) == []

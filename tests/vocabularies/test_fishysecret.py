@@ -1,0 +1,825 @@
+"""FishySecret, rule by rule: what the post promises, and what its operator gets wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.support.settle import plan_of, settle
+from tests.support.world import NOT_FOUND, World, at, content, path, secret
+
+from samara.core.metadata_keys import ACCEPT, PAUSED
+from samara.core.model import SECRET, Content, Key, Object, Ref, namespace_ref
+from samara.core.policy import ClusterPolicy
+from samara.core.reads import Reading, SecretPath, Unreadable
+from samara.core.registry import Registry
+from samara.core.writes import Create, Delete, Plan, Recreate, SetFinalizer, Update, WriteStatus
+from samara.vocabularies import fishysecret, secret_copy, sync_to
+from samara.vocabularies.fishysecret import FINALIZER, FISHY_SECRET, NAME, OWNER_NAME, OWNER_NAMESPACE, Terms
+
+Json = dict[str, Any]
+RULES = ClusterPolicy(protected=("kube-*",))
+SOURCE = Ref(FISHY_SECRET, "default", "fishysecret-db")
+KEY = Key(NAME, SOURCE)
+TARGET = at("target-namespace", "test-secret")
+OWNED = {OWNER_NAME: "fishysecret-db", OWNER_NAMESPACE: "default"}
+USER, PASSWORD = "/app/db/username", "/app/db/password"
+ITEMS: list[Json] = [
+    {"secretPath": USER, "secretKeyName": "DB_USER"},
+    {"secretPath": PASSWORD, "secretKeyName": "DB_PASS"},
+]
+SAMPLE: Json = {"target": {"name": "test-secret", "namespace": "target-namespace"}, "data": ITEMS}
+STORED = content(data={"DB_PASS": "Y2xpY2sgbWUh", "DB_USER": "YXBwX3VzZXI="}, type="Opaque")
+AT = "2026-11-15T10:00:00Z"
+DOWN = Unreadable("FetchError", "the store does not answer")
+
+
+def a_registry(terms: Terms | None = None) -> Registry:
+    def copyable(where: str, metadata: Mapping[str, str]) -> dict[str, str]:
+        return registry.copyable(where, metadata)
+
+    last = sync_to.source_type((SECRET,), copyable)
+    registry = Registry((secret_copy.source_type(), fishysecret.source_type(terms), last))
+    return registry
+
+
+def a_world(spec: object = SAMPLE, terms: Terms | None = None, **more: Any) -> World:
+    world = World(a_registry(terms))
+    for name in ("default", "target-namespace", "other", "kube-system"):
+        world.namespace(name)
+    holds(world, USER, b"app_user")
+    holds(world, PASSWORD, b"click me!")
+    ask(world, spec, **more)
+    return world
+
+
+def holds(world: World, where: str, value: bytes | None, **more: Any) -> None:
+    """Says what the store has; whoever has read it before reads it again."""
+    world.outside[path(where)] = Reading(value, **{"read_at": AT, **more})
+    world.values.clear()
+
+
+def ask(
+    world: World, spec: object, ref: Ref = SOURCE, finalizers: tuple[str, ...] = (FINALIZER,), **more: Any
+) -> Object:
+    has = Content() if spec is None else content(spec=spec)
+    if ref in world.objects:
+        return world.edit(ref, content=has, generation=world.objects[ref].generation + 1)
+    return world.put(ref, has, finalizers=finalizers, generation=1, **more)
+
+
+def spec(name: str = "test-secret", namespace: str = "target-namespace", **more: Any) -> Json:
+    target = {"name": name, "namespace": namespace, **more.pop("target", {})}
+    return {"target": target, "data": ITEMS, **more}
+
+
+def planned(world: World, key: Key = KEY) -> Plan:
+    return plan_of(key, world, RULES)
+
+
+def kinds(writes: Any) -> list[type]:
+    return [type(write) for write in writes]
+
+
+def made(world: World, ref: Ref = TARGET) -> Object | None:
+    settle(world, RULES)
+    return world.objects.get(ref)
+
+
+def faults(world: World) -> list[str]:
+    return [fault.reason for fault in planned(world).faults]
+
+
+# What the post promises
+
+
+def test_1_2_the_sample_gives_a_secret_of_type_opaque_with_a_key_per_item() -> None:
+    found = made(a_world())
+    assert found is not None
+    assert found.content == STORED
+
+
+def test_5_the_finalizer_comes_first_and_alone_and_before_anything_is_read() -> None:
+    world = a_world(finalizers=())
+    assert kinds(planned(world).writes) == [SetFinalizer]
+    assert world.values == {}
+    assert made(world) is not None
+
+
+def test_6_a_request_for_one_that_is_gone_does_nothing() -> None:
+    world = a_world()
+    del world.objects[SOURCE]
+    assert planned(world) == Plan()
+
+
+def test_7_24_deletion_takes_the_secret_first_and_the_finalizer_then() -> None:
+    world = a_world()
+    settle(world, RULES)
+    world.delete(SOURCE)
+    assert kinds(planned(world).writes) == [Delete]
+    assert kinds(settle(world, RULES)) == [Delete, SetFinalizer]
+    assert SOURCE not in world.objects
+    assert TARGET not in world.objects
+
+
+def test_7_nothing_is_read_and_nothing_synced_for_one_under_deletion() -> None:
+    world = a_world()
+    world.delete(SOURCE)
+    assert world.registry[NAME].desired(SOURCE, world).reads == ()
+    assert kinds(settle(world, RULES)) == [SetFinalizer]
+
+
+def test_8_a_secret_that_was_deleted_by_hand_does_not_hold_the_deletion() -> None:
+    world = a_world()
+    settle(world, RULES)
+    world.delete(SOURCE)
+    world.delete(TARGET)
+    assert kinds(settle(world, RULES)) == [SetFinalizer]
+
+
+def test_10_11_what_cannot_be_read_leaves_the_secret_as_it_was() -> None:
+    world = a_world()
+    before = made(world)
+    holds(world, USER, b"new")
+    holds(world, PASSWORD, None, fault=DOWN)
+    assert planned(world).writes == ()
+    assert faults(world) == ["FetchError"]
+    assert made(world) is before
+
+
+def test_10_11_what_cannot_be_read_makes_no_secret_in_part() -> None:
+    world = a_world()
+    holds(world, PASSWORD, None, fault=DOWN)
+    assert made(world) is None
+
+
+def test_47_while_a_path_cannot_be_read_its_secret_does_not_get_the_new_values_of_others() -> None:
+    world = a_world()
+    settle(world, RULES)
+    holds(world, USER, b"new")
+    holds(world, PASSWORD, b"click me!", fault=DOWN)
+    assert planned(world).writes == ()
+    assert faults(world) == ["FetchError"]
+    holds(world, PASSWORD, b"also new")
+    assert kinds(planned(world).writes) == [Update]
+
+
+def test_a_secret_that_was_deleted_during_an_outage_comes_back_from_the_last_good_values() -> None:
+    world = a_world()
+    settle(world, RULES)
+    for where, value in ((USER, b"app_user"), (PASSWORD, b"click me!")):
+        holds(world, where, value, fault=DOWN)
+    world.delete(TARGET)
+    found = made(world)
+    assert found is not None
+    assert found.content == STORED
+    assert faults(world) == ["FetchError"]
+
+
+def test_11_a_new_one_is_not_made_of_what_the_manager_does_not_give_any_more() -> None:
+    """Somebody else has read it in better days: that is still in memory, and nothing to this one."""
+    world = a_world()
+    for where, value in ((USER, b"app_user"), (PASSWORD, b"click me!")):
+        holds(world, where, value, fault=DOWN)
+    assert made(world) is None
+    assert faults(world) == ["FetchError"]
+
+
+def test_13_the_secret_carries_both_owner_labels_and_no_annotation() -> None:
+    found = made(a_world())
+    assert found is not None
+    assert (found.labels, found.annotations, found.owners) == (OWNED, {}, ())
+
+
+def test_14_22_equal_data_needs_no_write() -> None:
+    world = a_world()
+    settle(world, RULES)
+    assert planned(world).writes == ()
+    assert settle(world, RULES) == []
+
+
+def test_15_18_a_value_that_changes_in_the_store_is_followed_by_one_update() -> None:
+    world = a_world()
+    settle(world, RULES)
+    holds(world, PASSWORD, b"next")
+    assert kinds(planned(world).writes) == [Update]
+    found = made(world)
+    assert found is not None
+    assert found.content == content(data={"DB_PASS": "bmV4dA==", "DB_USER": "YXBwX3VzZXI="}, type="Opaque")
+
+
+def test_19_a_secret_that_somebody_deletes_is_made_again() -> None:
+    world = a_world()
+    have = made(world)
+    assert have is not None
+    assert KEY in world.registry.keys_to_reconcile(have, world)
+    world.delete(TARGET)
+    assert kinds(planned(world).writes) == [Create]
+
+
+def test_20_data_that_somebody_edits_is_put_back() -> None:
+    world = a_world()
+    settle(world, RULES)
+    world.edit(TARGET, content=secret("edited"))
+    assert kinds(planned(world).writes) == [Update]
+
+
+@pytest.mark.parametrize("labels", [{}, {OWNER_NAME: "fishysecret-db"}, {OWNER_NAMESPACE: "default"}])
+def test_21_a_secret_without_both_labels_wakes_nobody(labels: dict[str, str]) -> None:
+    world = a_world()
+    obj = world.put(at("other", "theirs"), secret(), labels=labels)
+    assert list(world.registry.keys_to_reconcile(obj, world)) == []
+
+
+def test_a_secret_that_the_original_has_made_is_taken_over_without_a_write() -> None:
+    world = a_world()
+    world.put(TARGET, STORED, labels=OWNED)
+    assert planned(world).writes == ()
+
+
+# What the original gets wrong
+
+
+def test_defect_1_a_secret_that_is_not_ours_is_never_overwritten_even_if_it_is_equal() -> None:
+    for has in (secret(), STORED):
+        world = a_world()
+        theirs = world.put(TARGET, has)
+        assert [each.reason for each in planned(world).blocked] == ["conflict"]
+        assert made(world) is theirs
+
+
+def test_defect_1_the_conflict_heals_when_the_other_secret_goes() -> None:
+    world = a_world()
+    world.put(TARGET, secret())
+    settle(world, RULES)
+    world.delete(TARGET)
+    found = made(world)
+    assert found is not None
+    assert found.content == STORED
+
+
+def test_defect_2_a_secret_that_is_not_ours_is_never_deleted() -> None:
+    world = a_world()
+    theirs = world.put(TARGET, secret())
+    world.delete(SOURCE)
+    settle(world, RULES)
+    assert world.objects[TARGET] is theirs
+
+
+def test_defect_2_pasted_labels_prove_nothing() -> None:
+    world = a_world()
+    settle(world, RULES)
+    pasted = world.paste(TARGET, "other")
+    world.delete(SOURCE)
+    settle(world, RULES)
+    assert world.objects.get(pasted.ref) is pasted
+    assert TARGET not in world.objects
+
+
+def test_defect_3_a_changed_target_is_written_first_and_then_the_old_one_goes() -> None:
+    world = a_world()
+    settle(world, RULES)
+    ask(world, spec("moved"))
+    assert kinds(planned(world).writes) == [Create]
+    sent = [write for write in settle(world, RULES) if not isinstance(write, WriteStatus)]
+    assert kinds(sent) == [Create, Delete]
+    assert [write.ref for write in sent] == [at("target-namespace", "moved"), TARGET]
+
+
+def test_the_answer_to_the_new_one_wakes_its_owner_so_that_the_old_one_goes() -> None:
+    world = a_world()
+    have = made(world)
+    assert have is not None
+    assert list(world.registry.next_hop(have, world)) == []
+    ask(world, spec("moved"))
+    new = world.put(at("target-namespace", "moved"), STORED, "samara", labels=OWNED)
+    assert list(world.registry.next_hop(new, world)) == [KEY]
+
+
+def a_foreign_secret(world: World) -> None:
+    world.put(at("other", "moved"), secret())
+
+
+def no_values(world: World) -> None:
+    holds(world, USER, None, fault=DOWN)
+
+
+def a_foreign_secret_and_no_values(world: World) -> None:
+    a_foreign_secret(world)
+    world.look([at("other", "moved")])
+    no_values(world)
+
+
+def no_namespace(world: World) -> None:
+    world.delete(namespace_ref("other"))
+
+
+def a_pause(world: World) -> None:
+    world.edit(namespace_ref("other"), annotations={PAUSED: "true"})
+
+
+@pytest.mark.parametrize(
+    "obstacle", [a_foreign_secret, no_values, a_foreign_secret_and_no_values, no_namespace, a_pause]
+)
+def test_while_the_new_place_is_blocked_the_old_secret_stays(obstacle: Any) -> None:
+    world = a_world()
+    before = made(world)
+    obstacle(world)
+    ask(world, spec("moved", "other"))
+    settle(world, RULES)
+    assert world.objects[TARGET] is before
+
+
+@pytest.mark.parametrize("broken", [None, {}, spec("Not_A_Name"), spec(data=[])])
+def test_a_broken_spec_takes_nothing_away(broken: object) -> None:
+    world = a_world()
+    before = made(world)
+    ask(world, broken)
+    settle(world, RULES)
+    assert world.objects[TARGET] is before
+    assert faults(world) == ["Invalid"]
+
+
+@pytest.mark.parametrize("namespace", ["kube-system", "samara"])
+def test_defect_4_protected_namespaces_and_the_operators_own_secrets_are_refused(namespace: str) -> None:
+    own = at("samara", "fishysecret-config")
+    world = a_world(spec("fishysecret-config", namespace))
+    world.namespace("samara")
+    plan = plan_of(KEY, world, replace(RULES, own=frozenset({own})))
+    assert plan.writes == ()
+    assert [each.reason for each in plan.blocked] == ["refused"]
+
+
+def test_defect_4_nothing_is_changed_or_taken_away_for_one_that_aims_at_what_is_the_operators_own() -> None:
+    own = at("other", "fishysecret-config")
+    rules = replace(RULES, own=frozenset({own}))
+    world = a_world()
+    before = made(world)
+    mine = world.put(own, secret())
+    ask(world, spec("fishysecret-config", "other"))
+    settle(world, rules)
+    assert (world.objects[TARGET], world.objects[own]) == (before, mine)
+    world.edit(SOURCE, deleting=True)
+    settle(world, rules)
+    assert world.objects[own] is mine
+    assert TARGET not in world.objects
+
+
+def test_defect_4_with_consent_a_namespace_must_accept_the_one_of_the_fishysecret() -> None:
+    world = a_world(terms=Terms(consent=True))
+    assert [each.reason for each in planned(world).blocked] == ["not-accepted"]
+    world.edit(namespace_ref("target-namespace"), annotations={ACCEPT: "default"})
+    assert made(world) is not None
+    world.edit(namespace_ref("target-namespace"), annotations={ACCEPT: "other"})
+    assert made(world) is None
+
+
+@pytest.mark.parametrize("stopped", [spec(suspend=True), {**SAMPLE, "data": []}], ids=["suspended", "invalid"])
+def test_withdrawn_consent_takes_the_secret_also_of_one_that_is_not_served(stopped: Json) -> None:
+    world = a_world(terms=Terms(consent=True))
+    namespace = namespace_ref("target-namespace")
+    world.edit(namespace, annotations={ACCEPT: "default"})
+    before = made(world)
+    ask(world, stopped)
+    assert made(world) is before
+    world.edit(namespace, annotations={})
+    assert made(world) is None
+
+
+def test_withdrawn_consent_takes_the_secret_also_while_the_store_is_down() -> None:
+    world = a_world(terms=Terms(consent=True))
+    namespace = namespace_ref("target-namespace")
+    world.edit(namespace, annotations={ACCEPT: "default"})
+    assert made(world) is not None
+    holds(world, USER, b"app_user", fault=DOWN)
+    world.edit(namespace, annotations={})
+    assert made(world) is None
+
+
+def test_defect_4_its_own_namespace_needs_no_consent() -> None:
+    world = a_world(spec(namespace="default"), Terms(consent=True))
+    assert made(world, at("default", "test-secret")) is not None
+
+
+def test_defect_4_a_path_that_is_not_allowed_is_not_read_and_the_secret_stays() -> None:
+    allowed = [USER]
+    terms = Terms(may_read=lambda namespace, path: (namespace, path) == ("default", USER) or not allowed)
+    allowed.clear()
+    world = a_world(terms=terms)
+    before = made(world)
+    allowed.append(USER)
+    plan = planned(world)
+    assert [fault.reason for fault in plan.faults] == ["PathNotAllowed"]
+    assert PASSWORD in plan.faults[0].message
+    assert USER not in plan.faults[0].message
+    assert world.registry[NAME].desired(SOURCE, world).reads == ()
+    assert made(world) is before
+
+
+SECOND = Ref(FISHY_SECRET, "default", "second")
+
+
+def test_defect_5_of_two_with_one_target_the_older_has_it_and_the_other_deletes_nothing() -> None:
+    world = a_world(created="2026-02")
+    ask(world, SAMPLE, SECOND, created="2026-01")
+    found = made(world)
+    assert found is not None
+    assert found.labels[OWNER_NAME] == "second"
+    assert [each.reason for each in planned(world).blocked] == ["conflict"]
+    world.delete(SOURCE)
+    settle(world, RULES)
+    assert world.objects[TARGET] is found
+
+
+def test_defect_5_an_older_one_that_is_given_the_target_of_another_has_it_from_then_on() -> None:
+    world = a_world(created="2026-02")
+    found = made(world)
+    ask(world, spec("elsewhere"), SECOND, created="2026-01")
+    settle(world, RULES)
+    ask(world, SAMPLE, SECOND)
+    writes = settle(world, RULES)
+    assert [type(write) for write in writes if write.ref == TARGET] == [Update]  # it is never away
+    taken = world.objects[TARGET]
+    assert found is not None
+    assert (taken.uid, taken.labels[OWNER_NAME]) == (found.uid, "second")
+    (blocked,) = planned(world).blocked
+    assert blocked.message == "fishysecret/FishySecret/default/second has this place"
+
+
+def test_defect_5_when_the_older_goes_the_other_takes_the_secret_over() -> None:
+    world = a_world(created="2026-02")
+    ask(world, SAMPLE, SECOND, created="2026-01")
+    settle(world, RULES)
+    world.delete(SECOND)
+    found = made(world)
+    assert found is not None
+    assert found.labels == OWNED
+
+
+LONG = "a-fishysecret-with-a-name-that-is-longer-than-any-label-can-hold-" + "x" * 100
+
+
+def test_defect_6_a_name_that_no_label_holds_becomes_a_token_and_stands_whole_in_an_annotation() -> None:
+    world = a_world()
+    ref = Ref(FISHY_SECRET, "default", LONG)
+    ask(world, spec("long"), ref)
+    found = made(world, at("target-namespace", "long"))
+    assert found is not None
+    assert len(found.labels[OWNER_NAME]) <= 63
+    assert found.annotations == {OWNER_NAME: LONG}
+    assert world.registry[NAME].ownership.source_of(found, world) == ref
+    world.delete(ref)
+    assert made(world, at("target-namespace", "long")) is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations"),
+    [
+        ({**OWNED, OWNER_NAMESPACE: "Not_A_Namespace"}, {}),
+        ({**OWNED, OWNER_NAME: ""}, {}),
+        ({**OWNED, OWNER_NAME: "Not_A_Name"}, {}),
+    ],
+)
+def test_a_mark_that_cannot_be_true_is_none(labels: dict[str, str], annotations: dict[str, str]) -> None:
+    world = a_world()
+    obj = world.put(at("other", "x"), secret(), labels=labels, annotations=annotations)
+    assert world.registry[NAME].ownership.source_of(obj, world) is None
+
+
+def test_an_annotation_that_somebody_adds_frees_no_secret() -> None:
+    world = a_world()
+    settle(world, RULES)
+    world.edit(TARGET, annotations={OWNER_NAME: "another"})
+    assert settle(world, RULES) == []
+    world.delete(SOURCE)
+    assert kinds(settle(world, RULES)) == [Delete, SetFinalizer]
+    assert TARGET not in world.objects
+
+
+def test_24_the_secret_goes_although_another_wants_its_place_and_cannot_read_a_value() -> None:
+    world = a_world()
+    other = Ref(FISHY_SECRET, "other", "young")
+    items = [{"secretPath": "/absent", "secretKeyName": "X"}]
+    ask(world, {"target": SAMPLE["target"], "data": items}, other, created="2027")
+    world.outside[path("/absent")] = Reading(None, fault=DOWN)
+    settle(world, RULES)
+    world.delete(SOURCE)
+    assert kinds(settle(world, RULES)) == [Delete, SetFinalizer]
+    assert TARGET not in world.objects
+    world.delete(other)
+    assert kinds(settle(world, RULES)) == [SetFinalizer]
+
+
+def test_consent_that_is_withdrawn_takes_the_old_secret_while_the_new_place_is_blocked() -> None:
+    world = a_world(terms=Terms(consent=True))
+    old = namespace_ref("target-namespace")
+    world.edit(old, annotations={ACCEPT: "default"})
+    assert made(world) is not None
+    ask(world, spec(namespace="other"))
+    assert made(world) is not None
+    world.edit(old, annotations={})
+    assert SOURCE in world.registry[NAME].affected_by(world.objects[old], world)
+    assert Delete in kinds(settle(world, RULES))
+    assert TARGET not in world.objects
+
+
+def test_in_a_paused_namespace_nothing_is_written_on_a_fishysecret_and_nothing_for_it() -> None:
+    world = a_world()
+    world.edit(namespace_ref("default"), annotations={PAUSED: "true"})
+    (blocked,) = planned(world).blocked
+    assert (blocked.reason, blocked.message) == ("held", f"namespace default of the source is paused ({PAUSED})")
+    assert planned(world).writes == ()
+    world.edit(namespace_ref("default"), annotations={})
+    assert made(world) is not None
+    world.edit(namespace_ref("default"), annotations={PAUSED: "true"})
+    world.delete(SOURCE)
+    assert made(world) is not None
+    assert world.objects[SOURCE].finalizers == (FINALIZER,)
+
+
+def test_a_secret_that_may_not_go_because_its_namespace_is_paused_is_told() -> None:
+    world = a_world()
+    settle(world, RULES)
+    world.edit(namespace_ref("target-namespace"), annotations={PAUSED: "true"})
+    world.delete(SOURCE)
+    settle(world, RULES)
+    status = world.objects[SOURCE].status
+    assert status is not None
+    assert status.raw is not None
+    (told,) = json.loads(status.raw)["conditions"]
+    assert (told["status"], told["reason"]) == ("False", "Held")
+    assert "should go and does not" in told["message"]
+
+
+def test_a_new_spec_does_not_wait_in_silence_for_an_optional_path() -> None:
+    world = a_world()
+    settle(world, RULES)
+    more = {"secretPath": "/maybe", "secretKeyName": "MAYBE", "optional": True}
+    world.outside[path("/maybe")] = Reading(None, fault=NOT_FOUND.fault, not_found=True)
+    ask(world, {"target": SAMPLE["target"], "data": [*ITEMS, more]})
+    assert faults(world) == ["FetchError"]
+
+
+def test_defect_7_labels_that_somebody_takes_off_are_put_back() -> None:
+    world = a_world()
+    settle(world, RULES)
+    world.strip(TARGET)
+    world.look([TARGET])
+    found = made(world)
+    assert found is not None
+    assert found.labels == OWNED
+
+
+def test_defect_7_another_type_is_put_right_by_a_new_secret() -> None:
+    world = a_world()
+    settle(world, RULES)
+    ask(world, spec(target={"type": "example.com/db"}))
+    assert kinds(planned(world).writes) == [Recreate]
+
+
+def test_defect_7_whoever_adds_the_labels_gives_no_work_that_writes() -> None:
+    world = a_world()
+    settle(world, RULES)
+    theirs = world.put(at("other", "theirs"), secret(), labels=OWNED)
+    assert [write for write in settle(world, RULES) if not isinstance(write, WriteStatus)] == []
+    assert world.objects[theirs.ref] is theirs
+
+
+def test_defect_9_deletion_without_our_finalizer_deletes_nothing() -> None:
+    world = a_world()
+    before = made(world)
+    world.edit(SOURCE, finalizers=("somebody/else",))
+    world.delete(SOURCE)
+    assert settle(world, RULES) == []
+    assert world.objects[TARGET] is before
+
+
+def test_defect_9_a_finalizer_taken_off_by_hand_leaves_an_orphan() -> None:
+    world = a_world()
+    before = made(world)
+    del world.objects[SOURCE]
+    world.edit(namespace_ref("other"))
+    assert planned(world).writes == ()
+    assert world.objects[TARGET] is before
+
+
+def test_a_definition_that_goes_takes_no_secret_along_also_where_consent_is_withdrawn() -> None:
+    world = a_world(terms=Terms(consent=True))
+    world.edit(namespace_ref("target-namespace"), annotations={ACCEPT: "default"})
+    before = made(world)
+    world.edit(namespace_ref("target-namespace"), annotations={})
+    world.revoked, world.values = {FISHY_SECRET}, {}
+    world.delete(SOURCE)
+    assert kinds(settle(world, RULES)) == [SetFinalizer]
+    assert world.objects[TARGET] is before
+
+
+def test_a_definition_that_goes_takes_no_secret_along() -> None:
+    world = a_world()
+    before = made(world)
+    world.revoked, world.values = {FISHY_SECRET}, {}
+    world.delete(SOURCE)
+    assert kinds(settle(world, RULES)) == [SetFinalizer]
+    assert world.objects[TARGET] is before
+
+
+def test_defect_12_each_path_is_asked_for_once_and_as_often_as_the_object_says() -> None:
+    twice = [*ITEMS, {"secretPath": USER, "secretKeyName": "AGAIN"}]
+    world = a_world(spec(data=twice, refreshInterval="1h2m3s"))
+    assert world.registry[NAME].desired(SOURCE, world).reads == (SecretPath(USER, 3723.0), SecretPath(PASSWORD, 3723.0))
+    world = a_world(terms=Terms(every=42.0))
+    assert world.registry[NAME].desired(SOURCE, world).reads == (SecretPath(USER, 42.0), SecretPath(PASSWORD, 42.0))
+
+
+def gone(world: World) -> None:
+    world.delete(namespace_ref("target-namespace"))
+
+
+def going(world: World) -> None:
+    world.terminate("target-namespace")
+
+
+@pytest.mark.parametrize("end", [gone, going])
+def test_defect_16_a_missing_or_terminating_namespace_is_told_and_waited_for(end: Any) -> None:
+    world = a_world()
+    end(world)
+    assert faults(world) == ["NoNamespace"]
+    assert [each.reason for each in planned(world).blocked] == ["no-namespace"]
+
+
+def test_defect_16_a_namespace_that_comes_wakes_those_who_wait_for_it_and_no_other() -> None:
+    world = a_world()
+    gone(world)
+    assert list(world.registry.keys_to_reconcile(world.namespace("another"), world)) == []
+    assert list(world.registry.keys_to_reconcile(world.namespace("target-namespace"), world)) == [KEY]
+    assert made(world) is not None
+
+
+def optional(where: str = PASSWORD) -> Json:
+    items = [{**item, "optional": True} if item["secretPath"] == where else item for item in ITEMS]
+    return spec(data=items)
+
+
+def test_a_path_is_asked_for_as_optional_where_every_key_can_do_without_it() -> None:
+    world = a_world(optional())
+    assert world.registry[NAME].desired(SOURCE, world).reads == (
+        SecretPath(USER, 300.0),
+        SecretPath(PASSWORD, 300.0, True),
+    )
+    items = [*optional()["data"], {"secretPath": PASSWORD, "secretKeyName": "AGAIN"}]
+    world = a_world(spec(data=items))
+    assert world.registry[NAME].desired(SOURCE, world).reads == (SecretPath(USER, 300.0), SecretPath(PASSWORD, 300.0))
+
+
+def test_defect_17_an_optional_path_that_is_surely_absent_is_left_out() -> None:
+    world = a_world(optional())
+    settle(world, RULES)
+    holds(world, PASSWORD, b"click me!", fault=NOT_FOUND.fault, not_found=True, missing=300.0)
+    found = made(world)
+    assert found is not None
+    assert found.content == content(data={"DB_USER": "YXBwX3VzZXI="}, type="Opaque")
+    assert faults(world) == []
+
+
+@pytest.mark.parametrize("asked", [SAMPLE, optional(USER)])
+def test_46_what_is_not_optional_keeps_its_last_good_value_although_it_is_absent(asked: Json) -> None:
+    world = a_world(asked)
+    before = made(world)
+    holds(world, PASSWORD, b"click me!", fault=NOT_FOUND.fault, not_found=True, missing=300.0)
+    assert made(world) is before
+    assert faults(world) == ["FetchError"]
+
+
+@pytest.mark.parametrize(("every", "left_out"), [("2s", True), ("1m", True), ("5m", False), ("999999h", False)])
+def test_46_each_counts_by_its_own_interval_whether_a_path_is_absent(every: str, left_out: bool) -> None:
+    world = a_world({**optional(), "refreshInterval": every})
+    holds(world, PASSWORD, None, fault=NOT_FOUND.fault, not_found=True, missing=60.0)
+    assert (made(world) is not None) is left_out
+    assert faults(world) == ([] if left_out else ["FetchError"])
+
+
+def test_46_one_not_found_is_no_absence() -> None:
+    world = a_world(optional())
+    before = made(world)
+    holds(world, PASSWORD, None, fault=NOT_FOUND.fault)
+    assert made(world) is before
+
+
+def test_46_the_first_not_found_after_a_restart_is_no_news_where_the_secret_is_there() -> None:
+    world = a_world(optional())
+    before = made(world)
+    holds(world, PASSWORD, None, fault=NOT_FOUND.fault, not_found=True)
+    assert made(world) is before
+    assert faults(world) == []
+    world.delete(TARGET)
+    assert faults(world) == ["FetchError"]
+
+
+def test_46_what_else_is_wrong_is_told_also_while_an_optional_path_is_in_doubt() -> None:
+    world = a_world(optional())
+    made(world)
+    holds(world, PASSWORD, None, fault=NOT_FOUND.fault, not_found=True)
+    holds(world, USER, b"app_user", fault=NOT_FOUND.fault)
+    assert faults(world) == ["FetchError"]
+
+
+def test_46_what_is_wrong_with_an_optional_path_is_told_although_it_was_absent_before() -> None:
+    """It may be there by now: who may not look cannot say that there is nothing."""
+    world = a_world(optional())
+    holds(world, PASSWORD, None, fault=NOT_FOUND.fault, not_found=True, missing=300.0)
+    before = made(world)
+    assert before is not None
+    holds(world, PASSWORD, None, fault=DOWN, missing=300.0)
+    assert faults(world) == ["FetchError"]
+    assert made(world) is before
+    world.delete(TARGET)
+    again = made(world)
+    assert again is not None, "what is known is enough to make it"
+    assert again.content == before.content
+
+
+def test_46_neither_is_it_hidden_by_another_optional_path_that_is_in_doubt() -> None:
+    world = a_world(spec(data=[{**item, "optional": True} for item in ITEMS]))
+    made(world)
+    holds(world, USER, None, fault=NOT_FOUND.fault, not_found=True)
+    holds(world, PASSWORD, None, fault=DOWN, missing=300.0)
+    assert "FetchError" in faults(world)
+
+
+def test_50_binary_values_are_carried_as_they_are() -> None:
+    world = a_world()
+    holds(world, PASSWORD, b"\0\xff{{ evil }}")
+    found = made(world)
+    assert found is not None
+    assert found.content == content(data={"DB_PASS": "AP97eyBldmlsIH19", "DB_USER": "YXBwX3VzZXI="}, type="Opaque")
+
+
+def test_50_values_that_no_secret_holds_together_are_told_and_nothing_is_written() -> None:
+    world = a_world()
+    before = made(world)
+    holds(world, PASSWORD, b"x" * 2**20)
+    assert faults(world) == ["Invalid"]
+    assert "1,048,576 bytes" in planned(world).faults[0].message
+    assert made(world) is before
+
+
+def test_a_suspended_one_reads_nothing_writes_nothing_and_keeps_what_is_there() -> None:
+    world = a_world()
+    before = made(world)
+    ask(world, spec("moved", suspend=True))
+    assert world.registry[NAME].desired(SOURCE, world).reads == ()
+    assert [write for write in settle(world, RULES) if not isinstance(write, WriteStatus)] == []
+    assert world.objects[TARGET] is before
+
+
+def test_a_suspended_one_goes_with_its_secret_when_it_is_deleted() -> None:
+    world = a_world()
+    settle(world, RULES)
+    ask(world, spec(suspend=True))
+    world.delete(SOURCE)
+    assert made(world) is None
+
+
+def test_what_it_has_made_may_be_a_source_of_another_vocabulary() -> None:
+    world = a_world()
+    have = made(world)
+    assert have is not None
+    world.edit(TARGET, annotations={sync_to.SYNC_TO: "namespaces", sync_to.SYNC_TO_NAMESPACES: "other"})
+    settle(world, RULES)
+    copy = world.objects[at("other", "test-secret")]
+    assert copy.content == STORED
+    assert not {OWNER_NAME, OWNER_NAMESPACE} & {*copy.labels, *copy.annotations}
+
+
+def test_forged_labels_make_no_source_of_what_another_has_copied() -> None:
+    world = a_world()
+    world.put(
+        at("default", "db"), secret(), annotations={sync_to.SYNC_TO: "namespaces", sync_to.SYNC_TO_NAMESPACES: "other"}
+    )
+    settle(world, RULES)
+    copy = world.objects[at("other", "db")]
+    forged = world.edit(
+        copy.ref, labels={**copy.labels, **OWNED}, annotations={**copy.annotations, sync_to.SYNC_TO: "cluster"}
+    )
+    assert list(world.registry.sources(forged, world)) == []
+
+
+def test_many_of_one_target_name_in_namespaces_of_their_own_do_not_meet() -> None:
+    world = a_world()
+    for number in range(3):
+        world.namespace(f"n{number}")
+        ask(world, spec("db", f"n{number}"), Ref(FISHY_SECRET, "default", f"f{number}"))
+    assert list(world.claims(at("n1", "db"))) == [Key(NAME, Ref(FISHY_SECRET, "default", "f1"))]
+
+
+def test_no_value_is_in_a_repr() -> None:
+    world = a_world()
+    holds(world, PASSWORD, b"canary-7f3a9")
+    plan = planned(world)
+    want = world.registry[NAME].desired(SOURCE, world)
+    shown = repr((plan, want, want.copies, world.outside))
+    assert "canary" not in shown
+    assert "Y2FuYXJ5" not in shown

@@ -1,0 +1,127 @@
+"""What a FishySecret may say, and that all faults of a spec are told at once."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from samara.core.kinds import NEVER_COPIED_TYPES
+from samara.core.model import SECRET, Ref
+from samara.vocabularies.fishysecret.spec import LONGEST_PATH, MOST, Item, Spec, read
+
+Json = dict[str, Any]
+ITEM: Json = {"secretPath": "/app/db", "secretKeyName": "KEY"}
+TARGET: Json = {"name": "db", "namespace": "team"}
+
+
+def spec(**changes: Any) -> Json:
+    return {"target": TARGET, "data": [ITEM], **changes}
+
+
+def parsed(found: object) -> Spec:
+    return read(json.dumps(found).encode())
+
+
+def told(found: object) -> list[str]:
+    return [fault.message for fault in parsed(found).faults]
+
+
+def test_a_spec_is_read_into_values() -> None:
+    whole = spec(
+        target={**TARGET, "type": "kubernetes.io/tls"},
+        data=[ITEM, {"secretPath": "a#b", "secretKeyName": "tls.crt", "optional": True}],
+        refreshInterval="1h30m",
+        suspend=True,
+        server="as in an old sample",
+    )
+    assert parsed(whole) == Spec(
+        Ref(SECRET, "team", "db"),
+        "kubernetes.io/tls",
+        (Item("/app/db", "KEY"), Item("a#b", "tls.crt", True)),
+        5400.0,
+        True,
+    )
+
+
+def test_what_need_not_be_said_has_its_default() -> None:
+    assert parsed(spec()) == Spec(Ref(SECRET, "team", "db"), "Opaque", (Item("/app/db", "KEY"),), None, False)
+
+
+@pytest.mark.parametrize("raw", [None, b"", b"null", b"[]", b"no JSON", b"[" * 100_000])
+def test_a_missing_or_odd_spec_has_one_fault(raw: bytes | None) -> None:
+    assert [fault.message.partition(":")[0] for fault in read(raw).faults] == ["spec"]
+
+
+@pytest.mark.parametrize("text", ["1s", "90s", "5m", "1h", "1h30m", "1h0m5s"])
+def test_durations_are_accepted(text: str) -> None:
+    assert told(spec(refreshInterval=text)) == []
+
+
+@pytest.mark.parametrize("key", ["a", "DB_PASS", "tls.crt", ".hidden", "-", "x" * 253])
+def test_keys_are_accepted(key: str) -> None:
+    assert told(spec(data=[{**ITEM, "secretKeyName": key}])) == []
+
+
+FAULTS: list[tuple[str, Json]] = [
+    ("spec.target", {"data": [ITEM]}),
+    ("spec.target", spec(target="db")),
+    ("spec.target.name", spec(target={"namespace": "team"})),
+    ("spec.target.name", spec(target={**TARGET, "name": "Not_A_Name"})),
+    ("spec.target.name", spec(target={**TARGET, "name": "x" * 254})),
+    ("spec.target.name", spec(target={**TARGET, "name": 7})),
+    ("spec.target.namespace", spec(target={"name": "db"})),
+    ("spec.target.namespace", spec(target={**TARGET, "namespace": "a.b"})),
+    ("spec.target.namespace", spec(target={**TARGET, "namespace": "x" * 64})),
+    ("spec.target.type", spec(target={**TARGET, "type": 7})),
+    ("spec.target.type", spec(target={**TARGET, "type": "no such type"})),
+    ("spec.data", {"target": TARGET}),
+    ("spec.data", spec(data=[])),
+    ("spec.data", spec(data={})),
+    ("spec.data", spec(data=[{**ITEM, "secretKeyName": f"k{n}"} for n in range(MOST + 1)])),
+    ("spec.data[0]", spec(data=["x"])),
+    ("spec.data[0].secretPath", spec(data=[{"secretKeyName": "KEY"}])),
+    ("spec.data[0].secretPath", spec(data=[{**ITEM, "secretPath": ""}])),
+    ("spec.data[0].secretPath", spec(data=[{**ITEM, "secretPath": "/app/../root"}])),
+    ("spec.data[0].secretPath", spec(data=[{**ITEM, "secretPath": "x" * (LONGEST_PATH + 1)}])),
+    ("spec.data[0].secretKeyName", spec(data=[{"secretPath": "/app/db"}])),
+    ("spec.data[0].secretKeyName", spec(data=[{**ITEM, "secretKeyName": "no spaces"}])),
+    ("spec.data[0].secretKeyName", spec(data=[{**ITEM, "secretKeyName": "x" * 254}])),
+    ("spec.data[0].secretKeyName", spec(data=[{**ITEM, "secretKeyName": "."}])),
+    ("spec.data[0].secretKeyName", spec(data=[{**ITEM, "secretKeyName": "..data"}])),
+    ("spec.data[0].optional", spec(data=[{**ITEM, "optional": "yes"}])),
+    ("spec.data", spec(data=[ITEM, {**ITEM, "secretPath": "/other"}])),
+    ("spec.refreshInterval", spec(refreshInterval="")),
+    ("spec.refreshInterval", spec(refreshInterval="0s")),
+    ("spec.refreshInterval", spec(refreshInterval="-5m")),
+    ("spec.refreshInterval", spec(refreshInterval="500ms")),
+    ("spec.refreshInterval", spec(refreshInterval=300)),
+    ("spec.refreshInterval", spec(refreshInterval="1234567h")),
+    ("spec.suspend", spec(suspend="true")),
+]
+
+
+@pytest.mark.parametrize(("where", "found"), FAULTS, ids=lambda each: each if isinstance(each, str) else "")
+def test_defect_13_a_fault_is_invalid_and_names_its_place_and_what_was_expected(where: str, found: Json) -> None:
+    (fault,) = parsed(found).faults
+    assert fault.reason == "Invalid"
+    assert fault.message.startswith(f"{where}: ")
+    assert len(fault.message) < 300
+
+
+def test_all_faults_are_told_at_once() -> None:
+    wrong = {"target": {"name": "A", "namespace": "B"}, "data": [{"secretPath": "..", "secretKeyName": "!"}]}
+    assert [each.partition(":")[0] for each in told(wrong)] == [
+        "spec.target.name",
+        "spec.target.namespace",
+        "spec.data[0].secretKeyName",
+        "spec.data[0].secretPath",
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(NEVER_COPIED_TYPES))
+def test_types_that_give_power_are_refused(name: str) -> None:
+    (fault,) = parsed(spec(target={**TARGET, "type": name})).faults
+    assert fault.reason == "Refused"
+    assert name in fault.message

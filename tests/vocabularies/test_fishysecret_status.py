@@ -1,0 +1,383 @@
+"""The condition of a FishySecret, and when its last sync was."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from tests.support.settle import plan_of, settle
+from tests.support.world import World, a_field, at, secret
+from tests.vocabularies.test_fishysecret import (
+    AT,
+    DOWN,
+    PASSWORD,
+    SAMPLE,
+    SOURCE,
+    TARGET,
+    USER,
+    a_world,
+    ask,
+    holds,
+    spec,
+)
+
+from samara.core.desired import Reason
+from samara.core.metadata_keys import PAUSED
+from samara.core.model import Key, Object, namespace_ref
+from samara.core.policy import ClusterPolicy
+from samara.core.reads import Unreadable
+from samara.core.status import status_to_write
+from samara.core.tally import Tally
+from samara.vocabularies.fishysecret import FINALIZER, NAME, Terms
+
+Json = dict[str, Any]
+RULES = ClusterPolicy(protected=("kube-*",))
+KEY = Key(NAME, SOURCE)
+
+
+def report(world: World, tally: Tally | None = None) -> Json:
+    """What would be told now, without a write of it."""
+    counted = tally or Tally.of(plan_of(KEY, world, RULES))
+    status = world.registry[NAME].status
+    assert status is not None
+    return dict(status.report(world.objects[SOURCE], world, counted))
+
+
+def ready(world: World) -> tuple[str, str]:
+    (condition,) = report(world)["conditions"]
+    assert condition["type"] == "Ready"
+    assert condition["observedGeneration"] == world.objects[SOURCE].generation
+    assert condition["message"]
+    return condition["status"], condition["reason"]
+
+
+def message(world: World) -> str:
+    return str(report(world)["conditions"][0]["message"])
+
+
+def stored(world: World, when: str, status: str = "True") -> Object:
+    told = {"conditions": [{"type": "Ready", "status": status}], "lastSyncedTime": when}
+    return world.edit(SOURCE, status=a_field("status", told))
+
+
+def synced(world: World, landed: str = "", now: str = "") -> str | None:
+    tally = Tally.of(plan_of(KEY, world, RULES))
+    tally.landed, tally.now = landed, now
+    return report(world, tally).get("lastSyncedTime")
+
+
+def test_16_a_right_secret_is_ready_and_synced() -> None:
+    world = a_world()
+    settle(world, RULES)
+    assert ready(world) == ("True", "SecretSynced")
+    assert message(world) == "Secret successfully synced"
+    assert report(world)["lastSyncedTime"] == AT
+
+
+@pytest.mark.parametrize("reason", ["TokenError", "ConnectionError", "FetchError"])
+def test_10_11_a_store_that_gives_nothing_is_told_with_its_reason_and_words(reason: Any) -> None:
+    world = a_world()
+    holds(world, USER, None, fault=Unreadable(reason, "what to do"))
+    assert ready(world) == ("False", reason)
+    assert message(world) == "what to do"
+
+
+def test_an_outage_is_told_although_the_secret_is_right() -> None:
+    world = a_world()
+    settle(world, RULES)
+    stored(world, AT)
+    holds(world, USER, b"app_user", fault=DOWN, read_at="2026-11-15T11:00:00Z")
+    assert ready(world) == ("False", "FetchError")
+    assert report(world)["lastSyncedTime"] == AT
+
+
+def test_several_paths_that_fail_are_told_together_and_what_is_the_same_once() -> None:
+    world = a_world()
+    holds(world, USER, None, fault=Unreadable("FetchError", "one"))
+    holds(world, PASSWORD, None, fault=Unreadable("FetchError", "two"))
+    assert message(world) == "one; two"
+    holds(world, PASSWORD, None, fault=Unreadable("FetchError", "one"))
+    assert message(world) == "one"
+
+
+def test_a_message_has_an_end() -> None:
+    world = a_world(spec(data=[{"secretPath": f"/p{n}", "secretKeyName": f"k{n}"} for n in range(50)]))
+    for number in range(50):
+        holds(world, f"/p{number}", None, fault=Unreadable("FetchError", f"bad {number}"))
+    assert message(world).endswith("bad 4; and 45 more")
+
+
+def not_ours(world: World) -> None:
+    world.put(TARGET, secret())
+
+
+def no_namespace(world: World) -> None:
+    world.delete(namespace_ref("target-namespace"))
+
+
+def broken(world: World) -> None:
+    ask(world, {"data": []})
+
+
+def protected(world: World) -> None:
+    ask(world, spec(namespace="kube-system"))
+
+
+def a_token(world: World) -> None:
+    ask(world, spec(target={"type": "kubernetes.io/service-account-token"}))
+
+
+def suspended(world: World) -> None:
+    ask(world, spec(suspend=True))
+
+
+def paused(world: World) -> None:
+    world.edit(namespace_ref("target-namespace"), annotations={PAUSED: "true"})
+
+
+@pytest.mark.parametrize(
+    ("deed", "reason"),
+    [
+        (not_ours, "Conflict"),
+        (no_namespace, "NoNamespace"),
+        (broken, "Invalid"),
+        (protected, "Refused"),
+        (a_token, "Refused"),
+        (suspended, "Suspended"),
+        (paused, "Held"),
+    ],
+)
+def test_every_failure_has_its_condition(deed: Any, reason: str) -> None:
+    world = a_world()
+    deed(world)
+    assert ready(world) == ("False", reason)
+
+
+@pytest.mark.parametrize(
+    ("terms", "reason"),
+    [(Terms(consent=True), "NotAccepted"), (Terms(may_read=lambda namespace, path: False), "PathNotAllowed")],
+)
+def test_what_the_settings_forbid_has_its_condition(terms: Terms, reason: str) -> None:
+    assert ready(a_world(terms=terms)) == ("False", reason)
+
+
+def test_what_the_server_refuses_and_what_is_fought_over_have_their_conditions() -> None:
+    world = a_world()
+    for reason, word in (("refused", "Refused"), ("fought", "Fought")):
+        tally = Tally.of(plan_of(KEY, world, RULES))
+        tally.blocked_now(TARGET, reason, "as the server says")  # type: ignore[arg-type]
+        told = report(world, tally)["conditions"][0]
+        assert (told["status"], told["reason"]) == ("False", word)
+        assert "as the server says" in told["message"]
+
+
+def test_every_reason_has_its_advice_and_the_condition_ends_with_it() -> None:
+    world = a_world()
+    status = world.registry[NAME].status
+    assert status is not None
+    advice = status.advice
+    assert advice.keys() == set(get_args(Reason))
+    for reason in get_args(Reason):
+        tally = Tally.of(plan_of(KEY, world, RULES))
+        tally.blocked_now(TARGET, reason, "as it is")
+        assert report(world, tally)["conditions"][0]["message"].endswith(f"as it is; {advice[reason]}")
+
+
+def test_a_target_of_before_that_cannot_be_removed_is_told() -> None:
+    world = a_world()
+    settle(world, RULES)
+    tally = Tally.of(plan_of(KEY, world, RULES))
+    tally.stays(at("other", "old"), "refused", "no right to delete")
+    told = report(world, tally)["conditions"][0]
+    assert (told["status"], told["reason"]) == ("False", "Refused")
+    assert "other/old" in told["message"]
+
+
+def test_9_a_secret_that_cannot_be_removed_is_told_while_its_resource_goes() -> None:
+    world = a_world()
+    settle(world, RULES)
+    under_deletion(world)
+    tally = Tally.of(plan_of(KEY, world, RULES))
+    tally.stays(TARGET, "refused", "a policy forbids it")
+    told = report(world, tally)["conditions"][0]
+    assert (told["status"], told["reason"]) == ("False", "Refused")
+    assert told["message"].startswith(f"{TARGET} should go and does not: a policy forbids it")
+
+
+def no_finalizer(world: World) -> None:
+    world.edit(SOURCE, finalizers=())
+
+
+def under_deletion(world: World) -> None:
+    world.edit(SOURCE, finalizers=(FINALIZER,), deleting=True)
+
+
+def uncounted(world: World) -> None:
+    world.edit(SOURCE, generation=0)
+
+
+def nothing_done(world: World) -> None:
+    """The Secret is on its way."""
+
+
+@pytest.mark.parametrize("deed", [no_finalizer, under_deletion, uncounted, nothing_done])
+def test_nothing_is_told_before_anything_is_known(deed: Any) -> None:
+    world = a_world()
+    deed(world)
+    assert report(world) == {}
+
+
+def test_nothing_is_told_before_all_paths_are_read() -> None:
+    world = a_world()
+    assert report(world, Tally()) == {}
+
+
+def test_8_a_status_that_is_right_is_not_written_again() -> None:
+    world = a_world()
+    settle(world, RULES)
+    tally = Tally.of(plan_of(KEY, world, RULES))
+    due = status_to_write(world.registry[NAME].status, world.objects[SOURCE], world, tally, "2027-01-01T00:00:00Z")
+    assert due is not None
+    world.edit(SOURCE, status=a_field("status", due))
+    assert (
+        status_to_write(world.registry[NAME].status, world.objects[SOURCE], world, tally, "2028-01-01T00:00:00Z")
+        is None
+    )
+
+
+# lastSyncedTime
+
+
+def in_sync(terms: Terms | None = None, **more: Any) -> World:
+    world = a_world({**SAMPLE, **more}, terms)
+    settle(world, RULES)
+    world.edit(SOURCE, status=None)
+    return world
+
+
+def read_at(world: World, user: str, password: str = "") -> None:
+    holds(world, USER, b"app_user", read_at=user)
+    holds(world, PASSWORD, b"click me!", read_at=password or user)
+
+
+def test_the_first_sync_is_as_old_as_the_oldest_value() -> None:
+    world = in_sync()
+    read_at(world, "2026-11-15T10:00:07Z", "2026-11-15T10:00:03Z")
+    assert synced(world) == "2026-11-15T10:00:03Z"
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        ("2026-11-15T10:00:01Z", AT),
+        ("2026-11-15T10:04:20Z", AT),
+        ("2026-11-15T10:04:59Z", AT),
+        ("2026-11-15T10:05:00Z", "2026-11-15T10:05:00Z"),
+        ("2026-11-16T10:00:00Z", "2026-11-16T10:00:00Z"),
+    ],
+)
+def test_a_refresh_moves_the_time_once_per_interval_and_a_restart_within_it_does_not(now: str, expected: str) -> None:
+    world = in_sync()
+    stored(world, AT)
+    read_at(world, now)
+    assert synced(world) == expected
+
+
+def test_the_interval_is_that_of_the_object() -> None:
+    world = in_sync(refreshInterval="90s")
+    stored(world, AT)
+    read_at(world, "2026-11-15T10:01:29Z")
+    assert synced(world) == AT
+    read_at(world, "2026-11-15T10:01:30Z")
+    assert synced(world) == "2026-11-15T10:01:30Z"
+
+
+def test_however_often_values_are_read_a_sync_is_told_every_five_seconds_at_most() -> None:
+    world = in_sync(refreshInterval="1s")
+    stored(world, AT)
+    read_at(world, "2026-11-15T10:00:04Z")
+    assert synced(world) == AT
+    read_at(world, "2026-11-15T10:00:05Z")
+    assert synced(world) == "2026-11-15T10:00:05Z"
+
+
+def test_or_as_often_as_the_settings_say_where_that_is_more_often() -> None:
+    world = in_sync(Terms(every=2.0), refreshInterval="1s")
+    stored(world, AT)
+    read_at(world, "2026-11-15T10:00:01Z")
+    assert synced(world) == AT
+    read_at(world, "2026-11-15T10:00:02Z")
+    assert synced(world) == "2026-11-15T10:00:02Z"
+
+
+NOW, FUTURE = "2026-11-15T10:00:40Z", "2030-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize("on_change", [False, True])
+def test_a_time_that_has_not_come_yet_is_replaced(on_change: bool) -> None:
+    world = in_sync(Terms(on_change=on_change))
+    stored(world, FUTURE)
+    read_at(world, "2026-11-15T10:00:30Z")
+    assert synced(world, now=NOW) == "2026-11-15T10:00:30Z"
+
+
+@pytest.mark.parametrize("on_change", [False, True])
+def test_nor_does_a_write_count_that_landed_at_a_time_that_has_not_come_yet(on_change: bool) -> None:
+    world = in_sync(Terms(on_change=on_change))
+    stored(world, FUTURE)
+    read_at(world, "2026-11-15T10:00:30Z")
+    assert synced(world, landed=FUTURE, now=NOW) == "2026-11-15T10:00:30Z"
+
+
+def test_a_clock_that_is_a_little_ahead_of_another_causes_no_write() -> None:
+    world = in_sync()
+    stored(world, "2026-11-15T10:00:45Z")
+    read_at(world, "2026-11-15T10:00:30Z")
+    assert synced(world, now=NOW) == "2026-11-15T10:00:45Z"
+
+
+def test_who_writes_the_status_says_what_time_it_is() -> None:
+    world = in_sync()
+    stored(world, FUTURE)
+    tally = Tally.of(plan_of(KEY, world, RULES))
+    due = status_to_write(world.registry[NAME].status, world.objects[SOURCE], world, tally, NOW)
+    assert due is not None
+    assert due["lastSyncedTime"] == AT
+
+
+def test_one_value_that_was_refreshed_is_no_refresh_of_all() -> None:
+    world = in_sync()
+    stored(world, AT)
+    read_at(world, "2026-11-15T10:06:00Z", AT)
+    assert synced(world) == AT
+
+
+def test_with_change_a_refresh_moves_nothing() -> None:
+    world = in_sync(Terms(on_change=True))
+    stored(world, AT)
+    read_at(world, "2026-11-16T10:00:00Z")
+    assert synced(world) == AT
+
+
+@pytest.mark.parametrize("on_change", [False, True])
+def test_a_write_that_landed_moves_the_time(on_change: bool) -> None:
+    world = in_sync(Terms(on_change=on_change))
+    stored(world, AT)
+    read_at(world, AT)
+    assert synced(world, landed="2026-11-15T10:00:09Z") == "2026-11-15T10:00:09Z"
+    assert synced(world, landed="2026-11-15T09:00:00Z") == AT
+
+
+@pytest.mark.parametrize("on_change", [False, True])
+def test_becoming_ready_again_moves_the_time(on_change: bool) -> None:
+    world = in_sync(Terms(on_change=on_change))
+    stored(world, AT, "False")
+    read_at(world, "2026-11-15T10:00:30Z")
+    assert synced(world) == "2026-11-15T10:00:30Z"
+
+
+def test_an_odd_time_that_somebody_wrote_is_replaced() -> None:
+    world = in_sync()
+    stored(world, "long ago")
+    read_at(world, "2026-11-15T10:00:30Z")
+    assert synced(world) == "2026-11-15T10:00:30Z"
