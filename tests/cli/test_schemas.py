@@ -24,8 +24,8 @@ WHERE = ["kind", "namespace", "name"]
 PROMISED: dict[str, dict[tuple[str, ...], list[str]]] = {
     "plan": {
         (): ["writes", "blocked", "summary"],
-        ("writes",): ["verb", *WHERE, "vocabulary", "source", "why"],
-        ("blocked",): [*WHERE, "vocabulary", "source", "reason", "message"],
+        ("writes",): ["verb", *WHERE, "vocabulary", "source", "why", "rule"],
+        ("blocked",): [*WHERE, "vocabulary", "source", "reason", "message", "rule"],
         ("summary",): ["create", "update", "recreate", "delete", "overlay", "guard", "report", "blocked"],
     },
     "status": {
@@ -37,7 +37,7 @@ PROMISED: dict[str, dict[tuple[str, ...], list[str]]] = {
     "why": {
         (): ["object", "present", "wanted", "answers"],
         ("object",): WHERE,
-        ("answers",): ["vocabulary", "source", "wanted", "rule", "blocked"],
+        ("answers",): ["vocabulary", "source", "wanted", "rule", "decision", "blocked"],
     },
     "orphans": {(): ["orphans"], ("orphans",): [*WHERE, "vocabulary", "origin", "ours"]},
     "lint": {(): ["findings"], ("findings",): ["file", "line", "key", "found", "expected"]},
