@@ -96,7 +96,11 @@ def test_copies_of_a_source_that_is_gone_stay_or_go_as_it_is_set() -> None:
 
 
 def test_conflicts_are_refused_unless_the_settings_say_otherwise() -> None:
-    there = a_namespace("a"), a_source(), replace(a_copy("a"), annotations={}, ours=frozenset(), made=False)
+    there = (
+        a_namespace("a"),
+        a_source(),
+        replace(a_copy("a"), annotations={}, managed_keys=frozenset(), known_copy=False),
+    )
 
     assert [each.reason for each in planned(Settings(), *there).blocked] == ["conflict"]
     for settings in (Settings(conflicts="overwrite"), with_secret_copy(SecretCopySettings(conflicts="overwrite"))):

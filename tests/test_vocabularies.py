@@ -8,7 +8,7 @@ from tests.support.world import World, at, content, path
 from samara.core.model import Key, Ref
 from samara.core.plan import plan
 from samara.core.policy import ClusterPolicy
-from samara.core.reads import Reading
+from samara.core.queries import SecretReading
 from samara.core.writes import Plan
 from samara.settings import parse
 from samara.source_types import registry_of, store_config
@@ -27,7 +27,7 @@ def planned(settings: str, where: str = "/app/db", target: str = "team-a/db", na
     item = {"secretPath": where, "secretKeyName": "key"}
     spec = {"target": {"name": name, "namespace": to}, "data": [item]}
     world.put(source, content(spec=spec), finalizers=(FINALIZER,), generation=1)
-    world.values[path(where)] = Reading(b"value")
+    world.values[path(where)] = SecretReading(b"value")
     return plan(Key(NAME, source), world, world.registry, ClusterPolicy())
 
 

@@ -17,7 +17,7 @@ from samara.kube.client import JSON, MERGE_PATCH, METADATA, Client, address, col
 from samara.kube.codec import encode
 from samara.kube.errors import ApiError, Conflict, NotFound, SamaraError, Unreachable
 from samara.kube.queries import allowed
-from samara.vocabularies.accurate.words import ROLES, SUB_NAMESPACE
+from samara.vocabularies.accurate.labels import ROLES, SUB_NAMESPACE
 
 _MAX_ATTEMPTS = 8
 """A running operator may write a namespace between our read and our write."""

@@ -15,7 +15,7 @@ from samara.cli.output import note
 from samara.core.model import Kind
 from samara.kube.client import Client
 from samara.kube.errors import NotFound, SamaraError
-from samara.vocabularies.accurate.words import FROM, IS_TEMPLATE, PARENT, PROPAGATE, ROOT, TEMPLATE, TYPE
+from samara.vocabularies.accurate.labels import FROM, IS_TEMPLATE, PARENT, PROPAGATE, ROOT, TEMPLATE, TYPE
 
 TYPES = (ROOT, IS_TEMPLATE, "none")
 _HEADER = ("Kind", "Name", "From", "Mode")

@@ -12,7 +12,7 @@ from kubectl_accurate.program import Command
 from samara.cli.inspect.namespaces import Namespace, list_namespaces, not_found
 from samara.cli.inspect.trees import draw_branches
 from samara.cli.options import Cluster, kubectl_flags, wait_for
-from samara.vocabularies.accurate.words import IS_TEMPLATE, PARENT, ROOT, TEMPLATE, TYPE
+from samara.vocabularies.accurate.labels import IS_TEMPLATE, PARENT, ROOT, TEMPLATE, TYPE
 
 
 @click.command("list", cls=Command)

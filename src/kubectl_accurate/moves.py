@@ -20,7 +20,7 @@ from typing import NamedTuple
 from kubectl_accurate.client import ApiClient, Spec, SubNamespace, is_uncertain
 from samara.cli.inspect.namespaces import Namespace
 from samara.kube.errors import Conflict, SamaraError
-from samara.vocabularies.accurate.words import PARENT, ROOT, TEMPLATE, TYPE
+from samara.vocabularies.accurate.labels import PARENT, ROOT, TEMPLATE, TYPE
 
 UNCHANGED = "nothing was changed"
 

@@ -17,7 +17,7 @@ from kubectl_accurate.program import Command
 from samara.cli.options import Cluster, kubectl_flags, wait_for
 from samara.cli.output import note
 from samara.kube.errors import SamaraError
-from samara.vocabularies.accurate.words import PARENT
+from samara.vocabularies.accurate.labels import PARENT
 
 
 def _pairs(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:

@@ -32,8 +32,8 @@ from samara.engine.limiter import ConcurrencyLimiter
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import Inbox
 from samara.engine.metrics import Metrics
-from samara.engine.moment import utc_now
 from samara.engine.outbox import Outbox
+from samara.engine.periodic import utc_now
 from samara.engine.process import FaultPoints, Watchdog
 from samara.engine.retry import RetryBackoff
 from samara.engine.writer import Writer

@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 
 from samara import crds, log
-from samara.core.match import sample
 from samara.core.model import Kind, Ref
+from samara.core.names import sample
 from samara.core.vocabulary import RequiredRights
 from samara.engine.leader import LEASE, boot_time
 from samara.kube.client import Client, address, collection

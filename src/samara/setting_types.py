@@ -20,9 +20,9 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 
 import msgspec
 
-from samara.core.kinds import is_denied
-from samara.core.match import is_namespace_name
+from samara.core.kinds import is_refused
 from samara.core.model import CONFIG_MAP, SECRET, Kind, KindName
+from samara.core.names import is_namespace_name
 
 FOREVER = "forever"
 DURATION = "a duration such as 90s, 5m, 1h30m or 500ms"
@@ -232,7 +232,7 @@ def _parse_kind(raw: object) -> KindName:
     if match is None:
         raise UnfitError
     name = KindName(*match.groups(default=""))
-    if is_denied(Kind(*name, plural="")):
+    if is_refused(Kind(*name, plural="")):
         raise UnfitError(NEVER_COPIED)
     return name
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from samara.core.brake import Brake
 from samara.core.desired import Adopt
-from samara.core.match import any_glob
+from samara.core.mass_delete import MassDeleteLimit
 from samara.core.model import CONFIG_MAP, SECRET, Key, Kind, KindName, Object, Ref
+from samara.core.names import matches_any_glob
 from samara.core.registry import Registry
 from samara.core.source_type import SourceType, disabled
 from samara.core.view import View
@@ -54,7 +54,7 @@ def registry_of(
             copyable=copyable,
             copyable_as_written=copyable_as_written,
             owner=owner,
-            is_reserved=lambda name: any_glob(reserved_names, name),
+            is_reserved=lambda name: matches_any_glob(reserved_names, name),
             adopt=Adopt.ANY if settings.conflicts_of(vocabulary.name) == "overwrite" else Adopt.IDENTICAL,
             needs_consent=settings.cross_namespace_of(vocabulary.name) == "consent",
             is_strict=settings.tenancy == "strict",
@@ -123,6 +123,6 @@ def read_from_store(settings: Settings) -> frozenset[str]:
     return frozenset(vocabulary.name for vocabulary, _ in named_vocabularies(settings) if vocabulary.secret_store)
 
 
-def brake_of(settings: Settings) -> Brake | None:
+def brake_of(settings: Settings) -> MassDeleteLimit | None:
     limits = settings.mass_delete
-    return None if limits is None else Brake(limits.most, limits.percent, limits.namespaces)
+    return None if limits is None else MassDeleteLimit(limits.most, limits.percent, limits.namespaces)

@@ -24,11 +24,11 @@ from samara.admission.live_recheck import Validator
 from samara.admission.review import guarded_kinds
 from samara.admission.server import WebhookServer
 from samara.admission.webhooks import ADMIT, CONVERT, MUTATE
-from samara.core.admit import Edit, Forbidden, Request
+from samara.core.admission import PatchOperation, Refused, Request
 from samara.core.desired import Desired
 from samara.core.model import CONFIG_MAP, NAMESPACE, SECRET, Kind, namespace_ref
 from samara.core.ownership import ByMark
-from samara.core.reads import UNREAD, Rejected, Trial
+from samara.core.queries import UNREAD, DryRunCreate, Rejected
 from samara.core.registry import Registry
 from samara.core.source_type import Admission as AdmissionRules
 from samara.core.source_type import Annotated, CustomResource, Hierarchy, SourceType
@@ -100,7 +100,7 @@ def tried(request: Request, view: View) -> tuple[str, ...]:
     body = request.new.annotations.get(TRY) if request.new is not None else None
     if not body:
         return ()
-    found = view.value(Trial(SECRET, body.encode()))
+    found = view.answer(DryRunCreate(SECRET, body.encode()))
     if found is UNREAD:
         return ("nobody has tried it",)
     return (f"the server says: {found.message}",) if isinstance(found, Rejected) else ()
@@ -109,14 +109,14 @@ def tried(request: Request, view: View) -> tuple[str, ...]:
 def childless(request: Request, view: View) -> tuple[str, ...]:
     """A namespace with children must not be deleted."""
     old = request.old if request.operation == "DELETE" else None
-    names = sorted(each.ref.name for each in view.labelled(ABOVE, old.ref.name)) if old is not None else ()
-    return (Forbidden(f"below it are {', '.join(names)}"),) if names else ()
+    names = sorted(each.ref.name for each in view.namespaces_with_label(ABOVE, old.ref.name)) if old is not None else ()
+    return (Refused(f"below it are {', '.join(names)}"),) if names else ()
 
 
-def marked(request: Request) -> tuple[Edit, ...]:
+def marked(request: Request) -> tuple[PatchOperation, ...]:
     """Adds an annotation to every new object."""
     new = request.new
-    return (Edit("add", "/metadata/annotations", {**new.annotations, MARK: "1"}),) if new is not None else ()
+    return (PatchOperation("add", "/metadata/annotations", {**new.annotations, MARK: "1"}),) if new is not None else ()
 
 
 def spaces() -> SourceType:

@@ -41,7 +41,7 @@ from samara.admission.admission import Listener
 from samara.admission.certificates import Lifetimes, renew
 from samara.admission.registrar import Registrar, Registration
 from samara.admission.webhooks import ADMIT, CONVERT, MUTATE, VALIDATING, Endpoint, webhook_conversion
-from samara.core.admit import Request
+from samara.core.admission import Request
 from samara.core.model import NAMESPACE, SECRET, Kind
 from samara.core.registry import Registry
 from samara.core.view import View

@@ -10,7 +10,7 @@ from tests.admission.scene import a_conversion, a_converter, a_thing
 
 from samara.admission.review import MalformedError
 from samara.admission.webhooks import convert_review
-from samara.core.admit import UnconvertibleError
+from samara.core.admission import ConversionError
 
 CONVERTERS = {"toys.dev/Thing": a_converter}
 
@@ -73,7 +73,7 @@ def test_an_exception_in_a_converter_shows_no_value_of_the_object() -> None:
 
 def test_the_reason_of_a_converter_is_quoted() -> None:
     def refuses(obj: Any, wanted: str) -> Any:
-        raise UnconvertibleError("the annotation toys.dev/note is odd")
+        raise ConversionError("the annotation toys.dev/note is odd")
 
     review = json.dumps(a_conversion("toys.dev/v2", a_thing(name="x"))).encode()
     found = convert_review(review, {"toys.dev/Thing": refuses})["response"]["result"]

@@ -25,9 +25,9 @@ from tests.kube.scripted import refuses, says
 from samara.admission.admission import AdmissionDeps
 from samara.admission.live_recheck import ROUNDS, Validator
 from samara.admission.review import guarded_kinds, read_review
-from samara.core.admit import Request
+from samara.core.admission import Request
 from samara.core.model import NAMESPACE, SECRET, namespace_ref
-from samara.core.reads import Rejected, Trial
+from samara.core.queries import DryRunCreate, Rejected
 from samara.core.registry import Registry
 from samara.core.view import View
 from samara.kube.cache import Cache
@@ -118,7 +118,7 @@ def test_an_unreachable_api_server_raises_and_does_not_refuse() -> None:
 def test_a_list_contains_objects_that_were_read_live() -> None:
     def crowded(request: Request, view: View) -> tuple[str, ...]:
         view.get(namespace_ref("gone")), view.get(namespace_ref("new"))
-        names = sorted(obj.ref.name for obj in view.all(NAMESPACE))
+        names = sorted(obj.ref.name for obj in view.objects_of(NAMESPACE))
         assert names == sorted(view.namespaces())
         return (" ".join(names),)
 
@@ -222,7 +222,7 @@ def test_a_failed_list_raises_and_does_not_refuse() -> None:
 def test_a_namespace_read_by_name_counts_for_its_labels_too() -> None:
     def crowded(request: Request, view: View) -> tuple[str, ...]:
         view.get(namespace_ref("moved")), view.get(namespace_ref("new"))
-        return (" ".join(sorted(each.ref.name for each in view.labelled(ABOVE, "top"))),)
+        return (" ".join(sorted(each.ref.name for each in view.namespaces_with_label(ABOVE, "top"))),)
 
     async def scenario(scene: Scene) -> None:
         deps = await scene.deps(Registry((admitting(spaces(), validate=crowded),)))
@@ -237,7 +237,7 @@ def test_a_namespace_read_by_name_counts_for_its_labels_too() -> None:
 
 def test_an_impossible_label_value_is_not_listed() -> None:
     def odd(request: Request, view: View) -> tuple[str, ...]:
-        return "always", *(each.ref.name for each in view.labelled(ABOVE, "not a value"))
+        return "always", *(each.ref.name for each in view.namespaces_with_label(ABOVE, "not a value"))
 
     async def scenario(scene: Scene) -> None:
         deps = await scene.deps(Registry((admitting(spaces(), validate=odd),)))
@@ -273,7 +273,7 @@ def test_a_dry_run_is_performed_and_stores_nothing() -> None:
 
 def test_a_source_type_judges_again_after_its_dry_run() -> None:
     def patient(request: Request, view: View) -> tuple[str, ...]:
-        found = view.value(Trial(SECRET, b"{}"))
+        found = view.answer(DryRunCreate(SECRET, b"{}"))
         return (found.message,) if isinstance(found, Rejected) else ()
 
     async def scenario(scene: Scene) -> None:
@@ -299,7 +299,7 @@ def test_a_rejected_dry_run_refuses_with_the_api_servers_reason_and_no_value() -
 def test_a_dry_run_that_failed_before_is_repeated_before_a_refusal() -> None:
     async def scenario(scene: Scene) -> None:
         deps = await scene.deps()
-        cached(deps).answers.keep(Trial(SECRET, b"{}"), Rejected("quota exceeded"))
+        cached(deps).answers.keep(DryRunCreate(SECRET, b"{}"), Rejected("quota exceeded"))
         scene.cluster.odd["POST", TRIALS] = says(an_object())
         assert await judged(deps, an_object(trial="{}")) == ()
 
@@ -309,7 +309,7 @@ def test_a_dry_run_that_failed_before_is_repeated_before_a_refusal() -> None:
 def test_a_dry_run_that_succeeded_before_is_not_repeated() -> None:
     async def scenario(scene: Scene) -> None:
         deps = await scene.deps()
-        cached(deps).answers.keep(Trial(SECRET, b"{}"), deps.codec.content({}))
+        cached(deps).answers.keep(DryRunCreate(SECRET, b"{}"), deps.codec.content({}))
         assert await judged(deps, an_object(trial="{}")) == ()
         assert scene.script.seen == []
 

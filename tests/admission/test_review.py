@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.admission.scene import THING, WORD, a_registry, a_review, admitting, an_object, marking
 
 from samara.admission.review import MalformedError, Review, guarded_kinds, patch, read_review, verdict
-from samara.core.admit import Edit, Forbidden, Request, Undecided
+from samara.core.admission import PatchOperation, Refused, Request, Undecidable
 from samara.core.model import CONFIG_MAP, SECRET, Kind, Ref
 from samara.core.registry import Registry
 from samara.kube.codec import Codec, encode
@@ -67,7 +67,7 @@ def test_an_object_with_a_generated_name_gets_one_like_it() -> None:
 
     assert found is not None
     assert found.ref == Ref(SECRET, "a", "db-xxxxx")
-    assert (found.uid, found.version) == ("", 0)
+    assert (found.uid, found.resource_version) == ("", 0)
 
 
 def test_a_cluster_scoped_object_gets_no_namespace() -> None:
@@ -185,10 +185,10 @@ def test_a_verdict_has_one_sentence_for_each_fault() -> None:
 
 GRAVITY: list[tuple[tuple[str, ...], tuple[int, str]]] = [
     (("plain",), (422, "Invalid")),
-    ((Forbidden("no"),), (403, "Forbidden")),
-    ((Undecided("who knows"),), (500, "InternalError")),
-    (("plain", Forbidden("no")), (403, "Forbidden")),
-    ((Forbidden("no"), Undecided("who knows"), "plain"), (500, "InternalError")),
+    ((Refused("no"),), (403, "Forbidden")),
+    ((Undecidable("who knows"),), (500, "InternalError")),
+    (("plain", Refused("no")), (403, "Forbidden")),
+    ((Refused("no"), Undecidable("who knows"), "plain"), (500, "InternalError")),
 ]
 
 
@@ -202,7 +202,7 @@ def test_the_gravest_fault_gives_the_answer_its_status(faults: tuple[str, ...], 
 @pytest.mark.parametrize("text", ["child namespaces exist", "a sentence.", "namespace a b: c; d"])
 def test_a_single_fault_keeps_its_text(text: str) -> None:
     """Scripts compare the text, so it gets no full stop."""
-    sent = json.loads(encode(verdict("u", (Forbidden(text),))))
+    sent = json.loads(encode(verdict("u", (Refused(text),))))
     assert sent["response"]["status"]["message"] == text
 
 
@@ -212,7 +212,9 @@ def test_several_faults_are_sentences() -> None:
 
 
 def test_edits_become_a_json_patch() -> None:
-    told = patch("u", (Edit("add", "/metadata/finalizers", ["a"]), Edit("remove", "/spec")))["response"]
+    told = patch("u", (PatchOperation("add", "/metadata/finalizers", ["a"]), PatchOperation("remove", "/spec")))[
+        "response"
+    ]
 
     assert (told["uid"], told["allowed"], told["patchType"]) == ("u", True, "JSONPatch")
     assert json.loads(base64.b64decode(told["patch"])) == [

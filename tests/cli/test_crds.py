@@ -12,7 +12,7 @@ from samara import crds
 from samara.cli.deploy.manifests import definitions
 from samara.settings import Settings
 from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION, ResourceDistributionSettings
-from samara.vocabularies.resource_distribution.status import SHOWN, TYPES
+from samara.vocabularies.resource_distribution.status import MAX_LISTED, TYPES
 from samara.vocabularies.secret_copy import SecretCopySettings
 
 NAME = "resourcedistributions.apps.kruise.io"
@@ -122,6 +122,6 @@ def undescribed(schema: Json, at: str, top: bool = False) -> list[str]:
 
 def test_the_texts_say_what_the_program_does() -> None:
     text = crds.text(NAME)
-    assert f"After the first {SHOWN} the last entry" in text
+    assert f"After the first {MAX_LISTED} the last entry" in text
     told = schemas()["v1beta1"]["properties"]["status"]["properties"]["conditions"]["description"]
     assert [told.index(kind) for kind in TYPES] == sorted(told.index(kind) for kind in TYPES)

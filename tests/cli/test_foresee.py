@@ -16,7 +16,7 @@ from tests.support.world import World, at, content, secret
 from samara.cli.inspect.diff import changes
 from samara.cli.inspect.simulate import NAMED, lay, left_by
 from samara.core.desired import Copy, Overlay, Template
-from samara.core.model import ANNOTATIONS, LABELS, MANAGER, NAMESPACE, Key, Object, Owned, namespace_ref
+from samara.core.model import ANNOTATIONS, FIELD_MANAGER, LABELS, NAMESPACE, Key, ManagedKey, Object, namespace_ref
 from samara.core.policy import ClusterPolicy
 from samara.core.status import status_of
 from samara.core.writes import Apply, Create, Delete, SetFinalizer, Update, Write, WriteStatus
@@ -24,7 +24,7 @@ from samara.kube.cache import Cache
 from samara.settings import Settings
 from samara.source_types import registry_of
 from samara.vocabularies import fishysecret
-from samara.vocabularies.accurate.words import APPLIER, SUB_NAMESPACE
+from samara.vocabularies.accurate.labels import ACCURATE_MANAGER, SUB_NAMESPACE
 
 NOW = "2030-01-01T00:00:00Z"
 TABLE = registry_of(Settings())
@@ -33,8 +33,8 @@ WEB = Key("accurate:sub", at("root", "web", SUB_NAMESPACE))
 
 def shown(obj: Object) -> tuple[object, ...]:
     labels = {key: value for key, value in obj.labels.items() if key != NAMED}
-    words = labels, dict(obj.annotations), obj.ours, obj.applied
-    return obj.content, *words, obj.owners, set(obj.finalizers), obj.deleting, obj.made
+    words = labels, dict(obj.annotations), obj.managed_keys, obj.applied_keys
+    return obj.content, *words, obj.owner_references, set(obj.finalizers), obj.deleting, obj.known_copy
 
 
 def compare(before: World, write: Write) -> None:
@@ -118,7 +118,7 @@ def test_laying_a_copy_over_wakes_its_source() -> None:
     assert key in set(lay(cache, Create(key, copy.ref, copy), NOW))
     there = cache.get(copy.ref)
     assert there is not None
-    assert there.made
+    assert there.known_copy
 
 
 def test_laying_a_namespace_over_wakes_whoever_reaches_it() -> None:
@@ -130,29 +130,29 @@ def test_laying_a_namespace_over_wakes_whoever_reaches_it() -> None:
 
 def test_what_we_said_before_and_say_now_is_still_ours() -> None:
     mark, theirs = {"secret-copy/origin": "admin/db"}, {"note": "theirs"}
-    ours = frozenset({Owned(MANAGER, ANNOTATIONS, "secret-copy/origin")})
-    live = Object(at("a", "db"), "u", 1, secret("old"), annotations={**mark, **theirs}, ours=ours)
+    ours = frozenset({ManagedKey(FIELD_MANAGER, ANNOTATIONS, "secret-copy/origin")})
+    live = Object(at("a", "db"), "u", 1, secret("old"), annotations={**mark, **theirs}, managed_keys=ours)
     copy = Copy(live.ref, Template(secret("new"), {"secret-copy/from": "admin-db"}, mark))
     key = Key("secret-copy", at("admin", "db"))
     left = left_by(Update(key, live.ref, copy, live, "differs"), TABLE[key.source_type], NOW)
     assert left is not None
     assert (left.content, dict(left.annotations)) == (secret("new"), {**mark, **theirs})
-    assert left.ours == ours | {Owned(MANAGER, LABELS, "secret-copy/from")}
+    assert left.managed_keys == ours | {ManagedKey(FIELD_MANAGER, LABELS, "secret-copy/from")}
 
 
 def test_the_diff_of_an_overlay_shows_what_it_takes_back() -> None:
-    laid = frozenset({Owned(APPLIER, LABELS, "team"), Owned(APPLIER, LABELS, "app")})
-    live = a_namespace("web", labels={"team": "a", "app": "web", "mine": "1"}, ours=laid, applied=laid)
-    overlay = Overlay(live.ref, {"app": "new"}, manager=APPLIER)
+    laid = frozenset({ManagedKey(ACCURATE_MANAGER, LABELS, "team"), ManagedKey(ACCURATE_MANAGER, LABELS, "app")})
+    live = a_namespace("web", labels={"team": "a", "app": "web", "mine": "1"}, managed_keys=laid, applied_keys=laid)
+    overlay = Overlay(live.ref, {"app": "new"}, manager=ACCURATE_MANAGER)
     shown = [str(each) for each in changes(Apply(WEB, live.ref, overlay, live), TABLE)]
     assert shown == ["~ label app", "- label team"]
 
 
 def test_an_overlay_takes_back_what_it_laid_before_and_nothing_else() -> None:
-    laid = frozenset({Owned(APPLIER, LABELS, "team")})
-    live = a_namespace("web", labels={"team": "a", "mine": "1"}, ours=laid, applied=laid)
-    overlay = Overlay(live.ref, {"app": "web"}, manager=APPLIER)
+    laid = frozenset({ManagedKey(ACCURATE_MANAGER, LABELS, "team")})
+    live = a_namespace("web", labels={"team": "a", "mine": "1"}, managed_keys=laid, applied_keys=laid)
+    overlay = Overlay(live.ref, {"app": "web"}, manager=ACCURATE_MANAGER)
     left = left_by(Apply(WEB, live.ref, overlay, live), TABLE[WEB.source_type], NOW)
     assert left is not None
     assert left.labels == {"mine": "1", "app": "web"}
-    assert left.applied == left.ours == {Owned(APPLIER, LABELS, "app")}
+    assert left.applied_keys == left.managed_keys == {ManagedKey(ACCURATE_MANAGER, LABELS, "app")}

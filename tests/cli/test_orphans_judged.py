@@ -14,7 +14,7 @@ from tests.support.world import content, secret
 from samara.cli.commands.orphans import _certain, _meant, orphans
 from samara.cli.commands.uninstall import _going
 from samara.cli.session import Picture, Session
-from samara.core.model import ANNOTATIONS, LABELS, MANAGER, SECRET, Kind, Object, Owned, Ref, namespace_ref
+from samara.core.model import ANNOTATIONS, FIELD_MANAGER, LABELS, SECRET, Kind, ManagedKey, Object, Ref, namespace_ref
 from samara.core.vocabulary import VocabularySettings
 from samara.kube.cache import Cache, address_hash
 from samara.kube.client import Client, unrestricted
@@ -34,7 +34,7 @@ MADE = Object(
     5,
     secret(),
     OF_FISHY,
-    ours=frozenset(Owned(MANAGER, LABELS, key) for key in OF_FISHY),
+    managed_keys=frozenset(ManagedKey(FIELD_MANAGER, LABELS, key) for key in OF_FISHY),
 )
 
 
@@ -48,7 +48,7 @@ def a_picture(
 ) -> Picture:
     """A cluster with two namespaces and these objects; what is `unserved` the server answers with 404."""
     registry, spaces = at.full_registry, [Object(namespace_ref(name), f"u-{name}", 1) for name in ("a", "team")]
-    cache, marked = Cache(registry, keep_bytes=True), {each.ref: each for each in objects if each.ours}
+    cache, marked = Cache(registry, keep_bytes=True), {each.ref: each for each in objects if each.managed_keys}
     for each in (*spaces, *objects):
         cache.put(each)
     for kind in set(registry.kinds) - {*unserved, *(unknown or {})}:
@@ -107,7 +107,7 @@ SYNCED = replace(
     MADE,
     labels={},
     annotations={sync_to.FROM: "team/db"},
-    ours=frozenset({Owned(MANAGER, ANNOTATIONS, sync_to.FROM)}),
+    managed_keys=frozenset({ManagedKey(FIELD_MANAGER, ANNOTATIONS, sync_to.FROM)}),
 )
 
 
@@ -145,7 +145,7 @@ def test_it_is_none_while_its_own_source_is_served() -> None:
 
 def test_what_only_carries_marks_that_somebody_else_has_set_is_a_source_like_any_other() -> None:
     at = a_session(SYNC_TO)
-    forged = replace(HANDED_ON, ours=frozenset())
+    forged = replace(HANDED_ON, managed_keys=frozenset())
     seen = a_picture(at, forged)
     seen.shot.marked[forged.ref] = forged
     assert listed(at, seen)[0] == []

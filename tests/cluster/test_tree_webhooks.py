@@ -20,7 +20,7 @@ from samara.admission.webhooks import ADMIT, MUTATE, MUTATING, Endpoint, webhook
 from samara.core.registry import Registry
 from samara.vocabularies.accurate import Options, source_types
 from samara.vocabularies.accurate.config import Config
-from samara.vocabularies.accurate.words import FINALIZER, PARENT, ROLES, SUB_NAMESPACE, TEMPLATE, TYPE
+from samara.vocabularies.accurate.labels import FINALIZER, PARENT, ROLES, SUB_NAMESPACE, TEMPLATE, TYPE
 from samara_devtools.devcluster import DevclusterError
 
 NAMESPACES = "/api/v1/namespaces"

@@ -25,9 +25,9 @@ from tests.support.transports import until_closed
 from samara.admission.admission import Admission, AdmissionDeps, Listener
 from samara.admission.certificates import Timings
 from samara.admission.webhooks import ADMIT, Endpoint, webhook_configuration
-from samara.core.admit import Request
+from samara.core.admission import Request
 from samara.core.model import CONFIG_MAP, NAMESPACE, SECRET
-from samara.core.reads import Rejected, Trial
+from samara.core.queries import DryRunCreate, Rejected
 from samara.core.registry import Registry
 from samara.core.view import View
 from samara.engine.metrics import Metrics
@@ -75,7 +75,9 @@ def storable(request: Request, view: View) -> tuple[str, ...]:
     data = json.loads(spec.raw or b"{}") if spec is not None else {}
     if "data" not in data:
         return ()
-    found = view.value(Trial(SECRET, json.dumps({"apiVersion": "v1", "kind": "Secret", "data": data["data"]}).encode()))
+    found = view.answer(
+        DryRunCreate(SECRET, json.dumps({"apiVersion": "v1", "kind": "Secret", "data": data["data"]}).encode())
+    )
     return (f"the server would not take it: {found.message}",) if isinstance(found, Rejected) else ()
 
 

@@ -11,15 +11,14 @@ import pytest
 from tests.support.settle import follow, plan_of, settle
 from tests.support.world import World, at, config_map, secret
 
-from samara.core.admit import Operation, Request
+from samara.core.admission import Operation, Request
 from samara.core.annotated import AnnotatedObjects, CopyRequest
 from samara.core.desired import Fault, Template
-from samara.core.match import csv_names
-from samara.core.model import CONFIG_MAP, MANAGER, SECRET, Key, Object, Ref, namespace_ref
+from samara.core.model import CONFIG_MAP, FIELD_MANAGER, SECRET, Key, Object, Ref, namespace_ref
+from samara.core.names import parse_csv_names
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
-from samara.core.select import Requirement, Selector
-from samara.core.targets import NO_NAMESPACES, NamespaceSelector
+from samara.core.selectors import NO_NAMESPACES, NamespaceSelector, Requirement, Selector
 from samara.core.writes import Create, Delete, Update, Write
 
 TO, MATCHING, FROM = "toys.dev/to", "toys.dev/matching", "toys.dev/from"
@@ -40,7 +39,7 @@ def request(obj: Object) -> CopyRequest:
         return CopyRequest(NamespaceSelector(selectors=(selector,)), faults)
     if text.startswith("/"):
         return CopyRequest(NamespaceSelector(patterns=(re.compile(text.strip("/")),)), faults)
-    return CopyRequest(NamespaceSelector(csv_names(text)) if text else NO_NAMESPACES, faults)
+    return CopyRequest(NamespaceSelector(parse_csv_names(text)) if text else NO_NAMESPACES, faults)
 
 
 def source_of(obj: Object) -> Ref | None:
@@ -145,7 +144,7 @@ def test_a_manager_of_the_settings_counts_as_samara() -> None:
     for managers, left in ((frozenset[str](), {"a"}), (frozenset({"original"}), set[str]())):
         world = a_world("", managers=managers)
         world.put(at("a", "x"), secret(), "original", annotations={FROM: "home/x"})
-        assert world.registry["toy"].ownership.managers == {MANAGER, *managers}
+        assert world.registry["toy"].ownership.managers == {FIELD_MANAGER, *managers}
         assert filled(world) == left
 
 
@@ -159,7 +158,7 @@ def test_a_new_namespace_wakes_the_sources_that_select_it_and_they_fill_it(to: s
     world = a_world(to)
     settle(world, RULES)
     new = world.namespace("new", {"team": "red"})
-    assert list(world.registry.keys_to_reconcile(new, world)) == ([KEY.part("new")] if woken else [])
+    assert list(world.registry.keys_to_reconcile(new, world)) == ([KEY.in_namespace("new")] if woken else [])
     world.delete(new.ref)
     follow(world, RULES, lambda world: world.namespace("new", {"team": "red"}))
     assert (at("new", "x") in world.objects) is woken

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.support.world import content, secret
 
-from samara.core.kinds import CLAIM, SERVICE, SERVICE_ACCOUNT, is_denied, must_recreate, row
+from samara.core.kinds import CLAIM, SERVICE, SERVICE_ACCOUNT, is_refused, must_recreate, rules_for
 from samara.core.model import NAMESPACE, SECRET, Kind
 
 DENIED = [
@@ -26,7 +26,7 @@ DENIED = [
 
 @pytest.mark.parametrize(("kind", "denied"), DENIED, ids=lambda each: str(each))
 def test_kinds_that_give_power_are_denied(kind: Kind, denied: bool) -> None:
-    assert is_denied(kind) is denied
+    assert is_refused(kind) is denied
 
 
 def test_another_type_needs_a_new_secret_and_other_data_does_not() -> None:
@@ -41,23 +41,23 @@ def test_an_immutable_secret_needs_a_new_one_for_any_difference() -> None:
 
 
 def test_an_immutable_secret_of_which_only_the_digests_are_held_needs_a_new_one_too() -> None:
-    assert must_recreate(SECRET, secret("one", immutable=True).sealed(), secret("two"))
+    assert must_recreate(SECRET, secret("one", immutable=True).digests_only(), secret("two"))
 
 
 def test_a_kind_without_a_row_has_no_fixed_field() -> None:
     config = Kind("", "v1", "ConfigMap", "configmaps")
     assert not must_recreate(config, content(data={"a": "1"}), content(data={"a": "2"}))
-    assert row(config).denied(content(type="helm.sh/release.v1")) is None
+    assert rules_for(config).refusal(content(type="helm.sh/release.v1")) is None
 
 
 @pytest.mark.parametrize(
     "kind", ["kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token", "helm.sh/release.v1"]
 )
 def test_secrets_that_are_credentials_of_the_cluster_are_denied_by_type(kind: str) -> None:
-    said = row(SECRET).denied(secret("one", kind))
+    said = rules_for(SECRET).refusal(secret("one", kind))
     assert said is not None
     assert kind in said
-    assert row(SECRET).denied(secret("one")) is None
+    assert rules_for(SECRET).refusal(secret("one")) is None
 
 
 # what an object has of its own
@@ -81,26 +81,29 @@ OURS = {"name": "registry"}
 def test_a_service_account_keeps_the_pull_secrets_that_a_controller_gave_it(
     sent: list[Any] | None, there: list[Any] | None, kept: list[Any] | None
 ) -> None:
-    assert row(SERVICE_ACCOUNT).kept["imagePullSecrets"](sent, there) == kept
+    assert rules_for(SERVICE_ACCOUNT).restore_own_fields["imagePullSecrets"](sent, there) == kept
 
 
 def test_pull_secrets_travel_but_for_those_that_a_controller_gave() -> None:
-    own = row(SERVICE_ACCOUNT).own["imagePullSecrets"]
+    own = rules_for(SERVICE_ACCOUNT).strip_own_fields["imagePullSecrets"]
     assert own([OURS, GIVEN]) == [OURS]
     assert own([GIVEN]) is None
 
 
 def test_a_service_account_keeps_its_secrets_and_nobody_elses() -> None:
-    assert row(SERVICE_ACCOUNT).own["secrets"]([OURS]) is None
-    assert row(SERVICE_ACCOUNT).kept["secrets"](None, [GIVEN]) == [GIVEN]
-    assert row(SERVICE_ACCOUNT).kept["secrets"](None, None) is None
+    assert rules_for(SERVICE_ACCOUNT).strip_own_fields["secrets"]([OURS]) is None
+    assert rules_for(SERVICE_ACCOUNT).restore_own_fields["secrets"](None, [GIVEN]) == [GIVEN]
+    assert rules_for(SERVICE_ACCOUNT).restore_own_fields["secrets"](None, None) is None
 
 
 def test_a_bound_claim_keeps_its_volume_and_gets_all_else_of_its_source() -> None:
     there = {"volumeName": "pv-1", "accessModes": ["old"], "old": 1}
-    assert row(CLAIM).kept["spec"]({"accessModes": ["new"]}, there) == {"accessModes": ["new"], "volumeName": "pv-1"}
-    assert row(CLAIM).kept["spec"]({"accessModes": ["new"]}, {"old": 1}) == {"accessModes": ["new"]}
+    assert rules_for(CLAIM).restore_own_fields["spec"]({"accessModes": ["new"]}, there) == {
+        "accessModes": ["new"],
+        "volumeName": "pv-1",
+    }
+    assert rules_for(CLAIM).restore_own_fields["spec"]({"accessModes": ["new"]}, {"old": 1}) == {"accessModes": ["new"]}
 
 
 def test_the_server_keeps_the_addresses_of_a_service_by_itself() -> None:
-    assert not row(SERVICE).kept
+    assert not rules_for(SERVICE).restore_own_fields

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from samara.core.kinds import CLAIM, SERVICE, row
+from samara.core.kinds import CLAIM, SERVICE, rules_for
 from samara.core.model import CONFIG_MAP, SECRET, Kind
 
 
 def normal(kind: Kind, **fields: Any) -> Any:
-    made = row(kind).normal
+    made = rules_for(kind).canonical
     assert made is not None
     return made(fields)
 
@@ -62,13 +62,15 @@ def test_what_the_server_would_refuse_has_no_such_form(kind: Kind, fields: dict[
 
 def test_a_service_is_compared_without_the_addresses_that_it_was_given() -> None:
     spec = {"clusterIP": "10.0.0.7", "clusterIPs": ["10.0.0.7"], "ports": [{"port": 80, "nodePort": 30080}]}
-    assert row(SERVICE).own["spec"](spec) == {"ports": [{"port": 80}]}
+    assert rules_for(SERVICE).strip_own_fields["spec"](spec) == {"ports": [{"port": 80}]}
 
 
 def test_a_service_that_is_to_have_no_address_says_so_in_its_copies() -> None:
     spec = {"clusterIP": "None", "clusterIPs": ["None"]}
-    assert row(SERVICE).own["spec"](spec) == spec
+    assert rules_for(SERVICE).strip_own_fields["spec"](spec) == spec
 
 
 def test_a_claim_is_compared_without_the_volume_that_it_was_given() -> None:
-    assert row(CLAIM).own["spec"]({"volumeName": "pv-1", "accessModes": ["A"]}) == {"accessModes": ["A"]}
+    assert rules_for(CLAIM).strip_own_fields["spec"]({"volumeName": "pv-1", "accessModes": ["A"]}) == {
+        "accessModes": ["A"]
+    }

@@ -11,9 +11,9 @@ from tests.support.settle import is_silent, plan_of, settle
 from tests.support.world import World, at, secret
 
 from samara.core.desired import Adopt
-from samara.core.match import label_token
 from samara.core.metadata_keys import ADOPTED, RELEASED
-from samara.core.model import ANNOTATIONS, MANAGER, SECRET, Key, Object, Owned
+from samara.core.model import ANNOTATIONS, FIELD_MANAGER, SECRET, Key, ManagedKey, Object
+from samara.core.names import to_label_value
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
 from samara.core.writes import Delete, Update
@@ -130,7 +130,7 @@ def test_law_2_marks_and_asks_of_every_vocabulary_stay_behind() -> None:
     words = {"team": "red", FROM: "admin-x", "app.kubernetes.io/instance": "argo"}
     world.edit(at("a", "x"), labels=words)
     settle(world)
-    assert dict(world.objects[at("b", "x")].labels) == {"team": "red", toys.LINK: label_token("a/x")}
+    assert dict(world.objects[at("b", "x")].labels) == {"team": "red", toys.LINK: to_label_value("a/x")}
 
 
 def test_law_2_a_copy_that_asks_in_another_vocabulary_is_no_source() -> None:
@@ -162,7 +162,7 @@ def test_law_3_at_a_wanted_place_a_right_mark_makes_an_object_ours() -> None:
 def test_law_3_at_an_unwanted_place_only_a_mark_of_our_making_lets_it_go() -> None:
     world = a_world("a")
     world.put(at("b", "x"), secret("forged"), **MARKS)
-    world.put(at("c", "x"), secret("stale"), MANAGER, **MARKS)
+    world.put(at("c", "x"), secret("stale"), FIELD_MANAGER, **MARKS)
     settle(world)
     assert at("b", "x") in world.objects
     assert at("c", "x") not in world.objects
@@ -188,14 +188,14 @@ def test_law_3_a_pasted_copy_stays_when_its_source_goes() -> None:
 
 def test_law_3_a_mark_that_cannot_be_true_is_ignored() -> None:
     world = a_world("a")
-    world.put(at("b", "x"), secret("one"), MANAGER, annotations={ORIGIN: "admin/y"})
-    world.put(at("c", "x"), secret("one"), MANAGER, annotations={ORIGIN: "other/x"})
+    world.put(at("b", "x"), secret("one"), FIELD_MANAGER, annotations={ORIGIN: "admin/y"})
+    world.put(at("c", "x"), secret("one"), FIELD_MANAGER, annotations={ORIGIN: "other/x"})
     assert [write.ref for write in settle(world)] == [at("a", "x")]
 
 
 def test_law_3_a_mark_changed_by_somebody_is_not_of_our_making() -> None:
     world = a_world("a")
-    have = world.put(at("b", "x"), secret("one"), MANAGER, annotations={ORIGIN: "admin/other"})
+    have = world.put(at("b", "x"), secret("one"), FIELD_MANAGER, annotations={ORIGIN: "admin/other"})
     world.edit(have.ref, annotations={ORIGIN: "admin/x"})
     settle(world)
     assert at("b", "x") in world.objects
@@ -253,7 +253,7 @@ def test_law_4_a_stripped_copy_at_an_unwanted_place_is_nobodys() -> None:
 
 def test_the_mark_alone_is_enough_to_clean_up_after_a_deletion_while_we_were_down() -> None:
     world = a_world(None)
-    world.put(at("a", "x"), secret("one"), MANAGER, **MARKS)
+    world.put(at("a", "x"), secret("one"), FIELD_MANAGER, **MARKS)
     (write,) = settle(world)
     assert isinstance(write, Delete)
 
@@ -298,8 +298,8 @@ def test_an_update_leaves_a_record_that_the_marks_are_ours(adopt: Adopt) -> None
     world = a_world("a", registry=toys.registry("delete", adopt))
     settle(world)
     have: Object = world.objects[at("a", "x")]
-    assert Owned(MANAGER, ANNOTATIONS, ORIGIN) in have.ours
-    assert have.made
+    assert ManagedKey(FIELD_MANAGER, ANNOTATIONS, ORIGIN) in have.managed_keys
+    assert have.known_copy
 
 
 def test_a_registry_names_one_owner_the_first_by_rank() -> None:
@@ -313,7 +313,7 @@ def test_kinds_and_metadata_keys_of_a_registry_are_those_of_its_source_types() -
     registry = toys.registry()
     assert [str(kind) for kind in registry.kinds] == ["v1/Namespace", "v1/Secret", "toys.dev/v1/Fetch"]
     assert {TARGETS, ORIGIN, FROM, toys.CHAIN, toys.PATH} <= registry.metadata_keys
-    assert registry.managers == {MANAGER}
+    assert registry.managers == {FIELD_MANAGER}
     assert registry["chain"].kinds == (SECRET,)
 
 

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samara.core.match import any_glob, csv_names, is_label_value, is_namespace_name, label_token, sample, shown
+from samara.core.names import (
+    is_label_value,
+    is_namespace_name,
+    matches_any_glob,
+    parse_csv_names,
+    quoted,
+    sample,
+    to_label_value,
+)
 
 LISTS = [
     ("a,b", ("a", "b"), ()),
@@ -39,26 +47,26 @@ LISTS = [
 
 @pytest.mark.parametrize(("text", "legal", "illegal"), LISTS)
 def test_a_list_is_one_csv_record(text: str, legal: tuple[str, ...], illegal: tuple[str, ...]) -> None:
-    names = csv_names(text)
+    names = parse_csv_names(text)
     assert (names.legal, names.illegal) == (legal, illegal)
     assert names.members == set(legal)
 
 
 def test_an_item_longer_than_any_reader_takes_is_illegal_and_not_an_error() -> None:
-    assert csv_names("a" * 200_000).legal == ()
-    assert csv_names(f"a, {'b' * 200_000}, c").legal == ("a", "c")
+    assert parse_csv_names("a" * 200_000).legal == ()
+    assert parse_csv_names(f"a, {'b' * 200_000}, c").legal == ("a", "c")
 
 
 @given(st.text(alphabet='ab,"\n\r -_Z\x00\u2028'))
 def test_no_list_yields_an_illegal_name_or_an_error(text: str) -> None:
-    names = csv_names(text)
+    names = parse_csv_names(text)
     assert all(re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", name) for name in names.legal)
     assert len(set(names.legal)) == len(names.legal)
 
 
 @given(st.lists(st.from_regex(r"[a-z0-9]{1,5}", fullmatch=True)))
 def test_a_list_of_good_names_gives_them_all_in_their_order(names: list[str]) -> None:
-    assert csv_names(" ,".join(names)).legal == tuple(dict.fromkeys(names))
+    assert parse_csv_names(" ,".join(names)).legal == tuple(dict.fromkeys(names))
 
 
 def test_a_namespace_name_ends_where_it_should() -> None:
@@ -68,24 +76,24 @@ def test_a_namespace_name_ends_where_it_should() -> None:
 
 
 def test_a_legal_value_is_its_own_token() -> None:
-    assert label_token("admin-db") == "admin-db"
-    assert label_token("a" * 63) == "a" * 63
+    assert to_label_value("admin-db") == "admin-db"
+    assert to_label_value("a" * 63) == "a" * 63
 
 
 @pytest.mark.parametrize("text", ["a/b", "a" * 64, "-a", "a.", "___", "é", "admin-" + "x" * 253, "a" * 52 + "." * 20])
 def test_what_no_label_holds_becomes_a_legal_token(text: str) -> None:
-    token = label_token(text)
+    token = to_label_value(text)
     assert re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", token)
     assert is_label_value(token)
 
 
 def test_long_names_that_differ_only_at_the_end_have_different_tokens() -> None:
-    assert label_token("x" * 100 + "a") != label_token("x" * 100 + "b")
+    assert to_label_value("x" * 100 + "a") != to_label_value("x" * 100 + "b")
 
 
 @given(st.text(max_size=300))
 def test_every_token_is_legal(text: str) -> None:
-    assert re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", label_token(text))
+    assert re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", to_label_value(text))
 
 
 GLOBS = [
@@ -106,28 +114,28 @@ GLOBS = [
 
 @pytest.mark.parametrize(("pattern", "text", "matches"), GLOBS)
 def test_a_glob_matches_the_whole_text(pattern: str, text: str, matches: bool) -> None:
-    assert any_glob((pattern,), text) is matches
+    assert matches_any_glob((pattern,), text) is matches
 
 
 def test_no_pattern_matches_nothing_and_several_match_any() -> None:
-    assert not any_glob((), "a")
-    assert any_glob(("b", "a"), "a")
+    assert not matches_any_glob((), "a")
+    assert matches_any_glob(("b", "a"), "a")
 
 
 @given(st.text("ab*?", max_size=8), st.text("ab", max_size=10))
 def test_a_glob_means_what_globs_mean(pattern: str, text: str) -> None:
-    assert any_glob((pattern,), text) is fnmatchcase(text, pattern)
+    assert matches_any_glob((pattern,), text) is fnmatchcase(text, pattern)
 
 
 def test_whoever_chooses_the_text_cannot_make_a_glob_try_every_way() -> None:
     text = "/a" * 500
-    assert not any_glob(("/*/*/*/*/*/*/shared",), text)
-    assert any_glob(("/*/*/*/*/*/*/shared",), f"{text}/shared")
+    assert not matches_any_glob(("/*/*/*/*/*/*/shared",), text)
+    assert matches_any_glob(("/*/*/*/*/*/*/shared",), f"{text}/shared")
 
 
 def test_a_persons_own_words_are_quoted_and_cut() -> None:
-    assert shown("a") == "'a'"
-    assert len(shown("x" * 500)) < 90
+    assert quoted("a") == "'a'"
+    assert len(quoted("x" * 500)) < 90
 
 
 def test_a_sample_says_how_many_more() -> None:

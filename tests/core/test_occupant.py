@@ -12,12 +12,12 @@ from tests.support.world import World, at, content, secret
 from samara.core.context import PlanContext
 from samara.core.desired import Adopt, Copy, Template
 from samara.core.metadata_keys import ADOPTED, APP, PAUSED, RELEASED
-from samara.core.model import MANAGER, Key, Object, Owner, Ref
+from samara.core.model import FIELD_MANAGER, Key, Object, OwnerReference, Ref
 from samara.core.occupant import Occupant, Target
 from samara.core.policy import ClusterPolicy
 from samara.core.rules import decide
 from samara.vocabularies import sync_to
-from samara.vocabularies.accurate import words as accurate
+from samara.vocabularies.accurate import labels as accurate
 from samara.vocabularies.resource_distribution import FROM as DISTRIBUTED_FROM
 from samara.vocabularies.resource_distribution import HASHCODE, RESOURCE_DISTRIBUTION
 from samara.vocabularies.secret_copy import FROM, ORIGIN, TARGETS
@@ -36,8 +36,8 @@ CREATED_ONCE = {"annotations": {accurate.FROM: "b"}}
 Marks = Mapping[str, Mapping[str, str]]
 
 
-def owned_by(uid: str) -> tuple[Owner, ...]:
-    return (Owner(RESOURCE_DISTRIBUTION.api_version, RESOURCE_DISTRIBUTION.name, "d", uid, controller=True),)
+def owned_by(uid: str) -> tuple[OwnerReference, ...]:
+    return (OwnerReference(RESOURCE_DISTRIBUTION.api_version, RESOURCE_DISTRIBUTION.name, "d", uid, controller=True),)
 
 
 def a_world(paused: bool = False, gone: str = "keep", copied_to: str = "a") -> World:
@@ -54,8 +54,8 @@ def a_world(paused: bool = False, gone: str = "keep", copied_to: str = "a") -> W
 def an_object(
     world: World,
     marks: Marks | None = None,
-    by: str = MANAGER,
-    owners: tuple[Owner, ...] = (),
+    by: str = FIELD_MANAGER,
+    owners: tuple[OwnerReference, ...] = (),
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> Object:
@@ -65,7 +65,7 @@ def an_object(
         PLACE,
         secret(),
         by,
-        owners=owners,
+        owner_references=owners,
         labels={**marked.get("labels", {}), **(labels or {})},
         annotations={**marked.get("annotations", {}), **(annotations or {})},
     )
@@ -73,7 +73,7 @@ def an_object(
     return live
 
 
-def owned(world: World) -> tuple[Owner, ...]:
+def owned(world: World) -> tuple[OwnerReference, ...]:
     """The owner reference of a copy of the distribution as it is now."""
     return owned_by(world.objects[DISTRIBUTION.source].uid)
 
@@ -102,7 +102,7 @@ def rule(world: World, key: Key, adopt: Adopt = Adopt.IDENTICAL) -> str:
 # 1. This source owns by mark, and the mark names it
 
 
-@pytest.mark.parametrize("by", [MANAGER, "", "kubectl"])
+@pytest.mark.parametrize("by", [FIELD_MANAGER, "", "kubectl"])
 def test_row_1_an_object_whose_mark_names_this_source_is_ours_whoever_set_it(by: str) -> None:
     world = a_world()
     an_object(world, COPIED, by)
@@ -244,7 +244,7 @@ def test_row_7_an_adopted_object_is_held() -> None:
     assert rule(world, DISTRIBUTION) == "held"
 
 
-@pytest.mark.parametrize(("by", "annotations"), [("", {}), ("kubectl", {}), (MANAGER, {RELEASED: "true"})])
+@pytest.mark.parametrize(("by", "annotations"), [("", {}), ("kubectl", {}), (FIELD_MANAGER, {RELEASED: "true"})])
 def test_rows_6_and_7_are_only_about_objects_that_are_recorded_for_their_holder(
     by: str, annotations: Mapping[str, str]
 ) -> None:
@@ -352,5 +352,5 @@ def test_the_occupant_is_only_classified_once() -> None:
     an_object(world, COPIED)
     chosen = target(world, COPY)
     assert chosen.occupant is Occupant.OURS
-    chosen.live = replace(world.objects[PLACE], labels={}, annotations={}, ours=frozenset())
+    chosen.live = replace(world.objects[PLACE], labels={}, annotations={}, managed_keys=frozenset())
     assert chosen.occupant is Occupant.OURS

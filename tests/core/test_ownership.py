@@ -9,13 +9,13 @@ import pytest
 from tests.support.settle import plan_of, settle
 from tests.support.world import World, at, secret
 
+from samara.core.copy_counts import CopyCounts
 from samara.core.desired import Adopt, Copy, Desired, Template
-from samara.core.model import MANAGER, SECRET, Key, Kind, Object, Owner, Ref
+from samara.core.model import FIELD_MANAGER, SECRET, Key, Kind, Object, OwnerReference, Ref
 from samara.core.ownership import ByMark, ByOwnerReference, Ownership
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
 from samara.core.source_type import Addresses, CustomResource, SourceType
-from samara.core.tally import Tally
 from samara.core.view import View
 from samara.core.writes import Create, Delete, Plan, Update
 
@@ -25,8 +25,8 @@ KEY = Key("maker", SOURCE)
 MARK = "toys.dev/made-by"
 
 
-def owner(uid: str) -> Owner:
-    return Owner("toys.dev/v1", "Maker", "m", uid, True, True)
+def owner(uid: str) -> OwnerReference:
+    return OwnerReference("toys.dev/v1", "Maker", "m", uid, True, True)
 
 
 def maker(*namespaces: str) -> SourceType:
@@ -58,8 +58,8 @@ def planned(world: World) -> Plan:
     return plan_of(KEY, world, ClusterPolicy())
 
 
-def put(world: World, uid: str, value: str = "one", by: str = MANAGER, created: str = "2026") -> None:
-    more = {"owners": (owner(uid),), "annotations": {MARK: "m"}, "created": created}
+def put(world: World, uid: str, value: str = "one", by: str = FIELD_MANAGER, created: str = "2026") -> None:
+    more = {"owner_references": (owner(uid),), "annotations": {MARK: "m"}, "created": created}
     world.put(at("a", "x"), secret(value), by, **more)
 
 
@@ -94,15 +94,15 @@ def test_what_we_made_for_an_earlier_source_of_the_same_name_goes_late(wanted: t
 def test_until_then_it_is_told_as_a_conflict() -> None:
     world = a_world("a")
     put(world, "an earlier uid")
-    found = Tally.of(planned(world))
-    assert (found.wanted, found.right, list(found.by_reason())) == (1, 0, ["conflict"])
+    found = CopyCounts.of(planned(world))
+    assert (found.wanted, found.in_sync, list(found.by_reason())) == (1, 0, ["conflict"])
 
 
 def test_and_then_the_new_source_has_its_place() -> None:
     world = a_world("a")
     put(world, "an earlier uid", "old")
     settle(world)
-    assert world.objects[at("a", "x")].owners == (owner(world.objects[SOURCE].uid),)
+    assert world.objects[at("a", "x")].owner_references == (owner(world.objects[SOURCE].uid),)
 
 
 @pytest.mark.parametrize("wanted", [("a",), ()])
@@ -143,9 +143,9 @@ def test_how_far_a_claim_is_believed_depends_on_who_set_it_and_on_what_counts(ma
 def objects() -> list[tuple[Object, World]]:
     """A copy that we made, one that somebody else made, and one of ours whose marks somebody removed."""
     worlds = [a_world("a") for _ in range(3)]
-    for world, by in zip(worlds, (MANAGER, "", MANAGER), strict=True):
+    for world, by in zip(worlds, (FIELD_MANAGER, "", FIELD_MANAGER), strict=True):
         put(world, world.objects[SOURCE].uid, by=by)
-    worlds[2].edit(at("a", "x"), annotations={}, owners=())
+    worlds[2].edit(at("a", "x"), annotations={}, owner_references=())
     return [(world.objects[at("a", "x")], world) for world in worlds]
 
 

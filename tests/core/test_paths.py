@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samara.core.paths import fault_of
+from samara.vocabularies.fishysecret.paths import path_fault
 
 LEGAL = [
     "/app/db/username",
@@ -59,19 +59,19 @@ ILLEGAL = [
 
 @pytest.mark.parametrize("path", LEGAL)
 def test_a_plain_path_is_legal(path: str) -> None:
-    assert fault_of(path) is None
+    assert path_fault(path) is None
 
 
 @pytest.mark.parametrize(("path", "word"), ILLEGAL)
 def test_a_path_that_could_mean_another_is_refused(path: str, word: str) -> None:
-    fault = fault_of(path)
+    fault = path_fault(path)
     assert fault is not None
     assert word in fault
 
 
 @given(st.text(alphabet="ab./#%?\\\n ", max_size=12))
 def test_a_legal_path_stays_below_where_it_starts(path: str) -> None:
-    if fault_of(path) is None:
+    if path_fault(path) is None:
         document = path.partition("#")[0].removeprefix("/")
         assert all(segment not in ("", ".", "..") for segment in document.split("/"))
         assert not set(path) & set("%?\\\n")

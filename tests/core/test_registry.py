@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.support import toys
 from tests.support.world import World, at, secret
 
-from samara.core.match import csv_names
 from samara.core.model import NAMESPACE, Key, namespace_ref
-from samara.core.view import Narrow
+from samara.core.names import parse_csv_names
+from samara.core.view import NamespaceView
 from samara.vocabularies.secret_copy import ORIGIN, TARGETS
 
 SOURCE = at("admin", "x")
@@ -35,13 +35,13 @@ def test_a_source_is_planned_whole() -> None:
 def test_a_copy_is_planned_as_the_slice_of_its_source() -> None:
     world = a_world()
     world.put(at("a", "x"), secret(), annotations={ORIGIN: "admin/x"})
-    assert keys(world, at("a", "x")) == {KEY.part("a")}
+    assert keys(world, at("a", "x")) == {KEY.in_namespace("a")}
 
 
 def test_an_object_at_a_claimed_address_wakes_who_claims_it() -> None:
     world = a_world()
     world.put(at("b", "x"), secret())
-    assert keys(world, at("b", "x")) == {KEY.part("b")}
+    assert keys(world, at("b", "x")) == {KEY.in_namespace("b")}
 
 
 def test_an_unrelated_object_wakes_nobody() -> None:
@@ -52,8 +52,8 @@ def test_an_unrelated_object_wakes_nobody() -> None:
 
 def test_a_namespace_wakes_the_slices_of_the_sources_it_concerns() -> None:
     inherited = {Key("inherit", namespace_ref("b"))}
-    assert keys(a_world(""), namespace_ref("b")) == {KEY.part("b")} | inherited
-    assert keys(a_world("b"), namespace_ref("b")) == {KEY.part("b")} | inherited
+    assert keys(a_world(""), namespace_ref("b")) == {KEY.in_namespace("b")} | inherited
+    assert keys(a_world("b"), namespace_ref("b")) == {KEY.in_namespace("b")} | inherited
     assert keys(a_world("a"), namespace_ref("b")) == inherited
 
 
@@ -61,30 +61,30 @@ def test_a_copy_whose_source_is_gone_still_leads_to_its_key() -> None:
     world = a_world()
     world.put(at("a", "x"), secret(), annotations={ORIGIN: "admin/x"})
     world.delete(SOURCE)
-    assert keys(world, at("a", "x")) == {KEY.part("a")}
+    assert keys(world, at("a", "x")) == {KEY.in_namespace("a")}
 
 
 def test_a_slice_sees_one_namespace_and_every_object() -> None:
     world = a_world()
     for namespace in ("a", "b"):
         world.put(at(namespace, "x"), secret(), annotations={ORIGIN: "admin/x"})
-    view = Narrow(world, "a")
+    view = NamespaceView(world, "a")
     assert list(view.namespaces()) == ["a"]
-    assert [each.ref.name for each in view.all(NAMESPACE)] == ["a"]
+    assert [each.ref.name for each in view.objects_of(NAMESPACE)] == ["a"]
     assert [each.ref for each in view.copies_of(KEY)] == [at("a", "x")]
     assert view.get(at("b", "x")) is not None
     assert list(view.sources("secret-copy")) == [SOURCE]
-    assert list(view.claims(at("b", "x"))) == [KEY]
+    assert list(view.claimants(at("b", "x"))) == [KEY]
 
 
 def test_a_slice_of_an_absent_namespace_sees_it_only_in_a_list() -> None:
-    view = Narrow(a_world(), "zz")
+    view = NamespaceView(a_world(), "zz")
     assert list(view.namespaces()) == []
-    assert list(view.namespaces(csv_names("a,zz"))) == ["zz"]
-    assert list(view.namespaces(csv_names("a"))) == []
+    assert list(view.namespaces(parse_csv_names("a,zz"))) == ["zz"]
+    assert list(view.namespaces(parse_csv_names("a"))) == []
 
 
 def test_a_key_prints_as_people_type_it() -> None:
     assert str(KEY) == "secret-copy/Secret/admin/x"
-    assert str(Key("inherit", namespace_ref("a")).part("b")) == "inherit/Namespace/-/a"
-    assert KEY.part("a").whole == KEY
+    assert str(Key("inherit", namespace_ref("a")).in_namespace("b")) == "inherit/Namespace/-/a"
+    assert KEY.in_namespace("a").all_namespaces == KEY

@@ -18,14 +18,14 @@ from samara.core.metadata import merged
 from samara.core.metadata_keys import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
 from samara.core.model import (
     ANNOTATIONS,
-    MANAGER,
+    FIELD_MANAGER,
     NAMESPACE,
     SECRET,
     Content,
     Key,
     Kind,
     Object,
-    Owner,
+    OwnerReference,
     Ref,
     namespace_ref,
 )
@@ -116,7 +116,7 @@ def is_quiet(world: World) -> bool:
 
 def ours(world: World, has: Content | None = None, ref: Ref = A, **more: Any) -> Object:
     words: dict[str, Any] = {"labels": {"team": "red"}, "annotations": {MARK: "home"}, **more}
-    return world.put(ref, has or secret(), MANAGER, **words)
+    return world.put(ref, has or secret(), FIELD_MANAGER, **words)
 
 
 def theirs(world: World, has: Content | None = None, **more: Any) -> Object:
@@ -138,7 +138,7 @@ def test_a_copy_that_differs_is_updated_on_the_version_that_was_seen() -> None:
     have = ours(world, secret("old"))
     write = write_of(world)
     assert isinstance(write, Update)
-    assert (write.live.uid, write.live.version) == (have.uid, have.version)
+    assert (write.live.uid, write.live.resource_version) == (have.uid, have.resource_version)
 
 
 def test_a_surplus_field_makes_a_copy_differ() -> None:
@@ -280,7 +280,7 @@ def test_what_belongs_to_a_tool_is_not_adopted(key: str, where: str) -> None:
 
 def test_what_has_an_owner_is_not_adopted() -> None:
     world = a_world()
-    theirs(world, owners=(Owner("v1", "Pod", "p", "u"),))
+    theirs(world, owner_references=(OwnerReference("v1", "Pod", "p", "u"),))
     assert blocked_by(world) == "conflict"
 
 
@@ -299,7 +299,7 @@ def test_what_is_itself_a_source_is_neither_adopted_nor_taken_over(adopt: Adopt,
 
 def test_any_takes_over_whatever_is_there() -> None:
     world = a_world(a_source_type(a_copy(adopt=Adopt.ANY)))
-    theirs(world, secret("theirs"), owners=(Owner("v1", "Pod", "p", "u"),))
+    theirs(world, secret("theirs"), owner_references=(OwnerReference("v1", "Pod", "p", "u"),))
     write = write_of(world)
     assert isinstance(write, Update)
     assert ADOPTED not in write.copy.template.annotations
@@ -317,7 +317,7 @@ def test_an_unwanted_copy_is_deleted_by_uid_and_version() -> None:
     have = ours(world)
     write = write_of(world)
     assert isinstance(write, Delete)
-    assert (write.live.uid, write.live.version) == (have.uid, have.version)
+    assert (write.live.uid, write.live.resource_version) == (have.uid, have.resource_version)
 
 
 def test_an_unwanted_copy_of_another_kind_and_the_same_name_is_deleted() -> None:
@@ -495,9 +495,9 @@ def test_a_slice_does_not_release_the_guard_while_a_copy_is_left_elsewhere() -> 
     world = a_world(a_source_type(desired=Desired(finalizer="toy/guard")))
     ours(world)
     world.edit(SOURCE, finalizers=("toy/guard",), deleting=True)
-    assert plan_of(KEY.part("b"), world, RULES).writes == ()
+    assert plan_of(KEY.in_namespace("b"), world, RULES).writes == ()
     world.delete(A)
-    assert isinstance(plan_of(KEY.part("b"), world, RULES).writes[0], SetFinalizer)
+    assert isinstance(plan_of(KEY.in_namespace("b"), world, RULES).writes[0], SetFinalizer)
 
 
 def test_a_source_deleted_without_its_guard_deletes_nothing() -> None:

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from samara.core.select import Selector, is_dns_subdomain, is_label_key, parse
+from samara.core.selectors import Selector, is_dns_subdomain, is_label_key, parse_selector_json
 
 Json = dict[str, Any]
 
 
 def selector(found: Json | None) -> Selector:
-    made, faults = parse(found)
+    made, faults = parse_selector_json(found)
     assert faults == ()
     return made
 
@@ -88,12 +88,12 @@ WRONG: list[tuple[object, str]] = [
 
 @pytest.mark.parametrize(("found", "fault"), WRONG)
 def test_what_is_wrong_is_named_with_its_place(found: object, fault: str) -> None:
-    assert parse(found).faults == (fault,)
+    assert parse_selector_json(found).faults == (fault,)
 
 
 def test_all_faults_are_listed_and_not_only_the_first() -> None:
     found = {"matchLabels": {"!": "x"}, "matchExpressions": [{"key": "a", "operator": "Is"}, {"operator": "In"}]}
-    assert len(parse(found).faults) == 4
+    assert len(parse_selector_json(found).faults) == 4
 
 
 @pytest.mark.parametrize("key", ["a", "A_b.c-d", "example.com/a", "x" * 63, f"{'x' * 253}/a"])

@@ -14,14 +14,14 @@ from tests.support.world import World, at, content, secret
 
 from samara.core.desired import Adopt
 from samara.core.metadata_keys import ACCEPT, ADOPTED, PAUSED, RELEASED
-from samara.core.model import SECRET, Key, Owner, Ref, namespace_ref
+from samara.core.model import SECRET, Key, OwnerReference, Ref, namespace_ref
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
 from samara.core.writes import Delete, Recreate, Update
 from samara.vocabularies import sync_to
-from samara.vocabularies.accurate import words as accurate
+from samara.vocabularies.accurate import labels as accurate
 from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION
-from samara.vocabularies.resource_distribution.asked import FROM as DISTRIBUTED_FROM
+from samara.vocabularies.resource_distribution.spec_cache import FROM as DISTRIBUTED_FROM
 from samara.vocabularies.secret_copy import ORIGIN, TARGETS
 
 RULES = ClusterPolicy()
@@ -95,7 +95,7 @@ def test_a_higher_vocabulary_replaces_what_has_an_owner_reference() -> None:
     world.put(at("admin", "x"), secret("home"), annotations={TARGETS: "b"})
     settle(world, check=assert_lawful)
     assert holder(world) == Key("secret-copy", at("admin", "x"))
-    assert world.objects[PLACE].owners == ()
+    assert world.objects[PLACE].owner_references == ()
 
 
 def test_of_two_distributions_the_older_replaces_what_the_younger_made() -> None:
@@ -274,9 +274,9 @@ def test_a_mark_that_somebody_adds_to_a_copy_does_not_free_it(forged: dict[str, 
     ask(world)
     settle(world)
     have = world.objects[PLACE]
-    owner = Owner("apps.kruise.io/v1beta1", "ResourceDistribution", "d", "u-d", controller=True)
+    owner = OwnerReference("apps.kruise.io/v1beta1", "ResourceDistribution", "d", "u-d", controller=True)
     owners = (owner,) if DISTRIBUTED_FROM in forged else ()
-    world.edit(PLACE, annotations={**have.annotations, **forged}, owners=owners)
+    world.edit(PLACE, annotations={**have.annotations, **forged}, owner_references=owners)
     assert holder(world) == SYNC
     world.delete(at("a", "x"))
     settle(world)

@@ -8,11 +8,17 @@ from collections.abc import Mapping
 import pytest
 from tests.support.world import World
 
-from samara.core.match import Names
+from samara.core.names import NamespaceNames
 from samara.core.registry import Registry
-from samara.core.select import Requirement, Selector
-from samara.core.targets import EVERY_NAMESPACE, NO_NAMESPACES, NamespaceSelector, parse_selector
-from samara.core.view import Narrow
+from samara.core.selectors import (
+    EVERY_NAMESPACE,
+    NO_NAMESPACES,
+    NamespaceSelector,
+    Requirement,
+    Selector,
+    parse_selector,
+)
+from samara.core.view import NamespaceView
 
 RED = Selector((Requirement("team", "In", frozenset({"red"})),))
 
@@ -24,8 +30,8 @@ def a_world() -> World:
     return world
 
 
-def named(*names: str) -> Names:
-    return Names.of(names)
+def named(*names: str) -> NamespaceNames:
+    return NamespaceNames.of(names)
 
 
 SELECTORS = [
@@ -69,7 +75,7 @@ def test_a_namespace_is_selected_exactly_if_it_is_among_the_namespaces(
 def test_through_one_namespace_only_that_one_is_seen(selector: NamespaceSelector, selected: Mapping[str, bool]) -> None:
     world = a_world()
     for name in ("a", "ab", "b", "c", "zz"):
-        seen = list(selector.namespaces(Narrow(world, name)))
+        seen = list(selector.namespaces(NamespaceView(world, name)))
         assert seen == ([(name, selected[name])] if name in selected else [])
 
 

@@ -11,7 +11,7 @@ from samara.core.metadata_keys import ACCEPT
 from samara.core.model import SECRET, Key, Ref
 from samara.core.plan import plan
 from samara.core.policy import ClusterPolicy
-from samara.core.reads import Absence, Definition
+from samara.core.queries import CrdExists, IsGone
 from samara.core.writes import Delete, Plan, SetFinalizer, Write, WriteStatus
 from samara.vocabularies import sync_to
 from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION
@@ -19,7 +19,7 @@ from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION
 RULES = ClusterPolicy()
 FETCH = at("a", "x", toys.FETCH)
 KEY = Key("fetch", FETCH)
-ASKED = Definition(toys.FETCH)
+ASKED = CrdExists(toys.FETCH)
 COPIES = {at("a", "x"), at("b", "x")}
 
 
@@ -49,7 +49,7 @@ def test_before_the_end_of_a_custom_resource_is_acted_on_its_definition_is_asked
 def test_the_slice_of_one_namespace_asks_too() -> None:
     world = a_world()
     world.delete(FETCH)
-    assert plan(KEY.part("a"), world, world.registry, RULES) == Plan(ready=False, reads=(ASKED,))
+    assert plan(KEY.in_namespace("a"), world, world.registry, RULES) == Plan(ready=False, reads=(ASKED,))
 
 
 def test_a_custom_resource_that_stays_asks_nobody() -> None:
@@ -122,7 +122,7 @@ def test_fault_44_what_a_list_lacks_has_gone_only_where_the_server_says_so_when_
     settle(world)
     del world.objects[source]
     asked = plan(Key("resource-distribution", source), world, world.registry, RULES).reads
-    assert asked == (Definition(kind), Absence(source))
-    world.values |= {Definition(kind): True, Absence(source): absent}
+    assert asked == (CrdExists(kind), IsGone(source))
+    world.values |= {CrdExists(kind): True, IsGone(source): absent}
     planned = plan(Key("resource-distribution", source), world, world.registry, RULES)
     assert [type(write) for write in planned.writes] == ([Delete] if absent else [])

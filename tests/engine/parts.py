@@ -9,7 +9,7 @@ from typing import Any
 from tests.support.world import at, secret
 
 from samara.core.desired import Copy, Template
-from samara.core.model import MANAGER, Key, Object, Owned, Ref, namespace_ref
+from samara.core.model import FIELD_MANAGER, Key, ManagedKey, Object, Ref, namespace_ref
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, Release
 from samara.kube.auth import Access
@@ -47,9 +47,9 @@ def an_object(ref: Ref, version: int = 1, **more: Any) -> Object:
 
 def a_copy(namespace: str, name: str = "db", version: int = 1, **more: Any) -> Object:
     """A Secret that carries our mark, as the server records it."""
-    ours = frozenset({Owned(MANAGER, "annotations", ORIGIN)})
+    ours = frozenset({ManagedKey(FIELD_MANAGER, "annotations", ORIGIN)})
     annotations = {ORIGIN: f"{HOME}/{name}"}
-    return an_object(at(namespace, name), version, annotations=annotations, ours=ours, made=True, **more)
+    return an_object(at(namespace, name), version, annotations=annotations, managed_keys=ours, known_copy=True, **more)
 
 
 def a_source(name: str = "db", targets: str = "", version: int = 1, **more: Any) -> Object:

@@ -16,7 +16,7 @@ from tests.support.world import content, secret
 from samara.core.desired import Copy, Template
 from samara.core.kinds import SERVICE_ACCOUNT
 from samara.core.metadata_keys import ADOPTED
-from samara.core.model import MANAGER, SECRET, Content, Owned, Ref
+from samara.core.model import FIELD_MANAGER, SECRET, Content, ManagedKey, Ref
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, KeepAsOrphan, Recreate, Release, Update, Write
 from samara.engine.apply import Applier
@@ -123,7 +123,7 @@ def test_a_delete_names_uid_and_version_and_leaves_a_tombstone() -> None:
     assert (result.outcome, result.version) == (Outcome.DONE, None)
     assert seen.method == "DELETE"
     assert seen.json["preconditions"] == {"uid": HAVE.uid, "resourceVersion": "40"}
-    assert cache.put(replace(HAVE, version=99)) is None
+    assert cache.put(replace(HAVE, resource_version=99)) is None
 
 
 def test_a_delete_that_a_finalizer_holds_back_is_seen_as_such() -> None:
@@ -131,7 +131,7 @@ def test_a_delete_that_a_finalizer_holds_back_is_seen_as_such() -> None:
     result, _, cache = performed(Delete(a_key(), HAVE.ref, HAVE), says(held))
 
     assert result.outcome is Outcome.DONE
-    assert cache.put(replace(HAVE, version=99)) is not None
+    assert cache.put(replace(HAVE, resource_version=99)) is not None
 
 
 def test_what_is_gone_already_counts_as_deleted() -> None:
@@ -158,13 +158,13 @@ def test_a_recreate_that_would_be_refused_deletes_nothing(refusal: Answer) -> No
     assert [each.method for each in seen] == ["POST"]
     found = cache.get(HAVE.ref)
     assert found is not None
-    assert found.version == HAVE.version
+    assert found.resource_version == HAVE.resource_version
 
 
 def test_a_recreated_copy_keeps_what_others_wrote_on_it_and_that_it_was_adopted() -> None:
-    ours = HAVE.ours | {Owned(MANAGER, "labels", "stale")}
+    ours = HAVE.managed_keys | {ManagedKey(FIELD_MANAGER, "labels", "stale")}
     annotations = {**HAVE.annotations, ADOPTED: "true", "note": "theirs"}
-    had = replace(HAVE, labels={"team": "red", "stale": "ours"}, annotations=annotations, ours=ours)
+    had = replace(HAVE, labels={"team": "red", "stale": "ours"}, annotations=annotations, managed_keys=ours)
     there = refuses(409, "AlreadyExists")
     sent = performed(Recreate(a_key(), had.ref, NEW, had), there, GONE, says(STORED), says(STORED))
     asked, _, made, handed_on = sent[1]
@@ -242,7 +242,7 @@ def test_an_answer_that_the_watch_is_past_is_not_taken() -> None:
     _, _, cache = performed(create("a"), says(STORED), first=50)
 
     assert cache.get(create("a").ref) is None
-    assert not cache.taken(create("a").ref)
+    assert not cache.exists_unread(create("a").ref)
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,9 @@ Json = dict[str, Any]
 SENT, MEDDLED, MEDDLED_ANEW = {"key": "b25l"}, {"injected": "eA==", "key": "b25l"}, {"injected": "eQ==", "key": "b25l"}
 
 
-def stored(data: Json, version: int = 40, namespace: str = "a", by: str = MANAGER, last: str = "", **meta: Any) -> Json:
+def stored(
+    data: Json, version: int = 40, namespace: str = "a", by: str = FIELD_MANAGER, last: str = "", **meta: Any
+) -> Json:
     """A copy as the server tells it; `by` made it, and `last` edited it, if anybody else did."""
     marks: Json = {"f:metadata": {"f:annotations": {f"f:{ORIGIN}": {}}}}
     fields = [{"manager": by, "operation": "Update", "time": "2026-11-15T10:00:00Z", "fieldsV1": marks}]
@@ -307,7 +309,7 @@ class Told:
 
     def knows(self, data: Json) -> bool:
         """True where this is known to be what the server makes of SENT."""
-        return self.applier.cache.stands_for(SECRET, self.content(SENT), self.content(data))
+        return self.applier.cache.is_stored_form_of(SECRET, self.content(SENT), self.content(data))
 
 
 def updated(have: Iterable[Json], *told: Answer, new: Iterable[bool] = (True,)) -> Told:

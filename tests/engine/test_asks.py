@@ -11,12 +11,12 @@ from tests.support import toys
 from tests.support.engine import EngineHarness
 from tests.support.world import at, secret
 
+from samara.core.copy_counts import CopyCounts
 from samara.core.desired import UNAVAILABLE, Copy, Desired, Template
 from samara.core.model import Key, Object, Ref
-from samara.core.reads import UNREAD, Reading, SecretPath, Unreadable
+from samara.core.queries import UNREAD, ReadError, SecretPath, SecretReading
 from samara.core.registry import Registry
 from samara.core.source_type import Annotated, Policy, Protected, SourceType, Status
-from samara.core.tally import Tally
 from samara.core.view import View
 from samara.core.writes import Create, SetFinalizer, Update, WriteStatus
 from samara.secretstores.base import Forbidden
@@ -31,8 +31,8 @@ def a_source_type() -> SourceType:
         live = view.get(source)
         paths = live.annotations[toys.PATH].split() if live is not None else []
         reads = tuple(SecretPath(path, EVERY) for path in paths)
-        readings = [view.value(read) for read in reads]
-        values = [each.value for each in readings if isinstance(each, Reading) and each.value is not None]
+        readings = [view.answer(read) for read in reads]
+        values = [each.value for each in readings if isinstance(each, SecretReading) and each.value is not None]
         content = secret(b" ".join(values).decode()) if len(values) == len(readings) else UNAVAILABLE
         template = Template(content, annotations={toys.FETCHED: source.namespace})
         return Desired((Copy(at("a", source.name), template),), reads=reads)
@@ -116,7 +116,7 @@ def test_what_was_read_is_planned_and_written() -> None:
 def test_a_path_that_cannot_be_read_is_an_answer_too() -> None:
     stage = Stage(a_source("f", "one"))
     stage.plan("f")
-    asyncio.run(stage.stores.fail(Unreadable("TokenError", "no")))
+    asyncio.run(stage.stores.fail(ReadError("TokenError", "no")))
 
     assert stage.queued() == [key("f")]
     stage.plan("f")
@@ -167,7 +167,7 @@ def test_a_source_that_is_gone_drops_out() -> None:
     stage.plan("f")
     assert stage.asked() == {"one": {"g"}}
     stage.engine.cache.remove(key("g").source)
-    stage.engine.plan(key("g").part("a"))  # a slice knows it as well
+    stage.engine.plan(key("g").in_namespace("a"))  # a slice knows it as well
     assert stage.asked() == {}
 
 
@@ -181,18 +181,18 @@ def test_source_types_that_do_not_read_it_are_not_asked() -> None:
 
 def test_a_plan_sees_a_path_whatever_its_interval() -> None:
     stage = Stage(a_source("f", "one"))
-    assert stage.engine.cache.value(SecretPath("one", 1.0)) is UNREAD
+    assert stage.engine.cache.answer(SecretPath("one", 1.0)) is UNREAD
     stage.plan("f")
     asyncio.run(stage.read())
 
-    assert stage.engine.cache.value(SecretPath("one", 7.0)) == Reading(b"whole", "now")
+    assert stage.engine.cache.answer(SecretPath("one", 7.0)) == SecretReading(b"whole", "now")
 
 
 def test_in_sync_means_that_every_path_has_an_answer() -> None:
     stage = Stage(a_source("f", "one"))
     stage.plan("f")
     assert not stage.engine.synced
-    asyncio.run(stage.stores.fail(Unreadable("TokenError", "no")))
+    asyncio.run(stage.stores.fail(ReadError("TokenError", "no")))
     stage.queued()
     assert stage.engine.synced
 
@@ -220,7 +220,7 @@ def slow(count: int, seconds: float) -> EngineHarness:
     """Sources whose status is due, each of which takes so long to compute."""
     clock = Clock()
 
-    def report(obj: Object, view: View, tally: Tally) -> dict[str, object]:
+    def report(obj: Object, view: View, tally: CopyCounts) -> dict[str, object]:
         clock.now += seconds
         return {"seen": clock.now}
 
@@ -228,7 +228,7 @@ def slow(count: int, seconds: float) -> EngineHarness:
     registry = Registry((replace(toys.fetch(), status=Status(report)),))
     engine = EngineHarness(*sources, namespaces=["home"], registry=registry, clock=clock)
     for source in sources:
-        engine.tallies[key(source.ref.name)] = Tally()
+        engine.tallies[key(source.ref.name)] = CopyCounts()
         engine.controller.status.touch(key(source.ref.name))
     clock.now += 1.0
     return engine
@@ -276,9 +276,9 @@ def test_the_tally_knows_when_a_copy_was_last_written() -> None:
         WriteStatus(key("f"), source.ref, source, {}),
     ):
         stage.engine.finish(other)
-        assert tally.landed == ""
+        assert tally.last_written == ""
     for write in (Create(key("f"), copy.ref, copy), Update(key("f"), copy.ref, copy, have, "it differs")):
-        tally.landed = ""
+        tally.last_written = ""
         stage.engine.finish(write)
-        assert tally.landed.endswith("Z")
-        assert len(tally.landed) == len("2026-11-16T00:00:00Z")
+        assert tally.last_written.endswith("Z")
+        assert len(tally.last_written) == len("2026-11-16T00:00:00Z")

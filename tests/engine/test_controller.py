@@ -26,10 +26,10 @@ from tests.support.engine import EngineHarness
 from tests.support.world import at, secret
 from tests.vocabularies.accurate.forest import a_registry as trees
 
-from samara.core.brake import Brake
 from samara.core.desired import Copy, Template
+from samara.core.mass_delete import MassDeleteLimit
 from samara.core.metadata_keys import ACCEPT, PAUSED, RELEASED
-from samara.core.model import MANAGER, QUOTA, SECRET, Key, Kind, Object, Owned, Ref, namespace_ref
+from samara.core.model import FIELD_MANAGER, QUOTA, SECRET, Key, Kind, ManagedKey, Object, Ref, namespace_ref
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, SetFinalizer, Update, Write
 from samara.engine.chunks import CHUNK
@@ -39,7 +39,7 @@ from samara.engine.outcome import Outcome, Result
 from samara.kube.cache import Change
 from samara.kube.client import Client, unrestricted
 from samara.vocabularies import fishysecret, secret_copy, sync_to
-from samara.vocabularies.accurate.words import CREATED_BY, FROM, PARENT, PROPAGATE, ROOT, TYPE, UPDATE
+from samara.vocabularies.accurate.labels import CREATED_BY, FROM, PARENT, PROPAGATE, ROOT, TYPE, UPDATE
 
 MANY = 2 * CHUNK + 100
 _COPIED = secret_copy.source_type(HOME, "delete")
@@ -70,7 +70,7 @@ def test_a_copy_that_is_born_while_a_large_plan_grows_is_not_deleted() -> None:
 
     def born() -> None:
         engine.cache.put(a_namespace("newborn"))
-        engine.plan(a_key().part("newborn"))
+        engine.plan(a_key().in_namespace("newborn"))
         engine.cache.put(a_copy("newborn"))
 
     grown(engine, born)
@@ -102,8 +102,8 @@ def test_what_is_accepted_again_while_the_large_plan_of_a_mistyped_source_grows_
     accepting = [a_namespace(name, annotations={ACCEPT: "team"}) for name in listed]
     asks = {sync_to.SYNC_TO: "namespaces", sync_to.SYNC_TO_NAMESPACES: ";".join([*listed, "Bad_Name"])}
     source = an_object(at("team", "db"), annotations=asks, content=secret("one"))
-    ours = frozenset({Owned(MANAGER, "annotations", sync_to.FROM)})
-    left = an_object(at("other", "db"), annotations={sync_to.FROM: "team/db"}, ours=ours, made=True)
+    ours = frozenset({ManagedKey(FIELD_MANAGER, "annotations", sync_to.FROM)})
+    left = an_object(at("other", "db"), annotations={sync_to.FROM: "team/db"}, managed_keys=ours, known_copy=True)
     registry = Registry((sync_to.source_type((SECRET,), lambda where, words: dict(words), consent=True),))
     key = Key("sync-to", source.ref)
 
@@ -173,12 +173,12 @@ def test_the_figures_of_a_large_source_do_not_dip_while_it_is_planned_again() ->
     engine = EngineHarness(a_source(), namespaces=numbered(0, MANY))
     grown(engine, lambda: None)
     for name in numbered(0, MANY):
-        engine.tallies[a_key()].right_now(at(name, "db"))
+        engine.tallies[a_key()].mark_in_sync(at(name, "db"))
     engine.plan(a_key())
     engine.continue_chunked()
 
     assert engine.tallies[a_key()].wanted == MANY
-    assert engine.tallies[a_key()].right == MANY - CHUNK
+    assert engine.tallies[a_key()].in_sync == MANY - CHUNK
 
 
 TREES = Registry((toys.propagation(SECRET),))
@@ -201,7 +201,7 @@ def test_a_slice_decides_for_its_namespace_from_then_on_also_where_a_large_plan_
     def move() -> None:
         for name in (first, last):
             engine.cache.put(child(name, 2, of="elsewhere"))
-            engine.plan(IN_TREE.part(name))
+            engine.plan(IN_TREE.in_namespace(name))
 
     grown(engine, move, key=IN_TREE)
 
@@ -213,9 +213,12 @@ def test_a_removal_that_a_slice_has_planned_still_counts_among_those_of_a_large_
     names, others = numbered(0, MANY), numbered(MANY, MANY + 3)
     source = a_source(targets=",".join(names))
     engine = EngineHarness(
-        source, *map(a_copy, others), namespaces=[*names, *others], holds=MassDeleteGuard(Brake(2, 0.1), 600.0, Clock())
+        source,
+        *map(a_copy, others),
+        namespaces=[*names, *others],
+        holds=MassDeleteGuard(MassDeleteLimit(2, 0.1), 600.0, Clock()),
     )
-    grown(engine, lambda: engine.plan(a_key().part(others[0])))
+    grown(engine, lambda: engine.plan(a_key().in_namespace(others[0])))
 
     assert engine.holds.held[a_key()].count == 3
 
@@ -229,7 +232,7 @@ def test_places_that_are_not_wanted_any_more_at_the_end_of_a_large_plan_are_look
 
     grown(engine, move, key=IN_TREE)
 
-    assert set(engine.requeued()) == {IN_TREE.part(first), IN_TREE.part(last)}
+    assert set(engine.requeued()) == {IN_TREE.in_namespace(first), IN_TREE.in_namespace(last)}
 
 
 def test_a_namespace_that_leaves_while_its_copy_is_on_the_way_is_looked_at_again() -> None:
@@ -242,7 +245,7 @@ def test_a_namespace_that_leaves_while_its_copy_is_on_the_way_is_looked_at_again
     engine.work()
     engine.finish(write)
 
-    assert engine.requeued() == [IN_TREE.part("a")]
+    assert engine.requeued() == [IN_TREE.in_namespace("a")]
 
 
 # what comes in
@@ -259,7 +262,7 @@ def test_a_quota_that_comes_changes_or_goes_frees_what_waits_in_its_namespace(ca
     else:
         engine.deliver(Change(quota, None, None))
 
-    assert engine.requeued() == [a_key().part("a")]
+    assert engine.requeued() == [a_key().in_namespace("a")]
     freed, waiting = (engine.retry.of(create(each)) for each in ("a", "b"))
     assert freed is not None
     assert waiting is not None
@@ -270,7 +273,7 @@ def test_many_ticks_of_a_quota_are_one_more_try_per_second() -> None:
     engine = EngineHarness(a_source(), namespaces=["a"])
     engine.retry.note(create("a"), Result(Outcome.REFUSED, "quota"))
     engine.quota_changed(Ref(QUOTA, "a", "compute"))
-    assert engine.requeued() == [a_key().part("a")]
+    assert engine.requeued() == [a_key().in_namespace("a")]
     for _ in range(50):
         engine.quota_changed(Ref(QUOTA, "a", "compute"))
 
@@ -290,14 +293,14 @@ def test_who_only_observes_counts_and_writes_nothing() -> None:
 
 def test_what_is_paused_while_the_brake_holds_it_is_held_when_the_pause_ends() -> None:
     places = numbered(0, 8)
-    holds = MassDeleteGuard(Brake(5, 30.0), 600.0, Clock())
+    holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
     engine = EngineHarness(a_source(targets="x"), *map(a_copy, places), namespaces=places, holds=holds)
     engine.plan(a_key())
     assert holds.held[a_key()].count == 8
     for version, word in ((2, "true"), (3, "false")):
         for name in places:
             engine.cache.put(a_namespace(name, version, annotations={PAUSED: word}))
-            engine.plan(a_key().part(name))
+            engine.plan(a_key().in_namespace(name))
         engine.plan(a_key())
         assert holds.held[a_key()].count == 8
     assert deleted(engine) == []
@@ -305,7 +308,7 @@ def test_what_is_paused_while_the_brake_holds_it_is_held_when_the_pause_ends() -
 
 def test_what_was_held_before_a_restart_and_could_not_be_planned_yet_is_not_forgotten() -> None:
     """Something had to be read for its plan, and the server could not tell."""
-    holds = MassDeleteGuard(Brake(5, 30.0), 600.0, Clock())
+    holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
     holds.remembered = {str(a_key()), str(a_key("gone"))}
     engine = EngineHarness(a_source(), namespaces=["a"], holds=holds)
 
@@ -343,7 +346,10 @@ def held() -> EngineHarness:
     """Ten copies of a source that is gone: the brake holds their removal."""
     names = numbered(0, 10)
     engine = EngineHarness(
-        *map(a_copy, names), namespaces=names, holds=MassDeleteGuard(Brake(5, 30.0), 600.0, Clock()), gone_after=0.0
+        *map(a_copy, names),
+        namespaces=names,
+        holds=MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock()),
+        gone_after=0.0,
     )
     engine.plan(a_key())
     assert engine.holds.held[a_key()].count == 10
@@ -355,10 +361,10 @@ def test_a_copy_that_somebody_removes_or_disguises_does_not_end_the_hold_of_the_
     engine = held()
     name = numbered(0, 1)[0]
     if forged:
-        engine.cache.put(replace(a_copy(name, version=2), ours=frozenset()))
+        engine.cache.put(replace(a_copy(name, version=2), managed_keys=frozenset()))
     else:
         engine.cache.remove(at(name, "db"))
-    engine.plan(a_key().part(name))
+    engine.plan(a_key().in_namespace(name))
 
     assert engine.holds.held[a_key()].refs == {at(each, "db") for each in numbered(1, 10)}
     assert engine.sent() == []
@@ -367,7 +373,10 @@ def test_a_copy_that_somebody_removes_or_disguises_does_not_end_the_hold_of_the_
 def test_nothing_is_left_of_a_source_whose_last_copy_is_removed() -> None:
     names = numbered(0, 3)
     engine = EngineHarness(
-        *map(a_copy, names), namespaces=names, holds=MassDeleteGuard(Brake(5, 30.0), 600.0, Clock()), gone_after=0
+        *map(a_copy, names),
+        namespaces=names,
+        holds=MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock()),
+        gone_after=0,
     )
     engine.plan(a_key())
     queued = []
@@ -400,7 +409,7 @@ def test_nothing_waits_in_a_namespace_that_is_gone_and_whoever_waited_is_planned
     engine.deliver(engine.cache.remove(namespace_ref("a")))
 
     assert waiting(engine) == {"b"}
-    assert engine.requeued() == [a_key().part("a")]
+    assert engine.requeued() == [a_key().in_namespace("a")]
 
 
 def test_a_namespace_that_only_changes_keeps_the_count_of_what_was_refused_there() -> None:
@@ -479,19 +488,19 @@ def test_what_a_dry_run_has_spared_is_right_and_is_told_and_counted_nowhere() ->
     (write,) = engine.sent()
     engine.finish(write, Result(Outcome.DONE, version=1, spared=True))
     tally = engine.tallies[a_key()]
-    assert (tally.right, tally.landed) == (1, "")
+    assert (tally.in_sync, tally.last_written) == (1, "")
     assert writes_counted(engine) == {}
 
     engine.finish(write, Result(Outcome.DONE, version=2))
-    assert tally.landed
+    assert tally.last_written
     assert writes_counted(engine) == {("secret-copy", "update", "done"): 1}
 
 
 def test_what_was_spared_lets_go_what_waited_for_it() -> None:
     ask = an_object(Ref(fishysecret.FISHY_SECRET, "team", "db"), finalizers=(fishysecret.FINALIZER,))
     marks = {fishysecret.OWNER_NAME: "db", fishysecret.OWNER_NAMESPACE: "team"}
-    ours = frozenset(Owned(MANAGER, "labels", mark) for mark in marks)
-    made = [an_object(at(name, "db"), labels=marks, ours=ours, made=True) for name in ("old", "new")]
+    ours = frozenset(ManagedKey(FIELD_MANAGER, "labels", mark) for mark in marks)
+    made = [an_object(at(name, "db"), labels=marks, managed_keys=ours, known_copy=True) for name in ("old", "new")]
     registry = Registry((fishysecret.source_type(),))
     engine = EngineHarness(ask, *made, namespaces=["team", "old", "new"], registry=registry)
     key = Key(fishysecret.NAME, ask.ref)
@@ -548,7 +557,7 @@ def test_the_registry_of_these_tests_has_right_copies() -> None:
     engine.plan(a_key())
 
     assert engine.sent() == []
-    assert engine.tallies[a_key()].right == 1
+    assert engine.tallies[a_key()].in_sync == 1
 
 
 # chains
@@ -556,10 +565,14 @@ def test_the_registry_of_these_tests_has_right_copies() -> None:
 
 def a_chain() -> tuple[list[Object], Object, Object]:
     """Three namespaces, and the copies in the lower two; the source above is gone, or asks no more."""
-    ours = frozenset({Owned(MANAGER, "annotations", FROM)})
+    ours = frozenset({ManagedKey(FIELD_MANAGER, "annotations", FROM)})
     first, second = (
         an_object(
-            at(name, "db"), ours=ours, made=True, annotations={FROM: above, PROPAGATE: UPDATE}, content=secret("one")
+            at(name, "db"),
+            managed_keys=ours,
+            known_copy=True,
+            annotations={FROM: above, PROPAGATE: UPDATE},
+            content=secret("one"),
         )
         for name, above in (("mid", "top"), ("leaf", "mid"))
     )
@@ -582,7 +595,7 @@ def test_what_hung_on_a_copy_that_we_have_given_back_goes_when_the_answer_comes(
     """Its echo is no news any more, and what it is now is nobody's source."""
     spaces, first, second = a_chain()
     engine = EngineHarness(*spaces, first, second, registry=TREES)
-    engine.answered(engine.cache.put(replace(first, version=2, annotations={RELEASED: "true"})))
+    engine.answered(engine.cache.put(replace(first, resource_version=2, annotations={RELEASED: "true"})))
     engine.work()
     assert deleted(engine) == ["leaf"]
 
@@ -593,7 +606,7 @@ def test_what_hung_on_a_copy_that_we_have_given_back_goes_when_the_answer_comes(
 def in_a_tree(namespace: str, version: int, value: str, above: str = "") -> Object:
     """A Secret that is handed down, or a copy of it."""
     words = {PROPAGATE: UPDATE, **({FROM: above} if above else {})}
-    ours = frozenset({Owned(MANAGER, "annotations", FROM)} if above else ())
+    ours = frozenset({ManagedKey(FIELD_MANAGER, "annotations", FROM)} if above else ())
     labels = {CREATED_BY: "accurate"} if above else {}
     return an_object(
         at(namespace, "s"),
@@ -601,8 +614,8 @@ def in_a_tree(namespace: str, version: int, value: str, above: str = "") -> Obje
         annotations=words,
         labels=labels,
         content=secret(value),
-        ours=ours,
-        made=bool(above),
+        managed_keys=ours,
+        known_copy=bool(above),
     )
 
 

@@ -9,7 +9,7 @@ from tests.engine.parts import Clock, a_copy, a_key, a_namespace, a_registry, an
 from tests.support.world import at, secret
 
 from samara.core.desired import Copy, Overlay, Template
-from samara.core.model import Key, Object, Owned, namespace_ref
+from samara.core.model import Key, ManagedKey, Object, namespace_ref
 from samara.core.view import View
 from samara.core.writes import Apply, Delete, Update, Write
 from samara.engine import limits
@@ -41,7 +41,7 @@ def repair(namespace: str = "a", value: str = "one") -> Update:
 
 def disturb(fights: DriftLimiter, namespace: str = "a", editor: str = EDITOR, name: str = "db") -> None:
     old = a_copy(namespace, name)
-    fights.observe_edit(Change(old.ref, old, replace(old, version=2, editor=editor)), owner, VIEW)
+    fights.observe_edit(Change(old.ref, old, replace(old, resource_version=2, last_manager=editor)), owner, VIEW)
 
 
 def fought(fights: DriftLimiter, clock: Clock, times: int, apart: float = 1.0) -> None:
@@ -199,7 +199,7 @@ def test_removals_are_never_held_back_by_a_fight() -> None:
 @pytest.mark.parametrize("old", [None, a_copy("a", deleting=True), an_object(at("a", "db"))])
 def test_what_was_no_living_copy_of_ours_was_not_disturbed(old: Object | None) -> None:
     fights = DriftLimiter(Clock())
-    fights.observe_edit(Change(at("a", "db"), old, a_copy("a", version=2, editor=EDITOR)), owner, VIEW)
+    fights.observe_edit(Change(at("a", "db"), old, a_copy("a", version=2, last_manager=EDITOR)), owner, VIEW)
 
     assert fights.record_repair(repair()) is None
 
@@ -218,12 +218,12 @@ def test_copies_that_go_with_their_namespace_are_no_fight(view: Cache) -> None:
 
 TEAM, OTHER = "team", "other"
 TREE = Key("accurate:tree", namespace_ref("a"))
-BY = frozenset({Owned("accurate-controller", "labels", TEAM)})
+BY = frozenset({ManagedKey("accurate-controller", "labels", TEAM)})
 
 
 def a_child(team: str | None = "red", version: int = 1, editor: str = "") -> Object:
     labels = {} if team is None else {TEAM: team}
-    return a_namespace("a", version, labels=labels, applied=BY, editor=editor)
+    return a_namespace("a", version, labels=labels, applied_keys=BY, last_manager=editor)
 
 
 def overlaid(have: Object, team: str = "red") -> Apply:

@@ -28,12 +28,12 @@ from tests.kube.scripted import Script, Store, access, cuts, refuses, serving
 from tests.support import toys
 from tests.support.world import at, secret
 
-from samara.core.brake import Brake
+from samara.core.copy_counts import CopyCounts
 from samara.core.desired import Copy, Desired, Fault, Template
+from samara.core.mass_delete import MassDeleteLimit
 from samara.core.model import SECRET, Key, Object, namespace_ref
 from samara.core.registry import Registry
 from samara.core.source_type import SourceType, Status
-from samara.core.tally import Tally
 from samara.core.writes import Blocked, Step, Update
 from samara.engine.event_sink import KEY, NAMESPACE_COUNT, NAMESPACES, EventSink
 from samara.engine.events import EventRecorder
@@ -41,7 +41,7 @@ from samara.engine.mass_delete import MassDeleteGuard
 from samara.kube.cache import Cache
 from samara.kube.client import OUR_WRITES, Client, unrestricted
 from samara.vocabularies import secret_copy, sync_to
-from samara.vocabularies.accurate.words import CREATE, FROM, PARENT, PROPAGATE, UPDATE
+from samara.vocabularies.accurate.labels import CREATE, FROM, PARENT, PROPAGATE, UPDATE
 
 AGAIN = 1800.0
 OTHER = a_key(source_type="sync-to")
@@ -84,8 +84,8 @@ def on_stage(deed: Deed) -> None:
     asyncio.run(run())
 
 
-def blocked(namespaces: list[str], reason: Any = "conflict", message: str = "somebody's") -> Tally:
-    tally = Tally()
+def blocked(namespaces: list[str], reason: Any = "conflict", message: str = "somebody's") -> CopyCounts:
+    tally = CopyCounts()
     for name in namespaces:
         ref = at(name, "db")
         tally.count(Step(ref, Blocked(a_key(), ref, reason, message), "foreign"))
@@ -146,7 +146,7 @@ def test_annotations_name_every_key_that_an_event_is_about() -> None:
 
 def test_an_event_without_namespaces_says_so_in_its_annotations() -> None:
     async def deed(stage: Stage) -> None:
-        stage.recorder.planned(a_key(), Desired(faults=(Fault("Invalid", "no list"),)), Tally(), None)
+        stage.recorder.planned(a_key(), Desired(faults=(Fault("Invalid", "no list"),)), CopyCounts(), None)
         await stage.flush()
         assert annotated(stage)[:2] == ("[]", "0")
 
@@ -233,7 +233,7 @@ def test_what_has_ended_without_a_plan_is_not_said_again() -> None:
         tally = blocked(["a"], "refused")
         stage.recorder.due(a_key(), tally)
         await stage.flush()
-        tally.right_now(at("a", "db"))
+        tally.mark_in_sync(at("a", "db"))
         stage.clock.now += AGAIN
         await stage.flush()
         assert stage.said() == [("Refused", "somebody's in 1 namespace: a", 1)]
@@ -254,7 +254,7 @@ def test_what_stood_against_a_write_on_no_copy_is_not_said_again_by_itself() -> 
 
 def test_what_was_over_and_comes_again_is_said_again() -> None:
     async def deed(stage: Stage) -> None:
-        for tally in (blocked(["a"]), Tally(), blocked(["a"])):
+        for tally in (blocked(["a"]), CopyCounts(), blocked(["a"])):
             stage.recorder.planned(a_key(), Desired(), tally, None)
             await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 2)]
@@ -299,8 +299,8 @@ def test_each_reason_has_its_name(reason: str, told: str) -> None:
 def test_a_removal_that_the_server_refuses_is_told_beside_the_copies_that_it_refuses() -> None:
     async def deed(stage: Stage) -> None:
         tally = blocked(["a"], "refused", "a webhook fails")
-        tally.stays(at("b", "db"), "refused", "a webhook fails")
-        tally.hold({at("c", "db")})
+        tally.mark_not_removed(at("b", "db"), "refused", "a webhook fails")
+        tally.mark_held({at("c", "db")})
         stage.recorder.due(a_key(), tally)
         await stage.flush()
         assert stage.said() == [("Refused", "a webhook fails in 2 namespaces: a, b", 1)]
@@ -331,12 +331,12 @@ def test_a_namespace_that_does_not_exist_yet_is_not_reported() -> None:
 def test_a_fault_of_the_source_is_told_until_a_whole_plan_is_without_it() -> None:
     async def deed(stage: Stage) -> None:
         fault = Desired(faults=(Fault("Invalid", "names what cannot be a namespace"),))
-        stage.recorder.planned(a_key(), fault, Tally(), None)
-        stage.recorder.planned(a_key().part("a"), Desired(), Tally(), None)
+        stage.recorder.planned(a_key(), fault, CopyCounts(), None)
+        stage.recorder.planned(a_key().in_namespace("a"), Desired(), CopyCounts(), None)
         await stage.flush()
         assert stage.said() == [("Invalid", "names what cannot be a namespace", 1)]
         stage.clock.now += AGAIN + 1
-        stage.recorder.planned(a_key(), Desired(), Tally(), None)
+        stage.recorder.planned(a_key(), Desired(), CopyCounts(), None)
         await stage.flush()
         assert stage.said() == [("Invalid", "names what cannot be a namespace", 1)]
 
@@ -345,10 +345,10 @@ def test_a_fault_of_the_source_is_told_until_a_whole_plan_is_without_it() -> Non
 
 def test_a_hold_of_a_source_that_is_gone_is_told_at_its_namespace() -> None:
     async def deed(stage: Stage) -> None:
-        holds = MassDeleteGuard(Brake(5, 30.0), 600.0, stage.clock)
+        holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, stage.clock)
         holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
         stage.cache.remove(a_key().source)
-        stage.recorder.planned(a_key(), Desired(), Tally(), holds.held[a_key()])
+        stage.recorder.planned(a_key(), Desired(), CopyCounts(), holds.held[a_key()])
         await stage.flush()
         (event,) = stage.events()
         assert event["reason"] == "Held"
@@ -367,9 +367,9 @@ def test_a_hold_of_an_object_that_asks_no_more_is_told_there() -> None:
         await stage.flush()
         stage.cache.put(an_object(a_key().source, 2, uid="u1"))  # without its annotation
         assert stage.cache.get(a_key().source) is None
-        holds = MassDeleteGuard(Brake(5, 30.0), 600.0, stage.clock)
+        holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, stage.clock)
         holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
-        stage.recorder.planned(a_key(), Desired(), Tally(), holds.held[a_key()])
+        stage.recorder.planned(a_key(), Desired(), CopyCounts(), holds.held[a_key()])
         stage.recorder.wrote(delete("a"))
         await stage.flush()
         about = {"apiVersion": "v1", "kind": "Secret", "namespace": "admin", "name": "db", "uid": "u1"}
@@ -381,10 +381,10 @@ def test_a_hold_of_an_object_that_asks_no_more_is_told_there() -> None:
 
 def test_a_hold_is_not_told_again_because_of_another_trouble_of_its_source() -> None:
     async def deed(stage: Stage) -> None:
-        holds = MassDeleteGuard(Brake(5, 30.0), 600.0, stage.clock)
+        holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, stage.clock)
         holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
         for _ in range(2):
-            stage.recorder.planned(a_key(), Desired(), Tally(), holds.held[a_key()])
+            stage.recorder.planned(a_key(), Desired(), CopyCounts(), holds.held[a_key()])
             await stage.flush()
             stage.recorder.due(a_key(), blocked(["a"], "refused"))
             await stage.flush()
@@ -395,7 +395,7 @@ def test_a_hold_is_not_told_again_because_of_another_trouble_of_its_source() -> 
 
 def test_a_hold_does_not_hide_that_a_namespace_is_paused() -> None:
     async def deed(stage: Stage) -> None:
-        holds = MassDeleteGuard(Brake(5, 30.0), 600.0, stage.clock)
+        holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, stage.clock)
         holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
         stage.recorder.planned(a_key(), Desired(), blocked(["a"], "held", "it is paused"), holds.held[a_key()])
         await stage.flush()
@@ -421,7 +421,7 @@ def test_who_changed_a_copy_finds_out_in_its_namespace() -> None:
 def in_tree(namespace: str, mode: str = UPDATE, of: str = "") -> Object:
     """An object of a tree: the first source, or a copy that we made from the namespace above."""
     said = {PROPAGATE: mode, **({FROM: of} if of else {})}
-    return an_object(at(namespace, "db"), annotations=said, made=bool(of), content=secret("one"))
+    return an_object(at(namespace, "db"), annotations=said, known_copy=bool(of), content=secret("one"))
 
 
 def a_tree(stage: Stage, *objects: Object, **parents: str) -> None:
@@ -522,7 +522,7 @@ def test_nothing_is_sent_while_only_observing() -> None:
 
 def test_a_very_long_message_is_cut_to_what_the_server_takes() -> None:
     async def deed(stage: Stage) -> None:
-        stage.recorder.planned(a_key(), Desired(faults=(Fault("Invalid", "x" * 5000),)), Tally(), None)
+        stage.recorder.planned(a_key(), Desired(faults=(Fault("Invalid", "x" * 5000),)), CopyCounts(), None)
         await stage.flush()
         assert len(stage.events()[0]["message"]) <= 1024
 
@@ -531,7 +531,7 @@ def test_a_very_long_message_is_cut_to_what_the_server_takes() -> None:
 
 def test_what_has_not_been_said_for_long_is_forgotten_and_said_as_new() -> None:
     async def deed(stage: Stage) -> None:
-        for tally in (blocked(["a"]), Tally()):
+        for tally in (blocked(["a"]), CopyCounts()):
             stage.recorder.planned(a_key(), Desired(), tally, None)
             await stage.flush()
         stage.clock.now += 2 * AGAIN + 1
@@ -559,17 +559,17 @@ def test_several_faults_of_one_reason_are_one_event_that_is_not_repeated_before_
     async def deed(stage: Stage) -> None:
         faults = (Fault("Invalid", "the name is illegal"), Fault("Invalid", "the selector does not parse"))
         for _ in range(3):
-            stage.recorder.planned(a_key(), Desired(faults=faults), Tally(), None)
+            stage.recorder.planned(a_key(), Desired(faults=faults), CopyCounts(), None)
             await stage.flush()
         assert stage.said() == [("Invalid", "the name is illegal; the selector does not parse", 1)]
 
     on_stage(deed)
 
 
-def mixed(*tallies: Tally) -> Tally:
+def mixed(*tallies: CopyCounts) -> CopyCounts:
     """What several tallies of one source say, as one."""
     names = {name: found for each in tallies for name, found in each.names.items()}
-    return Tally(names, {name: found for each in tallies for name, found in each.exceptions.items()})
+    return CopyCounts(names, {name: found for each in tallies for name, found in each.exceptions.items()})
 
 
 def test_places_that_are_blocked_in_different_words_are_told_in_the_same_words_whichever_was_tried_last() -> None:
@@ -637,12 +637,12 @@ def test_the_troubles_of_one_source_in_two_vocabularies_are_one_event_that_is_no
 def test_a_trouble_is_over_when_no_vocabulary_of_its_source_has_it_any_more() -> None:
     async def deed(stage: Stage) -> None:
         with_two_vocabularies(stage)
-        for mine in (blocked(["a"]), Tally(), Tally()):
+        for mine in (blocked(["a"]), CopyCounts(), CopyCounts()):
             stage.recorder.planned(a_key(), Desired(), mine, None)
             stage.recorder.planned(OTHER, Desired(), blocked(["a"]), None)
             await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 1)], "the other has it still"
-        stage.recorder.planned(OTHER, Desired(), Tally(), None)
+        stage.recorder.planned(OTHER, Desired(), CopyCounts(), None)
         await stage.flush()
         stage.recorder.planned(OTHER, Desired(), blocked(["a"]), None)
         await stage.flush()
@@ -666,13 +666,13 @@ def test_what_two_vocabularies_advise_is_both_said() -> None:
 
 def test_the_holds_of_several_sources_that_are_gone_are_one_event_at_their_namespace() -> None:
     async def deed(stage: Stage) -> None:
-        holds = MassDeleteGuard(Brake(5, 30.0), 600.0, stage.clock)
+        holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, stage.clock)
         stage.cache.remove(a_key().source)
         keys = [a_key("one"), a_key("two")]
         for key, names in zip(keys, (numbered(0, 8), numbered(8, 16)), strict=True):
             holds.judge(key, deletes(names, key), 10, 10)
         for key in keys * 2:
-            stage.recorder.planned(key, Desired(), Tally(), holds.held[key])
+            stage.recorder.planned(key, Desired(), CopyCounts(), holds.held[key])
             await stage.flush()
         ((reason, message, count),) = stage.said()
         assert (reason, count) == ("Held", 2), "once for the first alone, and once for both"
@@ -685,7 +685,7 @@ def test_the_holds_of_several_sources_that_are_gone_are_one_event_at_their_names
 
 def test_what_was_told_of_a_source_is_over_when_the_source_is_gone() -> None:
     async def deed(stage: Stage) -> None:
-        for tally in (blocked(["a"]), Tally(), blocked(["a"])):
+        for tally in (blocked(["a"]), CopyCounts(), blocked(["a"])):
             if tally.names:
                 stage.cache.put(a_source(uid="u1"))
             else:

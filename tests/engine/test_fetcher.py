@@ -64,22 +64,22 @@ def test_what_is_found_is_kept_and_the_slice_that_asked_is_planned_again() -> No
     found = stage.cache.get(PLACE)
     assert found is not None
     assert found.uid == "theirs"
-    assert stage.asked == [(a_key().part("a"), 0.0)]
+    assert stage.asked == [(a_key().in_namespace("a"), 0.0)]
     assert stage.fetcher.pending == 0
 
 
 def test_what_is_not_there_leaves_no_trace() -> None:
     stage = looking(look_once, refuses(404, "NotFound"))
 
-    assert not stage.cache.taken(PLACE)
-    assert stage.asked == [(a_key().part("a"), 0.0)]
+    assert not stage.cache.exists_unread(PLACE)
+    assert stage.asked == [(a_key().in_namespace("a"), 0.0)]
 
 
 def test_a_place_that_cannot_be_read_is_planned_again_later() -> None:
     stage = looking(look_once, refuses(500))
 
-    assert stage.cache.taken(PLACE)
-    assert stage.asked == [(a_key().part("a"), 5.0)]
+    assert stage.cache.exists_unread(PLACE)
+    assert stage.asked == [(a_key().in_namespace("a"), 5.0)]
 
 
 def test_many_who_ask_for_one_place_share_one_read() -> None:
@@ -89,7 +89,7 @@ def test_many_who_ask_for_one_place_share_one_read() -> None:
 
     stage = looking(deed, says(theirs()))
     assert len(stage.script.seen) == 1
-    assert {key for key, _ in stage.asked} == {a_key("x").part("a"), a_key("y").part("a")}
+    assert {key for key, _ in stage.asked} == {a_key("x").in_namespace("a"), a_key("y").in_namespace("a")}
 
 
 def test_a_read_that_is_overtaken_by_a_deletion_brings_nothing_back() -> None:
@@ -104,7 +104,7 @@ def test_a_read_that_is_overtaken_by_a_deletion_brings_nothing_back() -> None:
 
     stage = looking(deed, gated(says(theirs(11))))
     assert stage.cache.get(PLACE) is None
-    assert not stage.cache.taken(PLACE)
+    assert not stage.cache.exists_unread(PLACE)
 
 
 def test_a_read_that_is_ahead_of_the_watch_is_believed_and_planned_once_the_watch_may_have_come_so_far() -> None:
@@ -117,7 +117,7 @@ def test_a_read_that_is_ahead_of_the_watch_is_believed_and_planned_once_the_watc
 
     stage = looking(deed, says(theirs(11)))
     assert stage.cache.get(PLACE) is not None
-    assert stage.asked == [(a_key().part("a"), 0.1)]
+    assert stage.asked == [(a_key().in_namespace("a"), 0.1)]
 
 
 def test_a_read_that_is_older_than_what_is_held_changes_nothing() -> None:
@@ -129,7 +129,7 @@ def test_a_read_that_is_older_than_what_is_held_changes_nothing() -> None:
 
     found = looking(deed, says(theirs(11))).cache.get(PLACE)
     assert found is not None
-    assert (found.uid, found.version) == (held.uid, 20)
+    assert (found.uid, found.resource_version) == (held.uid, 20)
 
 
 def test_who_asks_now_does_not_wait_for_one_who_sleeps() -> None:
@@ -137,7 +137,7 @@ def test_who_asks_now_does_not_wait_for_one_who_sleeps() -> None:
         stage.fetcher.fetch(PLACE, a_key("failed"), 0.2)
         stage.fetcher.fetch(PLACE, a_key("other"))
         await stage.script.until(lambda: len(stage.asked) == 1)
-        assert stage.asked == [(a_key("other").part("a"), 0.0)]
+        assert stage.asked == [(a_key("other").in_namespace("a"), 0.0)]
 
     looking(deed, says(theirs()))
 
@@ -148,7 +148,7 @@ def test_who_sleeps_is_planned_again_when_its_time_has_come_although_another_has
         stage.fetcher.fetch(PLACE, a_key("other"))
 
     stage = looking(deed, says(theirs()))
-    assert sorted(stage.asked) == [(a_key("failed").part("a"), 0.0), (a_key("other").part("a"), 0.0)]
+    assert sorted(stage.asked) == [(a_key("failed").in_namespace("a"), 0.0), (a_key("other").in_namespace("a"), 0.0)]
 
 
 def test_a_look_that_waits_for_its_time_keeps_nobody_waiting() -> None:
@@ -178,7 +178,7 @@ def test_what_a_look_has_changed_is_told_for_the_watch_tells_of_it_no_more() -> 
     delay, change = message.delay, message.change
     assert change is not None
     assert change.new is not None
-    assert (change.ref, change.new.version, delay > 0.0) == (PLACE, 11, True)
+    assert (change.ref, change.new.resource_version, delay > 0.0) == (PLACE, 11, True)
 
 
 def test_that_nothing_is_there_any_more_is_told_too() -> None:

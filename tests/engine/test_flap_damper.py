@@ -74,7 +74,9 @@ def test_of_the_removals_that_wait_no_more_are_known_than_of_those_that_were_mad
     assert flaps._due.keys() == set(places[100:])
 
 
-@pytest.mark.parametrize("now", [replace(SOURCE, version=SOURCE.version + 1), replace(SOURCE, uid="another"), None])
+@pytest.mark.parametrize(
+    "now", [replace(SOURCE, resource_version=SOURCE.resource_version + 1), replace(SOURCE, uid="another"), None]
+)
 def test_a_removal_that_its_source_has_asked_for_anew_goes_at_once(now: Object | None) -> None:
     flaps = FlapDamper(Clock())
     twice(flaps)
@@ -84,4 +86,4 @@ def test_a_removal_that_its_source_has_asked_for_anew_goes_at_once(now: Object |
 def test_a_status_that_we_have_written_is_no_new_intent_of() -> None:
     flaps, asking = FlapDamper(Clock()), replace(SOURCE, generation=3)
     twice(flaps, source=asking)
-    assert flaps.remaining(PLACE, replace(asking, version=asking.version + 1)) == PATIENCE
+    assert flaps.remaining(PLACE, replace(asking, resource_version=asking.resource_version + 1)) == PATIENCE

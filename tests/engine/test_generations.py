@@ -11,15 +11,15 @@ from tests.engine.test_controller import MANY
 from tests.support.engine import EngineHarness
 from tests.support.world import a_field, at, secret
 
+from samara.core.copy_counts import CopyCounts
 from samara.core.model import Object
 from samara.core.registry import Registry
 from samara.core.source_type import Status
-from samara.core.tally import Tally
 from samara.engine.outcome import Outcome, Result
 from samara.vocabularies import secret_copy
 
 
-def reported(obj: Object, view: object, tally: Tally) -> dict[str, object]:
+def reported(obj: Object, view: object, tally: CopyCounts) -> dict[str, object]:
     return {"observedGeneration": obj.generation, "wanted": tally.wanted}
 
 
@@ -61,7 +61,7 @@ def test_before_a_new_generation_is_planned_the_status_is_of_the_old_one() -> No
 def test_a_slice_of_a_new_generation_does_not_make_the_status_new() -> None:
     engine = begun("a", "a", "b")
     engine.cache.put(a_source(targets="a,b", version=2, generation=2))
-    engine.plan(a_key().part("b"))
+    engine.plan(a_key().in_namespace("b"))
     assert a_status(engine)["observedGeneration"] == 1
 
 
@@ -109,7 +109,12 @@ def with_status(engine: EngineHarness, **more: Any) -> Object:
     """The source as it is after its status was written."""
     now = engine.cache.get(at(HOME, "db"))
     assert now is not None
-    given = {"version": now.version + 1, "status": a_field("status", {"wanted": 7}), "editor": "samara", **more}
+    given = {
+        "resource_version": now.resource_version + 1,
+        "status": a_field("status", {"wanted": 7}),
+        "last_manager": "samara",
+        **more,
+    }
     return replace(now, **given)
 
 

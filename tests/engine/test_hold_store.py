@@ -16,7 +16,7 @@ from tests.engine.parts import Clock, a_key, deletes, numbered
 from tests.kube.scripted import Script, Store, access, refuses, serving
 
 from samara import log
-from samara.core.brake import Brake
+from samara.core.mass_delete import MassDeleteLimit
 from samara.core.model import Key
 from samara.engine import hold_store
 from samara.engine.hold_store import Entry, HoldStore, answer, entries, entry_name
@@ -86,7 +86,7 @@ def with_store(deed: Deed) -> None:
 
 
 def holding(clock: Clock, hold: float = 600.0, many: int = 8) -> MassDeleteGuard:
-    holds = MassDeleteGuard(Brake(5, 30.0), hold, clock)
+    holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), hold, clock)
     holds.judge(a_key(), deletes(numbered(0, many)), 10, 10)
     return holds
 
@@ -168,7 +168,7 @@ def test_an_answer_counts_for_what_is_left_of_the_set_it_was_given_for() -> None
         book = HoldStore(client, "samara", holds, Inbox().post)
         await turn(book)
         await answer(client, "samara", str(a_key()), "release")
-        holds.judge(a_key().part(numbered(0, 1)[0]), [], 10, 10)
+        holds.judge(a_key().in_namespace(numbered(0, 1)[0]), [], 10, 10)
         assert holds.held[a_key()].count == 7
         assert await book._answers() == [(a_key(), "release")]
 
@@ -194,7 +194,7 @@ def test_an_answer_for_a_set_that_was_written_down_long_ago_is_none() -> None:
 def test_an_answer_about_what_is_not_planned_yet_after_a_restart_is_not_written_over() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
-        holds = MassDeleteGuard(Brake(5, 30.0), 600.0, Clock())
+        holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
         book = HoldStore(client, "samara", holds, Inbox().post)
         await book.load()
         said = await answer(client, "samara", str(a_key()), "release")
@@ -219,7 +219,7 @@ def test_an_answer_to_nothing_is_none() -> None:
 def test_a_restart_remembers_what_was_held_until_it_is_planned() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
-        holds = MassDeleteGuard(Brake(5, 30.0), 600.0, Clock())
+        holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
         book = HoldStore(client, "samara", holds, Inbox().post)
         await book.load()
         assert holds.remembered == {str(a_key())}
@@ -348,7 +348,7 @@ def test_a_book_that_is_full_of_garbage_does_not_stop_the_start() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         data = {f"g{number}": text for number, text in enumerate(GARBAGE)}
         store.write(PATH, {"metadata": {"name": "samara-holds"}, "data": data})
-        holds = MassDeleteGuard(Brake(), 600.0, Clock())
+        holds = MassDeleteGuard(MassDeleteLimit(), 600.0, Clock())
         await HoldStore(client, "samara", holds, Inbox().post).load()
         assert holds.remembered == set()
 
@@ -370,7 +370,7 @@ def test_fault_38_what_another_version_has_written_down_stays() -> None:
         entry = {**asdict(Entry("of tomorrow", 1, "s", "u", "d")), "weight": 3}
         theirs = {"a-new-sort": "v2 {}", entry_name("of tomorrow"): json.dumps(entry)}
         store.write(PATH, {"metadata": {"name": "samara-holds"}, "data": theirs})
-        holds = MassDeleteGuard(Brake(5, 30.0), 600.0, Clock())
+        holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
         book = HoldStore(client, "samara", holds, Inbox().post)
         await book.load()
         assert holds.remembered == {"of tomorrow"}

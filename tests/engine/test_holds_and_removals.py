@@ -26,8 +26,8 @@ from tests.engine.parts import (
 from tests.support import toys
 from tests.support.world import at
 
-from samara.core.brake import Brake
-from samara.core.model import MANAGER, Key, Object, Owned, Owner, Ref, namespace_ref
+from samara.core.mass_delete import MassDeleteLimit
+from samara.core.model import FIELD_MANAGER, Key, ManagedKey, Object, OwnerReference, Ref, namespace_ref
 from samara.core.registry import Registry
 from samara.core.writes import Delete, KeepAsOrphan, Removal, SetFinalizer
 from samara.engine.deletions import DeletionGate
@@ -36,17 +36,17 @@ from samara.engine.mass_delete import MassDeleteGuard, digest_of
 from samara.vocabularies.fishysecret import FISHY_SECRET
 from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION
 
-BRAKE = Brake(most=5, percent=30.0)
+BRAKE = MassDeleteLimit(most=5, percent=30.0)
 
 
-def some(clock: Clock, brake: Brake | None = BRAKE, hold: float = 600.0) -> MassDeleteGuard:
+def some(clock: Clock, brake: MassDeleteLimit | None = BRAKE, hold: float = 600.0) -> MassDeleteGuard:
     return MassDeleteGuard(brake, hold, clock)
 
 
 def judged(holds: MassDeleteGuard, first: int, last: int, has: int = 10, key: Key | None = None) -> int:
     """How many of the deletes in these namespaces may go; the source has so many copies, and its namespace too."""
     key = key or a_key()
-    return len(holds.judge(key, deletes(numbered(first, last), key.whole), has, has))
+    return len(holds.judge(key, deletes(numbered(first, last), key.all_namespaces), has, has))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,9 @@ def test_slices_add_up_over_ten_minutes() -> None:
     holds = some(clock := Clock())
     gone: list[int] = []
     for number in range(8):
-        gone.append(judged(holds, number, number + 1, 10 - sum(gone), a_key().part(numbered(number, number + 1)[0])))
+        gone.append(
+            judged(holds, number, number + 1, 10 - sum(gone), a_key().in_namespace(numbered(number, number + 1)[0]))
+        )
         clock.now += 70.0  # further apart than the burst of a namespace
 
     assert gone == [1, 1, 1, 1, 1, 0, 0, 0]
@@ -132,7 +134,7 @@ def test_slices_of_a_released_set_may_go_one_by_one() -> None:
     judged(holds, 0, 8)
     holds.free(a_key())
 
-    slices = [a_key().part(name) for name in numbered(0, 8)]
+    slices = [a_key().in_namespace(name) for name in numbered(0, 8)]
     assert [judged(holds, number, number + 1, 8, key) for number, key in enumerate(slices)] == [1] * 8
 
 
@@ -153,9 +155,9 @@ def test_an_empty_slice_ends_the_hold_of_its_own_namespace_and_no_other() -> Non
     judged(holds, 0, 8)
     before = holds.held[a_key()]
     holds.remembered = {str(a_key("x"))}
-    judged(holds, 0, 0, key=a_key().part("ns-00000"))
-    judged(holds, 0, 0, key=a_key().part("elsewhere"))
-    judged(holds, 0, 0, key=a_key("x").part("ns-00000"))
+    judged(holds, 0, 0, key=a_key().in_namespace("ns-00000"))
+    judged(holds, 0, 0, key=a_key().in_namespace("elsewhere"))
+    judged(holds, 0, 0, key=a_key("x").in_namespace("ns-00000"))
 
     now = holds.held[a_key()]
     assert before.refs - now.refs == {at("ns-00000", "db")}
@@ -168,7 +170,7 @@ def test_a_change_that_is_undone_namespace_by_namespace_ends_the_hold() -> None:
     judged(holds, 0, 8)
     for name in numbered(0, 8):
         assert holds.held
-        judged(holds, 0, 0, key=a_key().part(name))
+        judged(holds, 0, 0, key=a_key().in_namespace(name))
 
     assert not holds.held
     assert judged(holds, 0, 1) == 1
@@ -178,9 +180,9 @@ def test_a_slice_in_which_only_some_are_still_to_go_holds_those() -> None:
     holds = some(Clock())
     judged(holds, 0, 8)
     both = [*deletes(["ns-00000"]), Delete(a_key(), at("ns-00000", "other"), a_copy("ns-00000"))]
-    holds.judge(a_key().part("ns-00000"), both, 10, 10)
+    holds.judge(a_key().in_namespace("ns-00000"), both, 10, 10)
     assert holds.held[a_key()].count == 9
-    holds.judge(a_key().part("ns-00000"), both[1:], 10, 10)
+    holds.judge(a_key().in_namespace("ns-00000"), both[1:], 10, 10)
 
     assert at("ns-00000", "db") not in holds.held[a_key()].refs
     assert at("ns-00000", "other") in holds.held[a_key()].refs
@@ -338,7 +340,7 @@ class Gate:
         copies: Iterable[Object] = (),
     ) -> None:
         self.cache, self.clock = a_cache(registry), clock or Clock()
-        self.holds = holds or MassDeleteGuard(Brake(), 600.0, self.clock)
+        self.holds = holds or MassDeleteGuard(MassDeleteLimit(), 600.0, self.clock)
         self.flaps = FlapDamper(self.clock)
         self.deletions = DeletionGate(self.cache, self.cache.registry, self.holds, self.flaps, self.clock, gone_after)
         self.requeued: list[tuple[Key, float]] = []
@@ -365,7 +367,7 @@ def test_a_source_that_vanished_keeps_its_copies_for_a_moment() -> None:
 
     assert gate.allowed(a_key(), None, all_of_them) == []
     clock.now += 1.0
-    assert gate.allowed(a_key().part("ns-00000"), None, all_of_them[:1]) == []
+    assert gate.allowed(a_key().in_namespace("ns-00000"), None, all_of_them[:1]) == []
     assert gate.requeued == [(a_key(), 3.0), (a_key(), 2.0)]
     clock.now += 2.0
     assert gate.allowed(a_key(), None, all_of_them) == all_of_them
@@ -385,7 +387,7 @@ def test_a_slice_without_removals_does_not_start_the_moment_anew() -> None:
     gate = a_gate(clock := Clock())
     gate.allowed(a_key(), None, deletes(["ns-00000"]))
     clock.now += 2.0
-    gate.allowed(a_key().part("ns-00001"), None, [])
+    gate.allowed(a_key().in_namespace("ns-00001"), None, [])
     clock.now += 1.0
 
     assert len(gate.allowed(a_key(), None, deletes(["ns-00000"]))) == 1
@@ -407,7 +409,7 @@ def test_when_a_source_vanished_is_forgotten_with_its_last_copy(forgets: Callabl
 def test_forged_marks_do_not_weaken_the_brake() -> None:
     gate = a_gate(clock := Clock(), some(clock), gone_after=0.0)
     for name in numbered(10, 1000):
-        gate.cache.put(replace(a_copy(name), ours=frozenset()))
+        gate.cache.put(replace(a_copy(name), managed_keys=frozenset()))
 
     assert gate.allowed(a_key(), None, deletes(numbered(0, 6))) == []
 
@@ -417,14 +419,14 @@ def test_forged_owner_references_do_not_weaken_the_brake() -> None:
     registry = toys.full_registry()
     cache = a_cache(registry)
     source = Ref(RESOURCE_DISTRIBUTION, "", "d")
-    owner = Owner(source.kind.api_version, source.kind.name, "d", "u", controller=True)
+    owner = OwnerReference(source.kind.api_version, source.kind.name, "d", "u", controller=True)
     ours = frozenset(
-        {Owned(MANAGER, "annotations", mark) for mark in registry["resource-distribution"].ownership.marks}
+        {ManagedKey(FIELD_MANAGER, "annotations", mark) for mark in registry["resource-distribution"].ownership.marks}
     )
     for name in numbered(0, 10):
-        cache.put(an_object(at(name, "db"), owners=(owner,), ours=ours, made=True))
+        cache.put(an_object(at(name, "db"), owner_references=(owner,), managed_keys=ours, known_copy=True))
     for name in numbered(10, 1000):
-        cache.put(an_object(at(name, "db"), owners=(owner,)))
+        cache.put(an_object(at(name, "db"), owner_references=(owner,)))
 
     assert cache.count(Key("resource-distribution", source)) == 10
 
@@ -506,7 +508,7 @@ def late(names: list[str], key: Key) -> list[Delete]:
 
 def patient(clock: Clock, most: int = 5) -> tuple[Gate, Key]:
     """The gate of a vocabulary that leaves the garbage collector half a minute."""
-    gate = Gate(clock, MassDeleteGuard(Brake(most), 600.0, clock), registry=toys.full_registry())
+    gate = Gate(clock, MassDeleteGuard(MassDeleteLimit(most), 600.0, clock), registry=toys.full_registry())
     return gate, a_key(source_type="resource-distribution")
 
 
@@ -517,7 +519,7 @@ def test_what_an_earlier_source_of_the_name_left_goes_after_its_time_and_unbrake
     assert gate.allowed(key, a_source(), left) == []
     assert gate.requeued == [(key, 30.0)]
     clock.now += 29.0
-    assert gate.allowed(key.part("ns-00000"), a_source(), left[:1]) == []
+    assert gate.allowed(key.in_namespace("ns-00000"), a_source(), left[:1]) == []
     clock.now += 1.0
     assert gate.allowed(key, a_source(), left) == left
 
@@ -532,7 +534,7 @@ def test_meanwhile_the_other_removals_of_the_new_source_go() -> None:
 def test_when_the_garbage_collector_has_taken_all_the_time_is_forgotten() -> None:
     gate, key = patient(clock := Clock())
     gate.allowed(key, a_source(), late(["left"], key))
-    gate.allowed(key.part("b"), a_source(), [])
+    gate.allowed(key.in_namespace("b"), a_source(), [])
     assert key in gate.deletions._leftover_since
     gate.allowed(key, a_source(), [])
     clock.now += 60.0
@@ -567,7 +569,7 @@ def test_a_release_is_for_the_set_that_was_held_then_and_for_no_later_one(discar
     holds.free(a_key(), discard)
     assert judged(holds, 0, 8) == 8
     for name in numbered(0, 8):
-        holds.judge(a_key().part(name), [], 10, 10)  # they are gone, and come back one by one
+        holds.judge(a_key().in_namespace(name), [], 10, 10)  # they are gone, and come back one by one
 
     assert judged(holds, 0, 8) == 0
     assert not any(holds.is_discarded(each.ref) for each in deletes(numbered(0, 8)))
@@ -596,7 +598,7 @@ def test_a_pause_is_no_answer_to_the_brake() -> None:
     assert holds.judge(a_key(), [], 10, 10, paused(0, 8)) == []
     assert holds.held[a_key()].count == 8
     for number, name in enumerate(numbered(0, 8)):
-        assert holds.judge(a_key().part(name), [], 10, 10, paused(number, number + 1)) == []
+        assert holds.judge(a_key().in_namespace(name), [], 10, 10, paused(number, number + 1)) == []
     assert holds.held[a_key()].count == 8
 
     assert judged(holds, 0, 8) == 0

@@ -10,8 +10,8 @@ from tests.engine.parts import Clock, a_copy, a_key, a_namespace, a_source, crea
 from tests.support.engine import EngineHarness
 from tests.support.world import at, secret
 
+from samara.core.copy_counts import CopyCounts
 from samara.core.model import SECRET, Key
-from samara.core.tally import Tally
 from samara.core.writes import Create, Update
 from samara.engine.controller import TIME_SLICE
 from samara.engine.messages import ROOM, HoldsStored, Inbox, WriteDropped
@@ -154,7 +154,7 @@ def test_a_write_that_was_not_sent_is_planned_again() -> None:
     assert write is not None
     engine.post(WriteDropped(write))
 
-    assert engine.requeued() == [a_key().part("a")]
+    assert engine.requeued() == [a_key().in_namespace("a")]
     assert engine.outbox.in_flight(write.ref) is None
 
 
@@ -163,7 +163,7 @@ def test_a_result_that_cannot_be_handled_unlocks_its_address(
 ) -> None:
     engine = EngineHarness(a_source(targets="a"), namespaces=["a"])
     write = create("a", Key("unknown", at("admin", "db")))
-    engine.tallies[write.key] = Tally()
+    engine.tallies[write.key] = CopyCounts()
     engine.finish(write)
 
     assert engine.outbox.in_flight(write.ref) is None

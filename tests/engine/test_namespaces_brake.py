@@ -13,9 +13,9 @@ from tests.engine.test_hold_store import PATH, with_store
 from tests.kube.scripted import Script, Store
 from tests.support.engine import EngineHarness
 
-from samara.core.brake import Brake
-from samara.core.model import Key, Object, Owned, Ref, namespace_ref
-from samara.core.reads import Definition, Standing
+from samara.core.mass_delete import MassDeleteLimit
+from samara.core.model import Key, ManagedKey, Object, Ref, namespace_ref
+from samara.core.queries import CrdExists, NamespaceIsActive
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, SetFinalizer, Write
 from samara.engine import hold_store
@@ -25,18 +25,18 @@ from samara.engine.messages import HoldsStored, Inbox, Message
 from samara.engine.outcome import Outcome, Result
 from samara.kube.client import Client
 from samara.vocabularies.accurate import sub
-from samara.vocabularies.accurate.words import APPLIER, FINALIZER, PARENT, ROOT, SUB_NAMESPACE, TYPE
+from samara.vocabularies.accurate.labels import ACCURATE_MANAGER, FINALIZER, PARENT, ROOT, SUB_NAMESPACE, TYPE
 
 REGISTRY = Registry(
-    (sub.SubNamespaces(cascading=False, is_reserved=lambda name: False).source_type(frozenset({APPLIER})),)
+    (sub.SubNamespaces(cascading=False, is_reserved=lambda name: False).source_type(frozenset({ACCURATE_MANAGER})),)
 )
 TOP = a_namespace("top", labels={TYPE: ROOT})
 
 
 def below(name: str, version: int = 1) -> Object:
     """A sub-namespace that we made."""
-    ours = frozenset({Owned(APPLIER, "labels", PARENT)})
-    return a_namespace(name, version, labels={PARENT: "top"}, ours=ours, made=True)
+    ours = frozenset({ManagedKey(ACCURATE_MANAGER, "labels", PARENT)})
+    return a_namespace(name, version, labels={PARENT: "top"}, managed_keys=ours, known_copy=True)
 
 
 def a_sub(name: str, version: int = 1, uid: str = "first", deleting: bool = True) -> Object:
@@ -53,8 +53,8 @@ def ending(*names: str, holds: MassDeleteGuard, client: Client | None = None) ->
     engine = EngineHarness(
         TOP, *map(below, names), *subs, registry=REGISTRY, holds=holds, gone_after=0.0, client=client
     )
-    engine.cache.answers.keep(Definition(SUB_NAMESPACE), True)
-    engine.cache.answers.keep(Standing("top"), True)
+    engine.cache.answers.keep(CrdExists(SUB_NAMESPACE), True)
+    engine.cache.answers.keep(NamespaceIsActive("top"), True)
     for name in names:
         engine.plan(a_key(name))
     return engine
@@ -68,7 +68,7 @@ def written(engine: EngineHarness) -> list[tuple[type[Write], str]]:
 
 
 def discarded() -> EngineHarness:
-    engine = ending("a", holds=MassDeleteGuard(Brake(namespaces=0), 600.0, Clock()))
+    engine = ending("a", holds=MassDeleteGuard(MassDeleteLimit(namespaces=0), 600.0, Clock()))
     assert written(engine) == []
     assert list(engine.holds.held) == [a_key("a")]
     engine.hold_answered(a_key("a"), "discard")
@@ -93,7 +93,7 @@ def test_whoever_makes_the_sub_namespace_again_and_deletes_it_again_is_obeyed() 
     engine.plan(a_key("a"))
     assert written(engine) == []
     assert cache.get(namespace_ref("a")) is not None
-    engine.holds._brake = Brake(namespaces=3)
+    engine.holds._brake = MassDeleteLimit(namespaces=3)
     cache.put(a_sub("a", 2, "second", deleting=False))
     engine.plan(a_key("a"))
     engine.sent()
@@ -106,9 +106,9 @@ def test_whoever_makes_the_sub_namespace_again_and_deletes_it_again_is_obeyed() 
 
 
 def test_a_held_sub_namespace_is_let_go_soon_after_its_definition_begins_to_go_and_its_namespace_stays() -> None:
-    engine = ending("a", holds=MassDeleteGuard(Brake(namespaces=0), 600.0, Clock()))
+    engine = ending("a", holds=MassDeleteGuard(MassDeleteLimit(namespaces=0), 600.0, Clock()))
     assert written(engine) == []
-    engine.cache.answers.keep(Definition(SUB_NAMESPACE), False)
+    engine.cache.answers.keep(CrdExists(SUB_NAMESPACE), False)
     assert isinstance(engine.clock, Clock)
     engine.clock.now += 10.0
     engine.work()
@@ -128,7 +128,7 @@ async def book_of(client: Client, holds: MassDeleteGuard, posted: list[Message] 
 
 
 def some() -> MassDeleteGuard:
-    return MassDeleteGuard(Brake(), 600.0, Clock())
+    return MassDeleteGuard(MassDeleteLimit(), 600.0, Clock())
 
 
 def test_a_namespace_goes_only_when_it_is_written_down_that_it_goes() -> None:
@@ -169,7 +169,7 @@ def test_the_deletions_of_a_process_count_in_the_next_one() -> None:
 def test_what_is_written_down_says_names_and_times_and_stays_for_ten_minutes() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         clock = Clock()
-        book = await book_of(client, holds := MassDeleteGuard(Brake(), 600.0, clock))
+        book = await book_of(client, holds := MassDeleteGuard(MassDeleteLimit(), 600.0, clock))
         ending("a", holds=holds)
         await book._write()
         await book._write()
@@ -236,8 +236,8 @@ def test_the_finalizer_stays_while_the_namespace_is_on_its_way() -> None:
     flying = engine.outbox.take()
     assert isinstance(flying, Create)
     engine.cache.put(a_sub("x", 2))
-    engine.cache.answers.keep(Definition(SUB_NAMESPACE), True)
-    engine.cache.answers.keep(Standing("top"), True)
+    engine.cache.answers.keep(CrdExists(SUB_NAMESPACE), True)
+    engine.cache.answers.keep(NamespaceIsActive("top"), True)
     engine.plan(a_key("x"))
     assert engine.sent() == []
 

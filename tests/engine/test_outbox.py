@@ -64,7 +64,7 @@ def test_what_is_in_flight_while_its_source_is_planned_anew_is_looked_at_again_w
     assert a is not None
     assert b is not None
     outbox.clear(a_key("other"))
-    outbox.clear(a_key().part("b"))
+    outbox.clear(a_key().in_namespace("b"))
 
     assert (outbox.done(a), outbox.done(b)) == (set(), {a_key()})
 
@@ -126,7 +126,7 @@ def test_clearing_a_slice_leaves_the_rest() -> None:
     for soon, namespace in ((False, "a"), (False, "b"), (True, "b"), (True, "c")):
         outbox.put(create(namespace), soon)
     outbox.put(create("b", a_key("other")), urgent=False)
-    outbox.clear(a_key().part("b"))
+    outbox.clear(a_key().in_namespace("b"))
 
     assert len(outbox) == 3
     assert sorted(taken(outbox)) == ["db to a", "db to c", "other to b"]
@@ -332,10 +332,10 @@ class Plain:
 
     def clear(self, key: Key) -> None:
         for ref, write in self.flying.items():
-            if write.key == key.whole and key.slice in (None, ref.namespace):
+            if write.key == key.all_namespaces and key.namespace in (None, ref.namespace):
                 self.again.setdefault(ref, set()).add(write.key)
-        for lane in self.lanes.get(key.whole, ()):
-            lane[:] = [lot for lot in lane if key.slice not in (None, lot[0])]
+        for lane in self.lanes.get(key.all_namespaces, ()):
+            lane[:] = [lot for lot in lane if key.namespace not in (None, lot[0])]
 
     def take(self) -> Write | None:
         for key in list(self.lanes):
@@ -389,7 +389,7 @@ class OutboxAgainstLists(RuleBasedStateMachine):
 
     @rule(source=SOURCES, namespace=st.none() | NAMESPACES)
     def clear(self, source: str, namespace: str | None) -> None:
-        key = a_key(source) if namespace is None else a_key(source).part(namespace)
+        key = a_key(source) if namespace is None else a_key(source).in_namespace(namespace)
         self.outbox.clear(key)
         self.plain.clear(key)
 

@@ -10,16 +10,27 @@ from tests.engine.parts import a_cache, a_key
 from tests.kube.scripted import Answer, Seen, access, cuts, refuses, says, serving
 from tests.support.world import at
 
-from samara.core.model import SECRET, Content, Key, Kind, Owner
-from samara.core.reads import UNREAD, Absence, Definition, Read, Rejected, Standing, Trial, Word
+from samara.core.model import SECRET, Content, Key, Kind, OwnerReference
+from samara.core.queries import (
+    UNREAD,
+    CrdExists,
+    DryRunCreate,
+    IsGone,
+    NamespaceIsActive,
+    OwnerAnnotation,
+    Query,
+    Rejected,
+)
 from samara.engine.fetcher import Fetcher
 from samara.engine.messages import Fetched
 from samara.kube.client import OUR_WRITES, Client, unrestricted
 from samara.kube.codec import Codec, encode
 
 QUEUE = Kind("toys.dev", "v1", "Queue", "queues")
-TRIAL = Trial(QUEUE, b'{"apiVersion":"toys.dev/v1","kind":"Queue","metadata":{"labels":{"l":"1"}},"spec":{"depth":1}}')
-OTHER = Trial(QUEUE, b'{"apiVersion":"toys.dev/v1","kind":"Queue","metadata":{},"spec":{"depth":2}}')
+TRIAL = DryRunCreate(
+    QUEUE, b'{"apiVersion":"toys.dev/v1","kind":"Queue","metadata":{"labels":{"l":"1"}},"spec":{"depth":1}}'
+)
+OTHER = DryRunCreate(QUEUE, b'{"apiVersion":"toys.dev/v1","kind":"Queue","metadata":{},"spec":{"depth":2}}')
 STORED = {
     "metadata": {"name": "samara-trial-x", "namespace": "operator", "uid": "u"},
     "spec": {"depth": 1, "mode": "plain"},
@@ -34,7 +45,7 @@ class Told:
     """What came of some reads: the requests, the answers that are kept, and who is planned again when."""
 
     seen: list[Seen] = field(default_factory=list)
-    values: dict[Read, object] = field(default_factory=dict)
+    values: dict[Query, object] = field(default_factory=dict)
     again: list[tuple[Key, float]] = field(default_factory=list)
     stored: Content = field(default_factory=Content)
 
@@ -42,7 +53,7 @@ class Told:
         self.again += [(key, message.delay) for key in message.keys]
 
 
-def asked(*answers: Answer, by: tuple[tuple[Key, Read], ...] = ((a_key(), TRIAL),), times: int = 1) -> Told:
+def asked(*answers: Answer, by: tuple[tuple[Key, Query], ...] = ((a_key(), TRIAL),), times: int = 1) -> Told:
     """Starts all reads at once, so many times one after the other."""
 
     async def run() -> Told:
@@ -57,7 +68,7 @@ def asked(*answers: Answer, by: tuple[tuple[Key, Read], ...] = ((a_key(), TRIAL)
                     assert fetcher.pending == len({trial for _, trial in by})
                 assert fetcher.pending == 0
             told.seen, told.stored = script.seen, codec.content({"spec": STORED["spec"]})
-            told.values = {trial: cache.value(trial) for _, trial in by}
+            told.values = {trial: cache.answer(trial) for _, trial in by}
             return told
 
     return asyncio.run(run())
@@ -73,7 +84,9 @@ def test_a_trial_is_a_create_in_our_own_namespace_that_stores_nothing() -> None:
 
 
 def test_a_trial_that_has_a_name_is_judged_by_it_and_a_name_that_is_taken_is_a_good_one() -> None:
-    named = Trial(QUEUE, b'{"apiVersion":"toys.dev/v1","kind":"Queue","metadata":{"name":"q"},"spec":{"depth":1}}')
+    named = DryRunCreate(
+        QUEUE, b'{"apiVersion":"toys.dev/v1","kind":"Queue","metadata":{"name":"q"},"spec":{"depth":1}}'
+    )
 
     told = asked(refuses(409, "AlreadyExists"), STORES, by=((a_key(), named),))
 
@@ -135,7 +148,7 @@ def test_after_a_failure_the_next_who_asks_gets_an_answer() -> None:
 
 
 def test_one_question_is_asked_once_however_many_want_to_know() -> None:
-    one, two, part = a_key("one"), a_key("two"), a_key("two").part("a")
+    one, two, part = a_key("one"), a_key("two"), a_key("two").in_namespace("a")
     told = asked(STORES, by=((one, TRIAL), (two, TRIAL), (part, TRIAL), (two, TRIAL)))
 
     assert len(told.seen) == 1
@@ -150,17 +163,17 @@ def test_two_questions_are_asked_side_by_side_and_one_that_fails_leaves_the_othe
 
 
 def test_what_is_tried_is_in_no_log(capsys: pytest.CaptureFixture[str]) -> None:
-    asked(refuses(500, "InternalError"), by=((a_key(), Trial(QUEUE, b'{"spec":{"depth":"canary-7f3a9"}}')),))
+    asked(refuses(500, "InternalError"), by=((a_key(), DryRunCreate(QUEUE, b'{"spec":{"depth":"canary-7f3a9"}}')),))
 
     captured = capsys.readouterr()
     assert "canary-7f3a9" not in captured.out + captured.err
-    assert "canary-7f3a9" not in repr(Trial(QUEUE, b"canary-7f3a9"))
+    assert "canary-7f3a9" not in repr(DryRunCreate(QUEUE, b"canary-7f3a9"))
 
 
 # Does a definition stand?
 
 
-STANDS = Definition(QUEUE)
+STANDS = CrdExists(QUEUE)
 ABOUT = ((a_key(), STANDS),)
 
 
@@ -198,7 +211,7 @@ def test_a_definition_that_could_not_be_read_is_asked_for_again_later(failure: A
 
 # Does a Namespace stand?
 
-TOP = Standing("top")
+TOP = NamespaceIsActive("top")
 
 
 @pytest.mark.parametrize(
@@ -222,7 +235,7 @@ def test_whether_a_namespace_stands_is_read_with_the_right_to_list_them(items: o
 
 # Is an object gone?
 
-GONE = Absence(at("a", "x"))
+GONE = IsGone(at("a", "x"))
 
 
 @pytest.mark.parametrize(("doubted_for", "answers"), [(0.0, [True]), (0.05, [False, True])], ids=["now", "in a while"])
@@ -241,7 +254,7 @@ def test_absence_is_not_deletion_it_counts_when_it_is_seen_again_after_the_doubt
 
             def planned_again(message: Fetched) -> None:
                 assert (set(message.keys), message.delay) == ({a_key()}, 0.0)
-                value = cache.value(GONE)
+                value = cache.answer(GONE)
                 if value is UNREAD:
                     fetcher.ask((GONE,), a_key())
                 else:
@@ -263,7 +276,7 @@ def test_absence_is_not_deletion_it_counts_when_it_is_seen_again_after_the_doubt
 # What does the owner of an object say?
 
 SAYS = "toys.dev/says"
-ITSELF = Word(at("a", "x", QUEUE), "a", SAYS)
+ITSELF = OwnerAnnotation(at("a", "x", QUEUE), "a", SAYS)
 BY_ITS_OWNER = ((a_key(), ITSELF),)
 MAKER = {"apiVersion": "toys.dev/v1", "kind": "Maker", "name": "m", "uid": "u-m", "controller": True}
 SERVES = says({"resources": [{"name": "makers", "kind": "Maker", "namespaced": True, "verbs": ["get"]}]})
@@ -308,12 +321,12 @@ def test_what_is_gone_or_has_no_controller_has_nobody_who_speaks_for_it(answer: 
         (STANDS, definition(), UNREAD),
         (TOP, says({"items": [{"metadata": {"name": "top"}}]}), UNREAD),
         (ITSELF, thing(), UNREAD),
-        (Word(Owner("toys.dev/v1", "Other", "m", "u-m"), "a", SAYS), SERVES, ""),
+        (OwnerAnnotation(OwnerReference("toys.dev/v1", "Other", "m", "u-m"), "a", SAYS), SERVES, ""),
     ],
     ids=["a definition", "a namespace", "an owner that had to be found", "an owner"],
 )
 def test_the_answer_about_what_may_be_another_next_time_counts_for_a_moment_only(
-    read: Read, answer: Answer, later: object, monkeypatch: pytest.MonkeyPatch
+    read: Query, answer: Answer, later: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("samara.engine.fetcher._VALID_FOR", 0.0)
 
@@ -326,6 +339,6 @@ def test_the_answer_about_what_may_be_another_next_time_counts_for_a_moment_only
                 fetcher.ask((read,), a_key())
             for _ in range(3):
                 await asyncio.sleep(0)  # the loop goes round
-            return cache.value(read)
+            return cache.answer(read)
 
     assert asyncio.run(run()) == later

@@ -10,16 +10,16 @@ from tests.engine.parts import a_copy, a_key, a_namespace, a_source, create, del
 from tests.support.engine import EngineHarness
 from tests.support.world import at, secret
 
-from samara.core.model import MANAGER, Object, Owned, namespace_ref
+from samara.core.copy_counts import CopyCounts
+from samara.core.model import FIELD_MANAGER, ManagedKey, Object, namespace_ref
 from samara.core.registry import Registry
-from samara.core.tally import Tally
 from samara.core.writes import Write, WriteStatus
 from samara.engine.apply import verb
 from samara.engine.outcome import Outcome, Result, judged
 from samara.kube.errors import ServerFault, from_status
 from samara.vocabularies.accurate.config import read
+from samara.vocabularies.accurate.labels import CREATED_BY, PARENT
 from samara.vocabularies.accurate.tree import NamespaceTree
-from samara.vocabularies.accurate.words import CREATED_BY, PARENT
 
 BROKEN = Result(Outcome.FAILED, "a webhook fails", broken=True)
 REFUSED = Result(Outcome.REFUSED, "exceeded quota")
@@ -31,17 +31,17 @@ def tried(engine: EngineHarness, result: Result, times: int = 1) -> Write:
     """Plans, and sends what was planned; that ends so, so many times."""
     for _ in range(times):
         engine.clock.now += 1000.0
-        engine.plan(a_key().part("a"))
+        engine.plan(a_key().in_namespace("a"))
         (write,) = engine.sent()
         engine.finish(write, result)
     return write
 
 
-def told(tally: Tally) -> dict[str, str]:
+def told(tally: CopyCounts) -> dict[str, str]:
     return {reason: found[HERE].shown(HERE) for reason, found in tally.by_reason().items()}
 
 
-def begun() -> tuple[EngineHarness, Tally]:
+def begun() -> tuple[EngineHarness, CopyCounts]:
     engine = EngineHarness(a_source(targets="a"), namespaces=["a"])
     engine.plan(a_key())
     engine.sent()
@@ -67,13 +67,13 @@ def test_while_it_is_tried_again_it_is_still_refused(result: Result, times: int)
     """Else a condition would change with every try."""
     engine, tally = begun()
     tried(engine, result, times)
-    for whole in (a_key(), a_key().part("a")):
+    for whole in (a_key(), a_key().in_namespace("a")):
         engine.clock.now += 1000.0
         engine.plan(whole)
         (write,) = engine.sent()
         assert told(tally) == {"refused": result.message}
     engine.finish(write)
-    assert (tally.right, told(tally)) == (1, {})
+    assert (tally.in_sync, told(tally)) == (1, {})
 
 
 def test_a_source_that_changes_is_not_refused_before_it_was_tried() -> None:
@@ -88,7 +88,7 @@ def test_a_copy_whose_update_was_refused_comes_back_at_once_when_it_is_deleted()
     engine = EngineHarness(a_source(targets="a", version=9), a_copy("a", content=secret("old")), namespaces=["a"])
     assert verb(tried(engine, REFUSED)) == "update"
     engine.deliver(engine.cache.remove(HERE))
-    engine.plan(a_key().part("a"))
+    engine.plan(a_key().in_namespace("a"))
     (write,) = engine.sent()
     assert verb(write) == "create"
 
@@ -127,15 +127,17 @@ APPLIER = "accurate-controller"
 def a_child(version: int, team: str, editor: str = "") -> Object:
     """A namespace below `top`, as the server records what was applied to it."""
     labels = {PARENT: "top", CREATED_BY: "accurate", "team": team}
-    applied = frozenset(Owned(APPLIER, "labels", key) for key in labels)
-    return a_namespace("a", version, labels=labels, applied=applied, editor=editor)
+    applied = frozenset(ManagedKey(APPLIER, "labels", key) for key in labels)
+    return a_namespace("a", version, labels=labels, applied_keys=applied, last_manager=editor)
 
 
 def test_labels_that_somebody_sets_again_and_again_are_put_back_five_times_and_then_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO", "samara")
-    registry = Registry((NamespaceTree(read({"labelKeys": ["team"]}), frozenset({APPLIER, MANAGER})).source_type(),))
+    registry = Registry(
+        (NamespaceTree(read({"labelKeys": ["team"]}), frozenset({APPLIER, FIELD_MANAGER})).source_type(),)
+    )
     top = a_namespace("top", labels={"team": "red"})
     engine = EngineHarness(top, a_child(1, "red"), registry=registry)
     counts = []
@@ -213,5 +215,5 @@ def test_a_status_that_is_refused_is_told_and_counts_as_no_copy() -> None:
     status = WriteStatus(a_key(), at("a", "the-source"), a_source(), {})
     engine.finish(status, REFUSED)
     engine.offer(status, tally)
-    assert (tally.right, tally.blocked) == (1, 0)
+    assert (tally.in_sync, tally.blocked) == (1, 0)
     assert (a_key().source, "Refused") in engine.events._sink._topics

@@ -9,10 +9,10 @@ from tests.engine.parts import Clock, a_cache, an_object
 from tests.support import toys
 from tests.support.world import a_field, at
 
+from samara.core.copy_counts import CopyCounts, NotInSync
 from samara.core.model import Key, Object, Ref
 from samara.core.registry import Registry
 from samara.core.source_type import Status
-from samara.core.tally import Missing, Tally
 from samara.engine.status import BATCH, EVERY, StatusReporter
 
 SOURCE = Ref(toys.FETCH, "home", "f")
@@ -20,8 +20,8 @@ KEY = Key("fetch", SOURCE)
 CONDITION = {"type": "Ready", "status": "True", "reason": "Right"}
 
 
-def reported(obj: Object, view: object, tally: Tally) -> dict[str, object]:
-    return {"wanted": tally.wanted, "right": tally.right, "conditions": [CONDITION]}
+def reported(obj: Object, view: object, tally: CopyCounts) -> dict[str, object]:
+    return {"wanted": tally.wanted, "right": tally.in_sync, "conditions": [CONDITION]}
 
 
 class Stage:
@@ -31,7 +31,7 @@ class Stage:
         self.clock = Clock()
         self.cache = a_cache(Registry((replace(toys.fetch(), status=Status(reported, frozenset({"Ready"}))),)))
         self.busy = False
-        self.tally = Tally(names={"a": ("f",), "b": ("f",)})
+        self.tally = CopyCounts(names={"a": ("f",), "b": ("f",)})
         self.reporter = StatusReporter(
             self.cache,
             self.cache.registry,
@@ -131,7 +131,7 @@ def test_what_lands_together_is_told_together() -> None:
 
 def test_what_is_missing_is_told() -> None:
     stage = Stage()
-    stage.tally.exceptions["a"] = {at("a", "f"): Missing("conflict")}
+    stage.tally.exceptions["a"] = {at("a", "f"): NotInSync("conflict")}
     assert (stage.status() or {})["right"] == 1
 
 

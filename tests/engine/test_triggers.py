@@ -10,7 +10,7 @@ from tests.support.world import at
 
 from samara.core.metadata_keys import ACCEPT, PAUSED
 from samara.core.model import Key, Object
-from samara.core.reads import UNREAD, Definition
+from samara.core.queries import UNREAD, CrdExists
 from samara.engine.triggers import triggers
 from samara.kube.cache import Cache, Change
 
@@ -20,7 +20,7 @@ def concerned(change: Change, cache: Cache) -> tuple[Key, ...]:
 
 
 REF = at("a", "x", toys.FETCH)
-ASKED = Definition(toys.FETCH)
+ASKED = CrdExists(toys.FETCH)
 WORDS = {toys.PATH: "p", toys.INTO: "b"}
 BEFORE = an_object(REF, annotations=WORDS, finalizers=(toys.GUARD,))
 
@@ -41,7 +41,7 @@ def test_an_answer_from_before_the_end_of_a_custom_resource_says_nothing_about_i
     engine = EngineHarness(registry=toys.full_registry())
     engine.cache.answers.keep(ASKED, True)
     engine.deliver(Change(REF, BEFORE, after))
-    assert engine.cache.value(ASKED) is told
+    assert engine.cache.answer(ASKED) is told
 
 
 def test_the_end_of_what_is_no_source_any_more_concerns_those_whose_copies_name_it() -> None:
@@ -64,9 +64,9 @@ def test_what_a_namespace_says_of_itself_concerns_the_copies_in_it_also_of_sourc
     cache.put(a_source(targets="b"))
     cache.put(a_copy("a"))
     said, silent = a_namespace("a", 2, annotations=word), a_namespace("a")
-    assert a_key().part("a") in concerned(Change(said.ref, silent, said), cache)
-    assert a_key().part("a") in concerned(Change(said.ref, said, silent), cache)
-    assert a_key().part("a") not in concerned(Change(said.ref, silent, silent), cache)
+    assert a_key().in_namespace("a") in concerned(Change(said.ref, silent, said), cache)
+    assert a_key().in_namespace("a") in concerned(Change(said.ref, said, silent), cache)
+    assert a_key().in_namespace("a") not in concerned(Change(said.ref, silent, silent), cache)
 
 
 def test_the_custom_resources_in_a_namespace_rest_and_rise_with_it() -> None:

@@ -165,7 +165,7 @@ def test_a_change_in_a_namespace_frees_what_waits_there() -> None:
         waits.note(create(namespace), REFUSED)
         waits.note(create(namespace, a_key("other")), REFUSED)
 
-    assert set(waits.free_namespace("a")) == {(a_key().part("a"), 0.0), (a_key("other").part("a"), 0.0)}
+    assert set(waits.free_namespace("a")) == {(a_key().in_namespace("a"), 0.0), (a_key("other").in_namespace("a"), 0.0)}
     assert waits.free_namespace("nobody") == []
     assert holding(waits, at("a", "db")) is None
     assert holding(waits, at("b", "db")) is not None
@@ -232,7 +232,7 @@ def test_a_namespace_that_was_quiet_is_freed_at_once_again() -> None:
     clock.now += 3.0
     waits.note(create("a"), REFUSED)
 
-    assert waits.free_namespace("a") == [(a_key().part("a"), 0.0)]
+    assert waits.free_namespace("a") == [(a_key().in_namespace("a"), 0.0)]
 
 
 def test_what_waits_for_less_than_the_next_turn_waits_no_longer() -> None:
@@ -264,7 +264,7 @@ def test_what_is_refused_to_two_sources_at_one_address_waits_for_each_by_itself(
     for _ in range(6):
         waits.note(one, REFUSED)
     assert waits.note(two, REFUSED) < 3.0
-    assert dict(waits.free_namespace("a")).keys() == {a_key().part("a"), a_key("other").part("a")}
+    assert dict(waits.free_namespace("a")).keys() == {a_key().in_namespace("a"), a_key("other").in_namespace("a")}
     waits.forget(two.key, two.ref)
     clock.now += 1.0
     assert waits.note(one, REFUSED) > 100.0
@@ -333,7 +333,7 @@ def test_a_change_of_a_namespace_frees_what_is_to_be_written_on_it() -> None:
         waits.note(Apply(Key("tree", have.ref), have.ref, Overlay(have.ref), have), REFUSED)
     waits.note(create("a"), REFUSED)
 
-    assert waits.free_namespace("a") == [(Key("tree", namespace_ref("a")), 0.0), (a_key().part("a"), 0.0)]
+    assert waits.free_namespace("a") == [(Key("tree", namespace_ref("a")), 0.0), (a_key().in_namespace("a"), 0.0)]
     assert holding(waits, namespace_ref("a")) is None
     assert holding(waits, namespace_ref("b")) is not None
 

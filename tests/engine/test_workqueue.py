@@ -36,18 +36,18 @@ def test_the_oldest_comes_first_even_if_it_is_added_again() -> None:
 def test_a_whole_source_stands_for_its_slices() -> None:
     queue = WorkQueue(Clock())
     queue.add(a_key())
-    queue.add(a_key().part("a"))
-    queue.add(a_key("other").part("a"))
+    queue.add(a_key().in_namespace("a"))
+    queue.add(a_key("other").in_namespace("a"))
 
-    assert drained(queue) == [a_key(), a_key("other").part("a")]
+    assert drained(queue) == [a_key(), a_key("other").in_namespace("a")]
 
 
 def test_a_slice_does_not_stand_for_its_source() -> None:
     queue = WorkQueue(Clock())
-    queue.add(a_key().part("a"))
+    queue.add(a_key().in_namespace("a"))
     queue.add(a_key())
 
-    assert drained(queue) == [a_key().part("a"), a_key()]
+    assert drained(queue) == [a_key().in_namespace("a"), a_key()]
 
 
 def test_what_was_taken_can_be_added_again() -> None:

@@ -9,10 +9,10 @@ from tests.engine.parts import a_namespace, an_object
 from tests.support import toys
 from tests.support.world import at
 
-from samara.core.model import SECRET, Content, Field, Key, Kind, Owner
+from samara.core.model import SECRET, Content, Field, Key, Kind, OwnerReference
 from samara.core.plan import plan
 from samara.core.policy import ClusterPolicy
-from samara.core.reads import UNREAD, Reading, Rejected, SecretPath, Trial, Word
+from samara.core.queries import UNREAD, DryRunCreate, OwnerAnnotation, Rejected, SecretPath, SecretReading
 from samara.core.registry import Registry
 from samara.kube import answers
 from samara.kube.answers import Answers
@@ -23,8 +23,8 @@ OTHER = Kind("toys.dev", "v1", "Other", "others")
 CANARY = b"canary-7f3a9"
 
 
-def a_trial(body: bytes = b"{}", kind: Kind = QUEUE) -> Trial:
-    return Trial(kind, bytes(bytearray(body)))
+def a_trial(body: bytes = b"{}", kind: Kind = QUEUE) -> DryRunCreate:
+    return DryRunCreate(kind, bytes(bytearray(body)))
 
 
 def a_content(size: int, name: str = "spec") -> Content:
@@ -85,7 +85,10 @@ def test_a_forgotten_answer_is_unread() -> None:
 def test_with_many_sources_every_answer_is_found(askers: int, again: int) -> None:
     """Else each would push out the answer of the one that is next, and all would be read anew in every round."""
     known = Answers(None, lambda: askers)
-    words = [Word(Owner("v1", "Thing", f"o{number}", f"uid-{number}"), "a", "says") for number in range(1500)]
+    words = [
+        OwnerAnnotation(OwnerReference("v1", "Thing", f"o{number}", f"uid-{number}"), "a", "says")
+        for number in range(1500)
+    ]
     reads = 0
     for word in words * 2:
         if known.value(word) is UNREAD:
@@ -101,8 +104,8 @@ def test_every_source_is_one_who_asks() -> None:
         store.listed = True
     cache.put(a_namespace("a"))
     for number in range(1500):
-        owner = Owner("v1", "Thing", f"o{number}", f"uid-{number}", controller=True)
-        cache.put(an_object(at("a", f"s{number}"), owners=(owner,)))
+        owner = OwnerReference("v1", "Thing", f"o{number}", f"uid-{number}", controller=True)
+        cache.put(an_object(at("a", f"s{number}"), owner_references=(owner,)))
     keys = [Key(source_type.name, source) for source in cache.sources(source_type.name)]
     for _ in range(2):
         for key in keys:
@@ -148,6 +151,6 @@ def test_a_replaced_answer_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_path_of_the_secret_manager_is_answered_by_whoever_reads_it_whatever_its_interval() -> None:
     known = Answers(None)
     assert known.value(SecretPath("team/db", 300.0)) is UNREAD
-    known.readings = {"team/db": Reading(CANARY, "now")}
-    assert known.value(SecretPath("team/db", 60.0)) == Reading(CANARY, "now")
+    known.readings = {"team/db": SecretReading(CANARY, "now")}
+    assert known.value(SecretPath("team/db", 60.0)) == SecretReading(CANARY, "now")
     assert known.value(SecretPath("team/other", 60.0)) is UNREAD

@@ -16,11 +16,22 @@ from tests.engine.parts import a_copy, a_key, a_namespace, a_source, an_object
 from tests.support import toys
 from tests.support.world import World, at, secret
 
-from samara.core.match import Names
 from samara.core.metadata_keys import ADOPTED
-from samara.core.model import MANAGER, NAMESPACE, SECRET, Content, Key, Kind, Object, Owned, Ref, namespace_ref
+from samara.core.model import (
+    FIELD_MANAGER,
+    NAMESPACE,
+    SECRET,
+    Content,
+    Key,
+    Kind,
+    ManagedKey,
+    Object,
+    Ref,
+    namespace_ref,
+)
+from samara.core.names import NamespaceNames
 from samara.core.ownership import is_recorded
-from samara.core.reads import UNREAD, Read
+from samara.core.queries import UNREAD, Query
 from samara.core.registry import Registry
 from samara.core.source_type import Addresses
 from samara.kube.cache import Cache, Change, address_hash
@@ -45,37 +56,37 @@ class Naive:
     def get(self, ref: Ref) -> Object | None:
         return self.known_of.get(ref)
 
-    def taken(self, ref: Ref) -> bool:
+    def exists_unread(self, ref: Ref) -> bool:
         return ref in self.known_of and self.known_of[ref] is None
 
     def held(self) -> list[Object]:
         return [obj for obj in self.known_of.values() if obj is not None]
 
-    def all(self, kind: Kind) -> list[Object]:
+    def objects_of(self, kind: Kind) -> list[Object]:
         return [obj for obj in self.held() if obj.ref.kind == kind]
 
-    def namespaces(self, listed: Names | None = None) -> Iterable[str]:
-        return listed.legal if listed is not None else [obj.ref.name for obj in self.all(NAMESPACE)]
+    def namespaces(self, listed: NamespaceNames | None = None) -> Iterable[str]:
+        return listed.legal if listed is not None else [obj.ref.name for obj in self.objects_of(NAMESPACE)]
 
     def keys(self) -> list[Key]:
         return [key for obj in self.held() for key in REGISTRY.sources(obj, self)]
 
-    def labelled(self, label: str, value: str) -> list[Object]:
-        return [obj for obj in self.all(NAMESPACE) if obj.labels.get(label) == value]
+    def namespaces_with_label(self, label: str, value: str) -> list[Object]:
+        return [obj for obj in self.objects_of(NAMESPACE) if obj.labels.get(label) == value]
 
     def sources(self, source_type: str, namespace: str | None = None) -> list[Ref]:
         found = [key.source for key in self.keys() if key.source_type == source_type]
         return [ref for ref in found if namespace in (None, ref.namespace)]
 
-    def bound(self, source_type: str, namespace: str) -> list[Ref]:
+    def sources_targeting(self, source_type: str, namespace: str) -> list[Ref]:
         spots = {ref: REGISTRY[source_type].addresses(ref, self) for ref in self.sources(source_type)}
         return [ref for ref, spot in spots.items() if spot is not None and spot.within == namespace]
 
     def copies_of(self, key: Key) -> list[Object]:
-        mine = [obj for obj in self.held() if REGISTRY.owner(obj, self) == key.whole]
-        return [obj for obj in mine if key.slice in (None, obj.ref.namespace)]
+        mine = [obj for obj in self.held() if REGISTRY.owner(obj, self) == key.all_namespaces]
+        return [obj for obj in mine if key.namespace in (None, obj.ref.namespace)]
 
-    def claims(self, ref: Ref) -> list[Key]:
+    def claimants(self, ref: Ref) -> list[Key]:
         namespace = self.get(namespace_ref(ref.namespace))
         above = ("",) if namespace is None else ("", *REGISTRY.parents(namespace))
         spots = {Addresses(ref.kind, ref.name, below) for below in above}
@@ -85,26 +96,26 @@ class Naive:
         spots = (REGISTRY[key.source_type].addresses(key.source, self) for key in self.keys())
         return any(spot is not None and spot.target == (ref.kind, ref.name) for spot in spots)
 
-    def known(self, kind: Kind) -> bool:
+    def has_synced(self, kind: Kind) -> bool:
         return kind in self.listed
 
-    def value(self, read: Read) -> object:
+    def answer(self, read: Query) -> object:
         return UNREAD
 
-    def stands_for(self, kind: Kind, sent: Content, stored: Content) -> bool:
+    def is_stored_form_of(self, kind: Kind, sent: Content, stored: Content) -> bool:
         return False
 
-    def content(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
+    def canonical(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
         return None
 
     # what happens
 
     def put(self, obj: Object) -> bool:
         old = self.get(obj.ref)
-        if self.tombs.get(obj.ref) == obj.uid or (old is not None and old.version >= obj.version):
+        if self.tombs.get(obj.ref) == obj.uid or (old is not None and old.resource_version >= obj.resource_version):
             return False
         if old is not None and old.uid == obj.uid:
-            obj = replace(obj, made=obj.made or old.made or self._was_ours(old))
+            obj = replace(obj, known_copy=obj.known_copy or old.known_copy or self._was_ours(old))
         self.known_of[obj.ref] = obj
         self._forget_what_nobody_claims()
         return True
@@ -112,11 +123,13 @@ class Naive:
     def _was_ours(self, old: Object) -> bool:
         """A copy by its mark, which we have set."""
         owner = REGISTRY.owner(old, self)
-        return owner is not None and any(each.key in REGISTRY[owner.source_type].ownership.marks for each in old.ours)
+        return owner is not None and any(
+            each.key in REGISTRY[owner.source_type].ownership.marks for each in old.managed_keys
+        )
 
     def remove(self, ref: Ref, version: int | None = None) -> bool:
         old = self.get(ref)
-        if old is not None and version is not None and old.version > version:
+        if old is not None and version is not None and old.resource_version > version:
             return False
         self.tombs.pop(ref, None)
         self.known_of.pop(ref, None)
@@ -132,7 +145,7 @@ class Naive:
     def finish_list(self, kind: Kind, present: set[Ref], version: int) -> None:
         self.tombs = {ref: uid for ref, uid in self.tombs.items() if ref.kind != kind}
         for ref, obj in list(self.known_of.items()):
-            if ref.kind == kind and ref not in present and (obj is None or obj.version <= version):
+            if ref.kind == kind and ref not in present and (obj is None or obj.resource_version <= version):
                 self.remove(ref)
         for ref in present:
             self.known_of.setdefault(ref, None)
@@ -163,7 +176,7 @@ WORDS = [
 
 
 def ids(objects: Iterable[Object]) -> set[tuple[Ref, str, int, bool]]:
-    return {(obj.ref, obj.uid, obj.version, obj.made) for obj in objects}
+    return {(obj.ref, obj.uid, obj.resource_version, obj.known_copy) for obj in objects}
 
 
 class CacheAgainstNaive(RuleBasedStateMachine):
@@ -187,9 +200,15 @@ class CacheAgainstNaive(RuleBasedStateMachine):
         forged=st.booleans(),
     )
     def put(self, ref: Ref, words: dict[str, str], uid: str, back: int, made: bool, forged: bool) -> None:
-        ours = frozenset(Owned(MANAGER, "annotations", key) for key in words if not forged)
+        ours = frozenset(ManagedKey(FIELD_MANAGER, "annotations", key) for key in words if not forged)
         obj = an_object(
-            ref, self._version(back), uid=uid, annotations=words, made=made, content=secret("one"), ours=ours
+            ref,
+            self._version(back),
+            uid=uid,
+            annotations=words,
+            known_copy=made,
+            content=secret("one"),
+            managed_keys=ours,
         )
         old, new = self.naive.get(ref), self.naive.put(obj)
         self._told(self.cache.put(obj), ref, old, new)
@@ -220,7 +239,7 @@ class CacheAgainstNaive(RuleBasedStateMachine):
 
     @rule(ref=st.sampled_from(SPOTS))
     def absent(self, ref: Ref) -> None:
-        if self.cache.taken(ref):
+        if self.cache.exists_unread(ref):
             self.cache.note_absent(ref)
             del self.naive.known_of[ref]
 
@@ -239,17 +258,19 @@ class CacheAgainstNaive(RuleBasedStateMachine):
     def every_answer_is_the_same(self) -> None:
         for ref in REFS:
             assert ids(filter(None, [self.cache.get(ref)])) == ids(filter(None, [self.naive.get(ref)]))
-            assert self.cache.taken(ref) == self.naive.taken(ref)
+            assert self.cache.exists_unread(ref) == self.naive.exists_unread(ref)
             claimed = self.naive.is_claimed(ref)
             always = ref.kind in (NAMESPACE, toys.FETCH)
-            assert set(self.cache.claims(ref)) == set(self.naive.claims(ref))
+            assert set(self.cache.claimants(ref)) == set(self.naive.claimants(ref))
             assert self.cache.must_parse(ref) == (always or self.naive.get(ref) is not None or claimed)
         for kind in KINDS:
-            assert ids(self.cache.all(kind)) == ids(self.naive.all(kind))
-            assert self.cache.known(kind) == self.naive.known(kind)
+            assert ids(self.cache.objects_of(kind)) == ids(self.naive.objects_of(kind))
+            assert self.cache.has_synced(kind) == self.naive.has_synced(kind)
         assert sorted(self.cache.namespaces()) == sorted(self.naive.namespaces())
         for name in ("a", "b", "admin"):
-            assert ids(self.cache.labelled(toys.PARENT, name)) == ids(self.naive.labelled(toys.PARENT, name))
+            assert ids(self.cache.namespaces_with_label(toys.PARENT, name)) == ids(
+                self.naive.namespaces_with_label(toys.PARENT, name)
+            )
 
     @invariant()
     def sources_and_copies_are_the_same(self) -> None:
@@ -266,7 +287,7 @@ class CacheAgainstNaive(RuleBasedStateMachine):
                 assert ids(self.cache.copies_of(key)) == ids(copies)
                 assert self.cache.count(key) == self._ours(copies, key)
                 for namespace in ("a", "b"):
-                    part = key.part(namespace)
+                    part = key.in_namespace(namespace)
                     assert ids(self.cache.copies_of(part)) == ids(self.naive.copies_of(part))
 
     def _ours(self, copies: Iterable[Object], key: Key) -> int:
@@ -282,7 +303,7 @@ class CacheAgainstNaive(RuleBasedStateMachine):
 
     @invariant()
     def only_a_source_is_held_with_its_bytes(self) -> None:
-        for obj in self.cache.all(SECRET):
+        for obj in self.cache.objects_of(SECRET):
             is_source = any(REGISTRY.sources(obj, self.cache))
             assert all((each.raw is not None) == is_source for each in obj.content.fields)
 
@@ -304,7 +325,7 @@ def test_it_agrees_with_the_world_of_the_other_tests(order: list[int]) -> None:
     for name in ("admin", "a", "b"):
         world.namespace(name)
     world.put(at("admin", "x"), secret("one"), annotations={TARGETS: "a,b"})
-    world.put(at("a", "x"), secret("one"), MANAGER, annotations={ORIGIN: "admin/x"}, labels={FROM: "admin-x"})
+    world.put(at("a", "x"), secret("one"), FIELD_MANAGER, annotations={ORIGIN: "admin/x"}, labels={FROM: "admin-x"})
     world.put(at("b", "x", toys.FETCH), annotations={toys.PATH: "p", toys.INTO: "a"})
     there = list(world.objects.values())
     cache = filled(*(there[number] for number in order))
@@ -312,8 +333,8 @@ def test_it_agrees_with_the_world_of_the_other_tests(order: list[int]) -> None:
     for key in (a_key("x"), Key("fetch", at("b", "x", toys.FETCH))):
         assert ids(cache.copies_of(key)) == ids(world.copies_of(key))
         assert set(cache.sources(key.source_type)) == set(world.sources(key.source_type))
-    assert all(set(cache.claims(ref)) == set(world.claims(ref)) for ref in world.objects)
-    assert all(ids(cache.all(kind)) == ids(world.all(kind)) for kind in KINDS)
+    assert all(set(cache.claimants(ref)) == set(world.claimants(ref)) for ref in world.objects)
+    assert all(ids(cache.objects_of(kind)) == ids(world.objects_of(kind)) for kind in KINDS)
 
 
 # single rules, by name
@@ -333,7 +354,7 @@ def test_a_late_event_does_not_bring_a_deleted_copy_back() -> None:
     cache = filled(copy := a_copy("a", "x"))
     cache.remove_deleted(copy)
 
-    assert cache.put(replace(copy, version=9)) is None
+    assert cache.put(replace(copy, resource_version=9)) is None
     assert cache.get(copy.ref) is None
     assert cache.put(a_copy("a", "x", version=10, uid="new")) is not None
 
@@ -343,7 +364,7 @@ def test_after_the_deleted_event_a_new_object_is_taken() -> None:
     cache.remove_deleted(copy)
     cache.remove(copy.ref, 9)
 
-    assert cache.put(replace(copy, version=10)) is not None
+    assert cache.put(replace(copy, resource_version=10)) is not None
 
 
 def test_a_recreated_object_is_not_removed_with_the_deleted_one() -> None:
@@ -360,39 +381,43 @@ def test_a_copy_without_its_marks_is_still_known_as_made_by_us() -> None:
 
     found = cache.get(at("a", "x"))
     assert found is not None
-    assert found.made
+    assert found.known_copy
     assert list(cache.copies_of(a_key("x"))) == []
     cache.put(an_object(at("a", "x"), 3, uid="another"))
     found = cache.get(at("a", "x"))
     assert found is not None
-    assert not found.made
+    assert not found.known_copy
 
 
-def stripped(*, ours: frozenset[Owned] = frozenset(), **more: str) -> Object:
+def stripped(*, ours: frozenset[ManagedKey] = frozenset(), **more: str) -> Object:
     """What is left in the cache of a marked object, not made by us, from which somebody has taken all words."""
     registry = Registry((secret_copy.source_type("admin", managers=frozenset({"old-copier"})),))
     cache = Cache(registry)
     words = {ORIGIN: "admin/x", **more}
-    for obj in (a_source("x"), an_object(at("a", "x"), 2, annotations=words, ours=ours), an_object(at("a", "x"), 3)):
+    for obj in (
+        a_source("x"),
+        an_object(at("a", "x"), 2, annotations=words, managed_keys=ours),
+        an_object(at("a", "x"), 3),
+    ):
         cache.put(obj)
     found = cache.get(at("a", "x"))
     assert found is not None
     return found
 
 
-RECORD = frozenset({Owned("old-copier", "annotations", ORIGIN)})
+RECORD = frozenset({ManagedKey("old-copier", "annotations", ORIGIN)})
 
 
 def test_law_4_a_copy_that_an_original_has_made_is_not_freed_by_taking_its_marks_off() -> None:
-    assert stripped(ours=RECORD).made
+    assert stripped(ours=RECORD).known_copy
 
 
 def test_law_4_a_mark_that_somebody_pasted_makes_nothing_ours_that_it_would_not_be_without() -> None:
-    assert not stripped().made
+    assert not stripped().known_copy
 
 
 def test_law_4_what_was_adopted_is_its_peoples_again_when_they_take_all_our_words_off() -> None:
-    assert not stripped(ours=RECORD, **{ADOPTED: "true"}).made
+    assert not stripped(ours=RECORD, **{ADOPTED: "true"}).known_copy
 
 
 def test_a_foreign_object_is_kept_only_while_a_source_claims_its_address() -> None:
@@ -404,12 +429,12 @@ def test_a_foreign_object_is_kept_only_while_a_source_claims_its_address() -> No
     cache.remove(at("admin", "x"))
 
     assert cache.get(at("a", "x")) is None
-    assert cache.taken(at("a", "x"))
+    assert cache.exists_unread(at("a", "x"))
 
 
-@pytest.mark.parametrize("ours", [frozenset(), frozenset({Owned(MANAGER, "annotations", ORIGIN)})])
-def test_copies_that_are_equal_share_one_content_without_bytes(ours: frozenset[Owned]) -> None:
-    copies = [replace(a_copy(namespace, "x", content=secret("one")), ours=ours) for namespace in ("a", "b")]
+@pytest.mark.parametrize("ours", [frozenset(), frozenset({ManagedKey(FIELD_MANAGER, "annotations", ORIGIN)})])
+def test_copies_that_are_equal_share_one_content_without_bytes(ours: frozenset[ManagedKey]) -> None:
+    copies = [replace(a_copy(namespace, "x", content=secret("one")), managed_keys=ours) for namespace in ("a", "b")]
     one, two = filled(a_source("x"), *copies).copies_of(a_key("x"))
 
     assert one.content is two.content
@@ -454,10 +479,10 @@ def test_a_copy_with_other_content_is_found_counted_and_told_as_before() -> None
     change = cache.put(a_copy("a", version=3, content=secret("two")))
     new = cache.get(at("a", "db"))
     assert new is not None
-    assert new.content == secret("two").sealed()
+    assert new.content == secret("two").digests_only()
     assert all(field.raw is None for field in new.content.fields)
     assert change is not None
-    assert (change.old is not None and change.old.version, change.new) == (2, new)
+    assert (change.old is not None and change.old.resource_version, change.new) == (2, new)
     assert list(cache.copies_of(a_key())) == [new]
     assert cache.count(a_key()) == 1
 
@@ -467,7 +492,7 @@ def test_a_copy_with_other_content_is_found_counted_and_told_as_before() -> None
     [
         ({"annotations": {}}, 0, 0),
         ({"annotations": {ORIGIN: "admin/other"}}, 0, 0),
-        ({"ours": frozenset()}, 1, 0),
+        ({"managed_keys": frozenset()}, 1, 0),
     ],
     ids=["the mark is gone", "the mark names another", "the mark is not ours any more"],
 )
@@ -484,13 +509,13 @@ def test_a_copy_whose_standing_changes_is_found_and_counted_by_its_new_one(
 
 def test_forged_marks_never_count() -> None:
     """Else whoever may write a Secret could make a source look larger than it is, and the brake weaker."""
-    forged = [replace(a_copy(f"f{number}", "x"), ours=frozenset()) for number in range(9)]
+    forged = [replace(a_copy(f"f{number}", "x"), managed_keys=frozenset()) for number in range(9)]
     cache = filled(a_source("x"), a_copy("a", "x"), a_copy("b", "y"), *forged)
 
     assert len(list(cache.copies_of(a_key("x")))) == 10
     assert (cache.count(a_key("x")), cache.count(a_key("y"))) == (1, 1)
     assert (cache.count_in_namespace("admin"), cache.count_in_namespace("a")) == (2, 0)
-    cache.put(replace(forged[0], version=2, ours=a_copy("f0", "x").ours))
+    cache.put(replace(forged[0], resource_version=2, managed_keys=a_copy("f0", "x").managed_keys))
     cache.remove(at("a", "x"))
     cache.remove(at("b", "y"))
     assert (cache.count(a_key("x")), cache.count_in_namespace("admin")) == (1, 1)
@@ -511,7 +536,7 @@ def test_the_end_of_a_list_finds_missed_deletions() -> None:
 
     assert [(change.ref, change.new) for change in changes] == [(at("a", "x"), None)]
     assert [obj.ref.namespace for obj in cache.copies_of(a_key("x"))] == ["b"]
-    assert not cache.taken(at("b", "theirs"))
+    assert not cache.exists_unread(at("b", "theirs"))
 
 
 def test_an_object_newer_than_a_list_is_not_removed_by_it() -> None:
@@ -528,7 +553,7 @@ def test_rivals_are_named_when_a_source_comes_changes_or_goes() -> None:
     came, changed, went = cache.put(a_source("x")), cache.put(a_source("x", version=2)), cache.remove(at("admin", "x"))
 
     assert [change and change.rivals for change in (came, changed, went)] == [rival, rival, rival]
-    assert list(cache.claims(at("b", "x"))) == list(rival)
+    assert list(cache.claimants(at("b", "x"))) == list(rival)
 
 
 def test_the_cache_knows_which_version_the_watch_has_reported() -> None:
@@ -542,7 +567,7 @@ def test_the_cache_knows_which_version_the_watch_has_reported() -> None:
 def test_an_unknown_kind_is_not_known_and_holds_nothing() -> None:
     other = Kind("", "v1", "ConfigMap", "configmaps")
 
-    assert not filled().known(other)
+    assert not filled().has_synced(other)
     assert filled().get(at("a", "x", other)) is None
 
 
@@ -564,14 +589,14 @@ def wire(number: int) -> bytes:
         "labels": {FROM: "admin-db"},
         "annotations": {ORIGIN: "admin/db"},
         "managedFields": [
-            {"manager": MANAGER, "operation": "Update", "time": "2026-11-15T10:00:00Z", "fieldsV1": ours}
+            {"manager": FIELD_MANAGER, "operation": "Update", "time": "2026-11-15T10:00:00Z", "fieldsV1": ours}
         ],
     }
     return json.dumps({"metadata": meta, "data": {"password": "x" * 1024}, "type": "Opaque"}).encode()
 
 
 def test_ten_thousand_copies_share_one_content_and_cost_little_each() -> None:
-    codec, cache, many = Codec(frozenset({MANAGER})), filled(), 10_000
+    codec, cache, many = Codec(frozenset({FIELD_MANAGER})), filled(), 10_000
     wires = list(map(wire, range(many)))
     tracemalloc.start()
     try:
@@ -586,12 +611,15 @@ def test_ten_thousand_copies_share_one_content_and_cost_little_each() -> None:
     assert len(copies) == many
     assert len({id(obj.content) for obj in copies}) == 1
     assert len({id(obj.annotations) for obj in copies}) == 1
-    assert copies[0].ours == {Owned(MANAGER, "annotations", ORIGIN), Owned(MANAGER, "labels", FROM)}
+    assert copies[0].managed_keys == {
+        ManagedKey(FIELD_MANAGER, "annotations", ORIGIN),
+        ManagedKey(FIELD_MANAGER, "labels", FROM),
+    }
     assert each < 900, f"{each:.0f} bytes per copy"
 
 
 def test_forged_marks_do_not_fill_the_memory() -> None:
-    codec, cache, many = Codec(frozenset({MANAGER})), filled(), 50
+    codec, cache, many = Codec(frozenset({FIELD_MANAGER})), filled(), 50
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -617,12 +645,12 @@ def test_an_unrelated_object_costs_a_hash() -> None:
     finally:
         tracemalloc.stop()
 
-    assert cache.taken(at("a", "theirs-7"))
+    assert cache.exists_unread(at("a", "theirs-7"))
     assert each < 120, f"{each:.0f} bytes per object"
 
 
-@pytest.mark.parametrize("listed", [None, Names(("b", "zz"), (), frozenset({"b", "zz"}))])
-def test_a_list_of_namespaces_is_answered_as_it_is_written(listed: Names | None) -> None:
+@pytest.mark.parametrize("listed", [None, NamespaceNames(("b", "zz"), (), frozenset({"b", "zz"}))])
+def test_a_list_of_namespaces_is_answered_as_it_is_written(listed: NamespaceNames | None) -> None:
     cache = filled(a_namespace("a"), a_namespace("b"))
 
     assert tuple(cache.namespaces(listed)) == (("a", "b") if listed is None else ("b", "zz"))
@@ -631,7 +659,7 @@ def test_a_list_of_namespaces_is_answered_as_it_is_written(listed: Names | None)
 def test_a_kind_whose_definition_is_gone_is_not_known_until_it_is_listed_again() -> None:
     cache = Cache(REGISTRY)
     cache.stores[SECRET].listed = True
-    assert cache.known(SECRET)
+    assert cache.has_synced(SECRET)
     cache.stores[SECRET].not_served = True
-    assert not cache.known(SECRET)
+    assert not cache.has_synced(SECRET)
     assert cache.is_settled(SECRET)

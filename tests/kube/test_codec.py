@@ -13,7 +13,19 @@ from hypothesis import strategies as st
 from tests.support.world import at
 
 from samara.core.desired import Copy, Overlay, Template
-from samara.core.model import ANNOTATIONS, LABELS, MANAGER, NAMESPACE, SECRET, Content, Kind, Object, Owned, Owner, Ref
+from samara.core.model import (
+    ANNOTATIONS,
+    FIELD_MANAGER,
+    LABELS,
+    NAMESPACE,
+    SECRET,
+    Content,
+    Kind,
+    ManagedKey,
+    Object,
+    OwnerReference,
+    Ref,
+)
 from samara.core.writes import Create, Update
 from samara.engine.mass_delete import Hold
 from samara.kube.codec import Codec, body, owner_references, version_of
@@ -25,7 +37,7 @@ THEIRS = "accurate-controller"
 
 
 def codec() -> Codec:
-    return Codec(frozenset({MANAGER, THEIRS}))
+    return Codec(frozenset({FIELD_MANAGER, THEIRS}))
 
 
 def raw(
@@ -37,7 +49,7 @@ def raw(
     return json.dumps({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, **fields}).encode()
 
 
-def entry(manager: str = MANAGER, time: str = LATER, operation: str = "Update", **more: Any) -> dict[str, Any]:
+def entry(manager: str = FIELD_MANAGER, time: str = LATER, operation: str = "Update", **more: Any) -> dict[str, Any]:
     fields = {
         "f:data": {".": {}, "f:password": {}},
         "f:metadata": {
@@ -73,11 +85,11 @@ def test_everything_that_matters_is_read() -> None:
     )
 
     assert found.ref == at("a", "db")
-    assert (found.uid, found.version, found.generation, found.created) == ("u-a", 7, 3, CREATED)
+    assert (found.uid, found.resource_version, found.generation, found.created) == ("u-a", 7, 3, CREATED)
     assert (found.labels, found.annotations) == ({"team": "red"}, {"note": "x"})
     assert (found.finalizers, found.deleting) == (("somebody/else",), True)
-    assert found.owners == (Owner("apps/v1", "Deployment", "web", "u1", True, None),)
-    assert owner_references(found.owners) == [owner]
+    assert found.owner_references == (OwnerReference("apps/v1", "Deployment", "web", "u1", True, None),)
+    assert owner_references(found.owner_references) == [owner]
     assert [field.name for field in found.content.fields] == ["data", "type"]
 
 
@@ -93,14 +105,14 @@ def test_everything_that_matters_is_read() -> None:
 def test_what_is_missing_or_null_is_empty(meta: dict[str, Any]) -> None:
     found = codec().object(SECRET, raw(meta=meta))
 
-    assert (found.labels, found.annotations, found.finalizers, found.owners) == ({}, {}, (), ())
-    assert (found.deleting, found.made, found.editor, found.ours) == (False, False, "", frozenset())
+    assert (found.labels, found.annotations, found.finalizers, found.owner_references) == ({}, {}, (), ())
+    assert (found.deleting, found.known_copy, found.last_manager, found.managed_keys) == (False, False, "", frozenset())
 
 
 def test_an_object_with_nothing_but_a_name_can_be_read() -> None:
     found = codec().object(NAMESPACE, b'{"metadata":{"name":"a"}}')
 
-    assert (found.ref, found.uid, found.version, found.content) == (Ref(NAMESPACE, "", "a"), "", 0, Content())
+    assert (found.ref, found.uid, found.resource_version, found.content) == (Ref(NAMESPACE, "", "a"), "", 0, Content())
 
 
 @pytest.mark.parametrize(
@@ -131,23 +143,26 @@ def test_the_status_is_no_content() -> None:
 def test_our_own_record_makes_a_copy_ours() -> None:
     found = recorded(entry())
 
-    assert found.made
-    assert found.ours == {Owned(MANAGER, ANNOTATIONS, "secret-copy/origin"), Owned(MANAGER, LABELS, "secret-copy/from")}
-    assert found.applied == frozenset()
+    assert found.known_copy
+    assert found.managed_keys == {
+        ManagedKey(FIELD_MANAGER, ANNOTATIONS, "secret-copy/origin"),
+        ManagedKey(FIELD_MANAGER, LABELS, "secret-copy/from"),
+    }
+    assert found.applied_keys == frozenset()
 
 
 def test_the_record_of_an_original_names_its_keys_but_does_not_make_a_copy_ours() -> None:
     found = recorded(entry(THEIRS))
 
-    assert not found.made
-    assert {owned.manager for owned in found.ours} == {THEIRS}
+    assert not found.known_copy
+    assert {owned.manager for owned in found.managed_keys} == {THEIRS}
 
 
 def test_applied_keys_are_known_apart() -> None:
     found = recorded(entry(operation="Apply"), entry(THEIRS))
 
-    assert {owned.manager for owned in found.applied} == {MANAGER}
-    assert {owned.manager for owned in found.ours} == {MANAGER, THEIRS}
+    assert {owned.manager for owned in found.applied_keys} == {FIELD_MANAGER}
+    assert {owned.manager for owned in found.managed_keys} == {FIELD_MANAGER, THEIRS}
 
 
 @pytest.mark.parametrize(
@@ -167,13 +182,13 @@ def test_applied_keys_are_known_apart() -> None:
 def test_a_record_that_proves_nothing_is_ignored(theirs: dict[str, Any]) -> None:
     found = recorded(theirs)
 
-    assert (found.ours, found.applied, found.made) == (frozenset(), frozenset(), False)
+    assert (found.managed_keys, found.applied_keys, found.known_copy) == (frozenset(), frozenset(), False)
 
 
 @pytest.mark.parametrize("time", [CREATED, "2026-11-15T09:59:59Z", "2026-11-15T09:59:30Z"])
 def test_an_entry_that_is_as_old_as_admission_may_take_counts(time: str) -> None:
     """The server notes who wrote before it asks admission, and when it was created after."""
-    assert recorded(entry(time=time)).made
+    assert recorded(entry(time=time)).known_copy
 
 
 @pytest.mark.parametrize(
@@ -182,24 +197,24 @@ def test_an_entry_that_is_as_old_as_admission_may_take_counts(time: str) -> None
 def test_an_entry_without_keys_owns_none(fields: dict[str, Any] | None) -> None:
     found = recorded(entry(fieldsV1=fields))
 
-    assert (found.ours, found.made) == (frozenset(), True)
+    assert (found.managed_keys, found.known_copy) == (frozenset(), True)
 
 
 def test_the_editor_is_who_changed_it_last_and_is_not_us() -> None:
-    assert recorded(entry(time=CREATED), entry("kubectl-edit", time=LATER)).editor == "kubectl-edit"
-    assert recorded(entry("kubectl-edit", time=CREATED), entry(time=LATER)).editor == ""
-    assert recorded(entry("kubectl-edit", time=CREATED), entry(THEIRS, time=LATER)).editor == ""
+    assert recorded(entry(time=CREATED), entry("kubectl-edit", time=LATER)).last_manager == "kubectl-edit"
+    assert recorded(entry("kubectl-edit", time=CREATED), entry(time=LATER)).last_manager == ""
+    assert recorded(entry("kubectl-edit", time=CREATED), entry(THEIRS, time=LATER)).last_manager == ""
 
 
 def test_of_two_who_changed_it_in_the_same_second_the_editor_is_who_is_not_us() -> None:
     """The server puts those who applied first, and then goes by name: the order says nothing."""
     for pair in ((entry(), entry("zz-tool")), (entry("a-tool"), entry())):
-        assert recorded(*pair).editor.endswith("-tool")
+        assert recorded(*pair).last_manager.endswith("-tool")
 
 
 def test_nobody_is_blamed_alone_for_what_another_may_have_done_in_the_same_second() -> None:
     pair = (entry("maker", time=LATER), entry("breaker", time=LATER))
-    assert recorded(entry(time=CREATED), *pair).editor == "breaker or maker"
+    assert recorded(entry(time=CREATED), *pair).last_manager == "breaker or maker"
 
 
 # what is shared
@@ -213,7 +228,7 @@ def test_copies_share_content_words_and_records() -> None:
     assert a.content is b.content
     assert a.labels is b.labels
     assert a.annotations is b.annotations
-    assert a.ours is b.ours
+    assert a.managed_keys is b.managed_keys
     assert a.ref.name is b.ref.name
     assert a.created is b.created
 
@@ -301,7 +316,7 @@ def test_a_copy_without_labels_can_be_sent() -> None:
 
 def test_sealed_content_is_equal_and_never_sent() -> None:
     found = codec().object(SECRET, raw())
-    sealed = found.content.sealed()
+    sealed = found.content.digests_only()
 
     assert sealed == found.content
     assert all(field.raw is None for field in sealed.fields)

@@ -16,7 +16,7 @@ from tests.kube.scripted import Answer, Script, access, cuts, gated, hangs, refu
 from tests.support.world import at
 
 from samara import __version__
-from samara.core.model import MANAGER, SECRET, Ref
+from samara.core.model import FIELD_MANAGER, SECRET, Ref
 from samara.kube.cache import Cache, Change
 from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
@@ -114,7 +114,7 @@ class Stage:
         return [seen.query.get(name) for seen in self.script.seen]
 
     def held(self) -> list[str]:
-        return sorted(each.ref.name for each in self.cache.all(SECRET))
+        return sorted(each.ref.name for each in self.cache.objects_of(SECRET))
 
 
 def watching(deed: Callable[[Stage], Awaitable[None]], *answers: Answer, timings: ReflectorTimings = TIMINGS) -> None:
@@ -152,7 +152,7 @@ def test_a_list_is_streamed_and_followed() -> None:
         await stage.until(lambda: stage.heard.names() == ["+x", "+y", "+y", "-x"])
         assert stage.heard.lists == 1
         assert stage.reflector.not_ready_reason is None
-        assert stage.cache.known(SECRET)
+        assert stage.cache.has_synced(SECRET)
         (seen,) = stage.script.seen
         assert seen.query["sendInitialEvents"] == "true"
         assert seen.query["resourceVersionMatch"] == "NotOlderThan"
@@ -165,7 +165,7 @@ def test_a_list_is_streamed_and_followed() -> None:
 def test_a_kind_is_unknown_until_its_list_has_ended() -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.names() == ["+x"])
-        assert not stage.cache.known(SECRET)
+        assert not stage.cache.has_synced(SECRET)
         assert stage.reflector.not_ready_reason == "not listed yet"
         assert stage.heard.lists == 0
 
@@ -175,7 +175,7 @@ def test_a_kind_is_unknown_until_its_list_has_ended() -> None:
 def test_only_the_address_of_an_unrelated_object_is_kept() -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
-        assert stage.cache.taken(at("b", "theirs"))
+        assert stage.cache.exists_unread(at("b", "theirs"))
         assert stage.held() == []
 
     watching(deed, streams(*listing(obj("theirs", 3, "b"))))
@@ -186,8 +186,8 @@ def test_an_object_deleted_during_the_list_is_not_kept() -> None:
 
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
-        assert not stage.cache.taken(at("admin", "x"))
-        assert stage.cache.taken(at("b", "theirs"))
+        assert not stage.cache.exists_unread(at("admin", "x"))
+        assert stage.cache.exists_unread(at("b", "theirs"))
 
     first, *rest = listing(source("x", 5), obj("theirs", 3, "b"))
     *others, end = rest
@@ -318,7 +318,7 @@ def test_410_relists_and_finds_missed_deletions(how: str) -> None:
         await stage.until(lambda: "-x" in stage.heard.names())
         assert stage.heard.names() == ["+x", "+y", "+y", "-x"]
         assert stage.held() == ["y"]
-        assert not stage.cache.taken(at("b", "theirs"))
+        assert not stage.cache.exists_unread(at("b", "theirs"))
         assert stage.queries("sendInitialEvents")[-1] == "true"
         assert stage.reflector.restarts["gone"] == 1
 
@@ -330,7 +330,7 @@ def test_an_object_recreated_before_a_relist_replaces_the_old_one() -> None:
         await stage.until(lambda: stage.heard.lists == 2)
         found = stage.cache.get(at("admin", "x"))
         assert found is not None
-        assert (found.uid, found.version) == ("new", 15)
+        assert (found.uid, found.resource_version) == ("new", 15)
 
     anew = source("x", 15)
     anew["metadata"]["uid"] = "new"
@@ -651,7 +651,7 @@ def test_an_object_with_our_metadata_or_field_manager_is_parsed() -> None:
     pattern = relevance_pattern(a_registry().metadata_keys)
 
     assert pattern.search(f'{{"annotations":{{"{ORIGIN}":"x"}}}}'.encode())
-    assert pattern.search(f'{{"manager":"{MANAGER}"}}'.encode())
+    assert pattern.search(f'{{"manager":"{FIELD_MANAGER}"}}'.encode())
     assert not pattern.search(b'{"manager":"samara-2","annotations":{"secret-copyXnamespaces":""}}')
 
 
@@ -688,7 +688,7 @@ def test_an_object_nested_too_deep_is_ignored_and_the_watch_continues(levels: in
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: "+y" in stage.heard.names())
         assert stage.held() == ["y"]
-        assert stage.cache.taken(at("b", "deep"))
+        assert stage.cache.exists_unread(at("b", "deep"))
         assert stage.reflector.restarts == {}
         assert len(stage.script.seen) == 1
 
@@ -711,7 +711,7 @@ def test_a_source_that_becomes_too_deep_keeps_its_last_state_with_a_warning(capl
 def test_the_deletion_of_an_object_nested_too_deep_is_seen(caplog: pytest.LogCaptureFixture) -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: "-x" in stage.heard.names())
-        assert not stage.cache.taken(at("b", "theirs"))
+        assert not stage.cache.exists_unread(at("b", "theirs"))
 
     gone = (deep(obj("theirs", 12, "b"), 60_000), deep(source("x", 13), 60_000))
     first = listing(source("x", 5), obj("theirs", 6, "b"))
@@ -733,7 +733,7 @@ def test_one_object_nested_too_deep_does_not_hide_the_rest_of_its_page(levels: i
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
         assert stage.held() == ["y"]
-        assert stage.cache.taken(at("b", "deep"))
+        assert stage.cache.exists_unread(at("b", "deep"))
         held = stage.cache.get(at("admin", "y"))
         assert held is not None
         assert [(each.name, each.raw) for each in held.content.fields] == [
@@ -752,7 +752,7 @@ def test_a_truncated_source_is_never_used() -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
         assert stage.held() == []
-        assert stage.cache.taken(at("admin", "x"))
+        assert stage.cache.exists_unread(at("admin", "x"))
 
     listed = b'{"metadata":{"resourceVersion":"10"},"items":[%s]}' % deep(source("x", 4), 60_000)
     watching(deed, refuses(400, "BadRequest"), says(listed), STAYS)

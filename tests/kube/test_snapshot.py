@@ -12,7 +12,7 @@ from aiohttp import web
 from tests.kube.scripted import Answer, access, refuses, says, serving
 
 from samara.core.model import NAMESPACE, SECRET, Kind, Ref
-from samara.core.reads import Definition, Reading, SecretPath
+from samara.core.queries import CrdExists, SecretPath, SecretReading
 from samara.core.registry import Registry
 from samara.kube.auth import Access
 from samara.kube.auth.credentials import Fixed
@@ -77,32 +77,32 @@ async def seen(server: Server) -> Snapshot:
 def test_every_page_is_read_and_lists_are_consistent() -> None:
     server = Server(expiries=0)
     shot = asyncio.run(seen(server))
-    assert [obj.ref.name for obj in shot.cache.all(NAMESPACE)] == ["a", "admin"]
-    assert shot.cache.known(SECRET)
+    assert [obj.ref.name for obj in shot.cache.objects_of(NAMESPACE)] == ["a", "admin"]
+    assert shot.cache.has_synced(SECRET)
     assert all(asked["limit"] == "500" for asked in server.asked)
     assert not any("resourceVersion" in asked for asked in server.asked)
 
 
 def test_irrelevant_objects_keep_only_their_address() -> None:
     shot = asyncio.run(seen(Server(expiries=0)))
-    assert [obj.ref.path for obj in shot.cache.all(SECRET)] == ["admin/db"]
-    assert shot.cache.taken(Ref(SECRET, "a", "db"))
+    assert [obj.ref.path for obj in shot.cache.objects_of(SECRET)] == ["admin/db"]
+    assert shot.cache.exists_unread(Ref(SECRET, "a", "db"))
     assert list(shot.marked) == [Ref(SECRET, "admin", "db")]
 
 
 def test_a_list_whose_pages_expired_starts_again() -> None:
     shot = asyncio.run(seen(Server(expiries=2)))
-    assert [obj.ref.name for obj in shot.cache.all(NAMESPACE)] == ["a", "admin"]
-    assert [obj.ref.path for obj in shot.cache.all(SECRET)] == ["admin/db"]
+    assert [obj.ref.name for obj in shot.cache.objects_of(NAMESPACE)] == ["a", "admin"]
+    assert [obj.ref.path for obj in shot.cache.objects_of(SECRET)] == ["admin/db"]
 
 
 def test_a_kind_that_is_not_served_is_not_taken_for_empty() -> None:
     shot = asyncio.run(seen(Server(expiries=0, unknown="secrets")))
     assert list(shot.unknown) == [SECRET]
-    assert not shot.cache.known(SECRET)
+    assert not shot.cache.has_synced(SECRET)
 
 
-DEFINED = Definition(Kind("toys.dev", "v1", "Queue", "queues"))
+DEFINED = CrdExists(Kind("toys.dev", "v1", "Queue", "queues"))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_what_a_definition_does_is_asked_as_the_operator_asks(answer: Answer, st
         async with serving(answer) as script, Client(access(script), may_write=unrestricted) as client:
             shot = Snapshot(client, Codec(REGISTRY.managers), Cache(REGISTRY), "operator")
             await shot._answer((DEFINED,))
-            return shot.cache.value(DEFINED)
+            return shot.cache.answer(DEFINED)
 
     assert asyncio.run(told()) is stands
 
@@ -128,9 +128,9 @@ def test_what_a_definition_does_is_asked_as_the_operator_asks(answer: Answer, st
 def test_the_paths_of_the_secret_manager_are_read_once_and_those_of_before_stay_known() -> None:
     asked: list[list[str]] = []
 
-    async def read_paths(paths: Collection[SecretPath]) -> dict[str, Reading]:
+    async def read_paths(paths: Collection[SecretPath]) -> dict[str, SecretReading]:
         asked.append([each.path for each in paths])
-        return {each.path: Reading(each.path.encode(), "now") for each in paths}
+        return {each.path: SecretReading(each.path.encode(), "now") for each in paths}
 
     async def told() -> list[object]:
         async with serving(refuses(500)) as script, Client(access(script), may_write=unrestricted) as client:
@@ -138,9 +138,9 @@ def test_the_paths_of_the_secret_manager_are_read_once_and_those_of_before_stay_
             one, two = SecretPath("one", 300.0), SecretPath("two", 300.0)
             await shot._answer((one, one))
             await shot._answer((two,))
-            return [shot.cache.value(each) for each in (one, two)]
+            return [shot.cache.answer(each) for each in (one, two)]
 
-    assert asyncio.run(told()) == [Reading(b"one", "now"), Reading(b"two", "now")]
+    assert asyncio.run(told()) == [SecretReading(b"one", "now"), SecretReading(b"two", "now")]
     assert asked == [["one"], ["two"]]
 
 
@@ -149,9 +149,9 @@ def test_without_a_secret_manager_the_reading_says_so() -> None:
         async with serving(refuses(500)) as script, Client(access(script), may_write=unrestricted) as client:
             shot = Snapshot(client, Codec(REGISTRY.managers), Cache(REGISTRY), "operator")
             await shot._answer((SecretPath("one", 300.0),))
-            return shot.cache.value(SecretPath("one", 300.0))
+            return shot.cache.answer(SecretPath("one", 300.0))
 
     found = asyncio.run(told())
-    assert isinstance(found, Reading)
+    assert isinstance(found, SecretReading)
     assert found.value is None
     assert found.fault is not None

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from samara.kube.client import JSON
 from samara.kube.errors import Conflict, Forbidden, NotFound, SamaraError, Unreachable
-from samara.vocabularies.accurate.words import PARENT
+from samara.vocabularies.accurate.labels import PARENT
 
 Json = dict[str, Any]
 Way = Literal["refused", "lost", "answer lost", "late"]

@@ -10,7 +10,7 @@ import yaml
 from scripts import reference
 from tests.support.pages import ROOT
 
-from samara.core.tally import total
+from samara.core.copy_counts import total
 from samara.engine.outcome import Outcome
 from samara.secretstores.base import StoreError
 

@@ -8,7 +8,7 @@ from tests.support.pages import EXAMPLES
 from samara.core.metadata_keys import ADOPTED
 from samara.settings import Settings
 from samara.source_types import registry_of
-from samara.vocabularies.accurate.words import PARENT
+from samara.vocabularies.accurate.labels import PARENT
 
 
 def test_the_policy_guards_every_mark_of_every_vocabulary() -> None:

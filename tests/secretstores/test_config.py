@@ -18,7 +18,7 @@ from tests.secretstores.test_poller import Manager
 
 from samara import secretstores
 from samara.core.model import SECRET, Ref
-from samara.core.reads import Reading, SecretPath
+from samara.core.queries import SecretPath, SecretReading
 from samara.kube.client import Client, unrestricted
 from samara.secretstores.base import (
     Forbidden,
@@ -94,7 +94,7 @@ class Stage:
     def ask(self) -> None:
         self.poller.subscribe(a_key(), (SecretPath("db", 300.0),))
 
-    def known(self) -> Reading | None:
+    def known(self) -> SecretReading | None:
         return self.poller.readings.known.get("db")
 
     def fault(self) -> str:
@@ -123,7 +123,7 @@ def test_the_store_is_opened_from_the_secret_and_read() -> None:
     async def deed(stage: Stage) -> None:
         assert stage.known() is None
         await stage.shown(sight(url="toy://a", token="t"))
-        assert stage.known() == Reading(b"toy://a t", "now")
+        assert stage.known() == SecretReading(b"toy://a t", "now")
         assert stage.own == [((CONFIG.namespace, CONFIG.name),)]
 
     on_stage(deed)
@@ -135,7 +135,7 @@ def test_all_sources_learn_that_the_secret_is_missing_until_it_exists() -> None:
         told = "TokenError: Secret samara/fishysecret-config is not there; create it with the keys url and token"
         assert stage.fault() == told
         await stage.shown(sight(url="toy://a"))
-        assert stage.known() == Reading(b"toy://a ", "now")
+        assert stage.known() == SecretReading(b"toy://a ", "now")
 
     on_stage(deed)
 
@@ -150,7 +150,7 @@ def test_deleting_the_secret_keeps_all_values() -> None:
         assert stage.fault().startswith("TokenError")
         assert stage.opened[0].closed
         await stage.shown(sight(2, url="toy://a"))
-        assert stage.known() == Reading(b"toy://a ", "now")
+        assert stage.known() == SecretReading(b"toy://a ", "now")
 
     on_stage(deed)
 
@@ -187,7 +187,7 @@ def test_opening_a_store_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
             while not stage.opened:  # noqa: ASYNC110 - it is tried by real time
                 await asyncio.sleep(0.001)
         await stage.settle()
-        assert stage.known() == Reading(b"toy://a ", "now")
+        assert stage.known() == SecretReading(b"toy://a ", "now")
 
     on_stage(deed)
 
@@ -207,10 +207,10 @@ def test_a_new_token_keeps_values_until_they_are_read_again() -> None:
         stage.gate = asyncio.Event()
         await stage.shown(sight(2, url="toy://a", token="two"))
         assert stage.opened[0].closed
-        assert stage.known() == Reading(b"toy://a one", "now")
+        assert stage.known() == SecretReading(b"toy://a one", "now")
         stage.gate.set()
         await stage.settle()
-        assert stage.known() == Reading(b"toy://a two", "now")
+        assert stage.known() == SecretReading(b"toy://a two", "now")
 
     on_stage(deed)
 
@@ -223,7 +223,7 @@ def test_a_new_url_drops_all_values() -> None:
         assert stage.known() is None
         stage.gate.set()
         await stage.settle()
-        assert stage.known() == Reading(b"toy://b ", "now")
+        assert stage.known() == SecretReading(b"toy://b ", "now")
 
     on_stage(deed)
 
@@ -296,7 +296,7 @@ def test_without_subscribers_nothing_is_watched(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", [refuses(403, "Forbidden", "you may not"), cuts, says(b"odd")], ids=range(3))
 def test_an_unreadable_secret_is_reported_at_once(fault: Answer) -> None:
-    async def run() -> Reading:
+    async def run() -> SecretReading:
         async with serving(fault) as script, Client(access(script), may_write=unrestricted) as client:
             read = asyncio.Event()
             poller = a_poller(asyncio.get_running_loop().time, lambda message: read.set())
@@ -347,8 +347,8 @@ def test_a_secret_of_this_cluster_is_its_type_and_its_bytes() -> None:
 # once
 
 
-def glanced(answer: Answer, *paths: str) -> dict[str, Reading]:
-    async def run() -> dict[str, Reading]:
+def glanced(answer: Answer, *paths: str) -> dict[str, SecretReading]:
+    async def run() -> dict[str, SecretReading]:
         async with serving(answer) as script, Client(access(script), may_write=unrestricted) as client:
             return await read_once(client, CONFIG, [SecretPath(path, 300.0) for path in paths], lambda: "now")
 

@@ -12,8 +12,8 @@ import pytest
 from tests.engine.parts import Clock, a_key
 
 from samara.core.model import Key
-from samara.core.reads import Reading, SecretPath, Unreadable
-from samara.engine.moment import utc_now
+from samara.core.queries import ReadError, SecretPath, SecretReading
+from samara.engine.periodic import utc_now
 from samara.secretstores.base import (
     Content,
     Forbidden,
@@ -31,7 +31,7 @@ from samara.secretstores.readings import Readings
 
 CANARY = b"canary-7f3a9"
 EVERY = 300.0
-MISSING = Unreadable("TokenError", "the Secret is not there")
+MISSING = ReadError("TokenError", "the Secret is not there")
 
 
 @dataclass
@@ -155,7 +155,7 @@ class Stage:
         while not await self.after(1.0):
             pass
 
-    def known(self, path: str) -> Reading:
+    def known(self, path: str) -> SecretReading:
         return self.poller.readings.known[path]
 
     def value(self, path: str) -> bytes | None:
@@ -223,7 +223,7 @@ def test_a_new_subscriber_of_a_fresh_document_causes_no_read() -> None:
         await stage.after(100)
         await stage.ask("g", "db#b")
         assert stage.manager.asked == []
-        assert stage.known("db#b") == Reading(b"2", "at 1000")
+        assert stage.known("db#b") == SecretReading(b"2", "at 1000")
 
     on_stage(deed)
 
@@ -497,7 +497,7 @@ def test_the_backoff_of_a_document_ends_with_a_successful_read() -> None:
         stage.manager.documents.clear()
         assert await stage.after(40) == ["db"]
         assert stage.planned == ["f"]
-        assert stage.known("db#a") == Reading(b"db", "at 1071")
+        assert stage.known("db#a") == SecretReading(b"db", "at 1071")
         stage.manager.documents = {"db": Forbidden("not yours")}
         await stage.after(EVERY)
         assert await stage.after(10) == ["db"]
@@ -672,7 +672,7 @@ def test_an_absent_path_stays_absent_until_it_has_a_value(later: Exception) -> N
         await stage.poller.use_store(stage.manager, keep=True)
         stage.manager.documents = {}
         await stage.after(10)
-        assert stage.known("db#a") == Reading(b"db", f"at {stage.clock.now:g}")
+        assert stage.known("db#a") == SecretReading(b"db", f"at {stage.clock.now:g}")
 
     on_stage(deed)
 
@@ -860,7 +860,7 @@ def test_a_source_with_a_value_hears_of_an_outage_only_if_it_is_confirmed() -> N
         assert await stage.after(0.6) == []
         assert stage.fault("good") == ""
         await stage.in_steps(2, 0.5)
-        assert stage.known("good") == Reading(b"whole", f"at {1000 + EVERY + 1.6:g}")
+        assert stage.known("good") == SecretReading(b"whole", f"at {1000 + EVERY + 1.6:g}")
 
     on_stage(deed)
 
@@ -924,7 +924,7 @@ def test_all_sources_learn_why_there_is_no_store_until_there_is_one() -> None:
         await stage.ask("f", "db#a", opened=False)
         await stage.poller.fail(MISSING)
         await stage.ask("g", "db#b", opened=False)
-        assert [stage.known(path) for path in ("db#a", "db#b")] == [Reading(fault=MISSING)] * 2
+        assert [stage.known(path) for path in ("db#a", "db#b")] == [SecretReading(fault=MISSING)] * 2
         assert stage.planned == ["f"]
         assert stage.poller.readings.pending == 0
         await stage.poller.fail(MISSING)
@@ -942,7 +942,7 @@ def test_values_stay_while_there_is_no_store() -> None:
         await stage.ask("f", "db#a")
         await stage.poller.close_store()
         await stage.poller.fail(MISSING)
-        assert stage.known("db#a") == Reading(b"db", "at 1000", MISSING)
+        assert stage.known("db#a") == SecretReading(b"db", "at 1000", MISSING)
         assert await stage.after(10 * EVERY) == []
         await stage.poller.use_store(Manager(), keep=True)
         assert stage.value("db#a") == b"db"

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from tests.engine.parts import HOME, Clock, a_cache, a_namespace, a_registry, an_access
 
+from samara.core.copy_counts import CopyCounts
 from samara.core.model import QUOTA, Key, Object, Ref
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
-from samara.core.tally import Tally
 from samara.core.writes import Write, WriteStatus
 from samara.engine.apply import Applier
 from samara.engine.controller import Controller, Options
@@ -186,7 +186,7 @@ class EngineHarness:
         self.writer.adapt(write, result, 0.1)
         self.post(WriteDone(write, result, 0.1))
 
-    def offer(self, write: Write, tally: Tally) -> None:
+    def offer(self, write: Write, tally: CopyCounts) -> None:
         """Sends a write that no plan contains, unless it has to wait for its backoff."""
         self.controller._offer(write, tally, urgent=False)
 

@@ -6,12 +6,12 @@ from tests.support.world import World
 
 from samara.core.desired import Adopt, Copy, Mode
 from samara.core.metadata_keys import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
-from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Content, Key, Object, Owned, Ref, namespace_ref
+from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Content, Key, ManagedKey, Object, Ref, namespace_ref
 from samara.core.ownership import ByOwnerReference
 from samara.core.source_type import Protected, SourceType
 from samara.core.writes import Apply, Create, Delete, Recreate, Release, SetFinalizer, Update, Write, WriteStatus
 from samara.vocabularies import fishysecret
-from samara.vocabularies.accurate import words as trees
+from samara.vocabularies.accurate import labels as trees
 
 GITOPS = (
     "argocd.argoproj.io/",
@@ -129,7 +129,7 @@ def is_ours(world: World, key: Key, have: Object) -> bool:
         return True
     owner = world.registry.owner(have, world)
     referred = owner is not None and owns_by_reference(world.registry[owner.source_type])
-    made = have.made or is_recorded(world, key, have)
+    made = have.known_copy or is_recorded(world, key, have)
     return made and not referred and not is_orphaned(world, have) and RELEASED not in have.annotations
 
 
@@ -180,7 +180,7 @@ def is_kept(world: World, key: Key, have: Object) -> bool:
 
 def names(have: Object, source: Object) -> bool:
     """True where an owner reference names this very source."""
-    return source.uid in [owner.uid for owner in have.owners]
+    return source.uid in [owner.uid for owner in have.owner_references]
 
 
 def may_take(world: World, copy: Copy, have: Object) -> bool:
@@ -188,7 +188,7 @@ def may_take(world: World, copy: Copy, have: Object) -> bool:
     if world.registry.owner(have, world) is None and list(world.registry.sources(have, world)):
         return False
     tools = any(key.startswith(GITOPS) for key in (*have.labels, *have.annotations))
-    identical = have.content == copy.template.content and not have.owners and not tools
+    identical = have.content == copy.template.content and not have.owner_references and not tools
     return copy.template.adopt is Adopt.ANY or (copy.template.adopt is Adopt.IDENTICAL and identical)
 
 
@@ -225,7 +225,9 @@ def assert_in_turn(world: World, write: Delete | Release) -> None:
     have, template = world.objects.get(copy.ref), copy.template
     assert copy.ref == write.ref or (have is not None and isinstance(template.content, Content))
     if copy.ref != write.ref and have is not None and isinstance(template.content, Content):
-        assert have.content == template.content or world.stands_for(copy.ref.kind, template.content, have.content)
+        assert have.content == template.content or world.is_stored_form_of(
+            copy.ref.kind, template.content, have.content
+        )
         assert template.labels.items() <= have.labels.items()
 
 
@@ -255,8 +257,8 @@ def assert_nobody_needs(world: World, write: Delete | Release) -> None:
 
 
 def proof(have: Object, mark: str, managers: frozenset[str]) -> bool:
-    words = [Owned(manager, where, mark) for manager in managers for where in (LABELS, ANNOTATIONS)]
-    return any(each in have.ours for each in words)
+    words = [ManagedKey(manager, where, mark) for manager in managers for where in (LABELS, ANNOTATIONS)]
+    return any(each in have.managed_keys for each in words)
 
 
 def assert_laid(world: World, write: Apply) -> None:

@@ -13,13 +13,13 @@ from samara.core.metadata_keys import ADOPTED, RELEASED
 from samara.core.model import (
     ANNOTATIONS,
     CONFIG_MAP,
+    FIELD_MANAGER,
     LABELS,
-    MANAGER,
     SECRET,
     Content,
     Kind,
+    ManagedKey,
     Object,
-    Owned,
     namespace_ref,
 )
 from samara.core.writes import (
@@ -42,7 +42,7 @@ def perform(world: World, write: Write) -> bool:
     if isinstance(write, Create):
         return _create(world, write.copy)
     have = world.objects.get(write.ref)
-    if have is None or (have.uid, have.version) != (write.live.uid, write.live.version):
+    if have is None or (have.uid, have.resource_version) != (write.live.uid, write.live.resource_version):
         return False
     if isinstance(write, Update):
         return _replace(world, write, have)
@@ -60,7 +60,9 @@ def _create(world: World, copy: Copy) -> bool:
         return False
     owners = () if template.owner is None else (template.owner,)
     has = _admitted(world, copy.ref.kind, template.content)
-    world.put(copy.ref, has, MANAGER, labels=template.labels, annotations=template.annotations, owners=owners)
+    world.put(
+        copy.ref, has, FIELD_MANAGER, labels=template.labels, annotations=template.annotations, owner_references=owners
+    )
     return True
 
 
@@ -69,10 +71,12 @@ def _hand_on(world: World, had: Object) -> bool:
     now = world.objects[had.ref]
     theirs = []
     for where, old, new in ((LABELS, had.labels, now.labels), (ANNOTATIONS, had.annotations, now.annotations)):
-        foreign = {key: old[key] for key in old if key not in {each.key for each in had.ours if each.where == where}}
+        foreign = {
+            key: old[key] for key in old if key not in {each.key for each in had.managed_keys if each.where == where}
+        }
         theirs.append({**foreign, **new})
     if ADOPTED in had.annotations:
-        world.edit(had.ref, by=MANAGER, annotations={**now.annotations, ADOPTED: "true"})
+        world.edit(had.ref, by=FIELD_MANAGER, annotations={**now.annotations, ADOPTED: "true"})
     world.edit(had.ref, labels=theirs[0], annotations={**theirs[1], **world.objects[had.ref].annotations})
     return True
 
@@ -96,8 +100,12 @@ def _replace(world: World, write: Update, have: Object) -> bool:
     if template.content is UNAVAILABLE or _is_refused(have, template.content) or controllers > 1:
         return False
     labels, annotations = (merged(where, template, have, ownership) for where in (LABELS, ANNOTATIONS))
-    changes = {"content": _admitted(world, have.ref.kind, template.content), "made": True, "owners": owners}
-    world.edit(have.ref, by=MANAGER, labels=labels, annotations=annotations, **changes)
+    changes = {
+        "content": _admitted(world, have.ref.kind, template.content),
+        "known_copy": True,
+        "owner_references": owners,
+    }
+    world.edit(have.ref, by=FIELD_MANAGER, labels=labels, annotations=annotations, **changes)
     return True
 
 
@@ -116,9 +124,9 @@ def _change(world: World, write: Removal | Apply | SetFinalizer | WriteStatus, h
         case Release():
             source_type = world.registry[write.key.source_type]
             labels, annotations = released(have, source_type.ownership, source_type.source.metadata_keys)
-            world.edit(have.ref, by=MANAGER, labels=labels, annotations=annotations)
+            world.edit(have.ref, by=FIELD_MANAGER, labels=labels, annotations=annotations)
         case KeepAsOrphan():
-            world.edit(have.ref, by=MANAGER, annotations={**have.annotations, RELEASED: "true"})
+            world.edit(have.ref, by=FIELD_MANAGER, annotations={**have.annotations, RELEASED: "true"})
         case Apply(overlay=overlay):
             _apply(world, have, overlay)
         case SetFinalizer(finalizer=ours, add=add):
@@ -130,7 +138,7 @@ def _change(world: World, write: Removal | Apply | SetFinalizer | WriteStatus, h
 
 def _apply(world: World, have: Object, overlay: Overlay) -> None:
     """Server-side apply with force: what this manager applied before and does not now, goes."""
-    before = {owned for owned in have.applied if owned.manager == overlay.manager}
+    before = {owned for owned in have.applied_keys if owned.manager == overlay.manager}
     labels, annotations = dict(have.labels), dict(have.annotations)
     for owned in before:
         (labels if owned.where == LABELS else annotations).pop(owned.key, None)
@@ -138,5 +146,9 @@ def _apply(world: World, have: Object, overlay: Overlay) -> None:
         have.ref, labels=labels | dict(overlay.labels), annotations=annotations | dict(overlay.annotations)
     )
     keys = [(LABELS, key) for key in overlay.labels] + [(ANNOTATIONS, key) for key in overlay.annotations]
-    applied = {Owned(overlay.manager, where, key) for where, key in keys}
-    world.store(replace(now, ours=(now.ours - before) | applied, applied=(now.applied - before) | applied))
+    applied = {ManagedKey(overlay.manager, where, key) for where, key in keys}
+    world.store(
+        replace(
+            now, managed_keys=(now.managed_keys - before) | applied, applied_keys=(now.applied_keys - before) | applied
+        )
+    )

@@ -9,10 +9,10 @@ from typing import Literal
 from tests.support.server import perform
 from tests.support.world import World, a_field
 
+from samara.core.copy_counts import CopyCounts
 from samara.core.model import Key, Ref
 from samara.core.plan import plan, prepare, steps
 from samara.core.policy import ClusterPolicy
-from samara.core.tally import Tally
 from samara.core.writes import Plan, Write, WriteStatus
 
 Order = Callable[[list[Key]], list[Key]]
@@ -45,10 +45,10 @@ def plan_of(key: Key, world: World, rules: ClusterPolicy) -> Plan:
 def report(key: Key, world: World, rules: ClusterPolicy) -> Iterator[Write]:
     """The status write of a source whose plan has been counted."""
     source_type, source = world.registry[key.source_type], world.get(key.source)
-    prepared = prepare(key.whole, world, world.registry, rules)
+    prepared = prepare(key.all_namespaces, world, world.registry, rules)
     if source_type.status is None or source is None or isinstance(prepared, Plan) or prepared[0].paused:
         return
-    tally = Tally()
+    tally = CopyCounts()
     for step in steps(*prepared):
         tally.count(step)
     status = source_type.status.report(source, world, tally)

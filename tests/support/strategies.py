@@ -16,24 +16,24 @@ from samara.core.desired import Adopt
 from samara.core.metadata_keys import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
 from samara.core.model import (
     CONFIG_MAP,
-    MANAGER,
+    FIELD_MANAGER,
     NAMESPACE,
     SECRET,
     Content,
     Key,
     Kind,
     Object,
-    Owner,
+    OwnerReference,
     Ref,
     namespace_ref,
 )
 from samara.core.policy import ClusterPolicy
-from samara.core.reads import Reading
+from samara.core.queries import SecretReading
 from samara.core.registry import Registry
 from samara.vocabularies import fishysecret, resource_distribution, sync_to
-from samara.vocabularies.accurate import words as trees
+from samara.vocabularies.accurate import labels as trees
 from samara.vocabularies.fishysecret import FISHY_SECRET
-from samara.vocabularies.fishysecret.words import annotations_of, labels_of
+from samara.vocabularies.fishysecret.fields import annotations_of, labels_of
 from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION
 from samara.vocabularies.secret_copy import FROM, ORIGIN, TARGETS
 
@@ -43,7 +43,7 @@ LISTS = ("", " ", "a,b", "b, c ,Bad_Name", "c", "admin,b,b", ",", "zz,b", '"a","
 CANARY = "canary-7f3a9"
 VALUES = ("one", CANARY)
 TYPES = ("Opaque", "Opaque", "Opaque", "kubernetes.io/tls", "kubernetes.io/service-account-token")
-SOMEBODY = Owner("apps/v1", "Deployment", "somebody", "u-somebody", controller=True)
+SOMEBODY = OwnerReference("apps/v1", "Deployment", "somebody", "u-somebody", controller=True)
 FINALIZERS: tuple[tuple[str, ...], ...] = ((), (toys.GUARD,), (toys.GUARD, "somebody/else"), ("somebody/else",))
 ZONE = "zone"
 """By which distributions select. Nothing lays it over a namespace, so the selection is the same in any order."""
@@ -99,10 +99,10 @@ FISHY_EXTRAS: tuple[Json, ...] = (
     {"data": [{"secretPath": "/q", "secretKeyName": "key", "optional": True}]},
 )
 READINGS = (
-    *(Reading(value.encode(), "2026-11-15T10:00:00Z") for value in VALUES * 3),
-    Reading(b"one", "2026-11-15T10:00:00Z", NOT_FOUND.fault),
-    Reading(b"one", "2026-11-15T10:00:00Z", NOT_FOUND.fault, not_found=True, missing=300.0),
-    Reading(fault=NOT_FOUND.fault, not_found=True, missing=300.0),
+    *(SecretReading(value.encode(), "2026-11-15T10:00:00Z") for value in VALUES * 3),
+    SecretReading(b"one", "2026-11-15T10:00:00Z", NOT_FOUND.fault),
+    SecretReading(b"one", "2026-11-15T10:00:00Z", NOT_FOUND.fault, not_found=True, missing=300.0),
+    SecretReading(fault=NOT_FOUND.fault, not_found=True, missing=300.0),
     NOT_FOUND,
 )
 SUB_GUARDS: tuple[tuple[str, ...], ...] = ((), (trees.FINALIZER,), (trees.FINALIZER,), ("somebody/else",))
@@ -144,7 +144,7 @@ def forests(draw: st.DrawFn) -> World:
             }
         )
         told = _set({"story": CANARY, PAUSED: draw(rarely()), ACCEPT: "*"})
-        by = draw(st.sampled_from(("", MANAGER, trees.APPLIER)))
+        by = draw(st.sampled_from(("", FIELD_MANAGER, trees.ACCURATE_MANAGER)))
         world.put(namespace_ref(name), by=by, labels=words | related, annotations=told)
     _tree(draw, world, at(draw(st.sampled_from((HOME, "a"))), NAMES[0]))
     for ref in [each for each in (at(name, NAMES[0]) for name in (HOME, *OTHERS)) if each not in world.objects]:
@@ -171,7 +171,7 @@ def _branch(draw: st.DrawFn, world: World, ref: Ref) -> None:
     labels = world.objects[namespace_ref(ref.namespace)].labels
     above = labels.get(trees.PARENT) or labels.get(trees.TEMPLATE) or draw(st.sampled_from(OTHERS))
     words = {trees.FROM: above, trees.PROPAGATE: draw(st.sampled_from(MODES[:3]))}
-    by = draw(st.sampled_from((MANAGER, MANAGER, trees.APPLIER, "")))
+    by = draw(st.sampled_from((FIELD_MANAGER, FIELD_MANAGER, trees.ACCURATE_MANAGER, "")))
     world.put(ref, draw(contents()), by, labels={trees.CREATED_BY: trees.NAME}, annotations=words)
     if draw(rarely()):
         world.edit(ref, annotations=words | {trees.PROPAGATE: draw(st.sampled_from(MODES))})
@@ -398,14 +398,14 @@ def marks_of(ref: Ref) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
     return found | {"impossible": ({}, {ORIGIN: f"{HOME}/someone"})}
 
 
-def owner_of(world: World, name: str, stale: bool) -> tuple[Owner, ...]:
+def owner_of(world: World, name: str, stale: bool) -> tuple[OwnerReference, ...]:
     """The controller reference to a distribution, by the uid that it has or had: anybody can write it."""
     kind = RESOURCE_DISTRIBUTION
     source = world.objects.get(Ref(kind, "", name))
     if name not in DISTRIBUTIONS:
         return ()
     uid = "u-old" if stale or source is None else source.uid
-    return (Owner(kind.api_version, kind.name, name, uid, controller=True, block_owner_deletion=True),)
+    return (OwnerReference(kind.api_version, kind.name, name, uid, controller=True, block_owner_deletion=True),)
 
 
 def _occupant(draw: st.DrawFn, world: World, ref: Ref) -> None:
@@ -420,10 +420,14 @@ def _occupant(draw: st.DrawFn, world: World, ref: Ref) -> None:
     frozen = {"immutable": True} if draw(rarely()) else {}
     value, kind = draw(st.sampled_from(VALUES)), draw(st.sampled_from(TYPES[:4]))
     has = config_map(value, **frozen) if ref.kind == CONFIG_MAP else secret(value, kind, **frozen)
-    by = draw(st.sampled_from((MANAGER, MANAGER, "", *((trees.APPLIER,) if first.startswith("tree") else ()))))
+    by = draw(
+        st.sampled_from(
+            (FIELD_MANAGER, FIELD_MANAGER, "", *((trees.ACCURATE_MANAGER,) if first.startswith("tree") else ()))
+        )
+    )
     theirs = {"note": CANARY, **({toys.CHAIN: "yes"} if not by and draw(st.booleans()) else {})}
     owners = owner_of(world, first, stale=bool(draw(rarely())))
-    world.put(ref, has, by, labels=labels, annotations=annotations | extra, owners=owners)
+    world.put(ref, has, by, labels=labels, annotations=annotations | extra, owner_references=owners)
     world.edit(ref, labels=labels | foreign, annotations=annotations | extra | theirs)
     _mishaps(draw, world, ref)
 
@@ -431,7 +435,7 @@ def _occupant(draw: st.DrawFn, world: World, ref: Ref) -> None:
 def _mishaps(draw: st.DrawFn, world: World, ref: Ref) -> None:
     mishap = draw(st.sampled_from(("", "", "", "owner", "stripped", "deleting", "pasted", "looked")))
     if mishap == "owner":
-        world.edit(ref, owners=world.objects[ref].owners or (SOMEBODY,))
+        world.edit(ref, owner_references=world.objects[ref].owner_references or (SOMEBODY,))
     elif mishap == "stripped":
         world.strip(ref)
     elif mishap == "deleting":

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from samara.core.copy_counts import CopyCounts
 from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Overlay, Template
-from samara.core.match import csv_names, label_token
 from samara.core.model import CONFIG_MAP, LABELS, NAMESPACE, SECRET, Content, Key, Kind, Object, Ref, namespace_ref
+from samara.core.names import parse_csv_names, to_label_value
 from samara.core.ownership import ByMark
 from samara.core.registry import Registry
 from samara.core.source_type import (
@@ -21,7 +22,6 @@ from samara.core.source_type import (
     SourceType,
     Status,
 )
-from samara.core.tally import Tally
 from samara.core.view import View
 from samara.vocabularies import accurate, fishysecret, resource_distribution, secret_copy, sync_to
 from samara.vocabularies.accurate import config as accurate_config
@@ -66,8 +66,8 @@ def chain(copyable: Copyable) -> SourceType:
         live = view.get(source)
         if live is None or live.deleting or not is_source(live, view):
             return Desired()
-        marks = copyable(LABELS, live.labels) | {LINK: label_token(source.path)}, {CHAINED: source.namespace}
-        refs = [Ref(SECRET, ns.ref.name, source.name) for ns in view.labelled(PARENT, source.namespace)]
+        marks = copyable(LABELS, live.labels) | {LINK: to_label_value(source.path)}, {CHAINED: source.namespace}
+        refs = [Ref(SECRET, ns.ref.name, source.name) for ns in view.namespaces_with_label(PARENT, source.namespace)]
         return Desired(tuple(Copy(ref, Template(live.content, *marks, adopt=Adopt.NEVER)) for ref in refs))
 
     def affected_by(obj: Object, view: View) -> Iterable[Ref]:
@@ -86,7 +86,7 @@ def inherit() -> SourceType:
         return Desired(overlays=(Overlay(source, {TEAM: team} if team else {}),))
 
     def affected_by(obj: Object, view: View) -> Iterable[Ref]:
-        return [ns.ref for ns in view.labelled(PARENT, obj.ref.name)] if obj.ref.kind == NAMESPACE else ()
+        return [ns.ref for ns in view.namespaces_with_label(PARENT, obj.ref.name)] if obj.ref.kind == NAMESPACE else ()
 
     every = Annotated(frozenset(), lambda obj, view: obj.ref.kind == NAMESPACE)
     unmarked = ByMark(frozenset(), lambda obj, view: None)
@@ -102,8 +102,8 @@ def fetch() -> SourceType:
         live = view.get(source)
         if live is None or live.deleting:  # the copies of a Fetch are deleted only while its finalizer is there
             return Desired(prune=live is not None, finalizer=GUARD)
-        path, names = live.annotations[PATH], view.namespaces(csv_names(live.annotations[INTO]))
-        value = view.value(path)
+        path, names = live.annotations[PATH], view.namespaces(parse_csv_names(live.annotations[INTO]))
+        value = view.answer(path)
         template = Template(value if isinstance(value, Content) else UNAVAILABLE, {}, {FETCHED: source.namespace})
         copies = tuple(Copy(Ref(SECRET, name, source.name), template, by_name=True) for name in names)
         return Desired(copies, finalizer=GUARD, requeue_after=60.0, reads=(path,))
@@ -125,8 +125,8 @@ def by(marks: set[str], mark: str, kind: Kind) -> ByMark:
     return ByMark(frozenset(marks), lambda obj, view: named(obj, mark, kind))
 
 
-def counted(obj: Object, view: View, tally: Tally) -> Mapping[str, object]:
-    return {"wanted": tally.wanted, "right": tally.right}
+def counted(obj: Object, view: View, tally: CopyCounts) -> Mapping[str, object]:
+    return {"wanted": tally.wanted, "right": tally.in_sync}
 
 
 def registry(on_source_gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL) -> Registry:
@@ -171,7 +171,7 @@ def full_registry(on_source_gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL, 
             resource_distribution.source_type((SECRET, CONFIG_MAP, WIDGET), as_written),
             fetch(),
             *accurate.source_types(accurate_config.read(TREE_KEYS), (SECRET, CONFIG_MAP), copyable, owner, options),
-            fishysecret.source_type(fishysecret.Terms(lambda where, path: path != FORBIDDEN, consent=consent)),
+            fishysecret.source_type(fishysecret.Options(lambda where, path: path != FORBIDDEN, consent=consent)),
             chain(copyable),
             inherit(),
             sync_to.source_type((SECRET, CONFIG_MAP), copyable, adopt, consent, copy_labels=not consent),

@@ -8,34 +8,34 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from samara.core.kinds import row
-from samara.core.match import Names
+from samara.core.kinds import rules_for
 from samara.core.model import (
     ANNOTATIONS,
+    FIELD_MANAGER,
     LABELS,
-    MANAGER,
     NAMESPACE,
     SECRET,
     Content,
     Field,
     Key,
     Kind,
+    ManagedKey,
     Object,
-    Owned,
     Ref,
     namespace_ref,
 )
-from samara.core.reads import (
+from samara.core.names import NamespaceNames
+from samara.core.queries import (
     UNREAD,
-    Absence,
-    Definition,
-    Read,
-    Reading,
+    CrdExists,
+    DryRunCreate,
+    IsGone,
+    NamespaceIsActive,
+    Query,
+    ReadError,
     Rejected,
     SecretPath,
-    Standing,
-    Trial,
-    Unreadable,
+    SecretReading,
 )
 from samara.core.registry import Registry
 from samara.core.source_type import Addresses
@@ -43,7 +43,7 @@ from samara.core.source_type import Addresses
 Words = Mapping[str, str]
 EMPTYING = "emptying"
 """On a Namespace that ends, while something is left in it."""
-NOT_FOUND = Reading(fault=Unreadable("FetchError", "the store has nothing at this path"))
+NOT_FOUND = SecretReading(fault=ReadError("FetchError", "the store has nothing at this path"))
 
 
 def a_field(name: str, value: object) -> Field:
@@ -77,8 +77,8 @@ class World:
     unlisted: set[Kind] = field(default_factory=set)
     revoked: set[Kind] = field(default_factory=set)
     """The kinds whose definitions are being deleted, or are gone."""
-    outside: dict[Read, object] = field(default_factory=dict)
-    values: dict[Read, object] = field(default_factory=dict)
+    outside: dict[Query, object] = field(default_factory=dict)
+    values: dict[Query, object] = field(default_factory=dict)
     version: int = 0
     meddled: str = ""
     """Admission changes the copies that hold this text, where there is one."""
@@ -95,22 +95,22 @@ class World:
 
     def _is_owned(self, obj: Object) -> bool:
         """True where an owner reference names a source; the server's record of our hand makes it worth parsing."""
-        return obj.made and bool(obj.owners) and self.registry.owner(obj, self) is not None
+        return obj.known_copy and bool(obj.owner_references) and self.registry.owner(obj, self) is not None
 
     def get(self, ref: Ref) -> Object | None:
-        return None if self.taken(ref) else self.objects.get(ref)
+        return None if self.exists_unread(ref) else self.objects.get(ref)
 
-    def taken(self, ref: Ref) -> bool:
+    def exists_unread(self, ref: Ref) -> bool:
         return ref in self.objects and not self._holds(self.objects[ref])
 
-    def all(self, kind: Kind) -> list[Object]:
+    def objects_of(self, kind: Kind) -> list[Object]:
         return [obj for obj in self.held() if obj.ref.kind == kind]
 
     def held(self) -> list[Object]:
         return [obj for obj in self.objects.values() if self._holds(obj)]
 
-    def namespaces(self, listed: Names | None = None) -> Iterable[str]:
-        return listed.legal if listed is not None else [each.ref.name for each in self.all(NAMESPACE)]
+    def namespaces(self, listed: NamespaceNames | None = None) -> Iterable[str]:
+        return listed.legal if listed is not None else [each.ref.name for each in self.objects_of(NAMESPACE)]
 
     def asking(self) -> list[Key]:
         """Every source there is, scanned once per change."""
@@ -118,14 +118,14 @@ class World:
             self._asking = [key for obj in self.held() for key in self.registry.sources(obj, self)]
         return self._asking
 
-    def labelled(self, label: str, value: str) -> list[Object]:
-        return [each for each in self.all(NAMESPACE) if each.labels.get(label) == value]
+    def namespaces_with_label(self, label: str, value: str) -> list[Object]:
+        return [each for each in self.objects_of(NAMESPACE) if each.labels.get(label) == value]
 
     def sources(self, source_type: str, namespace: str | None = None) -> list[Ref]:
         found = [key.source for key in self.asking() if key.source_type == source_type]
         return [ref for ref in found if namespace in (None, ref.namespace)]
 
-    def bound(self, source_type: str, namespace: str) -> list[Ref]:
+    def sources_targeting(self, source_type: str, namespace: str) -> list[Ref]:
         spots = {ref: self.registry[source_type].addresses(ref, self) for ref in self.sources(source_type)}
         return [
             ref
@@ -134,10 +134,10 @@ class World:
         ]
 
     def copies_of(self, key: Key) -> list[Object]:
-        near = [obj for obj in self.held() if key.slice in (None, obj.ref.namespace)]
-        return [obj for obj in near if self.registry.owner(obj, self) == key.whole]
+        near = [obj for obj in self.held() if key.namespace in (None, obj.ref.namespace)]
+        return [obj for obj in near if self.registry.owner(obj, self) == key.all_namespaces]
 
-    def claims(self, ref: Ref) -> list[Key]:
+    def claimants(self, ref: Ref) -> list[Key]:
         namespace = self.get(namespace_ref(ref.namespace))
         above = ("",) if namespace is None else ("", *self.registry.parents(namespace))
         spots = {Addresses(ref.kind, ref.name, below) for below in above}
@@ -157,30 +157,30 @@ class World:
             key for key, spot in near if _may_meet(spot.below, places.below) and _may_meet(spot.within, places.within)
         ]
 
-    def known(self, kind: Kind) -> bool:
+    def has_synced(self, kind: Kind) -> bool:
         return kind not in self.unlisted
 
-    def value(self, read: Read) -> object:
-        return self._answer(read) if isinstance(read, Standing) else self.values.get(_known_by(read), UNREAD)
+    def answer(self, read: Query) -> object:
+        return self._answer(read) if isinstance(read, NamespaceIsActive) else self.values.get(_known_by(read), UNREAD)
 
-    def stands_for(self, kind: Kind, sent: Content, stored: Content) -> bool:
+    def is_stored_form_of(self, kind: Kind, sent: Content, stored: Content) -> bool:
         return self.stored.get((kind, sent)) == stored
 
-    def content(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
-        normal = row(kind).normal
+    def canonical(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
+        normal = rules_for(kind).canonical
         found = normal(fields) if normal is not None else None
         return None if found is None else content(**found)
 
-    def read(self, reads: Iterable[Read]) -> None:
+    def read(self, reads: Iterable[Query]) -> None:
         """Asks outside the cluster, or asks the server what it would make of something."""
         self.values.update({_known_by(each): self._answer(each) for each in reads})
 
-    def _answer(self, read: Read) -> object:
-        if isinstance(read, Definition):
+    def _answer(self, read: Query) -> object:
+        if isinstance(read, CrdExists):
             return read.kind not in self.revoked
-        if isinstance(read, Absence):
+        if isinstance(read, IsGone):
             return read.ref not in self.objects
-        if isinstance(read, Standing) and read not in self.outside:
+        if isinstance(read, NamespaceIsActive) and read not in self.outside:
             found = self.objects.get(namespace_ref(read.name))
             return found is not None and not found.deleting
         if isinstance(read, SecretPath):
@@ -196,17 +196,23 @@ class World:
     def put(self, ref: Ref, has: Content | None = None, by: str = "", **more: Any) -> Object:
         self.version += 1
         self.store(
-            Object(ref, f"u{self.version}", self.version, made=by == MANAGER, created=more.pop("created", "2026"))
+            Object(
+                ref,
+                f"u{self.version}",
+                self.version,
+                known_copy=by == FIELD_MANAGER,
+                created=more.pop("created", "2026"),
+            )
         )
         return self.edit(ref, by=by, content=has or Content(), **more)
 
     def edit(self, ref: Ref, by: str = "", **changes: Any) -> Object:
         have = self.objects[ref]
         self.version += 1
-        after = replace(have, version=self.version, **changes)
-        changed = {Owned(by, where, key) for (where, key), _ in _words(after) - _words(have)}
-        ours = _kept(have.ours, have, after) | (changed if by else set())
-        return self.store(replace(after, ours=ours, applied=_kept(have.applied, have, after)))
+        after = replace(have, resource_version=self.version, **changes)
+        changed = {ManagedKey(by, where, key) for (where, key), _ in _words(after) - _words(have)}
+        ours = _kept(have.managed_keys, have, after) | (changed if by else set())
+        return self.store(replace(after, managed_keys=ours, applied_keys=_kept(have.applied_keys, have, after)))
 
     def delete(self, ref: Ref) -> None:
         """A Namespace goes once all that is in it is gone."""
@@ -278,7 +284,7 @@ def path(text: str) -> SecretPath:
     return SecretPath(text, 0.0)
 
 
-def _known_by(read: Read) -> Read:
+def _known_by(read: Query) -> Query:
     return path(read.path) if isinstance(read, SecretPath) else read
 
 
@@ -286,9 +292,9 @@ def _may_meet(one: str, other: str) -> bool:
     return not (one and other) or one == other
 
 
-def _answer(read: Read) -> Content | Rejected | None:
+def _answer(read: Query) -> Content | Rejected | None:
     """To a trial the server adds a default of its own; there are sizes that it does not take."""
-    spec = json.loads(read.body).get("spec") or {} if isinstance(read, Trial) else None
+    spec = json.loads(read.body).get("spec") or {} if isinstance(read, DryRunCreate) else None
     if spec is None:
         return None
     return Rejected("a size below zero") if spec.get("size", 0) < 0 else content(spec={"mode": "plain", **spec})
@@ -296,14 +302,22 @@ def _answer(read: Read) -> Content | Rejected | None:
 
 def _shown(obj: Object) -> tuple[object, ...]:
     status = obj.status and obj.status.raw
-    return obj.content, dict(obj.labels), dict(obj.annotations), obj.owners, set(obj.finalizers), obj.deleting, status
+    return (
+        obj.content,
+        dict(obj.labels),
+        dict(obj.annotations),
+        obj.owner_references,
+        set(obj.finalizers),
+        obj.deleting,
+        status,
+    )
 
 
 def _line(obj: Object) -> str:
     """One object for the eyes of whoever reads a failing example."""
-    flags = f"{'made ' * obj.made}{'deleting ' * obj.deleting}{' '.join(obj.finalizers)}"
+    flags = f"{'made ' * obj.known_copy}{'deleting ' * obj.deleting}{' '.join(obj.finalizers)}"
     raw = " ".join(f"{each.name}={each.raw!r}" for each in obj.content.fields)
-    ours = sorted(owned.key for owned in obj.ours)
+    ours = sorted(owned.key for owned in obj.managed_keys)
     return f"{obj.ref} {dict(obj.labels)} {dict(obj.annotations)} {raw} {flags} ours={ours}"
 
 
@@ -312,6 +326,6 @@ def _words(obj: Object) -> set[tuple[tuple[str, str], str]]:
     return labels | {((ANNOTATIONS, key), value) for key, value in obj.annotations.items()}
 
 
-def _kept(owned: frozenset[Owned], before: Object, after: Object) -> frozenset[Owned]:
+def _kept(owned: frozenset[ManagedKey], before: Object, after: Object) -> frozenset[ManagedKey]:
     same = {place for place, _ in _words(after) & _words(before)}
     return frozenset(each for each in owned if (each.where, each.key) in same)

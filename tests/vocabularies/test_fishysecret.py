@@ -14,11 +14,11 @@ from tests.support.world import NOT_FOUND, World, at, content, path, secret
 from samara.core.metadata_keys import ACCEPT, PAUSED
 from samara.core.model import SECRET, Content, Key, Object, Ref, namespace_ref
 from samara.core.policy import ClusterPolicy
-from samara.core.reads import Reading, SecretPath, Unreadable
+from samara.core.queries import ReadError, SecretPath, SecretReading
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, Plan, Recreate, SetFinalizer, Update, WriteStatus
 from samara.vocabularies import fishysecret, secret_copy, sync_to
-from samara.vocabularies.fishysecret import FINALIZER, FISHY_SECRET, NAME, OWNER_NAME, OWNER_NAMESPACE, Terms
+from samara.vocabularies.fishysecret import FINALIZER, FISHY_SECRET, NAME, OWNER_NAME, OWNER_NAMESPACE, Options
 
 Json = dict[str, Any]
 RULES = ClusterPolicy(protected=("kube-*",))
@@ -34,10 +34,10 @@ ITEMS: list[Json] = [
 SAMPLE: Json = {"target": {"name": "test-secret", "namespace": "target-namespace"}, "data": ITEMS}
 STORED = content(data={"DB_PASS": "Y2xpY2sgbWUh", "DB_USER": "YXBwX3VzZXI="}, type="Opaque")
 AT = "2026-11-15T10:00:00Z"
-DOWN = Unreadable("FetchError", "the store does not answer")
+DOWN = ReadError("FetchError", "the store does not answer")
 
 
-def a_registry(terms: Terms | None = None) -> Registry:
+def a_registry(terms: Options | None = None) -> Registry:
     def copyable(where: str, metadata: Mapping[str, str]) -> dict[str, str]:
         return registry.copyable(where, metadata)
 
@@ -46,7 +46,7 @@ def a_registry(terms: Terms | None = None) -> Registry:
     return registry
 
 
-def a_world(spec: object = SAMPLE, terms: Terms | None = None, **more: Any) -> World:
+def a_world(spec: object = SAMPLE, terms: Options | None = None, **more: Any) -> World:
     world = World(a_registry(terms))
     for name in ("default", "target-namespace", "other", "kube-system"):
         world.namespace(name)
@@ -58,7 +58,7 @@ def a_world(spec: object = SAMPLE, terms: Terms | None = None, **more: Any) -> W
 
 def holds(world: World, where: str, value: bytes | None, **more: Any) -> None:
     """Says what the store has; whoever has read it before reads it again."""
-    world.outside[path(where)] = Reading(value, **{"read_at": AT, **more})
+    world.outside[path(where)] = SecretReading(value, **{"read_at": AT, **more})
     world.values.clear()
 
 
@@ -191,7 +191,7 @@ def test_11_a_new_one_is_not_made_of_what_the_manager_does_not_give_any_more() -
 def test_13_the_secret_carries_both_owner_labels_and_no_annotation() -> None:
     found = made(a_world())
     assert found is not None
-    assert (found.labels, found.annotations, found.owners) == (OWNED, {}, ())
+    assert (found.labels, found.annotations, found.owner_references) == (OWNED, {}, ())
 
 
 def test_14_22_equal_data_needs_no_write() -> None:
@@ -369,7 +369,7 @@ def test_defect_4_nothing_is_changed_or_taken_away_for_one_that_aims_at_what_is_
 
 
 def test_defect_4_with_consent_a_namespace_must_accept_the_one_of_the_fishysecret() -> None:
-    world = a_world(terms=Terms(consent=True))
+    world = a_world(terms=Options(consent=True))
     assert [each.reason for each in planned(world).blocked] == ["not-accepted"]
     world.edit(namespace_ref("target-namespace"), annotations={ACCEPT: "default"})
     assert made(world) is not None
@@ -379,7 +379,7 @@ def test_defect_4_with_consent_a_namespace_must_accept_the_one_of_the_fishysecre
 
 @pytest.mark.parametrize("stopped", [spec(suspend=True), {**SAMPLE, "data": []}], ids=["suspended", "invalid"])
 def test_withdrawn_consent_takes_the_secret_also_of_one_that_is_not_served(stopped: Json) -> None:
-    world = a_world(terms=Terms(consent=True))
+    world = a_world(terms=Options(consent=True))
     namespace = namespace_ref("target-namespace")
     world.edit(namespace, annotations={ACCEPT: "default"})
     before = made(world)
@@ -390,7 +390,7 @@ def test_withdrawn_consent_takes_the_secret_also_of_one_that_is_not_served(stopp
 
 
 def test_withdrawn_consent_takes_the_secret_also_while_the_store_is_down() -> None:
-    world = a_world(terms=Terms(consent=True))
+    world = a_world(terms=Options(consent=True))
     namespace = namespace_ref("target-namespace")
     world.edit(namespace, annotations={ACCEPT: "default"})
     assert made(world) is not None
@@ -400,13 +400,13 @@ def test_withdrawn_consent_takes_the_secret_also_while_the_store_is_down() -> No
 
 
 def test_defect_4_its_own_namespace_needs_no_consent() -> None:
-    world = a_world(spec(namespace="default"), Terms(consent=True))
+    world = a_world(spec(namespace="default"), Options(consent=True))
     assert made(world, at("default", "test-secret")) is not None
 
 
 def test_defect_4_a_path_that_is_not_allowed_is_not_read_and_the_secret_stays() -> None:
     allowed = [USER]
-    terms = Terms(may_read=lambda namespace, path: (namespace, path) == ("default", USER) or not allowed)
+    terms = Options(may_read=lambda namespace, path: (namespace, path) == ("default", USER) or not allowed)
     allowed.clear()
     world = a_world(terms=terms)
     before = made(world)
@@ -504,7 +504,7 @@ def test_24_the_secret_goes_although_another_wants_its_place_and_cannot_read_a_v
     other = Ref(FISHY_SECRET, "other", "young")
     items = [{"secretPath": "/absent", "secretKeyName": "X"}]
     ask(world, {"target": SAMPLE["target"], "data": items}, other, created="2027")
-    world.outside[path("/absent")] = Reading(None, fault=DOWN)
+    world.outside[path("/absent")] = SecretReading(None, fault=DOWN)
     settle(world, RULES)
     world.delete(SOURCE)
     assert kinds(settle(world, RULES)) == [Delete, SetFinalizer]
@@ -514,7 +514,7 @@ def test_24_the_secret_goes_although_another_wants_its_place_and_cannot_read_a_v
 
 
 def test_consent_that_is_withdrawn_takes_the_old_secret_while_the_new_place_is_blocked() -> None:
-    world = a_world(terms=Terms(consent=True))
+    world = a_world(terms=Options(consent=True))
     old = namespace_ref("target-namespace")
     world.edit(old, annotations={ACCEPT: "default"})
     assert made(world) is not None
@@ -558,7 +558,7 @@ def test_a_new_spec_does_not_wait_in_silence_for_an_optional_path() -> None:
     world = a_world()
     settle(world, RULES)
     more = {"secretPath": "/maybe", "secretKeyName": "MAYBE", "optional": True}
-    world.outside[path("/maybe")] = Reading(None, fault=NOT_FOUND.fault, not_found=True)
+    world.outside[path("/maybe")] = SecretReading(None, fault=NOT_FOUND.fault, not_found=True)
     ask(world, {"target": SAMPLE["target"], "data": [*ITEMS, more]})
     assert faults(world) == ["FetchError"]
 
@@ -607,7 +607,7 @@ def test_defect_9_a_finalizer_taken_off_by_hand_leaves_an_orphan() -> None:
 
 
 def test_a_definition_that_goes_takes_no_secret_along_also_where_consent_is_withdrawn() -> None:
-    world = a_world(terms=Terms(consent=True))
+    world = a_world(terms=Options(consent=True))
     world.edit(namespace_ref("target-namespace"), annotations={ACCEPT: "default"})
     before = made(world)
     world.edit(namespace_ref("target-namespace"), annotations={})
@@ -630,7 +630,7 @@ def test_defect_12_each_path_is_asked_for_once_and_as_often_as_the_object_says()
     twice = [*ITEMS, {"secretPath": USER, "secretKeyName": "AGAIN"}]
     world = a_world(spec(data=twice, refreshInterval="1h2m3s"))
     assert world.registry[NAME].desired(SOURCE, world).reads == (SecretPath(USER, 3723.0), SecretPath(PASSWORD, 3723.0))
-    world = a_world(terms=Terms(every=42.0))
+    world = a_world(terms=Options(every=42.0))
     assert world.registry[NAME].desired(SOURCE, world).reads == (SecretPath(USER, 42.0), SecretPath(PASSWORD, 42.0))
 
 
@@ -812,7 +812,7 @@ def test_many_of_one_target_name_in_namespaces_of_their_own_do_not_meet() -> Non
     for number in range(3):
         world.namespace(f"n{number}")
         ask(world, spec("db", f"n{number}"), Ref(FISHY_SECRET, "default", f"f{number}"))
-    assert list(world.claims(at("n1", "db"))) == [Key(NAME, Ref(FISHY_SECRET, "default", "f1"))]
+    assert list(world.claimants(at("n1", "db"))) == [Key(NAME, Ref(FISHY_SECRET, "default", "f1"))]
 
 
 def test_no_value_is_in_a_repr() -> None:

@@ -21,23 +21,23 @@ from tests.vocabularies.test_fishysecret import (
     spec,
 )
 
+from samara.core.copy_counts import CopyCounts
 from samara.core.desired import Reason
 from samara.core.metadata_keys import PAUSED
 from samara.core.model import Key, Object, namespace_ref
 from samara.core.policy import ClusterPolicy
-from samara.core.reads import Unreadable
+from samara.core.queries import ReadError
 from samara.core.status import status_to_write
-from samara.core.tally import Tally
-from samara.vocabularies.fishysecret import FINALIZER, NAME, Terms
+from samara.vocabularies.fishysecret import FINALIZER, NAME, Options
 
 Json = dict[str, Any]
 RULES = ClusterPolicy(protected=("kube-*",))
 KEY = Key(NAME, SOURCE)
 
 
-def report(world: World, tally: Tally | None = None) -> Json:
+def report(world: World, tally: CopyCounts | None = None) -> Json:
     """What would be told now, without a write of it."""
-    counted = tally or Tally.of(plan_of(KEY, world, RULES))
+    counted = tally or CopyCounts.of(plan_of(KEY, world, RULES))
     status = world.registry[NAME].status
     assert status is not None
     return dict(status.report(world.objects[SOURCE], world, counted))
@@ -61,8 +61,8 @@ def stored(world: World, when: str, status: str = "True") -> Object:
 
 
 def synced(world: World, landed: str = "", now: str = "") -> str | None:
-    tally = Tally.of(plan_of(KEY, world, RULES))
-    tally.landed, tally.now = landed, now
+    tally = CopyCounts.of(plan_of(KEY, world, RULES))
+    tally.last_written, tally.now = landed, now
     return report(world, tally).get("lastSyncedTime")
 
 
@@ -77,7 +77,7 @@ def test_16_a_right_secret_is_ready_and_synced() -> None:
 @pytest.mark.parametrize("reason", ["TokenError", "ConnectionError", "FetchError"])
 def test_10_11_a_store_that_gives_nothing_is_told_with_its_reason_and_words(reason: Any) -> None:
     world = a_world()
-    holds(world, USER, None, fault=Unreadable(reason, "what to do"))
+    holds(world, USER, None, fault=ReadError(reason, "what to do"))
     assert ready(world) == ("False", reason)
     assert message(world) == "what to do"
 
@@ -93,17 +93,17 @@ def test_an_outage_is_told_although_the_secret_is_right() -> None:
 
 def test_several_paths_that_fail_are_told_together_and_what_is_the_same_once() -> None:
     world = a_world()
-    holds(world, USER, None, fault=Unreadable("FetchError", "one"))
-    holds(world, PASSWORD, None, fault=Unreadable("FetchError", "two"))
+    holds(world, USER, None, fault=ReadError("FetchError", "one"))
+    holds(world, PASSWORD, None, fault=ReadError("FetchError", "two"))
     assert message(world) == "one; two"
-    holds(world, PASSWORD, None, fault=Unreadable("FetchError", "one"))
+    holds(world, PASSWORD, None, fault=ReadError("FetchError", "one"))
     assert message(world) == "one"
 
 
 def test_a_message_has_an_end() -> None:
     world = a_world(spec(data=[{"secretPath": f"/p{n}", "secretKeyName": f"k{n}"} for n in range(50)]))
     for number in range(50):
-        holds(world, f"/p{number}", None, fault=Unreadable("FetchError", f"bad {number}"))
+        holds(world, f"/p{number}", None, fault=ReadError("FetchError", f"bad {number}"))
     assert message(world).endswith("bad 4; and 45 more")
 
 
@@ -155,17 +155,17 @@ def test_every_failure_has_its_condition(deed: Any, reason: str) -> None:
 
 @pytest.mark.parametrize(
     ("terms", "reason"),
-    [(Terms(consent=True), "NotAccepted"), (Terms(may_read=lambda namespace, path: False), "PathNotAllowed")],
+    [(Options(consent=True), "NotAccepted"), (Options(may_read=lambda namespace, path: False), "PathNotAllowed")],
 )
-def test_what_the_settings_forbid_has_its_condition(terms: Terms, reason: str) -> None:
+def test_what_the_settings_forbid_has_its_condition(terms: Options, reason: str) -> None:
     assert ready(a_world(terms=terms)) == ("False", reason)
 
 
 def test_what_the_server_refuses_and_what_is_fought_over_have_their_conditions() -> None:
     world = a_world()
     for reason, word in (("refused", "Refused"), ("fought", "Fought")):
-        tally = Tally.of(plan_of(KEY, world, RULES))
-        tally.blocked_now(TARGET, reason, "as the server says")  # type: ignore[arg-type]
+        tally = CopyCounts.of(plan_of(KEY, world, RULES))
+        tally.mark_blocked(TARGET, reason, "as the server says")  # type: ignore[arg-type]
         told = report(world, tally)["conditions"][0]
         assert (told["status"], told["reason"]) == ("False", word)
         assert "as the server says" in told["message"]
@@ -178,16 +178,16 @@ def test_every_reason_has_its_advice_and_the_condition_ends_with_it() -> None:
     advice = status.advice
     assert advice.keys() == set(get_args(Reason))
     for reason in get_args(Reason):
-        tally = Tally.of(plan_of(KEY, world, RULES))
-        tally.blocked_now(TARGET, reason, "as it is")
+        tally = CopyCounts.of(plan_of(KEY, world, RULES))
+        tally.mark_blocked(TARGET, reason, "as it is")
         assert report(world, tally)["conditions"][0]["message"].endswith(f"as it is; {advice[reason]}")
 
 
 def test_a_target_of_before_that_cannot_be_removed_is_told() -> None:
     world = a_world()
     settle(world, RULES)
-    tally = Tally.of(plan_of(KEY, world, RULES))
-    tally.stays(at("other", "old"), "refused", "no right to delete")
+    tally = CopyCounts.of(plan_of(KEY, world, RULES))
+    tally.mark_not_removed(at("other", "old"), "refused", "no right to delete")
     told = report(world, tally)["conditions"][0]
     assert (told["status"], told["reason"]) == ("False", "Refused")
     assert "other/old" in told["message"]
@@ -197,8 +197,8 @@ def test_9_a_secret_that_cannot_be_removed_is_told_while_its_resource_goes() -> 
     world = a_world()
     settle(world, RULES)
     under_deletion(world)
-    tally = Tally.of(plan_of(KEY, world, RULES))
-    tally.stays(TARGET, "refused", "a policy forbids it")
+    tally = CopyCounts.of(plan_of(KEY, world, RULES))
+    tally.mark_not_removed(TARGET, "refused", "a policy forbids it")
     told = report(world, tally)["conditions"][0]
     assert (told["status"], told["reason"]) == ("False", "Refused")
     assert told["message"].startswith(f"{TARGET} should go and does not: a policy forbids it")
@@ -229,13 +229,13 @@ def test_nothing_is_told_before_anything_is_known(deed: Any) -> None:
 
 def test_nothing_is_told_before_all_paths_are_read() -> None:
     world = a_world()
-    assert report(world, Tally()) == {}
+    assert report(world, CopyCounts()) == {}
 
 
 def test_8_a_status_that_is_right_is_not_written_again() -> None:
     world = a_world()
     settle(world, RULES)
-    tally = Tally.of(plan_of(KEY, world, RULES))
+    tally = CopyCounts.of(plan_of(KEY, world, RULES))
     due = status_to_write(world.registry[NAME].status, world.objects[SOURCE], world, tally, "2027-01-01T00:00:00Z")
     assert due is not None
     world.edit(SOURCE, status=a_field("status", due))
@@ -248,7 +248,7 @@ def test_8_a_status_that_is_right_is_not_written_again() -> None:
 # lastSyncedTime
 
 
-def in_sync(terms: Terms | None = None, **more: Any) -> World:
+def in_sync(terms: Options | None = None, **more: Any) -> World:
     world = a_world({**SAMPLE, **more}, terms)
     settle(world, RULES)
     world.edit(SOURCE, status=None)
@@ -302,7 +302,7 @@ def test_however_often_values_are_read_a_sync_is_told_every_five_seconds_at_most
 
 
 def test_or_as_often_as_the_settings_say_where_that_is_more_often() -> None:
-    world = in_sync(Terms(every=2.0), refreshInterval="1s")
+    world = in_sync(Options(every=2.0), refreshInterval="1s")
     stored(world, AT)
     read_at(world, "2026-11-15T10:00:01Z")
     assert synced(world) == AT
@@ -315,7 +315,7 @@ NOW, FUTURE = "2026-11-15T10:00:40Z", "2030-01-01T00:00:00Z"
 
 @pytest.mark.parametrize("on_change", [False, True])
 def test_a_time_that_has_not_come_yet_is_replaced(on_change: bool) -> None:
-    world = in_sync(Terms(on_change=on_change))
+    world = in_sync(Options(on_change=on_change))
     stored(world, FUTURE)
     read_at(world, "2026-11-15T10:00:30Z")
     assert synced(world, now=NOW) == "2026-11-15T10:00:30Z"
@@ -323,7 +323,7 @@ def test_a_time_that_has_not_come_yet_is_replaced(on_change: bool) -> None:
 
 @pytest.mark.parametrize("on_change", [False, True])
 def test_nor_does_a_write_count_that_landed_at_a_time_that_has_not_come_yet(on_change: bool) -> None:
-    world = in_sync(Terms(on_change=on_change))
+    world = in_sync(Options(on_change=on_change))
     stored(world, FUTURE)
     read_at(world, "2026-11-15T10:00:30Z")
     assert synced(world, landed=FUTURE, now=NOW) == "2026-11-15T10:00:30Z"
@@ -339,7 +339,7 @@ def test_a_clock_that_is_a_little_ahead_of_another_causes_no_write() -> None:
 def test_who_writes_the_status_says_what_time_it_is() -> None:
     world = in_sync()
     stored(world, FUTURE)
-    tally = Tally.of(plan_of(KEY, world, RULES))
+    tally = CopyCounts.of(plan_of(KEY, world, RULES))
     due = status_to_write(world.registry[NAME].status, world.objects[SOURCE], world, tally, NOW)
     assert due is not None
     assert due["lastSyncedTime"] == AT
@@ -353,7 +353,7 @@ def test_one_value_that_was_refreshed_is_no_refresh_of_all() -> None:
 
 
 def test_with_change_a_refresh_moves_nothing() -> None:
-    world = in_sync(Terms(on_change=True))
+    world = in_sync(Options(on_change=True))
     stored(world, AT)
     read_at(world, "2026-11-16T10:00:00Z")
     assert synced(world) == AT
@@ -361,7 +361,7 @@ def test_with_change_a_refresh_moves_nothing() -> None:
 
 @pytest.mark.parametrize("on_change", [False, True])
 def test_a_write_that_landed_moves_the_time(on_change: bool) -> None:
-    world = in_sync(Terms(on_change=on_change))
+    world = in_sync(Options(on_change=on_change))
     stored(world, AT)
     read_at(world, AT)
     assert synced(world, landed="2026-11-15T10:00:09Z") == "2026-11-15T10:00:09Z"
@@ -370,7 +370,7 @@ def test_a_write_that_landed_moves_the_time(on_change: bool) -> None:
 
 @pytest.mark.parametrize("on_change", [False, True])
 def test_becoming_ready_again_moves_the_time(on_change: bool) -> None:
-    world = in_sync(Terms(on_change=on_change))
+    world = in_sync(Options(on_change=on_change))
     stored(world, AT, "False")
     read_at(world, "2026-11-15T10:00:30Z")
     assert synced(world) == "2026-11-15T10:00:30Z"

@@ -13,14 +13,14 @@ import pytest
 from tests.support.settle import plan_of, settle
 from tests.support.world import World, at, content, secret
 
-from samara.core.model import CONFIG_MAP, SECRET, Content, Key, Kind, Object, Owner, Ref, namespace_ref
+from samara.core.copy_counts import CopyCounts, NotInSync
+from samara.core.model import CONFIG_MAP, SECRET, Content, Key, Kind, Object, OwnerReference, Ref, namespace_ref
 from samara.core.ownership import ByOwnerReference
 from samara.core.plan import prepare, steps
 from samara.core.policy import ClusterPolicy
-from samara.core.reads import Rejected, Trial
+from samara.core.queries import DryRunCreate, Rejected
 from samara.core.registry import Registry
 from samara.core.source_type import CustomResource
-from samara.core.tally import Missing, Tally
 from samara.core.writes import Create, Delete, Plan, Recreate, Update
 from samara.vocabularies import resource_distribution, secret_copy, sync_to
 from samara.vocabularies.resource_distribution import FROM, HASHCODE, NAME, RESOURCE_DISTRIBUTION
@@ -155,7 +155,7 @@ def test_a_new_namespace_gets_its_copy(targets: Json) -> None:
     world = a_world(targets)
     settle(world, RULES)
     woken = list(world.registry.keys_to_reconcile(world.namespace("new"), world))
-    assert woken == [KEY.part("new")]
+    assert woken == [KEY.in_namespace("new")]
     (write,) = plan_of(woken[0], world, RULES).writes
     assert isinstance(write, Create)
 
@@ -178,7 +178,7 @@ def test_a_namespace_whose_labels_come_to_match_gets_its_copy_and_loses_it_with_
     assert filled(world) == {"a", "c"}
     old = world.objects[namespace_ref("a")]
     new = world.edit(old.ref, labels={"team": "blue"})
-    assert [list(world.registry.keys_to_reconcile(each, world)) for each in (old, new)] == [[KEY.part("a")], []]
+    assert [list(world.registry.keys_to_reconcile(each, world)) for each in (old, new)] == [[KEY.in_namespace("a")], []]
     assert filled(world) == {"c"}
 
 
@@ -198,9 +198,9 @@ def test_the_slices_of_a_plan_together_are_the_plan() -> None:
         {"allNamespaces": True, "includedNamespaces": listed("kube-system"), "excludedNamespaces": listed("b")}
     )
     whole = {write.ref for write in planned(world).writes}
-    slices = {write.ref for each in "abc" for write in plan_of(KEY.part(each), world, RULES).writes}
+    slices = {write.ref for each in "abc" for write in plan_of(KEY.in_namespace(each), world, RULES).writes}
     assert slices | {at("kube-system", "db")} == whole
-    assert plan_of(KEY.part("kube-system"), world, RULES).writes
+    assert plan_of(KEY.in_namespace("kube-system"), world, RULES).writes
 
 
 # Copies
@@ -231,7 +231,9 @@ def test_a_copy_carries_the_owner_reference_the_two_annotations_and_the_labels_t
         "argocd.argoproj.io/sync-options": "Prune=false",
         FROM: "dist",
     }
-    assert have.owners == (Owner("apps.kruise.io/v1beta1", "ResourceDistribution", "dist", uid, True, True),)
+    assert have.owner_references == (
+        OwnerReference("apps.kruise.io/v1beta1", "ResourceDistribution", "dist", uid, True, True),
+    )
     assert have.finalizers == ()
 
 
@@ -305,17 +307,17 @@ def test_a_stripped_mark_is_put_back_as_long_as_the_owner_reference_is_there() -
 def test_a_spec_is_read_and_its_content_built_once_however_many_slices_ask() -> None:
     world = a_world(EVERYWHERE)
     asked = 0
-    build = world.content
+    build = world.canonical
 
     def counted(kind: Kind, fields: Mapping[str, object]) -> Content | None:
         nonlocal asked
         asked += 1
         return build(kind, fields)
 
-    world.content = counted  # type: ignore[method-assign]
+    world.canonical = counted  # type: ignore[method-assign]
     for number in range(50):
         world.namespace(f"n{number}")
-        plan_of(KEY.part(f"n{number}"), world, RULES)
+        plan_of(KEY.in_namespace(f"n{number}"), world, RULES)
     assert asked == 1
 
 
@@ -347,9 +349,9 @@ def a_queue(**fields: Any) -> Json:
     return {"apiVersion": "toys.dev/v1", "kind": "Queue", "metadata": {"name": "db", "namespace": "x"}, **fields}
 
 
-def the_trial(world: World) -> Trial:
+def the_trial(world: World) -> DryRunCreate:
     (read,) = world.registry[NAME].desired(DISTRIBUTION, world).reads
-    assert isinstance(read, Trial)
+    assert isinstance(read, DryRunCreate)
     return read
 
 
@@ -508,7 +510,7 @@ def test_what_is_there_and_not_ours_is_a_conflict_also_if_identical_and_healed_w
     settle(world, RULES)
     assert copy(world) is theirs
     woken = list(world.registry.keys_to_reconcile(theirs, world))
-    assert woken == [KEY.part("a")]
+    assert woken == [KEY.in_namespace("a")]
     world.delete(theirs.ref)
     assert [type(write) for write in plan_of(woken[0], world, RULES).writes] == [Create]
 
@@ -528,7 +530,7 @@ def test_a_copy_of_an_earlier_distribution_of_the_name_is_the_garbage_collectors
     result = planned(world)
     assert {type(write) for write in result.writes} == {Delete}
     assert all(write.delayed for write in result.writes if isinstance(write, Delete))
-    assert {ref.namespace for ref in Tally.of(result).by_reason()["conflict"]} == {"a"}
+    assert {ref.namespace for ref in CopyCounts.of(result).by_reason()["conflict"]} == {"a"}
     world.delete(at("a", "db"))
     assert Create in [type(write) for write in planned(world).writes]
 
@@ -540,11 +542,11 @@ def test_of_two_distributions_the_older_has_the_place_and_the_other_gets_it_when
         world, {"includedNamespaces": listed("a")}, resource(stringData={"key": "2"}), younger, created="2027"
     )
     settle(world, RULES)
-    assert copy(world).owners[0].name == "dist"
+    assert copy(world).owner_references[0].name == "dist"
     world.delete(DISTRIBUTION)
     world.delete(at("a", "db"))  # as the garbage collector does
     settle(world, RULES)
-    assert copy(world).owners[0].uid == other.uid
+    assert copy(world).owner_references[0].uid == other.uid
 
 
 def test_a_place_that_the_older_distribution_gives_up_goes_to_the_younger() -> None:
@@ -554,8 +556,8 @@ def test_a_place_that_the_older_distribution_gives_up_goes_to_the_younger() -> N
     settle(world, RULES)
     distribute(world, {"includedNamespaces": listed("b")})
     settle(world, RULES)
-    assert copy(world).owners[0].name == "younger"
-    assert [owner.name for owner in copy(world).owners] == ["younger"]
+    assert copy(world).owner_references[0].name == "younger"
+    assert [owner.name for owner in copy(world).owner_references] == ["younger"]
 
 
 @pytest.mark.parametrize("later", [True, False])
@@ -567,7 +569,7 @@ def test_secret_copy_comes_first_and_its_copy_has_no_owner_that_could_take_it_aw
     world.put(at("admin", "db"), secret("theirs"), annotations={secret_copy.TARGETS: "a"})
     settle(world, RULES)
     assert copy(world).annotations == {secret_copy.ORIGIN: "admin/db"}
-    assert copy(world).owners == ()
+    assert copy(world).owner_references == ()
     assert [(each.ref.namespace, each.reason) for each in planned(world).blocked] == [("a", "conflict")]
 
 
@@ -586,7 +588,7 @@ def test_a_copy_of_sync_to_gives_way_to_a_distribution_and_comes_back_after_it(l
     distribute(world, {})
     settle(world, RULES)
     assert copy(world).content == secret("theirs")
-    assert copy(world).owners == ()
+    assert copy(world).owner_references == ()
 
 
 # Narrowing and deletion
@@ -632,7 +634,7 @@ def test_orphaned_copies_stay() -> None:
     world = a_world()
     settle(world, RULES)
     for namespace in "ab":
-        world.edit(at(namespace, "db"), owners=())  # as the garbage collector does for --cascade=orphan
+        world.edit(at(namespace, "db"), owner_references=())  # as the garbage collector does for --cascade=orphan
     world.delete(DISTRIBUTION)
     assert filled(world) == {"a", "b"}
 
@@ -640,21 +642,21 @@ def test_orphaned_copies_stay() -> None:
 def test_taking_over_from_the_original_writes_nothing_whichever_version_its_reference_has() -> None:
     world = a_world()
     settle(world, RULES)
-    owner = copy(world).owners[0]
-    world.edit(at("a", "db"), owners=(owner._replace(api_version="apps.kruise.io/v1alpha1"),))
+    owner = copy(world).owner_references[0]
+    world.edit(at("a", "db"), owner_references=(owner._replace(api_version="apps.kruise.io/v1alpha1"),))
     assert planned(world).writes == ()
 
 
 def test_a_correction_never_gives_a_copy_a_second_controller() -> None:
     world = a_world()
     settle(world, RULES)
-    owner = copy(world).owners[0]
-    other = Owner("v1", "ConfigMap", "theirs", "uid-of-theirs")
+    owner = copy(world).owner_references[0]
+    other = OwnerReference("v1", "ConfigMap", "theirs", "uid-of-theirs")
     old = owner._replace(api_version="apps.kruise.io/v1alpha1")
-    world.edit(at("a", "db"), content=secret("edited"), owners=(other, old))
+    world.edit(at("a", "db"), content=secret("edited"), owner_references=(other, old))
     settle(world, RULES)
     assert copy(world).content == STORED
-    assert [each.uid for each in copy(world).owners] == [other.uid, owner.uid]
+    assert [each.uid for each in copy(world).owner_references] == [other.uid, owner.uid]
 
 
 VERSIONS = [
@@ -672,21 +674,21 @@ def test_the_controller_reference_of_any_version_names_the_origin(
     version: str, kind: str, controller: bool | None, ours: bool
 ) -> None:
     world = a_world()
-    obj = world.put(at("c", "db"), secret(), owners=(Owner(version, kind, "dist", "u", controller),))
+    obj = world.put(at("c", "db"), secret(), owner_references=(OwnerReference(version, kind, "dist", "u", controller),))
     assert world.registry[NAME].ownership.source_of(obj, world) == (DISTRIBUTION if ours else None)
 
 
 # Status
 
 
-def status_of(world: World, tally: Tally | None = None) -> dict[str, Any]:
+def status_of(world: World, tally: CopyCounts | None = None) -> dict[str, Any]:
     status = world.registry[NAME].status
     assert status is not None
     return dict(status.report(world.objects[DISTRIBUTION], world, tally if tally is not None else counted(world)))
 
 
-def counted(world: World) -> Tally:
-    tally = Tally()
+def counted(world: World) -> CopyCounts:
+    tally = CopyCounts()
     prepared = prepare(KEY, world, world.registry, RULES)
     assert isinstance(prepared, tuple)
     for step in steps(*prepared):
@@ -694,7 +696,7 @@ def counted(world: World) -> Tally:
     return tally
 
 
-def told_by(world: World, tally: Tally | None = None) -> dict[str, dict[str, Any]]:
+def told_by(world: World, tally: CopyCounts | None = None) -> dict[str, dict[str, Any]]:
     conditions = status_of(world, tally)["conditions"]
     return {each["type"]: {key: each[key] for key in each if key != "type"} for each in conditions}
 
@@ -741,8 +743,8 @@ def test_what_the_server_refused_is_a_failed_create_or_update_by_whether_the_cop
     settle(world, RULES)
     world.delete(at("b", "db"))
     tally = counted(world)
-    tally.blocked_now(at("a", "db"), "fought", "somebody else's controller")
-    tally.blocked_now(at("b", "db"), "refused", "exceeded quota")
+    tally.mark_blocked(at("a", "db"), "fought", "somebody else's controller")
+    tally.mark_blocked(at("b", "db"), "refused", "exceeded quota")
     told = told_by(world, tally)
     assert told["CreateResourceFailed"] == {"status": "True", "reason": "Refused", "failedNamespaces": ["b"]}
     assert told["UpdateResourceFailed"] == {"status": "True", "reason": "Fought", "failedNamespaces": ["a"]}
@@ -753,7 +755,7 @@ def test_removals_that_are_held_or_refused_are_a_failed_delete(reason: Any, word
     world = a_world()
     settle(world, RULES)
     tally = counted(world)
-    tally.removals[at("c", "db")] = Missing(reason, "")
+    tally.removals[at("c", "db")] = NotInSync(reason, "")
     told = told_by(world, tally)["DeleteResourceFailed"]
     assert told == {"status": "True", "reason": word, "failedNamespaces": ["c"]}
 
@@ -802,15 +804,15 @@ def test_the_source_type_is_what_the_laws_need_to_know_of_it() -> None:
 def test_a_copy_made_by_us_is_recognised_by_its_owner_and_not_by_its_record() -> None:
     world = a_world()
     settle(world, RULES)
-    orphan = world.edit(at("a", "db"), owners=())
-    assert orphan.made
+    orphan = world.edit(at("a", "db"), owner_references=())
+    assert orphan.known_copy
     assert [(each.ref.namespace, each.reason) for each in planned(world).blocked] == [("a", "conflict")]
 
 
 def test_an_orphaned_copy_is_nobodys_whoever_else_wants_its_place() -> None:
     world = a_world()
     settle(world, RULES)
-    world.edit(at("a", "db"), owners=())
+    world.edit(at("a", "db"), owner_references=())
     world.delete(DISTRIBUTION)
     orphan = copy(world)
     world.put(

@@ -16,9 +16,9 @@ from tests.vocabularies.test_resource_distribution import (
     resource,
 )
 
-from samara.core.admit import Operation, Request
+from samara.core.admission import Operation, Request
 from samara.core.model import SECRET, Object, Ref
-from samara.core.reads import Rejected, Trial
+from samara.core.queries import DryRunCreate, Rejected
 from samara.vocabularies.resource_distribution import NAME, RESOURCE_DISTRIBUTION, convert
 
 Json = dict[str, Any]
@@ -177,11 +177,11 @@ def test_a_faulty_distribution_may_be_corrected(what: Json) -> None:
 # The dry run
 
 
-def the_trial(what: Json, kind: Any) -> Trial:
+def the_trial(what: Json, kind: Any) -> DryRunCreate:
     """Asks as the server would be asked: admission must put exactly this question."""
-    asked: list[Trial] = []
+    asked: list[DryRunCreate] = []
     world = World(a_registry())
-    world.value = lambda read: asked.append(read)  # type: ignore[method-assign,arg-type]
+    world.answer = lambda read: asked.append(read)  # type: ignore[method-assign,arg-type]
     answered(stored(what), None, world)
     found = asked[-1]
     assert found.kind == kind

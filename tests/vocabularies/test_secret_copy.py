@@ -12,7 +12,7 @@ from tests.support.world import World, at, secret
 
 from samara.core.desired import Adopt
 from samara.core.metadata_keys import ADOPTED, RELEASED
-from samara.core.model import MANAGER, Content, Key, Object, Owner, namespace_ref
+from samara.core.model import FIELD_MANAGER, Content, Key, Object, OwnerReference, namespace_ref
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, Plan, Recreate, Release, Update
@@ -107,13 +107,15 @@ def test_rule_2_ten_good_names_and_a_bad_one_serve_the_ten() -> None:
 def test_rule_3_a_copy_has_type_data_and_marks_and_nothing_else() -> None:
     world = a_world("a")
     words = {TARGETS: "a", "kubectl.kubernetes.io/last-applied-configuration": "{}", "note": "x"}
-    owners = (Owner("v1", "Pod", "p", "u"),)
-    world.edit(SOURCE, content=secret(immutable=True), labels={"team": "red"}, annotations=words, owners=owners)
+    owners = (OwnerReference("v1", "Pod", "p", "u"),)
+    world.edit(
+        SOURCE, content=secret(immutable=True), labels={"team": "red"}, annotations=words, owner_references=owners
+    )
     settle(world, RULES)
     have = copy(world)
     assert have.content == secret()
     assert (dict(have.labels), dict(have.annotations)) == ({FROM: "admin-db"}, {ORIGIN: "admin/db"})
-    assert have.owners == ()
+    assert have.owner_references == ()
 
 
 def test_rule_3_a_name_too_long_for_a_label_gets_a_legal_one() -> None:
@@ -185,7 +187,7 @@ def test_rule_6_a_new_namespace_gets_its_copies() -> None:
         settle(world, RULES)
         new = world.namespace("new")
         woken = [key for key in world.registry.keys_to_reconcile(new, world) if key.source_type == "secret-copy"]
-        assert woken == [KEY.part("new")]
+        assert woken == [KEY.in_namespace("new")]
         (write,) = plan_of(woken[0], world, RULES).writes
         assert isinstance(write, Create)
 
@@ -248,7 +250,7 @@ def test_rule_8_where_the_settings_say_so_they_go_with_it() -> None:
 def test_rule_8_also_when_that_happened_while_the_operator_was_down() -> None:
     world = a_world(None, gone="delete")
     world.delete(SOURCE)
-    world.put(at("a", "db"), secret(), MANAGER, **MARKS)
+    world.put(at("a", "db"), secret(), FIELD_MANAGER, **MARKS)
     assert filled(world) == set()
 
 

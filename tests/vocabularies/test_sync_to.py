@@ -11,14 +11,14 @@ import pytest
 from tests.support.settle import plan_of, settle
 from tests.support.world import World, at, content, secret
 
-from samara.core.admit import Request
+from samara.core.admission import Request
 from samara.core.desired import Adopt, Desired
 from samara.core.metadata_keys import ACCEPT, ADOPTED, RELEASED
-from samara.core.model import CONFIG_MAP, MANAGER, SECRET, Content, Key, Kind, Object, Ref, namespace_ref
+from samara.core.model import CONFIG_MAP, FIELD_MANAGER, SECRET, Content, Key, Kind, Object, Ref, namespace_ref
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
 from samara.core.source_type import disabled
-from samara.core.view import Narrow
+from samara.core.view import NamespaceView
 from samara.core.writes import Create, Delete, Plan, Recreate, Release, Update
 from samara.vocabularies import secret_copy, sync_to
 from samara.vocabularies.sync_to import FROM, NAME, SYNC_TO, SYNC_TO_NAMESPACES, listed_names
@@ -448,7 +448,7 @@ def test_rule_5_also_if_that_happened_while_the_operator_was_down() -> None:
     world = a_world({})
     world.delete(SOURCE)
     marks: dict[str, Any] = {"labels": {FROM: "team-db"}, "annotations": {FROM: "team/db"}}
-    world.put(at("a", "db"), secret(), MANAGER, **marks)
+    world.put(at("a", "db"), secret(), FIELD_MANAGER, **marks)
     world.put(at("b", "db"), secret(), **marks)  # pasted or forged: not ours to delete
     assert filled(world) == {"b"}
 
@@ -478,7 +478,7 @@ def test_rule_6_a_new_namespace_gets_all_cluster_sources_and_those_that_list_it(
     settle(world, RULES)
     new = world.namespace("new")
     keys = [key for key in world.registry.keys_to_reconcile(new, world) if key.source_type == "sync-to"]
-    assert keys == ([KEY.part("new")] if woken else [])
+    assert keys == ([KEY.in_namespace("new")] if woken else [])
     assert [type(write) for key in keys for write in planned(world, key).writes] == [Create] * woken
 
 
@@ -674,7 +674,7 @@ def test_a_slice_wants_what_the_whole_wants_there() -> None:
     world = a_world(to("a", "zz", "Bad_Name"))
     whole = desired_by(world)
     for name in ("a", "b", "zz", "team"):
-        part = world.registry["sync-to"].desired(SOURCE, Narrow(world, name))
+        part = world.registry["sync-to"].desired(SOURCE, NamespaceView(world, name))
         assert part.copies == tuple(each for each in whole.copies if each.ref.namespace == name)
         assert (part.prune, part.faults) == (whole.prune, whole.faults)
 

@@ -20,10 +20,10 @@ from tests.support.ports import free_port
 from tests.support.world import at, secret
 
 from samara import log
-from samara.core.brake import Brake
+from samara.core.copy_counts import CopyCounts
+from samara.core.mass_delete import MassDeleteLimit
 from samara.core.model import NAMESPACE, SECRET, Key
 from samara.core.registry import Registry
-from samara.core.tally import Tally
 from samara.core.writes import Blocked, ReadFirst, Step
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.kube.errors import ConfigError
@@ -83,13 +83,13 @@ class Stage:
     engine: Synced = field(default_factory=Synced)
     program: EngineHarness = field(init=False)
     reflectors: tuple[Reflector, ...] = field(init=False)
-    tallies: dict[Key, Tally] = field(default_factory=dict)
+    tallies: dict[Key, CopyCounts] = field(default_factory=dict)
     registry: Registry | None = None
     unserved: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self.program = program = EngineHarness(
-            clock=self.clock, holds=MassDeleteGuard(Brake(5, 30.0), 600.0, self.clock)
+            clock=self.clock, holds=MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, self.clock)
         )
         self.reflectors = tuple(
             Reflector(kind, program.client, program.cache, program.codec, program.inbox, ReflectorTimings(silence=10.0))
@@ -271,8 +271,8 @@ def test_there_is_nothing_else() -> None:
 # metrics
 
 
-def blocked(*namespaces: str) -> Tally:
-    tally = Tally()
+def blocked(*namespaces: str) -> CopyCounts:
+    tally = CopyCounts()
     tally.count(Step(at("right", "db"), None, "in-sync"))
     tally.count(Step(at("soon", "db"), ReadFirst(at("soon", "db")), "not-read-yet"))
     for name in namespaces:
@@ -395,7 +395,7 @@ def test_no_label_grows_with_the_cluster() -> None:
         for number in range(50):
             key = a_key(f"source-{number}", f"home-{number}")
             stage.tallies[key] = blocked(*numbered(0, 20))
-            stage.program.queue.add(key.part(f"ns-{number}"))
+            stage.program.queue.add(key.in_namespace(f"ns-{number}"))
             stage.program.holds.judge(key, deletes(numbered(0, 8), key), 10, 10)
         assert set(stage.samples()) == before
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import msgspec
 
 from samara import log
-from samara.core.admit import Request
-from samara.core.match import Names, is_label_value
+from samara.core.admission import Request
 from samara.core.model import NAMESPACE, Kind, Object, Ref
-from samara.core.reads import UNREAD, Read, Trial
+from samara.core.names import NamespaceNames, is_label_value
+from samara.core.queries import UNREAD, DryRunCreate, Query
 from samara.core.source_type import Admission
-from samara.core.view import Through, View
+from samara.core.view import View, ViewWrapper
 from samara.kube.client import Client, address, collection
 from samara.kube.codec import Codec
 from samara.kube.errors import Forbidden, NotFound
@@ -93,58 +93,58 @@ class Validator:
         view.live |= {namespace.ref: namespace for namespace in namespaces}
         view.listed[label] = True
 
-    async def _dry_run(self, trial: Trial, view: RecordingView) -> None:
+    async def _dry_run(self, trial: DryRunCreate, view: RecordingView) -> None:
         view.answers[trial] = await dry_run_create(self.client, self.codec, self.namespace, trial)
 
 
-class RecordingView(Through):
+class RecordingView(ViewWrapper):
     """A view for one request: records what is looked up, and prefers what was read live since."""
 
     def __init__(self, view: View) -> None:
         super().__init__(view)
         self.looked_up: set[Ref] = set()
-        self.trials: set[Trial] = set()
+        self.trials: set[DryRunCreate] = set()
         self.labels: set[Label] = set()
         self.read: set[Ref] = set()
         """Objects that the API server was asked for, also if we may not read them."""
         self.live: dict[Ref, Object | None] = {}
         self.listed: dict[Label, bool] = {}
         """Labels that the API server was asked about. True if `live` has namespaces with the label, if any have it."""
-        self.answers: dict[Trial, object] = {}
+        self.answers: dict[DryRunCreate, object] = {}
 
     def get(self, ref: Ref) -> Object | None:
         self.looked_up.add(ref)
         return self.live[ref] if ref in self.live else self._view.get(ref)
 
-    def taken(self, ref: Ref) -> bool:
+    def exists_unread(self, ref: Ref) -> bool:
         self.looked_up.add(ref)
-        return ref not in self.live and self._view.taken(ref)
+        return ref not in self.live and self._view.exists_unread(ref)
 
-    def all(self, kind: Kind) -> Iterable[Object]:
+    def objects_of(self, kind: Kind) -> Iterable[Object]:
         live = [obj for ref, obj in self.live.items() if ref.kind == kind and obj is not None]
-        return [*(obj for obj in self._view.all(kind) if obj.ref not in self.live), *live]
+        return [*(obj for obj in self._view.objects_of(kind) if obj.ref not in self.live), *live]
 
-    def namespaces(self, listed: Names | None = None) -> Iterable[str]:
+    def namespaces(self, listed: NamespaceNames | None = None) -> Iterable[str]:
         if listed is not None:
             return self._view.namespaces(listed)
-        return [obj.ref.name for obj in self.all(NAMESPACE)]
+        return [obj.ref.name for obj in self.objects_of(NAMESPACE)]
 
-    def labelled(self, label: str, value: str) -> Iterable[Object]:
+    def namespaces_with_label(self, label: str, value: str) -> Iterable[Object]:
         self.labels.add((label, value))
         namespaces = [obj for obj in self.live.values() if obj is not None and obj.ref.kind == NAMESPACE]
         live = [obj for obj in namespaces if obj.labels.get(label) == value]
         if self.listed.get((label, value)):
             return live
-        return [*(obj for obj in self._view.labelled(label, value) if obj.ref not in self.live), *live]
+        return [*(obj for obj in self._view.namespaces_with_label(label, value) if obj.ref not in self.live), *live]
 
-    def value(self, read: Read) -> object:
-        if not isinstance(read, Trial):
-            return self._view.value(read)
+    def answer(self, read: Query) -> object:
+        if not isinstance(read, DryRunCreate):
+            return self._view.answer(read)
         self.trials.add(read)
-        return self.answers[read] if read in self.answers else self._view.value(read)
+        return self.answers[read] if read in self.answers else self._view.answer(read)
 
-    def unanswered(self) -> list[Trial]:
-        return [trial for trial in self.trials if self.value(trial) is UNREAD]
+    def unanswered(self) -> list[DryRunCreate]:
+        return [trial for trial in self.trials if self.answer(trial) is UNREAD]
 
 
 class _List(msgspec.Struct):

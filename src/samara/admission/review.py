@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from samara.core.admit import Edit, Forbidden, Operation, Request, Undecided
+from samara.core.admission import Operation, PatchOperation, Refused, Request, Undecidable
 from samara.core.model import Kind, Object
 from samara.core.registry import Registry
 from samara.core.source_type import Admission, SourceType
@@ -18,7 +18,7 @@ from samara.kube.codec import MALFORMED, Codec, encode
 API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
 _OPERATIONS: dict[str, Operation] = {operation: operation for operation in get_args(Operation)}
 _ABSENT = (b"", b"null")
-_STATUSES = ((Undecided, 500, "InternalError"), (Forbidden, 403, "Forbidden"), (str, 422, "Invalid"))
+_STATUSES = ((Undecidable, 500, "InternalError"), (Refused, 403, "Forbidden"), (str, 422, "Invalid"))
 """By class of fault, the gravest first: of several faults it gives the answer its status."""
 Json = dict[str, Any]
 
@@ -151,7 +151,7 @@ def _message(faults: tuple[str, ...]) -> str:
     return ". ".join(fault.strip().rstrip(".") for fault in faults) + "."
 
 
-def patch(uid: str, edits: Iterable[Edit]) -> Json:
+def patch(uid: str, edits: Iterable[PatchOperation]) -> Json:
     """Allowed, with a JSON patch of the object before it is stored."""
     steps = [
         {"op": edit.op, "path": edit.path, **({} if edit.op == "remove" else {"value": edit.value})} for edit in edits

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from samara.admission.review import MalformedError
-from samara.core.admit import Operation, UnconvertibleError
+from samara.core.admission import ConversionError, Operation
 from samara.core.metadata_keys import APP
 from samara.core.model import Kind
 from samara.core.registry import Registry
@@ -293,7 +293,7 @@ def _convert(obj: Json, wanted: str, converters: Converters) -> Json:
         )
     try:
         converted = converter(obj, wanted)
-    except UnconvertibleError as fault:
+    except ConversionError as fault:
         raise _CannotConvertError(f"{kind} cannot be converted from {version} to {wanted}: {fault}") from None
     except Exception as fault:  # noqa: BLE001 - any message may hold a value of the object
         name = type(fault).__name__

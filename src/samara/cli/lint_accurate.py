@@ -9,14 +9,13 @@ import yaml
 from samara.cli import lint_accurate_config
 from samara.cli.lint_nodes import Finding, Manifest, Word, kind_of, spot
 from samara.cli.lint_part import NAMESPACE_NAME, Part, bad_type, stays_behind, wrong_kind
-from samara.core.match import any_glob, is_label_value, is_namespace_name, shown
 from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE
-from samara.core.select import is_label_key
+from samara.core.names import is_label_value, is_namespace_name, matches_any_glob, quoted
+from samara.core.selectors import is_label_key
 from samara.vocabularies.accurate import AccurateSettings
 from samara.vocabularies.accurate.config import Config, read
 from samara.vocabularies.accurate.globs import OWN, Keys
-from samara.vocabularies.accurate.propagate import MODES
-from samara.vocabularies.accurate.words import (
+from samara.vocabularies.accurate.labels import (
     CREATE,
     GENERATED,
     GROUP,
@@ -31,6 +30,7 @@ from samara.vocabularies.accurate.words import (
     TYPE,
     UPDATE,
 )
+from samara.vocabularies.accurate.propagate import MODES
 
 A_MODE = f'"{CREATE}" or "{UPDATE}": with any other value the object is not passed on'
 ABSENT = ("nothing", "null")
@@ -181,7 +181,7 @@ def _sub_namespace(manifest: Manifest, config: Config | None, reserved: tuple[st
 def _name(manifest: Manifest, word: Word, name: str, reserved: tuple[str, ...]) -> Iterator[Finding]:
     if not is_namespace_name(name):
         yield manifest.finding(word.line, "metadata.name", word.found, NAMESPACE_NAME)
-    elif any_glob(reserved, name):
+    elif matches_any_glob(reserved, name):
         expected = "another name: this one is reserved, and no namespace is made of it"
         yield manifest.finding(word.line, "metadata.name", word.found, expected)
 
@@ -194,7 +194,7 @@ def _shape(manifest: Manifest) -> Iterator[Finding]:
             yield manifest.finding(spec.line, "spec", kind_of(spec.node), "a mapping with labels and annotations")
         return
     for key, node in spec.node.value:
-        line, name = key.start_mark.line + 1, f"spec.{shown(str(key.value))[1:-1]}"
+        line, name = key.start_mark.line + 1, f"spec.{quoted(str(key.value))[1:-1]}"
         if key.value not in (LABELS, ANNOTATIONS):
             yield manifest.finding(line, name, "a field", "labels or annotations: the server drops any other field")
         elif not isinstance(node, yaml.MappingNode) and kind_of(node) not in ABSENT:
@@ -206,7 +206,7 @@ def _illegal(manifest: Manifest, word: Word) -> Iterator[Finding]:
     where = _field(word)
     is_label = word.where == "label"
     if not is_label_key(word.key if is_label else word.key.lower()):
-        yield manifest.finding(word.line, f"{where}.{word.key}", shown(word.key), f"the key of {_a(word)}")
+        yield manifest.finding(word.line, f"{where}.{word.key}", quoted(word.key), f"the key of {_a(word)}")
     elif word.value is None:
         yield manifest.finding(word.line, f"{where}.{word.key}", word.found, "text in quotes")
     elif is_label and word.value and not is_label_value(word.value):

@@ -11,7 +11,7 @@ import yaml
 from samara.cli.lint_nodes import Finding, Manifest, as_json
 from samara.core.vocabulary import SettingError
 from samara.vocabularies.accurate.config import KEYS, read
-from samara.vocabularies.accurate.words import GROUP
+from samara.vocabularies.accurate.labels import GROUP
 
 _NEARLY = 0.8
 _PATTERNS = f"a list of patterns of keys, none under {GROUP}/"

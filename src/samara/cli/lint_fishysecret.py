@@ -9,7 +9,7 @@ from typing import NamedTuple
 from samara.cli.lint_nodes import Finding, Manifest, as_json, spot
 from samara.cli.lint_part import Part, dropped
 from samara.core.desired import Fault
-from samara.core.match import any_glob, shown
+from samara.core.names import matches_any_glob, quoted
 from samara.settings import Settings
 from samara.vocabularies.fishysecret import FISHY_SECRET, NAME, FishySecretSettings, may_read
 from samara.vocabularies.fishysecret.spec import Spec, read
@@ -43,7 +43,7 @@ class _FishySecret(NamedTuple):
 
     def findings(self) -> Iterator[Finding]:
         if self.manifest.api_version != FISHY_SECRET.api_version:
-            yield self._at("apiVersion", shown(self.manifest.api_version), FISHY_SECRET.api_version)
+            yield self._at("apiVersion", quoted(self.manifest.api_version), FISHY_SECRET.api_version)
         node = spot(self.manifest.root, "spec").node
         spec = read(None if node is None else as_json(node))
         for fault in spec.faults:
@@ -66,11 +66,11 @@ class _FishySecret(NamedTuple):
 
     def _forbidden(self, spec: Spec) -> Iterator[Finding]:
         """What the settings do not let it do."""
-        if spec.target is not None and any_glob(self.protected, spec.target.namespace):
+        if spec.target is not None and matches_any_glob(self.protected, spec.target.namespace):
             expected = "a namespace that is not protected (setting protectedNamespaces)"
-            yield self._at("spec.target.namespace", shown(spec.target.namespace), expected)
+            yield self._at("spec.target.namespace", quoted(spec.target.namespace), expected)
         home = self.manifest.namespace
         for number, item in enumerate(spec.items if home and not spec.faults else ()):
             if not self.may_read(home, item.path):
                 expected = f"a path that FishySecrets of namespace {home} may read (setting vocabularies.{NAME}.paths)"
-                yield self._at(f"spec.data[{number}].secretPath", shown(item.path), expected)
+                yield self._at(f"spec.data[{number}].secretPath", quoted(item.path), expected)

@@ -12,7 +12,7 @@ import yaml
 
 from samara.cli.files import LIST, MERGE, NOT_YAML, TAB, ManifestLoader, Text, is_list, syntax
 from samara.cli.json_nodes import json_nodes
-from samara.core.match import shown
+from samara.core.names import quoted
 
 _STRING = "tag:yaml.org,2002:str"
 _NAMES = {"bool": "a boolean", "int": "a number", "float": "a number", "null": "null", "timestamp": "a date"}
@@ -248,9 +248,9 @@ def _found(node: yaml.Node) -> str:
     if not isinstance(node, yaml.ScalarNode):
         return "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
     if node.tag == _STRING:
-        return shown(node.value)
+        return quoted(node.value)
     name = _NAMES.get(node.tag.rpartition(":")[2], "something else")
-    return name if name == "null" else f"{name} ({shown(node.value)[1:-1]})"
+    return name if name == "null" else f"{name} ({quoted(node.value)[1:-1]})"
 
 
 def _mappings(root: yaml.Node) -> Iterator[yaml.MappingNode]:

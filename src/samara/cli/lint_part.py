@@ -9,8 +9,8 @@ import yaml
 
 from samara.cli.lint_nodes import Finding, Manifest, Word, spot
 from samara.core.kinds import NEVER_COPIED_TYPES
-from samara.core.match import Names, shown
 from samara.core.model import Kind, KindName
+from samara.core.names import NamespaceNames, quoted
 from samara.source_types import WELL_KNOWN
 
 FOR_ALL = frozenset({"*", "all", "ALL", "All"})
@@ -37,22 +37,22 @@ def kind_named(name: KindName) -> Kind:
 
 
 def wrong_kind(manifest: Manifest, word: Word, expected: str) -> Finding:
-    return manifest.finding(word.line, word.key, f"on a {shown(manifest.kind)[1:-1]}", expected)
+    return manifest.finding(word.line, word.key, f"on a {quoted(manifest.kind)[1:-1]}", expected)
 
 
-def bad_names(manifest: Manifest, word: Word, names: Names, for_all: str) -> Iterator[Finding]:
+def bad_names(manifest: Manifest, word: Word, names: NamespaceNames, for_all: str) -> Iterator[Finding]:
     """The illegal names of a list; whoever means every namespace is told how that is written."""
     for name in names.illegal:
         every = f"; for every namespace write {for_all}" if name in FOR_ALL else ""
         expected = f"{NAMESPACE_NAME}{every}"
-        yield manifest.finding(word.line, word.key, shown(name), expected)
+        yield manifest.finding(word.line, word.key, quoted(name), expected)
 
 
 def bad_type(manifest: Manifest) -> Iterator[Finding]:
     word = manifest.type
     if word is not None and word.value in NEVER_COPIED_TYPES:
         expected = "another type: Secrets of this type are never copied"
-        yield manifest.finding(word.line, "type", shown(word.value), expected)
+        yield manifest.finding(word.line, "type", quoted(word.value), expected)
 
 
 def dropped(manifest: Manifest, fields: Mapping[str, tuple[str, ...]]) -> Iterator[Finding]:
@@ -63,7 +63,7 @@ def dropped(manifest: Manifest, fields: Mapping[str, tuple[str, ...]]) -> Iterat
             for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
                 if str(key.value) not in known:
                     expected = f"{'one of ' if known[1:] else ''}{', '.join(known)}: the server drops any other field"
-                    name = f"{path}.{shown(str(key.value))[1:-1]}"
+                    name = f"{path}.{quoted(str(key.value))[1:-1]}"
                     yield manifest.finding(key.start_mark.line + 1, name, "a field", expected)
 
 

@@ -10,13 +10,12 @@ import yaml
 
 from samara.cli.lint_nodes import Finding, Manifest, as_json, held_in, kind_of, spot
 from samara.cli.lint_part import FOR_ALL, Part, dropped, kind_named
-from samara.core.kinds import NEVER_COPIED_TYPES, is_denied, row
-from samara.core.match import shown
+from samara.core.kinds import NEVER_COPIED_TYPES, is_refused, rules_for
 from samara.core.model import ANNOTATIONS, LABELS, Kind, KindName
-from samara.core.select import is_dns_subdomain
+from samara.core.names import quoted
+from samara.core.selectors import is_dns_subdomain
 from samara.core.source_type import Copyable
 from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION
-from samara.vocabularies.resource_distribution.asked import unfit
 from samara.vocabularies.resource_distribution.convert import LISTED
 from samara.vocabularies.resource_distribution.spec import (
     EXCLUDED,
@@ -28,6 +27,7 @@ from samara.vocabularies.resource_distribution.spec import (
     Targets,
     read,
 )
+from samara.vocabularies.resource_distribution.spec_cache import invalid_content_message
 
 VERSIONS = tuple(f"{RESOURCE_DISTRIBUTION.group}/{version}" for version in sorted(LISTED, reverse=True))
 SETTING = "no other kind is distributed (setting vocabularies.resource-distribution.kinds)"
@@ -77,7 +77,7 @@ class _Distribution(NamedTuple):
 
     def findings(self) -> Iterator[Finding]:
         if self.manifest.api_version not in VERSIONS:
-            yield self._at("apiVersion", shown(self.manifest.api_version), " or ".join(VERSIONS))
+            yield self._at("apiVersion", quoted(self.manifest.api_version), " or ".join(VERSIONS))
         yield from self._own_name()
         raw = as_json(spot(self.manifest.root, "spec").node)
         if raw is None:
@@ -119,9 +119,9 @@ class _Distribution(NamedTuple):
                 if not name and entries:
                     continue  # that the entry is no mapping has been said
                 every = "; for every namespace write allNamespaces: true" if name in FOR_ALL else ""
-                yield self._name(which, name, shown(name), f"{A_NAME}{every}")
+                yield self._name(which, name, quoted(name), f"{A_NAME}{every}")
         for name in targets.included.members & targets.excluded.members:
-            found = f"{shown(name)}, which is in {INCLUDED}, too"
+            found = f"{quoted(name)}, which is in {INCLUDED}, too"
             yield self._name(EXCLUDED, name, found, "the name in one of the lists: what is excluded gets no copy")
         written = spot(self.manifest.root, TARGETS).node
         if isinstance(written, yaml.MappingNode) and not written.value:
@@ -142,15 +142,15 @@ class _Distribution(NamedTuple):
     def _resource(self, held: Manifest) -> Iterator[Finding]:
         """What can be said of an object that is not complete is said."""
         kind = self.served.get((held.api_version, held.kind))
-        if held.api_version and held.kind and (kind is None or is_denied(kind)):
-            known = ", ".join(sorted(str(each) for each in self.served.values() if not is_denied(each)))
-            found = shown(f"{held.api_version}/{held.kind}")
+        if held.api_version and held.kind and (kind is None or is_refused(kind)):
+            known = ", ".join(sorted(str(each) for each in self.served.values() if not is_refused(each)))
+            found = quoted(f"{held.api_version}/{held.kind}")
             yield self._at(f"{RESOURCE}.kind", found, f"one of {known}: {SETTING}")
         elif kind is not None:
             yield from self._content(held, kind)
         if held.namespace:
             expected = f"no namespace: {TARGETS} says where copies go"
-            yield self._at(f"{RESOURCE}.metadata.namespace", shown(held.namespace), expected)
+            yield self._at(f"{RESOURCE}.metadata.namespace", quoted(held.namespace), expected)
         for word in held.words:
             a, where = ("a label", LABELS) if word.where == "label" else ("an annotation", ANNOTATIONS)
             if not self.bare(where, {word.key: ""}):
@@ -164,10 +164,10 @@ class _Distribution(NamedTuple):
         type_ = resource.fields.get("type")
         if isinstance(type_, str) and type_ in NEVER_COPIED_TYPES:
             expected = "another type: Secrets of this type are never copied"
-            yield self._at(f"{RESOURCE}.type", shown(type_), expected)
-        normal = row(kind).normal
+            yield self._at(f"{RESOURCE}.type", quoted(type_), expected)
+        normal = rules_for(kind).canonical
         if normal is not None and normal(resource.fields) is None:
-            yield self._at(RESOURCE, "fields that the server does not take", unfit(kind))
+            yield self._at(RESOURCE, "fields that the server does not take", invalid_content_message(kind))
 
 
 def _without_metadata(held: Manifest) -> Resource | None:

@@ -8,11 +8,11 @@ from difflib import get_close_matches
 from samara.cli import lint_accurate, lint_fishysecret, lint_resource_distribution, lint_secret_copy, lint_sync_to
 from samara.cli.lint_nodes import Finding, Manifest, Word
 from samara.cli.lint_part import Part, stays_behind, wrong_kind
-from samara.core.match import LABEL_LENGTH, any_glob, is_label_value, sample, shown
 from samara.core.metadata_keys import ACCEPT, ADOPTED, IGNORE, NOT_COPIED_BY_DEFAULT, PAUSED, RELEASED
 from samara.core.model import NAMESPACE
+from samara.core.names import LABEL_LENGTH, is_label_value, matches_any_glob, quoted, sample
 from samara.core.policy import invalid_consent_items
-from samara.core.select import is_dns_subdomain
+from samara.core.selectors import is_dns_subdomain
 from samara.core.vocabulary import VocabularySettings
 from samara.settings import Settings
 from samara.source_types import registry_of, reserved
@@ -125,7 +125,7 @@ class Lint:
         """Our own words are nowhere expected to travel."""
         for word in manifest.words:
             left = word.where == "label" and not carries_labels and word.key not in self._known
-            if left or any_glob(self._stays[word.where], word.key):
+            if left or matches_any_glob(self._stays[word.where], word.key):
                 yield stays_behind(manifest, word)
 
 
@@ -145,7 +145,7 @@ def _consent(manifest: Manifest, word: Word) -> Iterator[Finding]:
             word.line, word.key, f"a {word.where} of a {manifest.kind}", "an annotation of a Namespace"
         )
     elif items := invalid_consent_items(word.value or ""):
-        yield manifest.finding(word.line, word.key, sample(map(shown, items)), ACCEPTED)
+        yield manifest.finding(word.line, word.key, sample(map(quoted, items)), ACCEPTED)
 
 
 def _key(manifest: Manifest, word: Word) -> Iterator[Finding]:

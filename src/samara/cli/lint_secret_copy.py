@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from samara.cli.lint_nodes import Finding, Manifest, Word
 from samara.cli.lint_part import Part, bad_names, bad_type, wrong_kind
-from samara.core.match import csv_names, shown
 from samara.core.model import SECRET
+from samara.core.names import parse_csv_names, quoted
 from samara.vocabularies.secret_copy import TARGETS
 
 
@@ -20,7 +20,7 @@ def part(home: str) -> Part:
             yield wrong_kind(manifest, word, "a v1 Secret: nothing else is copied by this key")
             return
         if manifest.namespace != home:
-            found = f"in namespace {shown(manifest.namespace)[1:-1]}" if manifest.namespace else "no namespace"
+            found = f"in namespace {quoted(manifest.namespace)[1:-1]}" if manifest.namespace else "no namespace"
             expected = f"namespace {home}, the home namespace: elsewhere this key does nothing"
             yield manifest.finding(word.line, word.key, found, expected)
         yield from _list(manifest, word)
@@ -41,7 +41,7 @@ def _list(manifest: Manifest, word: Word) -> Iterator[Finding]:
         if word.found == "null":
             yield manifest.finding(word.line, word.key, "null", '"" for every namespace, or a list of names')
         return
-    names = csv_names(word.value)
+    names = parse_csv_names(word.value)
     yield from bad_names(manifest, word, names, '""')
     if word.value.strip() and not names.legal and not names.illegal:
         expected = 'at least one namespace, or "" for every one'

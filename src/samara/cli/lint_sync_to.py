@@ -8,10 +8,10 @@ from samara.cli.lint_nodes import Finding, Manifest, Word
 from samara.cli.lint_part import Part, bad_names, bad_type, kind_named, wrong_kind
 from samara.core.desired import Fault
 from samara.core.kinds import is_kept_by_cluster
-from samara.core.match import any_glob, shown
 from samara.core.model import Kind, KindName, Ref
+from samara.core.names import matches_any_glob, quoted
 from samara.core.policy import kept_by_cluster
-from samara.core.targets import NO_NAMESPACES
+from samara.core.selectors import NO_NAMESPACES
 from samara.vocabularies.sync_to import CLUSTER, LISTED, SYNC_TO, SYNC_TO_NAMESPACES, listed_names, parse
 
 PROPOSED = "openkruise.io/sync-to/namespaces"
@@ -98,6 +98,6 @@ def _list(manifest: Manifest, word: Word, protected: tuple[str, ...]) -> Iterato
     if not names.legal and not names.illegal:
         yield manifest.finding(word.line, word.key, f"{word.found}, which names nothing", A_LIST)
     for name in names.legal:
-        if any_glob(protected, name):
+        if matches_any_glob(protected, name):
             expected = "a namespace that is not protected: copies to this one are refused (setting protectedNamespaces)"
-            yield manifest.finding(word.line, word.key, shown(name), expected)
+            yield manifest.finding(word.line, word.key, quoted(name), expected)

@@ -15,8 +15,8 @@ from samara.cli.inspect.secret_values import corrected, readings
 from samara.cli.installed import FILE, LABEL, Installed, find_installed
 from samara.cli.options import Cluster
 from samara.cli.output import note, progress
-from samara.core.match import sample
 from samara.core.model import CONFIG_MAP, Key, Ref
+from samara.core.names import sample
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
 from samara.core.writes import Plan

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from samara.core import kinds
-from samara.core.admit import Request
+from samara.core.admission import Request
 from samara.core.desired import Copy, Desired, Fault, Template
-from samara.core.model import MANAGER, NAMESPACE, Kind, Object, Ref
+from samara.core.model import FIELD_MANAGER, NAMESPACE, Kind, Object, Ref
 from samara.core.ownership import ByMark
 from samara.core.policy import kept_by_cluster
+from samara.core.selectors import NO_NAMESPACES, NamespaceSelector
 from samara.core.source_type import Admission, Annotated, Policy, SourceType
-from samara.core.targets import NO_NAMESPACES, NamespaceSelector
 from samara.core.view import View
 
 
@@ -58,7 +58,7 @@ class AnnotatedObjects:
             name=self.name,
             kinds=self.kinds,
             source=Annotated(self.annotations, lambda obj, view: self._asks(obj)),
-            ownership=ByMark(self.marks, lambda obj, view: self.source_of(obj), self.managers | {MANAGER}),
+            ownership=ByMark(self.marks, lambda obj, view: self.source_of(obj), self.managers | {FIELD_MANAGER}),
             desired=self.desired,
             affected_by=self.affected_by,
             policy=self.policy,

@@ -12,7 +12,7 @@ from samara.core.ownership import Ownership
 from samara.core.policy import ClusterPolicy, paused_by, refusal
 from samara.core.registry import Registry
 from samara.core.source_type import SourceType
-from samara.core.view import Narrow, View
+from samara.core.view import NamespaceView, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class PlanContext:
 
     def rivals(self, ref: Ref) -> list[Key]:
         """The other sources that may write this address, in order of precedence."""
-        others = [key for key in self.view.claims(ref) if key != self.key]
+        others = [key for key in self.view.claimants(ref) if key != self.key]
         return sorted(others, key=self.precedence) if len(others) > 1 else others
 
     def desired_by(self, rival: Key, ref: Ref) -> list[Copy]:
@@ -66,7 +66,7 @@ class PlanContext:
         source_type, namespace = self.registry[rival.source_type], self.namespace_of(ref)
         if ref.kind.namespaced and namespace is None:
             return []
-        copies = source_type.desired(rival.source, Narrow(self.view, ref.namespace)).copies
+        copies = source_type.desired(rival.source, NamespaceView(self.view, ref.namespace)).copies
         return [
             copy
             for copy in copies

@@ -13,24 +13,24 @@ from samara.core.model import CONFIG_MAP, SECRET, Content, Kind
 Fields = Mapping[str, object]
 
 
-class Row(NamedTuple):
+class KindRules(NamedTuple):
     """One kind's peculiarities; a kind without a row has none."""
 
-    fixed: Callable[[Content], tuple[str, ...]] = lambda content: ()
+    immutable: Callable[[Content], tuple[str, ...]] = lambda content: ()
     """The fields that the server will not let us change on an object with this content."""
-    denied: Callable[[Content], str | None] = lambda content: None
+    refusal: Callable[[Content], str | None] = lambda content: None
     """Why an object with this content is never copied, if it is not."""
-    normal: Callable[[Fields], Fields | None] | None = None
+    canonical: Callable[[Fields], Fields | None] | None = None
     """The fields as the server stores what somebody has written; None where it would not take them.
 
     A kind without this word is asked about by a trial.
     """
-    own: Mapping[str, Callable[[Any], Any]] = MappingProxyType({})
+    strip_own_fields: Mapping[str, Callable[[Any], Any]] = MappingProxyType({})
     """By field: takes out what every object of this kind has of its own, or all of the field by answering None.
 
     What is taken out is neither compared nor copied.
     """
-    kept: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType({})
+    restore_own_fields: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType({})
     """By field: of what is sent and what is there, what has to be sent so that the object keeps what is its own.
 
     What is not here the server keeps by itself, as it does a Service's addresses.
@@ -75,7 +75,7 @@ _DENIED_GROUPS = frozenset(
 _DENIED_CORE = frozenset({"ServiceAccount", "Event", "Namespace"})
 
 
-def is_denied(kind: Kind) -> bool:
+def is_refused(kind: Kind) -> bool:
     """True for kinds that give power or carry bookkeeping, and for cluster-scoped ones: copies of them do harm."""
     if not kind.namespaced or kind.group in _DENIED_GROUPS:
         return True
@@ -193,24 +193,24 @@ CLAIM = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 _GIVEN = re.compile(r"-dockercfg-[a-z0-9]{5}$")
 _SERVICE_ADDRESSES = frozenset({"clusterIP", "clusterIPs", "healthCheckNodePort"})
 
-ROWS: dict[Kind, Row] = {
-    SECRET: Row(_secret_fixed, _secret_denied, _secret_normal),
-    CONFIG_MAP: Row(_config_map_fixed, normal=_config_map_normal),
-    SERVICE: Row(own={"spec": _service_own}),
-    CLAIM: Row(own={"spec": _claim_own}, kept={"spec": _claim_kept}),
-    ROLE_BINDING: Row(_role_binding_fixed),
-    SERVICE_ACCOUNT: Row(
-        own={"secrets": lambda secrets: None, "imagePullSecrets": _pull_secrets_own},
-        kept={"secrets": lambda sent, there: there, "imagePullSecrets": _pull_secrets_kept},
+KIND_RULES: dict[Kind, KindRules] = {
+    SECRET: KindRules(_secret_fixed, _secret_denied, _secret_normal),
+    CONFIG_MAP: KindRules(_config_map_fixed, canonical=_config_map_normal),
+    SERVICE: KindRules(strip_own_fields={"spec": _service_own}),
+    CLAIM: KindRules(strip_own_fields={"spec": _claim_own}, restore_own_fields={"spec": _claim_kept}),
+    ROLE_BINDING: KindRules(_role_binding_fixed),
+    SERVICE_ACCOUNT: KindRules(
+        strip_own_fields={"secrets": lambda secrets: None, "imagePullSecrets": _pull_secrets_own},
+        restore_own_fields={"secrets": lambda sent, there: there, "imagePullSecrets": _pull_secrets_kept},
     ),
 }
-_PLAIN = Row()
+_PLAIN = KindRules()
 
 
-def row(kind: Kind) -> Row:
-    return ROWS.get(kind, _PLAIN)
+def rules_for(kind: Kind) -> KindRules:
+    return KIND_RULES.get(kind, _PLAIN)
 
 
 def must_recreate(kind: Kind, have: Content, want: Content) -> bool:
     """True where the difference lies in a field that only a new object can change."""
-    return any(have.get(name) != want.get(name) for name in row(kind).fixed(have))
+    return any(have.get(name) != want.get(name) for name in rules_for(kind).immutable(have))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from samara.core.desired import UNAVAILABLE, Overlay, Template
 from samara.core.metadata_keys import ADOPTED, CREATED_BY, RELEASED, is_unknown_control_key
-from samara.core.model import ANNOTATIONS, LABELS, Content, Object, Owner
+from samara.core.model import ANNOTATIONS, LABELS, Content, Object, OwnerReference
 from samara.core.ownership import Ownership
 from samara.core.view import View
 
@@ -17,11 +17,11 @@ def is_in_sync(template: Template, live: Object, ownership: Ownership, view: Vie
     """True if content, labels, annotations and owner references are as desired, and no stale key of ours is left."""
     return (
         template.content is not UNAVAILABLE
-        and (template.matches(live.content) or view.stands_for(live.ref.kind, template.content, live.content))
+        and (template.matches(live.content) or view.is_stored_form_of(live.ref.kind, template.content, live.content))
         and template.labels.items() <= live.labels.items()
         and template.annotations.items() <= live.annotations.items()
-        and owners_after(template, live) == live.owners
-        and not any(_is_stale(owned.where, owned.key, template, live, ownership) for owned in live.ours)
+        and owners_after(template, live) == live.owner_references
+        and not any(_is_stale(owned.where, owned.key, template, live, ownership) for owned in live.managed_keys)
     )
 
 
@@ -42,7 +42,7 @@ def _is_stale(where: str, key: str, template: Template, live: Object, ownership:
     desired = template.labels if where == LABELS else template.annotations
     if key in desired or (key == ADOPTED and where == ANNOTATIONS) or is_unknown_control_key(key):
         return False
-    return live.owns(where, key, ownership.managers)
+    return live.manages(where, key, ownership.managers)
 
 
 def merged(where: str, template: Template, live: Object, ownership: Ownership) -> Keys:
@@ -68,21 +68,23 @@ def split_foreign_metadata(template: Template, live: Object, ownership: Ownershi
 def _foreign(where: str, after: Mapping[str, str], template: Template, live: Object, ownership: Ownership) -> Keys:
     desired = template.labels if where == LABELS else template.annotations
     rest = after.keys() - desired.keys() - {ADOPTED}
-    return {key: after[key] for key in sorted(rest) if not live.owns(where, key, ownership.managers)}
+    return {key: after[key] for key in sorted(rest) if not live.manages(where, key, ownership.managers)}
 
 
-def owners_after(template: Template, live: Object) -> tuple[Owner, ...]:
+def owners_after(template: Template, live: Object) -> tuple[OwnerReference, ...]:
     """The owner references of an updated copy: one of ours per uid, whatever API version it was written in."""
     desired = template.owner
-    if desired is None or any(owner._replace(api_version=desired.api_version) == desired for owner in live.owners):
-        return live.owners
-    return (*(owner for owner in live.owners if owner.uid != desired.uid), desired)
+    if desired is None or any(
+        owner._replace(api_version=desired.api_version) == desired for owner in live.owner_references
+    ):
+        return live.owner_references
+    return (*(owner for owner in live.owner_references if owner.uid != desired.uid), desired)
 
 
 def is_applied(overlay: Overlay, live: Object) -> bool:
     """True if the live object has every value, and managedFields list exactly the desired keys under our manager."""
     desired = {(LABELS, key) for key in overlay.labels} | {(ANNOTATIONS, key) for key in overlay.annotations}
-    applied = {(owned.where, owned.key) for owned in live.applied if owned.manager == overlay.manager}
+    applied = {(owned.where, owned.key) for owned in live.applied_keys if owned.manager == overlay.manager}
     has_values = (
         overlay.labels.items() <= live.labels.items() and overlay.annotations.items() <= live.annotations.items()
     )
@@ -91,7 +93,7 @@ def is_applied(overlay: Overlay, live: Object) -> bool:
 
 def metadata_after_apply(overlay: Overlay, live: Object) -> tuple[Keys, Keys]:
     """Labels and annotations after a forced server-side apply. Keys that this manager no longer applies are removed."""
-    before = {(owned.where, owned.key) for owned in live.applied if owned.manager == overlay.manager}
+    before = {(owned.where, owned.key) for owned in live.applied_keys if owned.manager == overlay.manager}
     labels = {key: value for key, value in live.labels.items() if (LABELS, key) not in before}
     annotations = {key: value for key, value in live.annotations.items() if (ANNOTATIONS, key) not in before}
     return {**labels, **overlay.labels}, {**annotations, **overlay.annotations}
@@ -99,9 +101,9 @@ def metadata_after_apply(overlay: Overlay, live: Object) -> tuple[Keys, Keys]:
 
 def released(live: Object, ownership: Ownership, request_keys: frozenset[str]) -> tuple[Keys, Keys]:
     """The labels and annotations of an adopted object that is given back."""
-    created_by = {CREATED_BY} if live.owns(LABELS, CREATED_BY, ownership.managers) else set()
+    created_by = {CREATED_BY} if live.manages(LABELS, CREATED_BY, ownership.managers) else set()
     labels = {key: value for key, value in live.labels.items() if key not in ownership.marks | created_by}
-    requests = {key for key in request_keys if live.owns(ANNOTATIONS, key, ownership.managers)}
+    requests = {key for key in request_keys if live.manages(ANNOTATIONS, key, ownership.managers)}
     removed = ownership.marks | requests | {ADOPTED}
     annotations = {key: value for key, value in live.annotations.items() if key not in removed}
     return labels, {**annotations, RELEASED: "true"}

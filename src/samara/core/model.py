@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
-MANAGER = "samara"
+FIELD_MANAGER = "samara"
 """The field manager under which every write of ours is recorded by the server."""
 
-EMPTY: Mapping[str, str] = MappingProxyType({})
+NO_METADATA: Mapping[str, str] = MappingProxyType({})
 
 
 _FLAGS = (b"true", b"false")
@@ -81,13 +81,13 @@ class Key(NamedTuple):
 
     source_type: str
     source: Ref
-    slice: str | None = None
+    namespace: str | None = None
 
     @property
-    def whole(self) -> Key:
-        return self if self.slice is None else Key(self.source_type, self.source)
+    def all_namespaces(self) -> Key:
+        return self if self.namespace is None else Key(self.source_type, self.source)
 
-    def part(self, namespace: str) -> Key:
+    def in_namespace(self, namespace: str) -> Key:
         return Key(self.source_type, self.source, namespace)
 
     def __str__(self) -> str:
@@ -125,14 +125,14 @@ class Content:
     def without(self, *names: str) -> Content:
         return Content(tuple(each for each in self.fields if each.name not in names))
 
-    def sealed(self) -> Content:
+    def digests_only(self) -> Content:
         """The same content for comparison only: the digests stay, the bytes go, but for a plain yes or no."""
         return Content(
             tuple(Field(each.name, each.digest, each.raw if each.raw in _FLAGS else None) for each in self.fields)
         )
 
 
-class Owner(NamedTuple):
+class OwnerReference(NamedTuple):
     """An owner reference, complete, so that a replaced object keeps those of others."""
 
     api_version: str
@@ -143,7 +143,7 @@ class Owner(NamedTuple):
     block_owner_deletion: bool | None = None
 
 
-class Owned(NamedTuple):
+class ManagedKey(NamedTuple):
     """A label or annotation key that the server's record attributes to one field manager."""
 
     manager: str
@@ -161,24 +161,24 @@ class Object:
 
     ref: Ref
     uid: str
-    version: int
+    resource_version: int
     content: Content = field(default=Content(), repr=False)
-    labels: Mapping[str, str] = field(default_factory=lambda: EMPTY, repr=False)
-    annotations: Mapping[str, str] = field(default_factory=lambda: EMPTY, repr=False)
+    labels: Mapping[str, str] = field(default_factory=lambda: NO_METADATA, repr=False)
+    annotations: Mapping[str, str] = field(default_factory=lambda: NO_METADATA, repr=False)
     created: str = ""
     generation: int = 0
-    owners: tuple[Owner, ...] = ()
+    owner_references: tuple[OwnerReference, ...] = ()
     finalizers: tuple[str, ...] = ()
     deleting: bool = False
-    ours: frozenset[Owned] = field(default=frozenset(), repr=False)
+    managed_keys: frozenset[ManagedKey] = field(default=frozenset(), repr=False)
     """Keys owned by our field manager or by that of an original, by entries not older than the object."""
-    applied: frozenset[Owned] = field(default=frozenset(), repr=False)
+    applied_keys: frozenset[ManagedKey] = field(default=frozenset(), repr=False)
     """Keys that were set by a server-side apply of such a manager."""
-    made: bool = False
+    known_copy: bool = False
     """True where the server's record names our field manager, or where this uid was last seen as our copy."""
-    editor: str = ""
+    last_manager: str = ""
     """The field manager of the newest change, where that is not ours."""
     status: Field | None = None
 
-    def owns(self, where: str, key: str, managers: Iterable[str]) -> bool:
-        return any(Owned(manager, where, key) in self.ours for manager in managers)
+    def manages(self, where: str, key: str, managers: Iterable[str]) -> bool:
+        return any(ManagedKey(manager, where, key) in self.managed_keys for manager in managers)

@@ -10,7 +10,7 @@ from samara.core.desired import Adopt, Copy, Mode, Template
 from samara.core.model import Key, Object
 from samara.core.ownership import is_adopted, is_operators_own, is_recorded, is_released
 from samara.core.policy import Refusal, paused_by, refusal, revocation
-from samara.core.view import Narrow
+from samara.core.view import NamespaceView
 
 
 class Unknown(Enum):
@@ -102,7 +102,7 @@ class Target:
             return False
         if revocation(live.ref, holder.source, self.namespace, source_type.policy, ctx.cluster):
             return False
-        return not source_type.desired(holder.source, Narrow(ctx.view, live.ref.namespace)).prune
+        return not source_type.desired(holder.source, NamespaceView(ctx.view, live.ref.namespace)).prune
 
     def _classify(self) -> Occupant:
         """The first line that applies decides. docs/concepts/ownership.md shows this as a table."""
@@ -123,7 +123,7 @@ class Target:
 
     def _was_made_by_us(self, live: Object) -> bool:
         """True if this uid was a copy before its marks were removed. A released object is no copy any more."""
-        made = live.made or is_recorded(live, self.ctx.ownership)
+        made = live.known_copy or is_recorded(live, self.ctx.ownership)
         return made and not is_released(live) and not is_operators_own(live)
 
     def _is_free(self, live: Object) -> bool:
@@ -140,7 +140,7 @@ class Target:
 
     def _is_disowned(self, live: Object) -> bool:
         """True if the copy was created once by another vocabulary, whose source is gone: its namespace owns it."""
-        claiming = {key.source_type for key in self.ctx.view.claims(live.ref)} | {self.ctx.key.source_type}
+        claiming = {key.source_type for key in self.ctx.view.claimants(live.ref)} | {self.ctx.key.source_type}
         return any(
             each.ownership.is_disowned(live) for each in self.ctx.registry.source_types if each.name not in claiming
         )
@@ -148,7 +148,7 @@ class Target:
     def _is_kept_orphan(self, holder: Key, live: Object) -> bool:
         """True if the source of a higher vocabulary is gone and its copies stay on purpose (onSourceGone: keep)."""
         ctx = self.ctx
-        if holder in ctx.view.claims(live.ref) or ctx.registry.rank(holder.source_type) >= ctx.registry.rank(
+        if holder in ctx.view.claimants(live.ref) or ctx.registry.rank(holder.source_type) >= ctx.registry.rank(
             ctx.key.source_type
         ):
             return False

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from samara.core.metadata_keys import ADOPTED, APP, RELEASED
-from samara.core.model import MANAGER, Kind, Object, Ref
+from samara.core.model import FIELD_MANAGER, Kind, Object, Ref
 from samara.core.view import View
 
 
@@ -49,7 +49,7 @@ class Ownership(Protocol):
 
 def is_recorded(obj: Object, ownership: Ownership) -> bool:
     """True if managedFields say that one of our managers set a mark on this object."""
-    return any(owned.key in ownership.marks and owned.manager in ownership.managers for owned in obj.ours)
+    return any(owned.key in ownership.marks and owned.manager in ownership.managers for owned in obj.managed_keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class ByMark:
 
     marks: frozenset[str]
     named: Callable[[Object, View], Ref | None]
-    managers: frozenset[str] = frozenset({MANAGER})
+    managers: frozenset[str] = frozenset({FIELD_MANAGER})
     trusted: bool = False
     """True if the mark counts whoever set it: only administrators can set it."""
     disowned: Callable[[Object], bool] = lambda obj: False
@@ -75,7 +75,7 @@ class ByMark:
         return self.trusted or is_recorded(obj, self)
 
     def is_remembered(self, obj: Object) -> bool:
-        return obj.made if self.trusted else is_recorded(obj, self)
+        return obj.known_copy if self.trusted else is_recorded(obj, self)
 
     def is_disowned(self, obj: Object) -> bool:
         return self.disowned(obj) and not obj.annotations.keys().isdisjoint(self.marks)
@@ -88,27 +88,27 @@ class ByOwnerReference:
     kind: Kind
     copied: frozenset[Kind]
     marks: frozenset[str]
-    managers: frozenset[str] = frozenset({MANAGER})
+    managers: frozenset[str] = frozenset({FIELD_MANAGER})
     copies_may_be_sources: bool = False
     transferable: bool = False
 
     def source_of(self, obj: Object, view: View) -> Ref | None:
-        if not obj.owners or obj.ref.kind not in self.copied:
+        if not obj.owner_references or obj.ref.kind not in self.copied:
             return None
-        for owner in obj.owners:
+        for owner in obj.owner_references:
             group = owner.api_version.partition("/")[0]
             if owner.controller and (group, owner.kind) == (self.kind.group, self.kind.name):
                 return Ref(self.kind, "", owner.name)
         return None
 
     def is_copy_of(self, obj: Object, ref: Ref, source: Object | None, view: View) -> bool:
-        return source is not None and any(owner.uid == source.uid for owner in obj.owners)
+        return source is not None and any(owner.uid == source.uid for owner in obj.owner_references)
 
     def is_proven(self, obj: Object) -> bool:
         return is_recorded(obj, self)
 
     def is_remembered(self, obj: Object) -> bool:
-        return obj.made
+        return obj.known_copy
 
     def is_disowned(self, obj: Object) -> bool:
         return False
@@ -124,4 +124,4 @@ def is_released(obj: Object) -> bool:
 
 
 def is_operators_own(obj: Object) -> bool:
-    return obj.labels.get(APP, "").startswith(MANAGER)
+    return obj.labels.get(APP, "").startswith(FIELD_MANAGER)

@@ -9,10 +9,10 @@ from samara.core.context import PlanContext
 from samara.core.desired import Copy, Desired
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
 from samara.core.policy import ClusterPolicy
-from samara.core.reads import UNREAD, Absence, Definition, Read
+from samara.core.queries import UNREAD, CrdExists, IsGone, Query
 from samara.core.registry import Registry
 from samara.core.rules import decide, decide_overlay, decide_unwanted
-from samara.core.view import Narrow, View, has_copies
+from samara.core.view import NamespaceView, View, has_copies
 from samara.core.writes import Blocked, Plan, SetFinalizer, Step
 
 
@@ -28,12 +28,12 @@ def plan(key: Key, view: View, registry: Registry, cluster: ClusterPolicy) -> Pl
 def prepare(key: Key, view: View, registry: Registry, cluster: ClusterPolicy) -> Plan | tuple[PlanContext, Desired]:
     """The context and the desired state, or a plan that names what must be known first."""
     source_type = registry[key.source_type]
-    key = key if source_type.per_namespace else key.whole
-    if not all(view.known(kind) for kind in _kinds_read(key, registry, view)):
+    key = key if source_type.per_namespace else key.all_namespaces
+    if not all(view.has_synced(kind) for kind in _kinds_read(key, registry, view)):
         return Plan(ready=False)
-    visible = view if key.slice is None else Narrow(view, key.slice)
+    visible = view if key.namespace is None else NamespaceView(view, key.namespace)
     source = view.get(key.source)
-    ctx = PlanContext(key.whole, source_type, source, visible, view, registry, cluster)
+    ctx = PlanContext(key.all_namespaces, source_type, source, visible, view, registry, cluster)
     desired = source_type.desired(key.source, visible)
     if not _are_answered(desired.reads, view):
         return Plan(ready=False, reads=desired.reads)
@@ -50,8 +50,8 @@ def _kinds_read(key: Key, registry: Registry, view: View) -> tuple[Kind, ...]:
     return NAMESPACE, key.source.kind, addresses.kind
 
 
-def _are_answered(reads: Iterable[Read], view: View) -> bool:
-    return all(view.value(read) is not UNREAD for read in reads)
+def _are_answered(reads: Iterable[Query], view: View) -> bool:
+    return all(view.answer(read) is not UNREAD for read in reads)
 
 
 def _confirm_deletion(ctx: PlanContext, desired: Desired) -> Plan | tuple[PlanContext, Desired]:
@@ -63,10 +63,10 @@ def _confirm_deletion(ctx: PlanContext, desired: Desired) -> Plan | tuple[PlanCo
     ref = ctx.key.source
     if ref.kind != ctx.source_type.resource or not _deletion_matters(ctx, desired):
         return ctx, desired
-    questions: tuple[Read, ...] = (Definition(ref.kind), *((Absence(ref),) if ctx.source is None else ()))
+    questions: tuple[Query, ...] = (CrdExists(ref.kind), *((IsGone(ref),) if ctx.source is None else ()))
     if not _are_answered(questions, ctx.view):
         return Plan(ready=False, reads=(*desired.reads, *questions))
-    if all(ctx.view.value(question) for question in questions):
+    if all(ctx.view.answer(question) for question in questions):
         return ctx, desired
     return ctx, replace(desired, copies=(), overlays=(), blocked=(), prune=False)
 

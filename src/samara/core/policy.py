@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from samara.core import kinds
 from samara.core.desired import UNAVAILABLE, Copy, Reason, Template
-from samara.core.match import any_glob, is_namespace_name
 from samara.core.metadata_keys import ACCEPT, IGNORE, PAUSED
 from samara.core.model import NAMESPACE, Object, Ref, namespace_ref
+from samara.core.names import is_namespace_name, matches_any_glob
 from samara.core.source_type import Policy, Protected, SourceType
 from samara.core.view import View
 
@@ -107,11 +107,11 @@ def _reserved(ref: Ref, cluster: ClusterPolicy) -> Refusal | None:
 
 def is_reserved(name: str, cluster: ClusterPolicy) -> bool:
     """True for a name that no Namespace made by Samara may have."""
-    return any_glob((*cluster.protected, *cluster.reserved), name)
+    return matches_any_glob((*cluster.protected, *cluster.reserved), name)
 
 
 def _protected(copy: Copy, policy: Policy, cluster: ClusterPolicy) -> Refusal | None:
-    if policy.protected is Protected.ALLOW or not any_glob(cluster.protected, copy.ref.namespace):
+    if policy.protected is Protected.ALLOW or not matches_any_glob(cluster.protected, copy.ref.namespace):
         return None
     if copy.by_name and policy.protected is Protected.BY_NAME:
         return None
@@ -126,7 +126,7 @@ def _ignored(copy: Copy, namespace: Object) -> Refusal | None:
 
 
 def _kind(copy: Copy, policy: Policy) -> Refusal | None:
-    if policy.any_kind or not kinds.is_denied(copy.ref.kind):
+    if policy.any_kind or not kinds.is_refused(copy.ref.kind):
         return None
     return Refusal("refused", f"objects of kind {copy.ref.kind} are never copied")
 
@@ -150,7 +150,7 @@ def _operators_own(copy: Copy, policy: Policy, cluster: ClusterPolicy) -> Refusa
 
 def _content(copy: Copy) -> Refusal | None:
     content = copy.template.content
-    denied = None if content is UNAVAILABLE else kinds.row(copy.ref.kind).denied(content)
+    denied = None if content is UNAVAILABLE else kinds.rules_for(copy.ref.kind).refusal(content)
     return None if denied is None else Refusal("refused", denied)
 
 

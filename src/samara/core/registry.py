@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from samara.core.match import without_globs
 from samara.core.metadata_keys import NEVER_COPIED, NOT_COPIED_BY_DEFAULT
 from samara.core.model import LABELS, NAMESPACE, Key, Kind, Object
+from samara.core.names import without_globs
 from samara.core.ownership import is_adopted, is_recorded
 from samara.core.source_type import SourceType
 from samara.core.view import View
@@ -69,7 +69,7 @@ class Registry:
     def _claims(self, obj: Object, view: View) -> list[Key]:
         """Every source that this object names, as each type whose mark it has reads it. Most objects have no mark."""
         found = {number for key in (*obj.labels, *obj.annotations) for number in self._by_mark.get(key, ())}
-        if obj.owners:
+        if obj.owner_references:
             found |= self._by_owner_reference
         claims: list[Key] = []
         for number in sorted(found):
@@ -94,8 +94,8 @@ class Registry:
         """True for a copy that stays ours when its marks are removed. An adopted object may be taken back."""
         if is_adopted(obj):
             return False
-        owner = None if obj.made else self.owner(obj, view)
-        return obj.made if owner is None else self[owner.source_type].ownership.is_remembered(obj)
+        owner = None if obj.known_copy else self.owner(obj, view)
+        return obj.known_copy if owner is None else self[owner.source_type].ownership.is_remembered(obj)
 
     def sources(self, obj: Object, view: View) -> Iterator[Key]:
         """The keys for which this object is a source. A copy is a source only within its own vocabulary: a chain."""
@@ -116,7 +116,7 @@ class Registry:
         owner = self.owner(obj, view)
         if owner is not None:
             yield self.part(owner, obj.ref.namespace)
-        for claim in view.claims(obj.ref):
+        for claim in view.claimants(obj.ref):
             if claim.source != obj.ref:
                 yield self.part(claim, obj.ref.namespace)
         yield from self._affected(obj, view)
@@ -140,7 +140,7 @@ class Registry:
 
     def part(self, key: Key, namespace: str) -> Key:
         """The part of a key in one namespace, if its source type is split by namespace."""
-        return key.part(namespace) if self[key.source_type].per_namespace else key
+        return key.in_namespace(namespace) if self[key.source_type].per_namespace else key
 
     def parents(self, namespace: Object) -> tuple[str, ...]:
         hierarchies = (each.hierarchy for each in self.source_types if each.hierarchy is not None)

@@ -12,10 +12,10 @@ from typing import Generic, NamedTuple, TypeVar
 from samara.core import kinds
 from samara.core.context import PlanContext
 from samara.core.desired import UNAVAILABLE, Adopt, Copy, Mode, Overlay, Reason
-from samara.core.match import any_glob
 from samara.core.metadata import adopting, is_applied, is_in_sync, with_unmanaged_fields
 from samara.core.metadata_keys import GITOPS, PAUSED
 from samara.core.model import Object
+from samara.core.names import matches_any_glob
 from samara.core.occupant import Occupant, Target
 from samara.core.ownership import is_adopted, is_released
 from samara.core.policy import Refusal, is_paused, revocation
@@ -82,7 +82,7 @@ def outranked(target: Target) -> bool:
 
 def not_read_yet(target: Target) -> bool:
     """there is an object of which the cache holds only the address"""
-    return target.live is None and target.ctx.view.taken(target.ref)
+    return target.live is None and target.ctx.view.exists_unread(target.ref)
 
 
 def deleting(target: Target) -> bool:
@@ -132,7 +132,9 @@ def identical(target: Target) -> bool:
     live, template = target.live, target.template
     if live is None or template.adopt is Adopt.NEVER or not template.matches(live.content):
         return False
-    return not live.owners and not any(any_glob(GITOPS, key) for key in (*live.labels, *live.annotations))
+    return not live.owner_references and not any(
+        matches_any_glob(GITOPS, key) for key in (*live.labels, *live.annotations)
+    )
 
 
 def may_overwrite(target: Target) -> bool:
@@ -336,7 +338,7 @@ def release(copy: Unwanted) -> Outcome:
 
 def handed_over(copy: Unwanted) -> bool:
     """the next source in line takes it over as it is"""
-    return copy.live.made and copy.ctx.has_heir(copy.live)
+    return copy.live.known_copy and copy.ctx.has_heir(copy.live)
 
 
 def delete(copy: Unwanted) -> Outcome:

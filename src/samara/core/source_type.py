@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
 
-from samara.core.admit import Edit, Operation, Request
+from samara.core.admission import Operation, PatchOperation, Request
+from samara.core.copy_counts import CopyCounts
 from samara.core.desired import Desired
-from samara.core.model import EMPTY, Kind, Object, Ref, vocabulary_of
+from samara.core.model import NO_METADATA, Kind, Object, Ref, vocabulary_of
 from samara.core.ownership import Ownership
-from samara.core.tally import Tally
 from samara.core.view import View
 
 Copyable = Callable[[str, Mapping[str, str]], dict[str, str]]
@@ -83,12 +83,12 @@ class CustomResource:
 class Status:
     """How a source reports its status."""
 
-    report: Callable[[Object, View, Tally], Mapping[str, object]]
+    report: Callable[[Object, View, CopyCounts], Mapping[str, object]]
     conditions: frozenset[str] = frozenset()
     """The condition types that Samara writes. It leaves other conditions alone."""
     field_manager: str = ""
     """Apply the status under this field manager. Empty: patch it under Samara's own."""
-    advice: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    advice: Mapping[str, str] = field(default_factory=lambda: NO_METADATA)
     """For each reason why a copy is blocked: what people can do."""
 
 
@@ -98,7 +98,7 @@ class Admission:
 
     kinds: tuple[Kind, ...]
     validate: Callable[[Request, View], tuple[str, ...]]
-    default: Callable[[Request], tuple[Edit, ...]] | None = None
+    default: Callable[[Request], tuple[PatchOperation, ...]] | None = None
     operations: tuple[Operation, ...] = ("CREATE", "UPDATE")
     labels: frozenset[str] = frozenset()
     """Validate only objects with one of these labels. Empty: objects with one of the source's keys."""

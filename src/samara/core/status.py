@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from samara.core.copy_counts import CopyCounts
 from samara.core.model import Object
 from samara.core.source_type import Status
-from samara.core.tally import Tally
 from samara.core.view import View
 
 
@@ -24,7 +24,7 @@ def condition(kind: str, status: bool, reason: str, message: str, generation: in
     }
 
 
-def settled(
+def with_transition_times(
     wanted: Sequence[Mapping[str, object]], before: Sequence[Mapping[str, object]], now: str
 ) -> list[dict[str, object]]:
     """The wanted conditions, each with the time at which its status last changed."""
@@ -40,7 +40,7 @@ def status_of(source: Object) -> Mapping[str, Any]:
 
 
 def status_to_write(
-    status: Status | None, source: Object, view: View, tally: Tally, now: str
+    status: Status | None, source: Object, view: View, tally: CopyCounts, now: str
 ) -> Mapping[str, object] | None:
     """The status that a source should have. None if it has it already, or if its source type reports none."""
     if status is None:
@@ -49,7 +49,7 @@ def status_to_write(
     wanted = dict(status.report(source, view, replace(tally, now=now)))
     conditions, stored = wanted.get("conditions"), before.get("conditions") or []
     if isinstance(conditions, list):
-        wanted["conditions"] = [*settled(conditions, stored, now), *_foreign_conditions(status, stored)]
+        wanted["conditions"] = [*with_transition_times(conditions, stored, now), *_foreign_conditions(status, stored)]
     if status.field_manager:  # an apply removes what it leaves out, and keeps the fields of other managers
         ours = [condition for condition in stored if condition.get("type") in status.conditions]
         applied = {key: value for key, value in {**before, "conditions": ours}.items() if value}

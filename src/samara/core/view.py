@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from samara.core.match import Names
 from samara.core.model import NAMESPACE, Content, Key, Kind, Object, Ref, namespace_ref
-from samara.core.reads import Read
+from samara.core.names import NamespaceNames
+from samara.core.queries import Query
 
 
 class View(Protocol):
@@ -16,43 +16,43 @@ class View(Protocol):
     def get(self, ref: Ref) -> Object | None:
         """The object at this address, if it is held."""
 
-    def taken(self, ref: Ref) -> bool:
+    def exists_unread(self, ref: Ref) -> bool:
         """True where something is at this address that is not held: it must be looked at first."""
 
-    def all(self, kind: Kind) -> Iterable[Object]:
+    def objects_of(self, kind: Kind) -> Iterable[Object]:
         """Every held object of a kind."""
 
-    def namespaces(self, listed: Names | None = None) -> Iterable[str]:
+    def namespaces(self, listed: NamespaceNames | None = None) -> Iterable[str]:
         """The names of the namespaces in sight: all that exist, or those of a list, existing or not."""
 
-    def labelled(self, label: str, value: str) -> Iterable[Object]:
+    def namespaces_with_label(self, label: str, value: str) -> Iterable[Object]:
         """The Namespaces in sight with this value of a label that a `Hierarchy` names."""
 
     def sources(self, source_type: str, namespace: str | None = None) -> Iterable[Ref]:
         """Every source of a source type, or those of one namespace if the type has a `Hierarchy`."""
 
-    def bound(self, source_type: str, namespace: str) -> Iterable[Ref]:
+    def sources_targeting(self, source_type: str, namespace: str) -> Iterable[Ref]:
         """The sources of a type that write into this one namespace only, and those with a copy there to give up."""
 
     def copies_of(self, key: Key) -> Iterable[Object]:
         """The held objects whose marks name this key's source, in the key's slice where it has one."""
 
-    def claims(self, ref: Ref) -> Iterable[Key]:
+    def claimants(self, ref: Ref) -> Iterable[Key]:
         """The sources that may write this place."""
 
-    def known(self, kind: Kind) -> bool:
+    def has_synced(self, kind: Kind) -> bool:
         """True once the kind has been listed: before that, absence means nothing."""
 
-    def value(self, read: Read) -> object:
+    def answer(self, read: Query) -> object:
         """What a read from outside the cache has brought, or `UNREAD`.
 
         A trial brings a `Content` or `Rejected`, and the question for a definition whether it stands.
         """
 
-    def stands_for(self, kind: Kind, sent: Content, stored: Content) -> bool:
+    def is_stored_form_of(self, kind: Kind, sent: Content, stored: Content) -> bool:
         """True where the server is known to store the one when it is sent the other: admission changes it."""
 
-    def content(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
+    def canonical(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
         """Content that a source type has built, in the form in which the server would store it.
 
         None where that cannot be said: the kind has no such row in `kinds`, or the server would not take the fields.
@@ -63,7 +63,7 @@ OwnerOf = Callable[[Object, View], Key | None]
 """`Table.owner`: whose copy an object is, over all vocabularies."""
 
 
-def is_going(namespace: str, view: View) -> bool:
+def is_terminating(namespace: str, view: View) -> bool:
     """True for a namespace that is being deleted: whoever asks for every one means every one that stays."""
     have = view.get(namespace_ref(namespace))
     return have is not None and have.deleting
@@ -74,7 +74,7 @@ def has_copies(view: View, key: Key) -> bool:
     return any(True for _ in view.copies_of(key))
 
 
-class Through:
+class ViewWrapper:
     """A view that answers as the one behind it; whoever looks differently at something says only that."""
 
     __slots__ = ("_view",)
@@ -85,44 +85,44 @@ class Through:
     def get(self, ref: Ref) -> Object | None:
         return self._view.get(ref)
 
-    def taken(self, ref: Ref) -> bool:
-        return self._view.taken(ref)
+    def exists_unread(self, ref: Ref) -> bool:
+        return self._view.exists_unread(ref)
 
-    def all(self, kind: Kind) -> Iterable[Object]:
-        return self._view.all(kind)
+    def objects_of(self, kind: Kind) -> Iterable[Object]:
+        return self._view.objects_of(kind)
 
-    def namespaces(self, listed: Names | None = None) -> Iterable[str]:
+    def namespaces(self, listed: NamespaceNames | None = None) -> Iterable[str]:
         return self._view.namespaces(listed)
 
-    def labelled(self, label: str, value: str) -> Iterable[Object]:
-        return self._view.labelled(label, value)
+    def namespaces_with_label(self, label: str, value: str) -> Iterable[Object]:
+        return self._view.namespaces_with_label(label, value)
 
     def sources(self, source_type: str, namespace: str | None = None) -> Iterable[Ref]:
         return self._view.sources(source_type, namespace)
 
-    def bound(self, source_type: str, namespace: str) -> Iterable[Ref]:
-        return self._view.bound(source_type, namespace)
+    def sources_targeting(self, source_type: str, namespace: str) -> Iterable[Ref]:
+        return self._view.sources_targeting(source_type, namespace)
 
     def copies_of(self, key: Key) -> Iterable[Object]:
         return self._view.copies_of(key)
 
-    def claims(self, ref: Ref) -> Iterable[Key]:
-        return self._view.claims(ref)
+    def claimants(self, ref: Ref) -> Iterable[Key]:
+        return self._view.claimants(ref)
 
-    def known(self, kind: Kind) -> bool:
-        return self._view.known(kind)
+    def has_synced(self, kind: Kind) -> bool:
+        return self._view.has_synced(kind)
 
-    def value(self, read: Read) -> object:
-        return self._view.value(read)
+    def answer(self, read: Query) -> object:
+        return self._view.answer(read)
 
-    def stands_for(self, kind: Kind, sent: Content, stored: Content) -> bool:
-        return self._view.stands_for(kind, sent, stored)
+    def is_stored_form_of(self, kind: Kind, sent: Content, stored: Content) -> bool:
+        return self._view.is_stored_form_of(kind, sent, stored)
 
-    def content(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
-        return self._view.content(kind, fields)
+    def canonical(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
+        return self._view.canonical(kind, fields)
 
 
-class Narrow(Through):
+class NamespaceView(ViewWrapper):
     """A view through one namespace: the same questions, answered for that slice. `get` is never narrowed."""
 
     __slots__ = ("_namespace",)
@@ -131,19 +131,19 @@ class Narrow(Through):
         super().__init__(view)
         self._namespace = namespace
 
-    def all(self, kind: Kind) -> Iterable[Object]:
+    def objects_of(self, kind: Kind) -> Iterable[Object]:
         if kind != NAMESPACE:
-            return self._view.all(kind)
+            return self._view.objects_of(kind)
         only = self._view.get(namespace_ref(self._namespace))
         return () if only is None else (only,)
 
-    def namespaces(self, listed: Names | None = None) -> Iterable[str]:
+    def namespaces(self, listed: NamespaceNames | None = None) -> Iterable[str]:
         if listed is not None:
             return (self._namespace,) if self._namespace in listed.members else ()
-        return tuple(each.ref.name for each in self.all(NAMESPACE))
+        return tuple(each.ref.name for each in self.objects_of(NAMESPACE))
 
-    def labelled(self, label: str, value: str) -> Iterable[Object]:
-        return tuple(each for each in self.all(NAMESPACE) if each.labels.get(label) == value)
+    def namespaces_with_label(self, label: str, value: str) -> Iterable[Object]:
+        return tuple(each for each in self.objects_of(NAMESPACE) if each.labels.get(label) == value)
 
     def copies_of(self, key: Key) -> Iterable[Object]:
-        return self._view.copies_of(key.part(self._namespace))
+        return self._view.copies_of(key.in_namespace(self._namespace))

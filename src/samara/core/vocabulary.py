@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from samara.core.desired import Adopt
-from samara.core.kinds import is_denied
+from samara.core.kinds import is_refused
 from samara.core.model import Kind, KindName, Ref
 from samara.core.source_type import Copyable, SourceType
 from samara.core.view import OwnerOf
@@ -62,7 +62,7 @@ def named_kinds(settings: VocabularySettings) -> tuple[KindName, ...]:
 
 def refused_kind(vocabulary: str, kinds: Iterable[Kind]) -> str | None:
     """Settings refuse kinds by name; only the server knows which kinds have no namespace."""
-    kind = next(filter(is_denied, kinds), None)
+    kind = next(filter(is_refused, kinds), None)
     if kind is None:
         return None
     expected = "expected kinds that may be copied; kinds that have no namespace are never copied"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from samara.core.desired import Copy, Fault, Overlay, Reason
 from samara.core.model import Key, Object, Ref
-from samara.core.reads import Read
+from samara.core.queries import Query
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class Plan:
     steps: tuple[Step, ...] = ()
     ready: bool = True
     """False if a kind is not synced yet or a query has no answer: then nothing is planned."""
-    reads: tuple[Read, ...] = ()
+    reads: tuple[Query, ...] = ()
     """If not ready: the queries that the plan depends on. Some may have an answer already."""
     requeue_after: float | None = None
     faults: tuple[Fault, ...] = ()

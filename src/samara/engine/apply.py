@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from samara.core.desired import UNAVAILABLE, Copy, Template
-from samara.core.kinds import row
+from samara.core.kinds import rules_for
 from samara.core.metadata import merged, owners_after, released, split_foreign_metadata
 from samara.core.metadata_keys import RELEASED
 from samara.core.model import ANNOTATIONS, LABELS, Content, Object, Ref
@@ -100,7 +100,7 @@ class _Attempt:
         self.fault_points.reached("before-write")
         try:
             if isinstance(write, Update) and self._verify and await self._is_stored_so(write):
-                return Result(Outcome.DONE, version=write.live.version, spared=True)
+                return Result(Outcome.DONE, version=write.live.resource_version, spared=True)
             version = await self._send(write)
         except SamaraError as fault:
             return judged(fault)
@@ -148,7 +148,7 @@ class _Attempt:
     def _stored(self, copy: Copy, version: int) -> int:
         """Remembers what admission has made of a copy: it is right as it is stored, and not written for ever."""
         now = self.cache.get(copy.ref)
-        if now is not None and now.version == version and copy.template.content is not UNAVAILABLE:
+        if now is not None and now.resource_version == version and copy.template.content is not UNAVAILABLE:
             self.cache.answers.record_admitted(copy.ref.kind, copy.template.content, now.content)
         return version
 
@@ -160,14 +160,16 @@ class _Attempt:
         """True if a dry run yields what is stored already: only admission made the difference to what is desired."""
         have = write.live
         content, meta = self._corrected(write)
-        if have.editor or not have.made or content in self._stored_as_sent:
+        if have.last_manager or not have.known_copy or content in self._stored_as_sent:
             return False
         tried = self.codec.object(write.ref.kind, await self._replace(have, content, meta, DRY_RUN))
         if tried.content == content:
             self._stored_as_sent.add(content)
         self.cache.answers.record_admitted(write.ref.kind, content, tried.content)
         words = tried.labels.items() == have.labels.items() and tried.annotations.items() == have.annotations.items()
-        return words and tried.content == have.content and owners_after(write.copy.template, have) == have.owners
+        return (
+            words and tried.content == have.content and owners_after(write.copy.template, have) == have.owner_references
+        )
 
     async def _create(self, ref: Ref, template: Template, params: dict[str, str] = OUR_WRITES) -> bytes:
         assert template.content is not UNAVAILABLE
@@ -193,7 +195,7 @@ class _Attempt:
         self, have: Object, content: Content, meta: dict[str, Any], more: Mapping[str, str] | None = None
     ) -> bytes:
         sent = body(have.ref, content, {**meta, **_version(have)})
-        if row(have.ref.kind).kept:  # of which the cache knows nothing
+        if rules_for(have.ref.kind).restore_own_fields:  # of which the cache knows nothing
             sent = with_kept(have.ref.kind, sent, await self.client.get(address(have.ref)))
         return await self.client.request("PUT", address(have.ref), sent, params={**OUR_WRITES, **(more or {})})
 
@@ -279,7 +281,7 @@ class _Attempt:
 
 
 def _version(have: Object) -> dict[str, str]:
-    return {"uid": have.uid, "resourceVersion": str(have.version)}
+    return {"uid": have.uid, "resourceVersion": str(have.resource_version)}
 
 
 def _patch_of(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str | None]:
@@ -293,6 +295,6 @@ def _owned_by(have: Object) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     if have.finalizers:
         kept["finalizers"] = list(have.finalizers)
-    if have.owners:
-        kept["ownerReferences"] = owner_references(have.owners)
+    if have.owner_references:
+        kept["ownerReferences"] = owner_references(have.owner_references)
     return kept

@@ -8,10 +8,10 @@ from itertools import islice
 from typing import Self
 
 from samara.core.context import PlanContext
+from samara.core.copy_counts import CopyCounts
 from samara.core.desired import Copy, Desired
 from samara.core.model import Key, Ref
 from samara.core.plan import steps
-from samara.core.tally import Tally
 from samara.core.writes import Removal, Step
 
 CHUNK = 250
@@ -55,7 +55,7 @@ class ChunkedPlan:
         return {ref.namespace for ref in self.initial.difference(copy.ref for copy in now.copies)}
 
 
-def rotate_to_pending(desired: Desired, tally: Tally) -> Desired:
+def rotate_to_pending(desired: Desired, tally: CopyCounts) -> Desired:
     """Starts with the copy that has been pending longest.
 
     Otherwise a source that changes faster than it is copied would be written to the same first namespaces again and

@@ -18,13 +18,13 @@ from typing import assert_never
 
 from samara import log
 from samara.core.context import PlanContext
+from samara.core.copy_counts import CopyCounts
 from samara.core.desired import Desired
 from samara.core.model import NAMESPACE, QUOTA, Key, Ref
 from samara.core.plan import prepare
 from samara.core.policy import ClusterPolicy
-from samara.core.reads import Definition, SecretPath
+from samara.core.queries import CrdExists, SecretPath
 from samara.core.registry import Registry
-from samara.core.tally import Tally
 from samara.core.writes import Apply, Blocked, Delete, Plan, ReadFirst, Release, SetFinalizer, Step, Write, WriteStatus
 from samara.engine.chunks import AHEAD, CHUNK, ChunkedPlan, rotate_to_pending
 from samara.engine.deletions import DeletionGate, still_due
@@ -89,7 +89,7 @@ class Controller:
         self.leading = False
         self.synced = False
         """True once everything that was listed has been planned and written."""
-        self.tallies: dict[Key, Tally] = {}
+        self.tallies: dict[Key, CopyCounts] = {}
         self.queue = WorkQueue(clock)
         self.chunked: dict[Key, ChunkedPlan] = {}
         """Large plans under way, by key; the first one continues next."""
@@ -257,11 +257,11 @@ class Controller:
             return
         self._end_backoffs(change, triggered.edited)
         if triggered.doubtful is not None:
-            self._cache.answers.forget(Definition(triggered.doubtful))
+            self._cache.answers.forget(CrdExists(triggered.doubtful))
         for key in triggered.keys:
             if isinstance(own, Delete) and change.new is None and key.source == change.ref:
                 self.deletions.intended(key.source)  # the echo arrived before the answer
-            if own is None or key.whole != own.key:  # the key of our own write waits for its result
+            if own is None or key.all_namespaces != own.key:  # the key of our own write waits for its result
                 self.enqueue(key, delay)
 
     def _note_edit(self, change: Change, triggered: Triggers) -> None:
@@ -308,7 +308,7 @@ class Controller:
 
     def _version_at(self, ref: Ref) -> int | None:
         obj = self._cache.get(ref)
-        return None if obj is None else obj.version
+        return None if obj is None else obj.resource_version
 
     def _continue_chain(self, change: Change) -> None:
         """A write changed a source: its copies follow from the answer, without waiting for the watch."""
@@ -323,19 +323,19 @@ class Controller:
         """Unlocks the address of a write, and queues the keys that wanted to write there meanwhile."""
         self._released.set()
         for key in self._writer.outbox.done(write):
-            self.requeue(key.part(write.ref.namespace) if write.ref.namespace else key)
+            self.requeue(key.in_namespace(write.ref.namespace) if write.ref.namespace else key)
 
     # ------------------------------------------------------------------ the work queue
 
     def enqueue(self, key: Key, delay: float = 0.0) -> None:
         """Something changed: plans this key from the beginning."""
-        if key.slice is None:
+        if key.namespace is None:
             self.chunked.pop(key, None)
         self.requeue(key, delay)
 
     def requeue(self, key: Key, delay: float = 0.0) -> None:
         """Plans this key again. If a large plan of it is under way, that one goes on."""
-        if key.whole in self.tallies or not self._cache.is_idle(key):
+        if key.all_namespaces in self.tallies or not self._cache.is_idle(key):
             self.queue.add(key, delay)
 
     def _requeue_all(self, keys: Iterable[Key], delay: float = 0.0) -> None:
@@ -361,18 +361,18 @@ class Controller:
             return
         ctx, desired = prepared
         self._writer.outbox.clear(key)  # the new plan replaces what an older one still had waiting
-        tally = self.tallies.setdefault(key.whole, Tally())
-        if key.slice is not None and key.whole in self.chunked:
-            self.chunked[key.whole].replanned.add(key.slice)
-        if key.slice is None:
+        tally = self.tallies.setdefault(key.all_namespaces, CopyCounts())
+        if key.namespace is not None and key.all_namespaces in self.chunked:
+            self.chunked[key.all_namespaces].replanned.add(key.namespace)
+        if key.namespace is None:
             self.chunked.pop(key, None)
             desired = rotate_to_pending(desired, tally)
             if len(desired.copies) > CHUNK:
                 self.chunked[key] = ChunkedPlan.start(key, ctx, desired)
-                tally.grow()
+                tally.start_chunked()
                 return
         plan = ChunkedPlan.single(key, ctx, desired)
-        tally.begin(key.slice)
+        tally.reset(key.namespace)
         for step in plan.steps:
             self._take(plan, tally, step)
         self._finish(plan, tally)
@@ -397,7 +397,9 @@ class Controller:
             return False  # a kind is not listed yet, so the paths are not known
         source = self._cache.get(key.source)
         edition = (source.uid, source.generation) if source is not None else None
-        return self._secrets.subscribe(key.whole, [read for read in reads if isinstance(read, SecretPath)], edition)
+        return self._secrets.subscribe(
+            key.all_namespaces, [read for read in reads if isinstance(read, SecretPath)], edition
+        )
 
     def continue_chunked(self) -> bool:
         """Takes the next chunk of a large plan that has few writes waiting; False if there is none."""
@@ -419,22 +421,22 @@ class Controller:
                 self._finish_chunked(plan, tally)
         return True
 
-    def _finish_chunked(self, plan: ChunkedPlan, tally: Tally) -> None:
+    def _finish_chunked(self, plan: ChunkedPlan, tally: CopyCounts) -> None:
         """Namespaces came, went and changed meanwhile: asks again what is wanted before anything is deleted."""
         if (prepared := self._prepare(plan.key)) is None:
             return
         ctx, desired = prepared
         for namespace in plan.dropped_namespaces(desired):
-            self.requeue(plan.key.part(namespace))
+            self.requeue(plan.key.in_namespace(namespace))
         plan.removals = still_due(ctx, desired, plan.removals)
-        tally.keep({copy.ref for copy in desired.copies} | {target.ref for target in desired.blocked})
+        tally.retain({copy.ref for copy in desired.copies} | {target.ref for target in desired.blocked})
         self._finish(plan, tally)
 
-    def _take(self, plan: ChunkedPlan, tally: Tally, step: Step) -> None:
+    def _take(self, plan: ChunkedPlan, tally: CopyCounts, step: Step) -> None:
         tally.count(step)
         match step.outcome:
             case None | Blocked(reason="no-namespace"):
-                self._retry.forget(plan.key.whole, step.ref)
+                self._retry.forget(plan.key.all_namespaces, step.ref)
                 self.drift.reset(step.ref)
                 self.flaps.reset(step.ref)
             case ReadFirst(ref=ref):
@@ -444,26 +446,28 @@ class Controller:
             case Delete() | Release() as removal:
                 plan.removals.append(removal)
             case write:
-                self._offer(write, tally, urgent=plan.key.slice is not None)
+                self._offer(write, tally, urgent=plan.key.namespace is not None)
 
-    def _finish(self, plan: ChunkedPlan, tally: Tally) -> None:
+    def _finish(self, plan: ChunkedPlan, tally: CopyCounts) -> None:
         """All steps are taken. Deletions are judged together; then the plan is reported."""
         key, source, desired = plan.key, plan.ctx.source, plan.desired
-        if key.slice is None and source is not None:
+        if key.namespace is None and source is not None:
             tally.counted = source.uid, source.generation
-        verdict = self.deletions.judge(key, source, plan.removals, desired.finalizer, tally.paused_removals(key.slice))
+        verdict = self.deletions.judge(
+            key, source, plan.removals, desired.finalizer, tally.paused_removals(key.namespace)
+        )
         for removal in verdict.allowed:
-            self._offer(removal, tally, urgent=key.slice is not None)
+            self._offer(removal, tally, urgent=key.namespace is not None)
         for again, delay in verdict.requeue:
             self.requeue(again, delay)
         if verdict.record:
             self._hold_store.save_soon()
-        held = self._guard.held.get(key.whole)
-        tally.hold(held.refs if held is not None else frozenset())
+        held = self._guard.held.get(key.all_namespaces)
+        tally.mark_held(held.refs if held is not None else frozenset())
         if desired.requeue_after is not None:
             self.requeue(key, desired.requeue_after)
         if source is not None and source.deleting and desired.finalizer in source.finalizers:
-            self.requeue(key.whole, RECHECK_TERMINATING)
+            self.requeue(key.all_namespaces, RECHECK_TERMINATING)
         self._events.planned(key, desired, tally, held)
         self.status.touch(key)
         if not tally.names and not plan.removals and source is None:
@@ -471,12 +475,14 @@ class Controller:
 
     def _forget(self, key: Key) -> None:
         """The source is gone, and no copy of it is left in what was planned."""
-        self.tallies.pop(key.whole, None)
-        if key.slice is None or not self._cache.count(key.whole):  # a slice says nothing about other namespaces
+        self.tallies.pop(key.all_namespaces, None)
+        if key.namespace is None or not self._cache.count(
+            key.all_namespaces
+        ):  # a slice says nothing about other namespaces
             self.deletions.forget(key)
             self._retry.free_source(key.source)
 
-    def _offer(self, write: Write, tally: Tally, *, urgent: bool) -> None:
+    def _offer(self, write: Write, tally: CopyCounts, *, urgent: bool) -> None:
         """Puts a write into the outbox, unless it has to wait for its backoff."""
         if self._options.observe or self._must_keep_finalizer(write):
             return
@@ -490,7 +496,7 @@ class Controller:
         if throttled is not None:
             if isinstance(write, Apply):
                 self._events.blocked(write, "Fought", throttled.message)
-            tally.blocked_now(write.ref, "fought", throttled.message)
+            tally.mark_blocked(write.ref, "fought", throttled.message)
             self.requeue(slice_of(write), throttled.retry_in)
             return
         self._writer.outbox.put(write, urgent)
@@ -538,5 +544,5 @@ class Controller:
             source_type for source_type in self._registry.source_types if source_type.vocabulary == vocabulary
         ]
         return all(
-            source_type.enabled and all(map(self._cache.known, source_type.kinds)) for source_type in source_types
+            source_type.enabled and all(map(self._cache.has_synced, source_type.kinds)) for source_type in source_types
         )

@@ -76,7 +76,7 @@ class DeletionGate:
         allowed = list(self._leftovers(key, delayed, verdict))
         allowed += self._within_limit(key, source, self._undamped(key, source, now, verdict), paused)
         verdict.allowed = [_kept(removal, source, finalizer) for removal in allowed]
-        verdict.record = self._guard.must_record(key.whole)
+        verdict.record = self._guard.must_record(key.all_namespaces)
         return verdict
 
     def intended(self, source: Ref) -> None:
@@ -100,12 +100,12 @@ class DeletionGate:
         self, key: Key, source: Object | None, removals: Sequence[Removal], verdict: Verdict
     ) -> bool:
         """A source that vanished keeps its copies for a while: it may be recreated, as by `kubectl replace --force`."""
-        if (source is not None and not source.deleting) or self._cache.taken(key.source):
-            self._gone_since.pop(key.whole, None)  # an object that stopped being a source has not vanished
+        if (source is not None and not source.deleting) or self._cache.exists_unread(key.source):
+            self._gone_since.pop(key.all_namespaces, None)  # an object that stopped being a source has not vanished
             self._intended.discard(key.source)
             return False
         if not removals or key.source in self._intended:
-            if key.slice is None:  # a slice says nothing about other namespaces
+            if key.namespace is None:  # a slice says nothing about other namespaces
                 self._gone_since.pop(key, None)
             return False
         return self._must_wait(key, self._gone_since, verdict)
@@ -113,16 +113,16 @@ class DeletionGate:
     def _leftovers(self, key: Key, delayed: Sequence[Removal], verdict: Verdict) -> Sequence[Removal]:
         """Copies of an earlier source of this name are left to the garbage collector first. No limit counts them."""
         if not delayed:
-            if key.slice is None:
+            if key.namespace is None:
                 self._leftover_since.pop(key, None)
             return ()
         return () if self._must_wait(key, self._leftover_since, verdict) else delayed
 
     def _must_wait(self, key: Key, since: dict[Key, float], verdict: Verdict) -> bool:
         now, grace_period = self._clock(), self._grace_period(key)
-        remaining = since.setdefault(key.whole, now) + grace_period - now
+        remaining = since.setdefault(key.all_namespaces, now) + grace_period - now
         if remaining > 0:
-            verdict.requeue.append((key.whole, remaining))
+            verdict.requeue.append((key.all_namespaces, remaining))
         return remaining > 0
 
     def _grace_period(self, key: Key) -> float:
@@ -140,7 +140,7 @@ class DeletionGate:
             is_damped = isinstance(removal, Delete) and not removal.revoked
             remaining = self._flaps.remaining(removal.ref, source) if is_damped else 0.0
             if remaining:
-                verdict.requeue.append((key.part(removal.ref.namespace), remaining))
+                verdict.requeue.append((key.in_namespace(removal.ref.namespace), remaining))
             else:
                 undamped.append(removal)
         return undamped
@@ -155,7 +155,7 @@ class DeletionGate:
         deletes = [removal for removal in removals if isinstance(removal, Delete)]
         copies, copies_of_all = 0, 0
         if deletes:
-            copies = self._cache.count(key.whole)
+            copies = self._cache.count(key.all_namespaces)
             copies_of_all = self._cache.count_in_namespace(key.source.namespace)
         allowed = self._guard.judge(key, deletes, copies, copies_of_all, paused)
         releases = [removal for removal in removals if isinstance(removal, Release)]

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
 from samara import log
-from samara.core.match import sample
 from samara.core.model import Key, Object, Ref
+from samara.core.names import sample
 from samara.kube.client import MERGE_PATCH, OUR_WRITES, Client
 from samara.kube.codec import decode, encode
 from samara.kube.errors import AlreadyExists, NotFound, SamaraError

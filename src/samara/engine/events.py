@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
+from samara.core.copy_counts import CopyCounts, NotInSync
 from samara.core.desired import Desired, Fault
-from samara.core.model import EMPTY, Key, Object, Ref, namespace_ref
+from samara.core.model import NO_METADATA, Key, Object, Ref, namespace_ref
 from samara.core.source_type import SourceType
-from samara.core.tally import Missing, Tally
 from samara.core.writes import Apply, Create, Delete, Recreate, Release, Update, Write
 from samara.engine.event_sink import REVERTED, EventSink
 from samara.engine.mass_delete import Hold
@@ -58,10 +58,10 @@ class EventRecorder:
     def __init__(self, sink: EventSink, cache: Cache) -> None:
         self._sink = sink
         self._cache = cache
-        self._due: dict[Key, Tally] = {}
+        self._due: dict[Key, CopyCounts] = {}
         self._faults: dict[Key, tuple[Fault, ...]] = {}
         self._held: dict[Key, Hold] = {}
-        self._lasting: dict[Ref, dict[Key, Tally]] = {}
+        self._lasting: dict[Ref, dict[Key, CopyCounts]] = {}
         """The keys with problems, by the object that carries their Events. Several vocabularies may copy one source."""
         self._reported: dict[Ref, frozenset[str]] = {}
         """The reasons that were reported on each object the last time."""
@@ -100,7 +100,7 @@ class EventRecorder:
         if hierarchy is None or hierarchy.parent is None:
             return None
         have, namespace = self._cache.get(ref), self._cache.get(namespace_ref(ref.namespace))
-        if have is None or namespace is None or not have.made:
+        if have is None or namespace is None or not have.known_copy:
             return None
         origin = source_type.ownership.source_of(have, self._cache)
         above = ref._replace(namespace=hierarchy.parent(namespace))
@@ -118,18 +118,18 @@ class EventRecorder:
         now = self._cache.get(write.ref)
         self._sink.add(now or write.ref, REVERTED, [write.key], set(), f"put back to what {said}{by}")
 
-    def planned(self, key: Key, want: Desired, tally: Tally, hold: Hold | None) -> None:
+    def planned(self, key: Key, want: Desired, tally: CopyCounts, hold: Hold | None) -> None:
         """Takes the result of a plan. A slice cannot tell whether the source itself is faulty."""
-        self.due(key.whole, tally)
-        self._held.pop(key.whole, None)
+        self.due(key.all_namespaces, tally)
+        self._held.pop(key.all_namespaces, None)
         if hold is not None:
-            self._held[key.whole] = hold
-        if key.slice is None:
+            self._held[key.all_namespaces] = hold
+        if key.namespace is None:
             self._faults.pop(key, None)
             if want.faults:
                 self._faults[key] = want.faults
 
-    def due(self, key: Key, tally: Tally) -> None:
+    def due(self, key: Key, tally: CopyCounts) -> None:
         """Notes that the problems of a key may have changed."""
         self._due[key] = tally
 
@@ -164,14 +164,14 @@ class EventRecorder:
         if lasting:
             self._lasting[place], self._reported[place] = lasting, frozenset(now)
 
-    def _problems(self, key: Key, tally: Tally) -> Iterator[tuple[str, _Problem]]:
+    def _problems(self, key: Key, tally: CopyCounts) -> Iterator[tuple[str, _Problem]]:
         """The problems of one key, each with the reason of its Event."""
         status = self._cache.registry[key.source_type].status
-        advice = status.advice if status is not None else EMPTY
+        advice = status.advice if status is not None else NO_METADATA
         faults = _by_reason(self._faults.get(key, ()))  # a fault of the source explains its missing copies
         for reason, message in faults.items():
             yield reason, _Problem(key, set(), (message,))
-        for reason, found in tally.troubles().items():
+        for reason, found in tally.problems().items():
             if reason in _REASONS and _REASONS[reason] not in faults and not (faults and reason == "invalid"):
                 where = set(map(_namespace_name, found))
                 yield _REASONS[reason], _Problem(key, where, _messages(found), advice.get(reason, ""))
@@ -183,7 +183,7 @@ class EventRecorder:
     def _about(self, source: Ref) -> Object | Ref:
         """The source, or its namespace if the source is gone. An object that is a source no longer is not gone."""
         place = self._cache.get(source)
-        if place is not None or not source.namespace or self._cache.taken(source):
+        if place is not None or not source.namespace or self._cache.exists_unread(source):
             return place or source
         return self._cache.get(namespace_ref(source.namespace)) or source
 
@@ -196,9 +196,9 @@ def _by_reason(faults: tuple[Fault, ...]) -> dict[str, str]:
     return {reason: "; ".join(messages) for reason, messages in found.items()}
 
 
-def _messages(found: dict[Ref, Missing]) -> tuple[str, ...]:
+def _messages(found: dict[Ref, NotInSync]) -> tuple[str, ...]:
     """Each message once, in the order of their first copy, so that the same problems always give the same text."""
-    first: dict[Missing, Ref] = {}
+    first: dict[NotInSync, Ref] = {}
     for ref, missing in found.items():
         first[missing] = min(ref, first.get(missing, ref))
     ordered = sorted(first.items(), key=lambda item: item[1])

@@ -7,7 +7,16 @@ from collections.abc import Callable, Iterable
 
 from samara import log
 from samara.core.model import Key, Ref
-from samara.core.reads import Absence, Definition, Read, Rejected, SecretPath, Standing, Trial, Word
+from samara.core.queries import (
+    CrdExists,
+    DryRunCreate,
+    IsGone,
+    NamespaceIsActive,
+    OwnerAnnotation,
+    Query,
+    Rejected,
+    SecretPath,
+)
 from samara.engine.messages import Fetched
 from samara.kube.cache import Cache, Change
 from samara.kube.client import Client, address
@@ -40,7 +49,7 @@ class Fetcher:
         """The operator's own: dry runs create objects there."""
         self._post = post
         self._objects: dict[Ref, set[Key]] = {}
-        self._questions: dict[Read, set[Key]] = {}
+        self._questions: dict[Query, set[Key]] = {}
         self._slots = asyncio.Semaphore(_PARALLEL)
         self._group: asyncio.TaskGroup | None = None
 
@@ -63,7 +72,7 @@ class Fetcher:
             return
         if ref not in self._objects:
             self._group.create_task(self._fetch(ref))
-        self._objects.setdefault(ref, set()).add(key.part(ref.namespace) if ref.namespace else key)
+        self._objects.setdefault(ref, set()).add(key.in_namespace(ref.namespace) if ref.namespace else key)
 
     async def _fetch_later(self, ref: Ref, key: Key, delay: float) -> None:
         """One task for each key: another key that needs the same object must not wait for the backoff of this one."""
@@ -89,15 +98,15 @@ class Fetcher:
             cache.note_absent(ref)
             return (cache.remove_deleted(before) if before is not None else None), 0.0
         obj = self._codec.object(ref.kind, raw)
-        is_ahead = not cache.watch_passed(ref.kind, obj.version)
+        is_ahead = not cache.watch_passed(ref.kind, obj.resource_version)
         delay = _WATCH_LAG if is_ahead else 0.0
-        if cache.get(ref) is not None or cache.taken(ref) or is_ahead:
+        if cache.get(ref) is not None or cache.exists_unread(ref) or is_ahead:
             return cache.put(obj), delay
         return None, delay  # the watch reported its deletion while we read it
 
     # questions
 
-    def ask(self, reads: Iterable[Read], key: Key) -> None:
+    def ask(self, reads: Iterable[Query], key: Key) -> None:
         """Answers questions of a plan. Paths of a secret manager are left to the secret poller."""
         for read in reads:
             if isinstance(read, SecretPath):
@@ -107,7 +116,7 @@ class Fetcher:
                 self._group.create_task(self._ask(read))
             self._questions.setdefault(read, set()).add(key)
 
-    async def _ask(self, read: Read) -> None:
+    async def _ask(self, read: Query) -> None:
         delay = 0.0
         try:
             self._keep(read, await self._answer(read))
@@ -116,7 +125,7 @@ class Fetcher:
             delay = _RETRY
         self._post(Fetched(self._questions.pop(read), delay))
 
-    def _keep(self, read: Read, answer: object) -> None:
+    def _keep(self, read: Query, answer: object) -> None:
         self._cache.answers.keep(read, answer)
         loop = asyncio.get_running_loop()
         expires_in = _REJECTED_FOR if isinstance(answer, Rejected) else self._unproven_for(read)
@@ -125,50 +134,52 @@ class Fetcher:
         if _is_short_lived(read):
             loop.call_later(_VALID_FOR, self._cache.answers.forget, read)
 
-    def _expire(self, read: Read, keys: tuple[Key, ...]) -> None:
+    def _expire(self, read: Query, keys: tuple[Key, ...]) -> None:
         self._cache.answers.forget(read)
         self._post(Fetched(keys))
 
-    def _unproven_for(self, read: Read) -> float:
+    def _unproven_for(self, read: Query) -> float:
         """Seconds for which a missing object proves nothing yet, because its kind was listed a moment ago."""
-        if not isinstance(read, Absence):
+        if not isinstance(read, IsGone):
             return 0.0
         until = self._cache.stores[read.ref.kind].absence_unproven_until
         return max(0.0, until - asyncio.get_running_loop().time())
 
-    async def _answer(self, read: Read) -> object:
+    async def _answer(self, read: Query) -> object:
         match read:
-            case Definition():
+            case CrdExists():
                 return await crd_established(self._client, read)
-            case Absence():
+            case IsGone():
                 is_gone = await confirm_gone(self._client, self._codec, self._cache, read)
                 return is_gone and not self._unproven_for(read)
-            case Standing():
+            case NamespaceIsActive():
                 return await namespace_alive(self._client, read)
-            case Word():
+            case OwnerAnnotation():
                 return await owner_annotation(self._client, read)
-            case Trial():
+            case DryRunCreate():
                 return await dry_run_create(self._client, self._codec, self._namespace, read)
             case _:
                 raise TypeError(f"expected a question to the API server, found {type(read).__name__}")
 
 
-def _is_short_lived(read: Read) -> bool:
+def _is_short_lived(read: Query) -> bool:
     """True if the same question may soon have another answer: another object of that name may have another owner."""
-    return isinstance(read, Definition | Absence | Standing) or (isinstance(read, Word) and isinstance(read.owner, Ref))
+    return isinstance(read, CrdExists | IsGone | NamespaceIsActive) or (
+        isinstance(read, OwnerAnnotation) and isinstance(read.owner, Ref)
+    )
 
 
-def _described(read: Read) -> str:
+def _described(read: Query) -> str:
     match read:
         case str() | SecretPath():
             return "a path of the secret manager"
-        case Definition(kind=kind):
+        case CrdExists(kind=kind):
             return f"the definition of {kind}"
-        case Absence(ref=ref):
+        case IsGone(ref=ref):
             return str(ref)
-        case Standing(name=name):
+        case NamespaceIsActive(name=name):
             return f"Namespace {name}"
-        case Word(owner=owner, namespace=namespace):
+        case OwnerAnnotation(owner=owner, namespace=namespace):
             return f"{owner.kind} {namespace}/{owner.name}"
-        case Trial(kind=kind):
+        case DryRunCreate(kind=kind):
             return f"a trial of {kind}"

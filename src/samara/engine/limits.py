@@ -64,13 +64,13 @@ class DriftLimiter:
     def observe_edit(self, change: Change, owner: OwnerOf, view: View) -> None:
         """Takes a change that we did not make."""
         old = change.old
-        if old is None or old.deleting or (owner(old, view) is None and not old.applied):
+        if old is None or old.deleting or (owner(old, view) is None and not old.applied_keys):
             return
         ref = change.ref if change.ref.kind == NAMESPACE else namespace_ref(change.ref.namespace)
         namespace = view.get(ref)
         if namespace is None or namespace.deleting:  # the copy goes with its namespace
             return
-        manager = change.new.editor if change.new is not None else ""
+        manager = change.new.last_manager if change.new is not None else ""
         first = self._edits.get(change.ref)
         self._edits[change.ref] = _Edit(manager, self._clock(), old if first is None else first.before)
         if len(self._edits) > self._limit:
@@ -172,7 +172,7 @@ def intent_of(source: Object | None) -> Intent:
     if source is None:
         return None
     metadata = frozenset(source.labels.items()) | frozenset(source.annotations.items())
-    return source.uid, source.generation or source.version, metadata
+    return source.uid, source.generation or source.resource_version, metadata
 
 
 def _wanted_by(write: Write) -> _Wanted:

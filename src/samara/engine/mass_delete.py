@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 
-from samara.core.brake import BURST, WINDOW, Brake, must_hold, too_many_namespaces
+from samara.core.mass_delete import BURST, WINDOW, MassDeleteLimit, must_hold, too_many_namespaces
 from samara.core.model import NAMESPACE, Key, Ref, namespace_ref
 from samara.core.writes import Delete
 
@@ -44,7 +44,7 @@ class MassDeleteGuard:
     """Decides which deletes of a plan may go now. One per process; the leader keeps it in the cluster too."""
 
     def __init__(
-        self, brake: Brake | None, hold: float, clock: Callable[[], float], *, awaits_record: bool = True
+        self, brake: MassDeleteLimit | None, hold: float, clock: Callable[[], float], *, awaits_record: bool = True
     ) -> None:
         """`awaits_record` is False for commands that only foretell: nothing is recorded for them."""
         self._awaits_record = awaits_record
@@ -77,31 +77,33 @@ class MassDeleteGuard:
         self._let_stay(key, refs | paused)
         if not refs or self._brake is None:
             return deletes
-        if self._are_free(key.whole, refs):
+        if self._are_free(key.all_namespaces, refs):
             return deletes
-        if self._must_hold(key.whole, refs, has, all_has):
+        if self._must_hold(key.all_namespaces, refs, has, all_has):
             return self._hold(key, refs)
-        return self._passed(key.whole, deletes)
+        return self._passed(key.all_namespaces, deletes)
 
     def _let_stay(self, key: Key, refs: frozenset[Ref]) -> None:
         """What is not to be removed any more is not held any more; a slice speaks of its own namespace alone."""
-        if key.slice is None and not refs:
+        if key.namespace is None and not refs:
             self._forget(key)
         self._hold_again(key, refs)
-        if key.slice is None:
+        if key.namespace is None:
             return
-        held = self.held.get(key.whole)
-        stay = [ref for ref in held.refs if ref.namespace == key.slice and ref not in refs] if held is not None else ()
+        held = self.held.get(key.all_namespaces)
+        stay = (
+            [ref for ref in held.refs if ref.namespace == key.namespace and ref not in refs] if held is not None else ()
+        )
         if held is not None and stay:
             left = held.refs.difference(stay)
-            self.held[key.whole] = replace(held, refs=left, count=len(left))
+            self.held[key.all_namespaces] = replace(held, refs=left, count=len(left))
             if not left:
-                del self.held[key.whole]
+                del self.held[key.all_namespaces]
 
     def _hold_again(self, key: Key, refs: frozenset[Ref]) -> None:
         """A release is for the set that was held then: what is gone, or wanted again, is out of it."""
-        free = self._free.get(key.whole, {})
-        for namespace in [key.slice] if key.slice is not None else list(free):
+        free = self._free.get(key.all_namespaces, {})
+        for namespace in [key.namespace] if key.namespace is not None else list(free):
             here = free.get(namespace, frozenset())
             if not here <= refs:
                 self._discarded -= here - refs
@@ -131,13 +133,13 @@ class MassDeleteGuard:
         return len(times) - sum(ref in times for ref in refs)
 
     def _hold(self, key: Key, refs: frozenset[Ref]) -> Sequence[Delete]:
-        held = self.held.get(key.whole)
+        held = self.held.get(key.all_namespaces)
         if held is None:
             now = self._clock()
             held = Hold(str(key), frozenset(), 0, now, inf if _namespaces(refs) else now + self._for)
             self.remembered.discard(str(key))
-        both = refs if key.slice is None else held.refs | refs
-        self.held[key.whole] = replace(held, refs=both, count=len(both))
+        both = refs if key.namespace is None else held.refs | refs
+        self.held[key.all_namespaces] = replace(held, refs=both, count=len(both))
         return ()
 
     def _passed(self, key: Key, deletes: Sequence[Delete]) -> Sequence[Delete]:

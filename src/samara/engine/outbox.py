@@ -69,16 +69,16 @@ class Outbox:
     def clear(self, key: Key) -> None:
         """Drops the waiting writes of a key. After those in flight, which cannot be cancelled, it is planned again."""
         for ref, write in self._in_flight.items():
-            if write.key == key.whole and key.slice in (None, _namespace_of(ref)):
+            if write.key == key.all_namespaces and key.namespace in (None, _namespace_of(ref)):
                 self._replan.setdefault(ref, set()).add(write.key)
         for all_lanes in (self._bulk, self._urgent):
-            lanes = all_lanes.get(key.whole)
+            lanes = all_lanes.get(key.all_namespaces)
             if lanes is None:
                 continue
-            namespaces = list(lanes) if key.slice is None else [key.slice]
+            namespaces = list(lanes) if key.namespace is None else [key.namespace]
             self._size -= sum(len(lanes.pop(namespace, ())) for namespace in namespaces)
-        if key.whole in self._since:
-            self._queue.add(key.whole)  # even if nothing is left of it, so that `take` removes it
+        if key.all_namespaces in self._since:
+            self._queue.add(key.all_namespaces)  # even if nothing is left of it, so that `take` removes it
 
     def put(self, write: Write, urgent: bool) -> None:
         if write.ref in self._in_flight:

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from samara import log
+from samara.core.copy_counts import CopyCounts
 from samara.core.model import NAMESPACE, Key, Ref, namespace_ref
 from samara.core.registry import Registry
-from samara.core.tally import Tally
 from samara.core.writes import Apply, Create, Recreate, Removal, SetFinalizer, Update, Write, WriteStatus
 from samara.engine.apply import verb
 from samara.engine.events import EventRecorder
 from samara.engine.limits import DriftLimiter, FlapDamper
 from samara.engine.messages import WriteDone
 from samara.engine.metrics import Metrics
-from samara.engine.moment import utc_now
 from samara.engine.outcome import Outcome, Result
+from samara.engine.periodic import utc_now
 from samara.engine.retry import TOLD_FROM, RetryBackoff, Wait
 from samara.kube.cache import Cache
 
@@ -37,7 +37,7 @@ class ResultHandler:
 
     cache: Cache
     registry: Registry
-    tallies: Mapping[Key, Tally]
+    tallies: Mapping[Key, CopyCounts]
     retry: RetryBackoff
     drift: DriftLimiter
     flaps: FlapDamper
@@ -83,19 +83,19 @@ class ResultHandler:
             follow_up.requeue.append((write.key, 0.0))
 
     @staticmethod
-    def _is_right(write: Write, tally: Tally | None, *, written: bool) -> None:
+    def _is_right(write: Write, tally: CopyCounts | None, *, written: bool) -> None:
         if tally is None:
             return
-        tally.right_now(write.ref)
+        tally.mark_in_sync(write.ref)
         if written and isinstance(write, Create | Update | Recreate):
-            tally.landed = utc_now()
+            tally.last_written = utc_now()
 
     def _is_moved(self, write: Write) -> bool:
         """True if a source that wants one copy has it at its new address, and still another at an old one."""
         is_placed = isinstance(write, Create | Update | Recreate)
         return is_placed and not self.registry[write.key.source_type].per_namespace and self.cache.count(write.key) > 1
 
-    def _removed(self, write: Removal, tally: Tally | None, follow_up: FollowUp) -> None:
+    def _removed(self, write: Removal, tally: CopyCounts | None, follow_up: FollowUp) -> None:
         self.flaps.record_removal(write.ref, self.cache.get(write.key.source))
         if tally is not None:
             tally.removals.pop(write.ref, None)
@@ -140,14 +140,14 @@ class ResultHandler:
             self.events.due(write.key, tally)
 
 
-def note_refused(write: Write, tally: Tally, message: str) -> None:
+def note_refused(write: Write, tally: CopyCounts, message: str) -> None:
     if isinstance(write, Removal):
-        tally.stays(write.ref, "refused", message)
+        tally.mark_not_removed(write.ref, "refused", message)
     elif not isinstance(write, WriteStatus):  # a status write concerns no copy
-        tally.blocked_now(write.ref, "refused", message)
+        tally.mark_blocked(write.ref, "refused", message)
 
 
 def slice_of(write: Write) -> Key:
     """The slice of a key that a write belongs to. A write on the source itself concerns the whole key."""
     is_source = write.ref == write.key.source
-    return write.key.part(write.ref.namespace) if write.ref.namespace and not is_source else write.key
+    return write.key.in_namespace(write.ref.namespace) if write.ref.namespace and not is_source else write.key

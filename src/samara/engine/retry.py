@@ -133,7 +133,7 @@ class RetryBackoff:
         self._freed[namespace] = max(when, now + _FREED_GAP) if tried else when
         for spot, wait in waits.items():  # the attempts stay: refused again, it waits longer
             waits[spot] = replace(wait, until=min(wait.until, when))
-        return [(key.part(namespace) if ref.namespace else key, when - now) for key, ref in waits]
+        return [(key.in_namespace(namespace) if ref.namespace else key, when - now) for key, ref in waits]
 
     def gone(self, ref: Ref) -> None:
         """An object is no more, and what waited to change it is over; of a Namespace, all that waited in it."""

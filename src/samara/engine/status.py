@@ -6,14 +6,14 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from samara.core.copy_counts import CopyCounts
 from samara.core.model import Key
 from samara.core.policy import paused_by
 from samara.core.registry import Registry
 from samara.core.status import status_to_write
-from samara.core.tally import Tally
 from samara.core.writes import WriteStatus
 from samara.engine.limits import MAX_REPAIRS, WINDOW
-from samara.engine.moment import utc_now
+from samara.engine.periodic import utc_now
 from samara.kube.cache import Cache
 
 EVERY = 1.0
@@ -29,7 +29,7 @@ class StatusReporter:
         self,
         cache: Cache,
         registry: Registry,
-        tallies: Mapping[Key, Tally],
+        tallies: Mapping[Key, CopyCounts],
         is_busy: Callable[[Key], bool],
         clock: Callable[[], float],
         now: Callable[[], str] = utc_now,
@@ -56,16 +56,16 @@ class StatusReporter:
             return
         if not self.stale:
             self._check_at = self._clock() + BATCH
-        if key.whole not in self.stale:
-            self.stale.add(key.whole)
-            self._since.setdefault(key.whole, self._clock())
+        if key.all_namespaces not in self.stale:
+            self.stale.add(key.all_namespaces)
+            self._since.setdefault(key.all_namespaces, self._clock())
 
     def contested(self, key: Key) -> None:
         """Somebody else wrote this status. It is corrected five times in ten minutes, and else with the next plan.
 
         Two versions of this program may word a status differently and would otherwise overwrite each other forever.
         """
-        now, times = self._clock(), self._contests.setdefault(key.whole, deque(maxlen=MAX_REPAIRS))
+        now, times = self._clock(), self._contests.setdefault(key.all_namespaces, deque(maxlen=MAX_REPAIRS))
         if len(times) < MAX_REPAIRS or now - times[0] > WINDOW:
             times.append(now)
             self.touch(key)

@@ -14,8 +14,8 @@ from samara.core.view import has_copies
 from samara.kube.cache import Cache, Change
 
 _PLANNED_FIELDS = attrgetter(
-    *("uid", "generation", "content", "labels", "annotations", "finalizers", "owners", "deleting"),
-    *("ours", "applied", "made"),
+    *("uid", "generation", "content", "labels", "annotations", "finalizers", "owner_references", "deleting"),
+    *("managed_keys", "applied_keys", "known_copy"),
 )
 """Every field that a plan can depend on: all but the status."""
 
@@ -83,13 +83,13 @@ def _of_unheld(ref: Ref, registry: Registry, cache: Cache) -> Iterator[Key]:
     """An object that the cache held no content of came or went: it may have been a source, or stood at an address."""
     former = (Key(source_type.name, ref) for source_type in registry.source_types)
     yield from (key for key in former if has_copies(cache, key))
-    for claim in cache.claims(ref):
+    for claim in cache.claimants(ref):
         yield registry.part(claim, ref.namespace)
 
 
 def _in_namespace(namespace: str, registry: Registry, cache: Cache) -> Iterator[Key]:
     """The copies in a Namespace, also of sources that no longer name it, and its custom resources."""
-    slices = (key.part(namespace) for key in cache.marked_sources())
+    slices = (key.in_namespace(namespace) for key in cache.marked_sources())
     yield from (key for key in slices if has_copies(cache, key))
     for source_type in registry.source_types:
         requests = cache.sources(source_type.name) if source_type.resource is not None else ()

@@ -30,7 +30,7 @@ class WorkQueue:
         now = self._clock()
         if delay > 0:
             self._add_later(key, now + delay)
-        elif key not in self._ready and key.whole not in self._ready:
+        elif key not in self._ready and key.all_namespaces not in self._ready:
             self._due.pop(key, None)
             self._ready[key] = now
 

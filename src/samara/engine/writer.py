@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 
 from samara import log
-from samara.core.model import Key, Object, Ref
-from samara.core.writes import Delete, Write
+from samara.core.model import Key, Ref
+from samara.core.writes import Create, Delete, Write
 from samara.engine.apply import Applier
 from samara.engine.limiter import ConcurrencyLimiter
 from samara.engine.messages import WriteDone, WriteDropped
@@ -139,7 +139,7 @@ class Writer:
 
     def _is_current(self, write: Write) -> bool:
         """False if the object changed after the write was planned."""
-        planned_for: Object | None = getattr(write, "have", None)
+        planned_for = None if isinstance(write, Create) else write.live
         return self._cache.get(write.ref) is planned_for
 
 

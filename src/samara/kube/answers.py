@@ -8,18 +8,28 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from weakref import WeakKeyDictionary
 
-from samara.core.kinds import row
+from samara.core.kinds import rules_for
 from samara.core.model import Content, Kind
-from samara.core.reads import UNREAD, Absence, Definition, Read, Reading, SecretPath, Standing, Trial, Word
+from samara.core.queries import (
+    UNREAD,
+    CrdExists,
+    DryRunCreate,
+    IsGone,
+    NamespaceIsActive,
+    OwnerAnnotation,
+    Query,
+    SecretPath,
+    SecretReading,
+)
 
 Build = Callable[[Mapping[str, object]], Content]
 """Builds content from fields, as `Codec.content` does."""
-NO_READINGS: Mapping[str, Reading] = MappingProxyType({})
+NO_READINGS: Mapping[str, SecretReading] = MappingProxyType({})
 """For a cluster without a secret manager."""
 _MAX_ANSWERS = 1000
 _MAX_BYTES = 64 * 2**20
 _DIGEST_SIZE = 16
-QueryId = str | Definition | Absence | Standing | Word | tuple[Kind, bytes]
+QueryId = str | CrdExists | IsGone | NamespaceIsActive | OwnerAnnotation | tuple[Kind, bytes]
 """Identifies a query: a dry run by its kind and a keyed digest of its body, any other query by itself."""
 
 
@@ -27,7 +37,10 @@ class Answers:
     """Bounded memories. An answer that was dropped is asked for again."""
 
     def __init__(
-        self, built: Build | None, sources: Callable[[], int] = lambda: 0, readings: Mapping[str, Reading] = NO_READINGS
+        self,
+        built: Build | None,
+        sources: Callable[[], int] = lambda: 0,
+        readings: Mapping[str, SecretReading] = NO_READINGS,
     ) -> None:
         self._built = built
         self._sources = sources
@@ -35,15 +48,15 @@ class Answers:
         self.readings = readings
         """By path: what the secret poller knows. It updates this mapping itself."""
         self._key = secrets.token_bytes(32)
-        self._ids: WeakKeyDictionary[Trial, QueryId] = WeakKeyDictionary()
+        self._ids: WeakKeyDictionary[DryRunCreate, QueryId] = WeakKeyDictionary()
         """For dry runs in use. All slices of a plan share one query, so a body of a megabyte is digested once."""
         self._answers: dict[QueryId, object] = {}
         self._bytes = 0
         self._admitted: dict[tuple[Kind, Content], set[Content]] = {}
 
-    def _id(self, read: Read) -> QueryId:
+    def _id(self, read: Query) -> QueryId:
         assert not isinstance(read, SecretPath), "the secret poller holds these"
-        if not isinstance(read, Trial):
+        if not isinstance(read, DryRunCreate):
             return read
         query_id = self._ids.get(read)
         if query_id is None:
@@ -51,7 +64,7 @@ class Answers:
             query_id = self._ids[read] = (read.kind, digest)
         return query_id
 
-    def value(self, read: Read) -> object:
+    def value(self, read: Query) -> object:
         if isinstance(read, SecretPath):
             return self.readings.get(read.path, UNREAD)
         query_id = self._id(read)
@@ -60,7 +73,7 @@ class Answers:
             self._answers[query_id] = answer  # moved to the end, so that the least recently used is dropped first
         return answer
 
-    def keep(self, read: Read, answer: object) -> None:
+    def keep(self, read: Query, answer: object) -> None:
         """Keeps an answer, but not the body of a dry run, which may have a megabyte."""
         self.forget(read)
         self._answers[self._id(read)] = answer
@@ -71,7 +84,7 @@ class Answers:
     def _max_answers(self) -> int:
         return _MAX_ANSWERS + self._sources()
 
-    def forget(self, read: Read) -> None:
+    def forget(self, read: Query) -> None:
         self._drop(self._id(read))
 
     def _drop(self, query_id: QueryId) -> None:
@@ -79,7 +92,7 @@ class Answers:
 
     def content(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
         """The fields as the API server stores them. None if it would not store them, or if no rule is known."""
-        normal = row(kind).normal
+        normal = rules_for(kind).canonical
         stored = normal(fields) if normal is not None else None
         return None if stored is None or self._built is None else self._built(stored)
 
@@ -90,7 +103,7 @@ class Answers:
     def record_admitted(self, kind: Kind, sent: Content, stored: Content) -> None:
         """Remembers what the API server stored for what we sent."""
         if sent != stored:
-            self._admitted.setdefault((kind, sent.sealed()), set()).add(stored.sealed())
+            self._admitted.setdefault((kind, sent.digests_only()), set()).add(stored.digests_only())
             while len(self._admitted) > _MAX_ANSWERS:
                 del self._admitted[next(iter(self._admitted))]  # the oldest
 

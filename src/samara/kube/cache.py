@@ -9,17 +9,17 @@ from operator import attrgetter
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from samara.core.match import Names
 from samara.core.model import NAMESPACE, Content, Field, Key, Kind, Object, Ref, namespace_ref
+from samara.core.names import NamespaceNames
 from samara.core.ownership import is_recorded
 from samara.core.policy import is_paused
-from samara.core.reads import Read, Reading
+from samara.core.queries import Query, SecretReading
 from samara.core.registry import Registry
 from samara.core.source_type import Addresses
 from samara.kube.answers import NO_READINGS, Answers, Build
 from samara.kube.indexes import ClaimIndex, CopyIndex, RelationIndex, Target
 
-_INDEXED = attrgetter("labels", "annotations", "owners", "ours")
+_INDEXED = attrgetter("labels", "annotations", "owner_references", "managed_keys")
 """The fields of a copy that the indexes depend on."""
 
 
@@ -70,7 +70,7 @@ class Cache:
         *,
         built: Build | None = None,
         keep_bytes: bool = False,
-        readings: Mapping[str, Reading] = NO_READINGS,
+        readings: Mapping[str, SecretReading] = NO_READINGS,
     ) -> None:
         self.registry = registry
         self._keep_bytes = keep_bytes
@@ -95,34 +95,34 @@ class Cache:
         store = self.stores.get(ref.kind)
         return None if store is None else store.objects.get(ref)
 
-    def taken(self, ref: Ref) -> bool:
+    def exists_unread(self, ref: Ref) -> bool:
         store = self.stores.get(ref.kind)
         return store is not None and ref not in store.objects and address_hash(ref) in store.address_hashes
 
-    def all(self, kind: Kind) -> Iterable[Object]:
+    def objects_of(self, kind: Kind) -> Iterable[Object]:
         return self.stores[kind].objects.values()
 
-    def namespaces(self, listed: Names | None = None) -> Iterable[str]:
+    def namespaces(self, listed: NamespaceNames | None = None) -> Iterable[str]:
         return listed.legal if listed is not None else [ref.name for ref in self.stores[NAMESPACE].objects]
 
-    def labelled(self, label: str, value: str) -> Iterable[Object]:
+    def namespaces_with_label(self, label: str, value: str) -> Iterable[Object]:
         return [self.stores[NAMESPACE].objects[ref] for ref in self._relations.with_label(label, value)]
 
     def sources(self, source_type: str, namespace: str | None = None) -> Iterable[Ref]:
         return self._sources[source_type] if namespace is None else self._relations.sources(source_type, namespace)
 
-    def bound(self, source_type: str, namespace: str) -> Iterable[Ref]:
+    def sources_targeting(self, source_type: str, namespace: str) -> Iterable[Ref]:
         return self._claims.pinned(source_type, namespace)
 
     def copies_of(self, key: Key) -> Iterator[Object]:
         return (obj for ref in self._copies.of(key) if (obj := self.get(ref)) is not None)
 
-    def claims(self, ref: Ref) -> Iterable[Key]:
+    def claimants(self, ref: Ref) -> Iterable[Key]:
         namespace = self.stores[NAMESPACE].objects.get(namespace_ref(ref.namespace))
         ancestors = () if namespace is None else self.registry.parents(namespace)
         return self._claims.at((ref.kind, ref.name), ref.namespace, ancestors)
 
-    def known(self, kind: Kind) -> bool:
+    def has_synced(self, kind: Kind) -> bool:
         """False while the API server does not serve the kind: its CRD may be gone, with all its objects."""
         return kind in self.stores and self.stores[kind].listed and not self.stores[kind].not_served
 
@@ -130,13 +130,13 @@ class Cache:
         """True if a kind was listed, or cannot be listed."""
         return kind in self.stores and (self.stores[kind].listed or self.stores[kind].not_served)
 
-    def value(self, read: Read) -> object:
+    def answer(self, read: Query) -> object:
         return self.answers.value(read)
 
-    def stands_for(self, kind: Kind, sent: Content, stored: Content) -> bool:
+    def is_stored_form_of(self, kind: Kind, sent: Content, stored: Content) -> bool:
         return self.answers.is_admitted_form(kind, sent, stored)
 
-    def content(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
+    def canonical(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
         return self.answers.content(kind, fields)
 
     # what else is known
@@ -157,7 +157,7 @@ class Cache:
         """True for a source at the end of a chain: it writes below its namespace, and no namespace is below."""
         places = self._sources[key.source_type].get(key.source)
         below = places.below if places is not None else ""
-        return bool(below) and not self._relations.is_named(below) and key.whole not in self._copies
+        return bool(below) and not self._relations.is_named(below) and key.all_namespaces not in self._copies
 
     def must_parse(self, ref: Ref) -> bool:
         """True if an object at this address must be parsed even without metadata of ours."""
@@ -175,10 +175,10 @@ class Cache:
         if store.tombstones.get(obj.ref) == obj.uid:
             return None
         old = store.objects.get(obj.ref)
-        if old is not None and old.version >= obj.version:
+        if old is not None and old.resource_version >= obj.resource_version:
             return None
-        if old is not None and old.uid == obj.uid and not obj.made and self.registry.is_copy(old, self):
-            obj = replace(obj, made=True)  # removing our marks does not release a copy
+        if old is not None and old.uid == obj.uid and not obj.known_copy and self.registry.is_copy(old, self):
+            obj = replace(obj, known_copy=True)  # removing our marks does not release a copy
         if old is not None and self._indexed_the_same(old, obj):
             obj = store.objects[obj.ref] = self._without_bytes(obj)
             return Change(obj.ref, old, obj)
@@ -218,7 +218,7 @@ class Cache:
     def _without_bytes(self, obj: Object) -> Object:
         if self._keep_bytes:
             return obj
-        sealed = obj.content.sealed()
+        sealed = obj.content.digests_only()
         return replace(obj, content=self._contents.setdefault(sealed.fields, sealed))
 
     def note_ignored(self, ref: Ref) -> None:
@@ -230,7 +230,7 @@ class Cache:
         store = self.stores[ref.kind]
         store.address_hashes.discard(address_hash(ref))
         old = store.objects.get(ref)
-        if old is not None and version is not None and old.version > version:
+        if old is not None and version is not None and old.resource_version > version:
             return None
         rivals = self._rivals(ref)
         store.tombstones.pop(ref, None)
@@ -255,7 +255,7 @@ class Cache:
     def is_newer(self, ref: Ref, version: int) -> bool:
         """False if the cache holds this version or a newer one. The common case is the echo of our own write."""
         held = self.stores[ref.kind].objects.get(ref)
-        return held is None or held.version < version
+        return held is None or held.resource_version < version
 
     def note_absent(self, ref: Ref) -> None:
         """A read of this address found nothing."""
@@ -265,7 +265,9 @@ class Cache:
         """Removes all objects that a list did not contain, except those that are newer than the list."""
         store = self.stores[kind]
         gone = [
-            ref for ref, obj in store.objects.items() if address_hash(ref) not in present and obj.version <= version
+            ref
+            for ref, obj in store.objects.items()
+            if address_hash(ref) not in present and obj.resource_version <= version
         ]
         store.tombstones.clear()
         changes = [change for ref in gone if (change := self.remove(ref)) is not None]

@@ -14,8 +14,20 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from samara.core.kinds import row
-from samara.core.model import ANNOTATIONS, LABELS, MANAGER, NAMESPACE, Content, Field, Kind, Object, Owned, Owner, Ref
+from samara.core.kinds import rules_for
+from samara.core.model import (
+    ANNOTATIONS,
+    FIELD_MANAGER,
+    LABELS,
+    NAMESPACE,
+    Content,
+    Field,
+    Kind,
+    ManagedKey,
+    Object,
+    OwnerReference,
+    Ref,
+)
 
 _ESCAPE = b"\\"
 """A string can be escaped in several ways. A field with an escape is decoded and encoded again to be compared."""
@@ -111,7 +123,7 @@ class Metadata(dict[str, str]):
     __slots__ = ("__weakref__",)
 
 
-_NONE: frozenset[Owned] = frozenset()
+_NONE: frozenset[ManagedKey] = frozenset()
 
 
 class Codec:
@@ -127,7 +139,7 @@ class Codec:
         self._shared_contents: WeakValueDictionary[tuple[Field, ...], Content] = WeakValueDictionary()
         self._shared_fields: WeakValueDictionary[tuple[str, bytes], Field] = WeakValueDictionary()
         self._shared_metadata: WeakValueDictionary[frozenset[tuple[str, str]], Metadata] = WeakValueDictionary()
-        self._keys: WeakValueDictionary[tuple[Owned, ...], frozenset[Owned]] = WeakValueDictionary()
+        self._keys: WeakValueDictionary[tuple[ManagedKey, ...], frozenset[ManagedKey]] = WeakValueDictionary()
 
     def object(self, kind: Kind, raw: bytes | msgspec.Raw) -> Object:
         """Decodes one object of the API server."""
@@ -138,19 +150,19 @@ class Codec:
         return Object(
             ref=Ref(kind, sys.intern(meta.namespace), sys.intern(meta.name)),
             uid=meta.uid,
-            version=int(meta.resourceVersion),
+            resource_version=int(meta.resourceVersion),
             content=self._content(_without_own_fields(kind, fields)),
             labels=self._share(meta.labels),
             annotations=self._share(meta.annotations),
             created=sys.intern(meta.creationTimestamp or ""),
             generation=meta.generation,
-            owners=tuple(map(_owner, meta.ownerReferences or ())),
+            owner_references=tuple(map(_owner, meta.ownerReferences or ())),
             finalizers=tuple(meta.finalizers or ()),
             deleting=meta.deletionTimestamp is not None,
-            ours=ours,
-            applied=applied,
-            made=made,
-            editor=self._editor(meta),
+            managed_keys=ours,
+            applied_keys=applied,
+            known_copy=made,
+            last_manager=self._editor(meta),
             status=None if status is None or kind == NAMESPACE else self._field("status", status),
         )
 
@@ -174,7 +186,7 @@ class Codec:
         items = frozenset(metadata.items()) if metadata else frozenset()
         return self._shared_metadata.setdefault(items, Metadata(metadata or {}))
 
-    def _record(self, meta: _Metadata) -> tuple[frozenset[Owned], frozenset[Owned], bool]:
+    def _record(self, meta: _Metadata) -> tuple[frozenset[ManagedKey], frozenset[ManagedKey], bool]:
         """The labels and annotations that managedFields attribute to our managers, those of them that were applied, and
         whether Samara itself wrote the object."""
         created = meta.creationTimestamp or ""
@@ -184,7 +196,7 @@ class Codec:
             if entry.manager in self._managers and not entry.subresource and not _is_older(entry.time, created)
         ]
         applied = [entry for entry in entries if entry.operation == "Apply"]
-        return self._owned(entries), self._owned(applied), any(entry.manager == MANAGER for entry in entries)
+        return self._owned(entries), self._owned(applied), any(entry.manager == FIELD_MANAGER for entry in entries)
 
     def _editor(self, meta: _Metadata) -> str:
         """The manager that wrote last, other than ours. managedFields have whole seconds, so there may be several."""
@@ -193,7 +205,7 @@ class Codec:
         others = {entry.manager for entry in entries if entry.time == last} - self._managers
         return sys.intern(" or ".join(sorted(others)))
 
-    def _owned(self, entries: list[_ManagedFields]) -> frozenset[Owned]:
+    def _owned(self, entries: list[_ManagedFields]) -> frozenset[ManagedKey]:
         if not entries:
             return _NONE
         if len(entries) == 1:
@@ -202,23 +214,23 @@ class Codec:
         return self._keys.setdefault(tuple(sorted(keys)), keys)
 
 
-def _keys(entry: _ManagedFields) -> frozenset[Owned]:
+def _keys(entry: _ManagedFields) -> frozenset[ManagedKey]:
     """The labels and annotations that one entry of managedFields attributes to its manager."""
     meta = entry.fieldsV1.metadata if entry.fieldsV1 is not None else None
     return _NONE if meta is None else _of_manager(entry.manager, tuple(meta.labels), tuple(meta.annotations))
 
 
 @lru_cache(maxsize=1024)
-def _of_manager(manager: str, labels: tuple[str, ...], annotations: tuple[str, ...]) -> frozenset[Owned]:
+def _of_manager(manager: str, labels: tuple[str, ...], annotations: tuple[str, ...]) -> frozenset[ManagedKey]:
     """Cached, since nearly all copies have the same keys."""
     fields = ((LABELS, labels), (ANNOTATIONS, annotations))
     # managedFields write a key as `f:key`, and a dot for the map itself.
-    return frozenset(Owned(manager, where, key[2:]) for where, keys in fields for key in keys if key != ".")
+    return frozenset(ManagedKey(manager, where, key[2:]) for where, keys in fields for key in keys if key != ".")
 
 
 def _without_own_fields(kind: Kind, fields: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
     """Removes what the API server assigned to this one object, such as the IP address of a Service."""
-    for name, take_out in row(kind).own.items():
+    for name, take_out in rules_for(kind).strip_own_fields.items():
         left = take_out(decode(fields.pop(name))) if name in fields else None
         if left is not None:
             fields[name] = msgspec.Raw(encode(left))
@@ -239,8 +251,8 @@ def _is_older(time: str, created: str) -> bool:
         return True
 
 
-def _owner(ref: _OwnerReference) -> Owner:
-    return Owner(ref.apiVersion, ref.kind, ref.name, ref.uid, ref.controller, ref.blockOwnerDeletion)
+def _owner(ref: _OwnerReference) -> OwnerReference:
+    return OwnerReference(ref.apiVersion, ref.kind, ref.name, ref.uid, ref.controller, ref.blockOwnerDeletion)
 
 
 def body(ref: Ref, content: Content, metadata: Mapping[str, Any], **more: object) -> bytes:
@@ -259,14 +271,14 @@ def body(ref: Ref, content: Content, metadata: Mapping[str, Any], **more: object
 def with_kept(kind: Kind, sent: bytes, there: bytes) -> bytes:
     """The object to send, with the fields that the API server assigned to the existing one."""
     fields, old = _fields(sent), _fields(there)
-    for name, keep in row(kind).kept.items():
+    for name, keep in rules_for(kind).restore_own_fields.items():
         value = keep(*(decode(each.pop(name)) if name in each else None for each in (fields, old)))
         if value is not None:
             fields[name] = msgspec.Raw(encode(value))
     return encode(fields)
 
 
-def owner_references(owners: Iterable[Owner]) -> list[dict[str, Any]]:
+def owner_references(owners: Iterable[OwnerReference]) -> list[dict[str, Any]]:
     return [
         {
             "apiVersion": owner.api_version,

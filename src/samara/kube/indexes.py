@@ -131,8 +131,10 @@ class CopyIndex:
 
     def of(self, key: Key) -> Iterator[Ref]:
         """The addresses of a source's copies; of those in one namespace if the key is for that one."""
-        by_namespace = self._targets.get(key.whole, {})
-        found = by_namespace.items() if key.slice is None else ((key.slice, by_namespace.get(key.slice, ())),)
+        by_namespace = self._targets.get(key.all_namespaces, {})
+        found = (
+            by_namespace.items() if key.namespace is None else ((key.namespace, by_namespace.get(key.namespace, ())),)
+        )
         return (Ref(kind, namespace, name) for namespace, targets in found for kind, name in targets)
 
     def add(self, source: Key, ref: Ref) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from samara import log
 from samara.core.metadata_keys import PAUSED
-from samara.core.model import MANAGER, Kind, Object, Ref
+from samara.core.model import FIELD_MANAGER, Kind, Object, Ref
 from samara.kube.cache import Cache, Change
 from samara.kube.client import Client, collection
 from samara.kube.codec import (
@@ -32,7 +32,7 @@ PAGE_SIZE = 500
 def relevance_pattern(metadata_keys: Iterable[str]) -> re.Pattern[bytes]:
     """Matches the bytes of every object that must be parsed: it has one of these keys, or our field manager."""
     spelled = [re.escape(key.encode()) for key in sorted(metadata_keys)]
-    return re.compile(b"|".join((*spelled, re.escape(f'"manager":"{MANAGER}"'.encode()))))
+    return re.compile(b"|".join((*spelled, re.escape(f'"manager":"{FIELD_MANAGER}"'.encode()))))
 
 
 class Envelope(NamedTuple):

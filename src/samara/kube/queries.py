@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from samara.core.model import NAMESPACE, Content, Kind, Owner, Ref
-from samara.core.reads import Absence, Definition, Rejected, Standing, Trial, Word
+from samara.core.model import NAMESPACE, Content, Kind, OwnerReference, Ref
+from samara.core.queries import CrdExists, DryRunCreate, IsGone, NamespaceIsActive, OwnerAnnotation, Rejected
 from samara.kube.cache import Cache
 from samara.kube.client import METADATA, OUR_WRITES, Client, address, collection
 from samara.kube.codec import Codec, decode, encode
@@ -66,7 +66,7 @@ _list = msgspec.json.Decoder(_List).decode
 _review = msgspec.json.Decoder(_Review).decode
 
 
-async def dry_run_create(client: Client, codec: Codec, namespace: str, query: Trial) -> Content | Rejected:
+async def dry_run_create(client: Client, codec: Codec, namespace: str, query: DryRunCreate) -> Content | Rejected:
     """The content that the API server would store if the object were created in this namespace, or why it refuses.
 
     Callers pass the operator's own namespace, where it may create objects for a dry run.
@@ -79,7 +79,7 @@ async def dry_run_create(client: Client, codec: Codec, namespace: str, query: Tr
         return Rejected(str(fault))
 
 
-async def _dry_run(client: Client, namespace: str, query: Trial) -> bytes:
+async def _dry_run(client: Client, namespace: str, query: DryRunCreate) -> bytes:
     manifest = decode(query.body)
     metadata = {**(manifest.get("metadata") or {}), "generateName": "samara-trial-", "namespace": namespace}
 
@@ -95,7 +95,7 @@ async def _dry_run(client: Client, namespace: str, query: Trial) -> bytes:
         return await create({key: value for key, value in metadata.items() if key != "name"})
 
 
-async def crd_established(client: Client, query: Definition) -> bool:
+async def crd_established(client: Client, query: CrdExists) -> bool:
     """False if the CRD is gone or being deleted. Its objects then disappear whatever their authors want."""
     kind = query.kind
     try:
@@ -105,14 +105,14 @@ async def crd_established(client: Client, query: Definition) -> bool:
     return crd.metadata.deletionTimestamp is None
 
 
-async def namespace_alive(client: Client, query: Standing) -> bool:
+async def namespace_alive(client: Client, query: NamespaceIsActive) -> bool:
     """False if the Namespace is gone or being deleted. It is listed rather than read, since the reflector needs the
     right to list Namespaces anyway."""
     found = _list(await client.get(collection(NAMESPACE), {"fieldSelector": f"metadata.name={query.name}"}))
     return any(namespace.metadata.deletionTimestamp is None for namespace in found.items or ())
 
 
-async def confirm_gone(client: Client, codec: Codec, cache: Cache, query: Absence) -> bool:
+async def confirm_gone(client: Client, codec: Codec, cache: Cache, query: IsGone) -> bool:
     """True if the object does not exist. If it does, the cache takes it and its kind is listed again."""
     try:
         obj = codec.object(query.ref.kind, await client.get(address(query.ref)))
@@ -123,7 +123,7 @@ async def confirm_gone(client: Client, codec: Codec, cache: Cache, query: Absenc
     return False
 
 
-async def owner_annotation(client: Client, query: Word) -> str | Rejected:
+async def owner_annotation(client: Client, query: OwnerAnnotation) -> str | Rejected:
     """The value of an annotation of an object's owner. Only metadata is read.
 
     Empty if the owner does not exist, was replaced, or lacks the annotation. Rejected if we may not read it.
@@ -144,10 +144,10 @@ async def owner_annotation(client: Client, query: Word) -> str | Rejected:
     return (metadata.annotations or {}).get(query.annotation, "") if metadata.uid == owner.uid else ""
 
 
-async def _controller(client: Client, ref: Ref) -> Owner | None:
+async def _controller(client: Client, ref: Ref) -> OwnerReference | None:
     metadata = _object(await client.get(address(ref), accept=METADATA)).metadata
     controllers = (owner for owner in metadata.ownerReferences or () if owner.controller)
-    return next((Owner(owner.apiVersion, owner.kind, owner.name, owner.uid) for owner in controllers), None)
+    return next((OwnerReference(owner.apiVersion, owner.kind, owner.name, owner.uid) for owner in controllers), None)
 
 
 async def allowed(

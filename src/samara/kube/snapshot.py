@@ -12,7 +12,17 @@ from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
 from samara.core.ownership import is_recorded
 from samara.core.plan import plan
 from samara.core.policy import ClusterPolicy
-from samara.core.reads import Absence, Definition, Read, Reading, SecretPath, Standing, Trial, Unreadable, Word
+from samara.core.queries import (
+    CrdExists,
+    DryRunCreate,
+    IsGone,
+    NamespaceIsActive,
+    OwnerAnnotation,
+    Query,
+    ReadError,
+    SecretPath,
+    SecretReading,
+)
 from samara.core.registry import Registry
 from samara.core.writes import Plan
 from samara.kube.cache import Cache, KindStore, address_hash
@@ -28,14 +38,14 @@ _MAX_ROUNDS = 10
 """Each round answers all queries of the plans. A plan with new queries after that many is given up."""
 _CONCURRENCY = 8
 
-ReadPaths = Callable[[Collection[SecretPath]], Awaitable[Mapping[str, Reading]]]
+ReadPaths = Callable[[Collection[SecretPath]], Awaitable[Mapping[str, SecretReading]]]
 """Reads these paths from the secret manager once. The reading of a path that cannot be read has a fault."""
 
 
-async def unread(paths: Collection[SecretPath]) -> dict[str, Reading]:
+async def unread(paths: Collection[SecretPath]) -> dict[str, SecretReading]:
     """For callers that do not read the secret manager."""
-    fault = Unreadable("TokenError", "the secret manager has not been asked")
-    return {path.path: Reading(fault=fault) for path in paths}
+    fault = ReadError("TokenError", "the secret manager has not been asked")
+    return {path.path: SecretReading(fault=fault) for path in paths}
 
 
 @dataclass(slots=True)
@@ -105,25 +115,25 @@ class Snapshot:
 
         await asyncio.gather(*(one(ref) for ref in dict.fromkeys(refs)))
 
-    async def _answer(self, reads: Iterable[Read]) -> None:
+    async def _answer(self, reads: Iterable[Query]) -> None:
         unique = dict.fromkeys(reads)
         paths = [read for read in unique if isinstance(read, SecretPath)]
         if paths:
             answers = self.cache.answers
             answers.readings = {**answers.readings, **await self.read_paths(paths)}
         for read in unique:
-            if isinstance(read, Trial):
+            if isinstance(read, DryRunCreate):
                 self.cache.answers.keep(read, await dry_run_create(self.client, self.codec, self.home, read))
-            elif isinstance(read, Absence):
+            elif isinstance(read, IsGone):
                 self.cache.answers.keep(read, await confirm_gone(self.client, self.codec, self.cache, read))
-            elif isinstance(read, Definition):
+            elif isinstance(read, CrdExists):
                 self.cache.answers.keep(read, await self._crd_established(read))
-            elif isinstance(read, Standing):
+            elif isinstance(read, NamespaceIsActive):
                 self.cache.answers.keep(read, await namespace_alive(self.client, read))
-            elif isinstance(read, Word):
+            elif isinstance(read, OwnerAnnotation):
                 self.cache.answers.keep(read, await owner_annotation(self.client, read))
 
-    async def _crd_established(self, query: Definition) -> bool:
+    async def _crd_established(self, query: CrdExists) -> bool:
         """A user who may list the objects but not read their CRD sees what follows if the CRD is established."""
         try:
             return await crd_established(self.client, query)

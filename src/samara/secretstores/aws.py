@@ -26,8 +26,7 @@ from botocore.exceptions import (
 from botocore.exceptions import ConnectionError as NotConnected
 from botocore.parsers import ResponseParserError
 
-from samara.core.match import shown
-from samara.core.paths import MARK
+from samara.core.names import quoted
 from samara.secretstores.base import (
     Forbidden,
     Location,
@@ -43,6 +42,7 @@ from samara.secretstores.base import (
     config_text,
     is_loopback,
 )
+from samara.vocabularies.fishysecret.paths import MARK
 
 _REGION = re.compile(r"[a-z]{2,8}(-[a-z]{2,20}){1,3}-[0-9]{1,2}")
 _NAME = re.compile(r"[A-Za-z0-9/_+=.@-]{1,512}")
@@ -130,9 +130,9 @@ class SecretsManager:
         check_path(path)
         name, _, field = path.partition(MARK)
         if name.startswith("arn:"):
-            raise Unusable(f"expected the name of a secret in {self._region}, found an ARN: {shown(name)}")
+            raise Unusable(f"expected the name of a secret in {self._region}, found an ARN: {quoted(name)}")
         if not _NAME.fullmatch(name):
-            raise Unusable(f"expected the name of a secret, letters, digits and /_+=.@- only, found {shown(name)}")
+            raise Unusable(f"expected the name of a secret, letters, digits and /_+=.@- only, found {quoted(name)}")
         return Location(name, field)
 
     async def read(self, document: str) -> TextOrJson:
@@ -241,7 +241,7 @@ def _content(answer: Mapping[str, object], document: str) -> bytes:
         return string.encode(errors="surrogatepass")
     if isinstance(binary, bytes):
         return binary
-    raise Unusable(f"AWS has answered for {shown(document)} without a value: give the secret a string or binary value")
+    raise Unusable(f"AWS has answered for {quoted(document)} without a value: give the secret a string or binary value")
 
 
 def _error(error: Exception, document: str, region: str) -> StoreError:
@@ -282,7 +282,7 @@ def _client_error(error: ClientError, document: str, region: str) -> StoreError:
         return Unauthenticated(
             f"AWS in {region} does not accept the credentials{known}: renew them, and check the clock and the role"
         )
-    return _error_about(code, status, shown(document), region)
+    return _error_about(code, status, quoted(document), region)
 
 
 def _error_about(code: str, status: int, name: str, region: str) -> StoreError:

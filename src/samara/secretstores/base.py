@@ -11,8 +11,8 @@ from typing import ClassVar, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from samara.core.match import shown
-from samara.core.paths import MARK, fault_of
+from samara.core.names import quoted
+from samara.vocabularies.fishysecret.paths import MARK, path_fault
 
 MAX_VALUE = 1024 * 1024
 """Bytes of one value. The API server accepts no larger Secret."""
@@ -103,9 +103,9 @@ class Location(NamedTuple):
 
 def check_path(path: str) -> None:
     """Raises `Unusable` for a path that no store may be asked for."""
-    fault = fault_of(path)
+    fault = path_fault(path)
     if fault is not None:
-        raise Unusable(f"the path {shown(path)} {fault}")
+        raise Unusable(f"the path {quoted(path)} {fault}")
 
 
 def split_path(path: str) -> Location:
@@ -154,12 +154,12 @@ class JsonObject:
         """A string becomes its text. Any other value becomes JSON without spaces, with numbers as the store wrote
         them."""
         if field not in self.fields:
-            raise NotFound(f"there is no field {shown(field)}")
+            raise NotFound(f"there is no field {quoted(field)}")
         raw = bytes(self.fields[field]).strip()
         try:
             value = msgspec.json.decode(raw).encode() if raw[:1] == b'"' else _compact(raw)
         except _NOT_JSON:
-            raise Unusable(f"the field {shown(field)} is not text") from None
+            raise Unusable(f"the field {quoted(field)} is not text") from None
         return check_size(value)
 
 
@@ -176,13 +176,13 @@ class TextOrJson:
         entries = _json_entries(self.content)
         if entries is None:
             raise Unusable(
-                f"expected a JSON object with the field {shown(field)}, found other content; leave out {MARK}…"
+                f"expected a JSON object with the field {quoted(field)}, found other content; leave out {MARK}…"
             )
         *outer, last = (field,) if field in entries else field.split(".")
         for name in outer:
             entries = (_json_entries(entries[name]) if name in entries else None) or {}
         if last not in entries:
-            raise NotFound(f"there is no field {shown(field)}")
+            raise NotFound(f"there is no field {quoted(field)}")
         return JsonObject(entries).value(last)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from samara import log
 from samara.core.model import SECRET, Key, Ref
-from samara.core.reads import Reading, SecretPath, Unreadable
+from samara.core.queries import ReadError, SecretPath, SecretReading
 from samara.kube import errors as kube
 from samara.kube.client import Client, address
 from samara.kube.codec import MALFORMED
@@ -51,8 +51,8 @@ class StoreConfigWatcher:
         """Of the last store. Values of another store are dropped."""
         self._reported = ""
         """The last error that was logged; the read is retried every second."""
-        self._unread: Unreadable | None = None
-        self._problem: Unreadable | None = None
+        self._unread: ReadError | None = None
+        self._problem: ReadError | None = None
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
@@ -95,8 +95,8 @@ class StoreConfigWatcher:
         config = self._config
         await self._poller.close_store()
         store = self._unread or await self._opener.open(config)
-        before, self._problem = self._problem, store if isinstance(store, Unreadable) else None
-        if isinstance(store, Unreadable):
+        before, self._problem = self._problem, store if isinstance(store, ReadError) else None
+        if isinstance(store, ReadError):
             if store != before:
                 log.warning("store.unusable", reason=store.reason, fault=store.message)
             await self._poller.fail(store)
@@ -116,23 +116,23 @@ class _Opener:
         self._open = open_
         self._read_secret = secret_reader(client)
 
-    async def open(self, config: Mapping[str, bytes] | None) -> Store | Unreadable:
+    async def open(self, config: Mapping[str, bytes] | None) -> Store | ReadError:
         where = f"Secret {self._ref.path}"
         if config is None:
-            return Unreadable("TokenError", f"{where} is not there; create it with the keys url and token")
+            return ReadError("TokenError", f"{where} is not there; create it with the keys url and token")
         try:
             async with asyncio.timeout(READ_DEADLINE):
                 own_secrets = ((self._ref.namespace, self._ref.name),)
                 return await self._open(config, self._read_secret, own_secrets)
         except StoreConfigError as fault:
-            return Unreadable(fault.reason, f"{where}: {fault}")
+            return ReadError(fault.reason, f"{where}: {fault}")
         except Exception as fault:  # noqa: BLE001 - an error of a library must not end the operator; its text may hold a value
-            return Unreadable("ConnectionError", f"{where}: opening the store failed with {type(fault).__name__}")
+            return ReadError("ConnectionError", f"{where}: opening the store failed with {type(fault).__name__}")
 
 
-def config_unreadable(config: Ref, fault: Exception) -> Unreadable:
+def config_unreadable(config: Ref, fault: Exception) -> ReadError:
     """The fault of every path if the configuration cannot be read."""
-    return Unreadable("TokenError", f"Secret {config.path} cannot be read: {_message(fault)}")
+    return ReadError("TokenError", f"Secret {config.path} cannot be read: {_message(fault)}")
 
 
 def _message(fault: Exception) -> str:
@@ -163,7 +163,7 @@ def secret_reader(client: Client) -> ReadSecret:
 
 async def read_once(
     client: Client, config: Ref, paths: Collection[SecretPath], now: Callable[[], str]
-) -> dict[str, Reading]:
+) -> dict[str, SecretReading]:
     """Reads these paths once, with the rights of the caller. A path that cannot be read has a fault."""
     clock = asyncio.get_running_loop().time
     readings = Readings(clock)
@@ -171,7 +171,7 @@ async def read_once(
     poller = SecretPoller(readings, frozenset(), timings, post=_ignore_values, count_call=_ignore_call)
     poller.subscribe(Key("", config), paths)
     store = await _open_once(client, config)
-    if isinstance(store, Unreadable):
+    if isinstance(store, ReadError):
         await poller.fail(store)
         return readings.known
     await poller.use_store(store, keep=True)
@@ -182,7 +182,7 @@ async def read_once(
     return readings.known
 
 
-async def _open_once(client: Client, config: Ref) -> Store | Unreadable:
+async def _open_once(client: Client, config: Ref) -> Store | ReadError:
     opener = _Opener(client, config, open_store)
     try:
         return await opener.open(secret_data(await client.get(address(config)))[1])

@@ -19,7 +19,7 @@ import grpc
 from cryptography import x509
 from google.protobuf.message import DecodeError
 
-from samara.core.match import shown
+from samara.core.names import quoted
 from samara.secretstores.base import (
     MAX_VALUE,
     Forbidden,
@@ -82,11 +82,11 @@ class FishyKeys:
     def locate(self, path: str) -> Location:
         check_path(path)
         if not path.startswith("/"):
-            raise Unusable(f"expected a path of FishyKeys, which begins with a slash, found {shown(path)}")
+            raise Unusable(f"expected a path of FishyKeys, which begins with a slash, found {quoted(path)}")
         return Location(path)
 
     async def read(self, document: str) -> SingleValue:
-        name = shown(document)
+        name = quoted(document)
         try:
             answer = OperatorGetSecretValueResponse.FromString(await self._request(document))
         except grpc.aio.AioRpcError as error:

@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import SplitResult, unquote
 
 from samara.core.kinds import NEVER_COPIED_TYPES
-from samara.core.match import is_namespace_name, shown
+from samara.core.names import is_namespace_name, quoted
 from samara.secretstores.base import (
     MAX_VALUE,
     Forbidden,
@@ -51,7 +51,7 @@ class Files:
     def locate(self, path: str) -> Location:
         document, field = split_path(path)
         if field:
-            raise Unusable(f"expected the path of a file without a #, found {shown(path)}")
+            raise Unusable(f"expected the path of a file without a #, found {quoted(path)}")
         return Location(document)
 
     async def read(self, document: str) -> SingleValue:
@@ -72,12 +72,12 @@ class Files:
         try:
             file = (root / document).resolve(strict=True)
             if not file.is_relative_to(root) or _is_forbidden(file):
-                raise Forbidden(f"the file {shown(document)} leads out of the directory {self.directory}")
+                raise Forbidden(f"the file {quoted(document)} leads out of the directory {self.directory}")
             return SingleValue(_file_content(file, document))
         except OSError as error:
             raise _file_error(error, document) from None
         except RuntimeError:  # Python before 3.13 raises this for a loop of symlinks
-            raise Unusable(f"the file {shown(document)} is a link that leads to itself") from None
+            raise Unusable(f"the file {quoted(document)} is a link that leads to itself") from None
 
     def _root(self) -> Path:
         """The directory with its symlinks resolved now. If it is missing or empty, most likely nothing is mounted, so
@@ -113,15 +113,15 @@ def _file_content(file: Path, document: str) -> bytes:
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as opened:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise Unusable(f"{shown(document)} is not a regular file")
+            raise Unusable(f"{quoted(document)} is not a regular file")
         content = opened.read(MAX_VALUE + 1)
     if len(content) > MAX_VALUE:
-        raise Unusable(f"the file {shown(document)} is larger than the {MAX_VALUE} bytes a value may have")
+        raise Unusable(f"the file {quoted(document)} is larger than the {MAX_VALUE} bytes a value may have")
     return content
 
 
 def _file_error(error: OSError, document: str) -> StoreError:
-    name = shown(document)
+    name = quoted(document)
     match error.errno:
         case errno.ENOENT | errno.ENOTDIR:
             return NotFound(f"there is no file {name}")
@@ -147,7 +147,7 @@ class KubeSecrets:
         name, slash, key = document.partition("/")
         if field or not slash or not _SECRET_NAME.fullmatch(name) or not _SECRET_KEY.fullmatch(key):
             raise Unusable(
-                f"expected name/key, a Secret of namespace {self.namespace} and a key of it, found {shown(path)}"
+                f"expected name/key, a Secret of namespace {self.namespace} and a key of it, found {quoted(path)}"
             )
         return Location(name, key)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from samara import log
 from samara.core.model import Key
-from samara.core.reads import SecretPath, Unreadable
+from samara.core.queries import ReadError, SecretPath
 from samara.secretstores.base import Location, Store, StoreError, Unauthenticated, Unavailable
 from samara.secretstores.readings import MIN_REFRESH, Document, Readings, ReadResult, one_line
 from samara.secretstores.schedule import FIRST_WAIT, PollSchedule, StoreBackoff, retry_delay
@@ -68,7 +68,7 @@ class SecretPoller:
         self._count_call = count_call
         self._timings = timings
         self._store: Store | None = None
-        self._fault: Unreadable | None = None
+        self._fault: ReadError | None = None
         """Why there is no store, if that is known."""
         self._locations: dict[str, Location] = {}
         self._documents: dict[str, Document] = {}
@@ -177,7 +177,7 @@ class SecretPoller:
             if path in self.readings.subscribers and path not in self._locations and self._place(path):
                 self._post_changed(path)
 
-    async def fail(self, fault: Unreadable) -> None:
+    async def fail(self, fault: ReadError) -> None:
         """There is no store. All values stay, and all sources learn the reason."""
         self._fault = fault
         self._schedule.clear()

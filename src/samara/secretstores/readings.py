@@ -8,9 +8,9 @@ from itertools import chain
 from math import inf
 from typing import NamedTuple
 
-from samara.core.match import shown
 from samara.core.model import Key
-from samara.core.reads import Reading, SecretPath, Unreadable
+from samara.core.names import quoted
+from samara.core.queries import ReadError, SecretPath, SecretReading
 from samara.secretstores.base import Content, NotFound, StoreError
 
 MIN_REFRESH = 1.0
@@ -18,7 +18,7 @@ MIN_REFRESH = 1.0
 _MAX_TEXT = 500
 _ADVICE = "; put a value there, or ask for another path"
 """For a path that was not found. The stores give advice for other errors themselves."""
-_NO_READING = Reading()
+_NO_READING = SecretReading()
 _NO_PATHS: Mapping[str, SecretPath] = {}
 
 ReadResult = Content | StoreError
@@ -70,7 +70,7 @@ class Readings:
     """Holds the subscriptions and what is known of their paths. It does no I/O."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self.known: dict[str, Reading] = {}
+        self.known: dict[str, SecretReading] = {}
         """What plans see. It holds subscribed paths only. Other components keep this dict, so it is never replaced."""
         self.subscribers: dict[str, dict[Key, SecretPath]] = {}
         """By path: the sources that read it, how often each wants to, and whether it can do without."""
@@ -167,7 +167,7 @@ class Readings:
         except StoreError as fault:
             return self.record_fault(path, fault, store, self._missing_for(path, document, fault))
         document.not_found_since.pop(path, None)
-        return self._set(path, Reading(value, document.read_at))
+        return self._set(path, SecretReading(value, document.read_at))
 
     def _missing_for(self, path: str, document: Document, fault: StoreError) -> float:
         """For how many seconds the store has answered nothing but that the path does not exist."""
@@ -180,19 +180,19 @@ class Readings:
     def record_fault(self, path: str, fault: StoreError, store: str, missing: float = 0.0) -> bool:
         """Takes a failed read. The last value stays, and so does the knowledge that there is none."""
         not_found = isinstance(fault, NotFound)
-        message = f"cannot read {shown(path)} from the {store} store: {one_line(fault)}{_ADVICE if not_found else ''}"
-        return self.record_unreadable(path, Unreadable("FetchError", message), not_found, missing)
+        message = f"cannot read {quoted(path)} from the {store} store: {one_line(fault)}{_ADVICE if not_found else ''}"
+        return self.record_unreadable(path, ReadError("FetchError", message), not_found, missing)
 
-    def record_unreadable(self, path: str, fault: Unreadable, not_found: bool = False, missing: float = 0.0) -> bool:
+    def record_unreadable(self, path: str, fault: ReadError, not_found: bool = False, missing: float = 0.0) -> bool:
         old = self.known.get(path, _NO_READING)
-        return self._set(path, Reading(old.value, old.read_at, fault, not_found, max(missing, old.missing)))
+        return self._set(path, SecretReading(old.value, old.read_at, fault, not_found, max(missing, old.missing)))
 
-    def _set(self, path: str, new: Reading) -> bool:
+    def _set(self, path: str, new: SecretReading) -> bool:
         old = self.known.get(path)
         self.known[path] = new
         return old is None or (old.value, old.fault) != (new.value, new.fault) or self._became_absent(path, old, new)
 
-    def _became_absent(self, path: str, old: Reading, new: Reading) -> bool:
+    def _became_absent(self, path: str, old: SecretReading, new: SecretReading) -> bool:
         """True if a subscriber now has the second answer that the path does not exist, and so believes it."""
         if old.missing >= new.missing:
             return False

@@ -16,8 +16,7 @@ from urllib.parse import SplitResult, quote
 
 import msgspec
 
-from samara.core.match import shown
-from samara.core.paths import MARK, fault_of
+from samara.core.names import quoted
 from samara.secretstores.base import (
     Content,
     Forbidden,
@@ -35,6 +34,7 @@ from samara.secretstores.base import (
     split_path,
 )
 from samara.secretstores.http import HttpClient, Response, tls_context
+from samara.vocabularies.fishysecret.paths import MARK, path_fault
 
 POD_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 PORT = 8200
@@ -71,7 +71,7 @@ class Vault:
     def locate(self, path: str) -> Location:
         location = split_path(path)
         if not location.field:
-            raise Unusable(f"expected path#field, found {shown(path)}: name the field after a #")
+            raise Unusable(f"expected path#field, found {quoted(path)}: name the field after a #")
         return location
 
     async def read(self, document: str) -> Content:
@@ -91,7 +91,7 @@ class Vault:
                 return JsonObject(msgspec.json.decode(answer.body, type=_Entry1).data)
             data = msgspec.json.decode(answer.body, type=_Entry2).data.data
         except _NOT_EXPECTED:
-            fault = f"{shown(document)} is no entry of KV version {self.version}; check the mount and ?kv= in the url"
+            fault = f"{quoted(document)} is no entry of KV version {self.version}; check the mount and ?kv= in the url"
             raise Unusable(fault) from None
         if data is None:
             raise NotFound("the newest version is deleted")
@@ -275,7 +275,7 @@ def open_vault(
 ) -> Vault:
     """Does no I/O; the first read logs in."""
     mount = url.path.strip("/")
-    if not url.hostname or fault_of(mount) or MARK in mount:
+    if not url.hostname or path_fault(mount) or MARK in mount:
         raise bad_url("expected vault+https://host:8200/<mount>, found no host or mount")
     login, version, namespace = _login(config, pod_token), _version(url.query), config_text(config, "namespace")
     headers = {"X-Vault-Request": "true"} | ({"X-Vault-Namespace": namespace} if namespace else {})
@@ -310,7 +310,7 @@ def _login(config: Mapping[str, bytes], pod_token: Path) -> Login:
     token, role = config_text(config, "token"), config_text(config, "role")
     role_id, secret_id = config_text(config, "role-id"), config_text(config, "secret-id")
     mount = config_text(config, "auth-mount").strip("/")
-    if mount and fault_of(mount):
+    if mount and path_fault(mount):
         raise StoreConfigError("TokenError", "the configuration's key auth-mount: expected the path of an auth method")
     match bool(token), bool(role), bool(role_id), bool(secret_id):
         case True, False, False, False:

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from samara.core.annotated import AnnotatedObjects, CopyRequest
 from samara.core.desired import Adopt, Fault, Template
-from samara.core.match import Names, csv_names, label_token, sample, shown
 from samara.core.model import SECRET, Object, Ref
+from samara.core.names import NamespaceNames, parse_csv_names, quoted, sample, to_label_value
+from samara.core.selectors import EVERY_NAMESPACE, NamespaceSelector
 from samara.core.source_type import Policy, Protected, SourceType
-from samara.core.targets import EVERY_NAMESPACE, NamespaceSelector
 from samara.core.vocabulary import BuildContext, Vocabulary
 from samara.setting_types import Managers, NamespaceName, OwnConflicts, Struct, Takeover, about
 
@@ -50,7 +50,7 @@ def source_type(
     def template(secret: Object) -> Template:
         return Template(
             secret.content.pick("type", "data"),
-            labels={FROM: label_token(f"{home}-{secret.ref.name}")},
+            labels={FROM: to_label_value(f"{home}-{secret.ref.name}")},
             annotations={ORIGIN: secret.ref.path},
             adopt=adopt,
             unmanaged=frozenset({"immutable"}),
@@ -83,16 +83,16 @@ def parse(value: str) -> CopyRequest:
     """An empty or blank annotation means every namespace; a list with no legal name means none."""
     if not value.strip():
         return CopyRequest(EVERY_NAMESPACE)
-    names = csv_names(value)
+    names = parse_csv_names(value)
     return CopyRequest(NamespaceSelector(names), tuple(_faults(names, value)))
 
 
-def _faults(names: Names, value: str) -> list[Fault]:
+def _faults(names: NamespaceNames, value: str) -> list[Fault]:
     if names.illegal:
-        listed = sample(map(shown, names.illegal))
+        listed = sample(map(quoted, names.illegal))
         return [Fault("Invalid", f"{TARGETS} names what cannot be a namespace: {listed}", TARGETS)]
     if not names.legal:
-        message = f"{TARGETS} is {shown(value)}, which names no namespace; an empty value means every one"
+        message = f"{TARGETS} is {quoted(value)}, which names no namespace; an empty value means every one"
         return [Fault("Invalid", message, TARGETS)]
     return []
 

@@ -9,10 +9,10 @@ from typing import Annotated
 
 from samara.core.annotated import AnnotatedObjects, CopyRequest
 from samara.core.desired import Adopt, Fault, Template
-from samara.core.match import Names, is_namespace_name, label_token, sample, shown
 from samara.core.model import ANNOTATIONS, LABELS, Kind, Object, Ref
+from samara.core.names import NamespaceNames, is_namespace_name, quoted, sample, to_label_value
+from samara.core.selectors import EVERY_NAMESPACE, NO_NAMESPACES, NamespaceSelector
 from samara.core.source_type import Copyable, Policy, SourceType
-from samara.core.targets import EVERY_NAMESPACE, NO_NAMESPACES, NamespaceSelector
 from samara.core.vocabulary import BuildContext, Vocabulary
 from samara.setting_types import (
     SECRETS_AND_CONFIG_MAPS,
@@ -82,7 +82,7 @@ def source_type(
         labels = copyable(LABELS, obj.labels) if copy_labels else {}
         return Template(
             obj.content,
-            labels={**labels, FROM: label_token(f"{obj.ref.namespace}-{obj.ref.name}")},
+            labels={**labels, FROM: to_label_value(f"{obj.ref.namespace}-{obj.ref.name}")},
             annotations={**copyable(ANNOTATIONS, obj.annotations), FROM: obj.ref.path},
             adopt=adopt,
         )
@@ -113,7 +113,7 @@ def parse(value: str, listed: str) -> CopyRequest:
         return CopyRequest(EVERY_NAMESPACE)
     if value.strip() not in LISTED:
         accepted = f"accepted are {CLUSTER!r} and {LISTED[0]!r}; to end the copying remove the key"
-        return CopyRequest(NO_NAMESPACES, (Fault("Invalid", f"{SYNC_TO} is {shown(value)}; {accepted}", SYNC_TO),))
+        return CopyRequest(NO_NAMESPACES, (Fault("Invalid", f"{SYNC_TO} is {quoted(value)}; {accepted}", SYNC_TO),))
     names = listed_names(listed)
     if len(names.legal) + len(names.illegal) > MAX_NAMES:
         message = f"{SYNC_TO_NAMESPACES} has more than {MAX_NAMES:,} names; {CLUSTER!r} means every namespace"
@@ -121,21 +121,21 @@ def parse(value: str, listed: str) -> CopyRequest:
     return CopyRequest(NamespaceSelector(names), tuple(_faults(names, listed)))
 
 
-def listed_names(text: str) -> Names:
+def listed_names(text: str) -> NamespaceNames:
     """Names between semicolons, commas and white space, without duplicates."""
-    return Names.of(filter(None, _SEPARATORS.split(text)))
+    return NamespaceNames.of(filter(None, _SEPARATORS.split(text)))
 
 
-def _faults(names: Names, listed: str) -> Iterable[Fault]:
+def _faults(names: NamespaceNames, listed: str) -> Iterable[Fault]:
     form = "accepted are names of namespaces, as in 'ns-1;ns-2'"
     if names.illegal:
-        found = sample(map(shown, names.illegal))
+        found = sample(map(quoted, names.illegal))
         yield Fault(
             "Invalid", f"{SYNC_TO_NAMESPACES} names what cannot be a namespace: {found}; {form}", SYNC_TO_NAMESPACES
         )
     elif not names.legal:
         yield Fault(
-            "Invalid", f"{SYNC_TO_NAMESPACES} is {shown(listed)}, which names no namespace; {form}", SYNC_TO_NAMESPACES
+            "Invalid", f"{SYNC_TO_NAMESPACES} is {quoted(listed)}, which names no namespace; {form}", SYNC_TO_NAMESPACES
         )
 
 

@@ -10,9 +10,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from samara.core.copy_counts import CopyCounts, total
 from samara.core.model import Key
 from samara.core.registry import Registry
-from samara.core.tally import Tally, total
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.metrics import Metrics
 from samara.engine.workqueue import WorkQueue
@@ -26,7 +26,7 @@ class Sources:
     """What is read at each scrape."""
 
     registry: Registry
-    tallies: Mapping[Key, Tally]
+    tallies: Mapping[Key, CopyCounts]
     queue: WorkQueue
     oldest: Callable[[], float]
     metrics: Metrics

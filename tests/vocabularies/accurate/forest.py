@@ -11,14 +11,14 @@ from tests.support.world import World, at, content, secret
 
 from samara.core.desired import Adopt, Fault
 from samara.core.kinds import ROLE_BINDING, SERVICE_ACCOUNT
-from samara.core.model import CONFIG_MAP, MANAGER, SECRET, Key, Object, Ref, namespace_ref
+from samara.core.model import CONFIG_MAP, FIELD_MANAGER, SECRET, Key, Object, Ref, namespace_ref
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
 from samara.core.view import View
 from samara.core.writes import Blocked, Write
 from samara.vocabularies import accurate
 from samara.vocabularies.accurate import config
-from samara.vocabularies.accurate.words import (
+from samara.vocabularies.accurate.labels import (
     FINALIZER,
     FROM,
     IS_TEMPLATE,
@@ -52,7 +52,7 @@ def a_registry(
     def owner(obj: Object, view: View) -> Key | None:
         return registry.owner(obj, view)
 
-    trusted = managers or frozenset({accurate.APPLIER})
+    trusted = managers or frozenset({accurate.ACCURATE_MANAGER})
     options = accurate.Options(adopt, cascading, RESERVED.__contains__, trusted, generated)
     read = config.read({**KEYS, **SUB_KEYS, **keys})
     registry = Registry(accurate.source_types(read, KINDS, copyable, owner, options))
@@ -112,7 +112,7 @@ def source(world: World, ref: Ref, mode: str, value: str = "one", **words: str) 
     return world.put(ref, secret(value), annotations={PROPAGATE: mode, **words})
 
 
-def a_copy(world: World, ref: Ref, of: str, mode: str, value: str = "one", by: str = MANAGER) -> Object:
+def a_copy(world: World, ref: Ref, of: str, mode: str, value: str = "one", by: str = FIELD_MANAGER) -> Object:
     """What we, or a named field manager, made earlier."""
     return world.put(ref, secret(value), by, annotations={PROPAGATE: mode, FROM: of})
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.world import World, content
 
-from samara.core.admit import Edit, Forbidden, Operation, Request, Undecided
+from samara.core.admission import Operation, PatchOperation, Refused, Request, Undecidable
 from samara.core.model import Object, Ref, namespace_ref
 from samara.core.registry import Registry
 from samara.kube.errors import redact
@@ -19,7 +19,7 @@ from samara.settings import Settings
 from samara.source_types import reserved
 from samara.vocabularies.accurate import AccurateSettings
 from samara.vocabularies.accurate.admit import AdmitRules, add_finalizer, admit_namespace, admit_sub_namespace
-from samara.vocabularies.accurate.words import FINALIZER, PARENT, SUB_NAMESPACE, TEMPLATE, TYPE
+from samara.vocabularies.accurate.labels import FINALIZER, PARENT, SUB_NAMESPACE, TEMPLATE, TYPE
 from samara.vocabularies.secret_copy import SecretCopySettings
 
 CIRCULAR = ("circular reference is not permitted",)
@@ -63,7 +63,7 @@ def deleted(world: World, old: Words, rules: AdmitRules = STRICT) -> tuple[str, 
     return told(admit_namespace(Request("DELETE", None, namespace(old)), world, rules))
 
 
-def told(faults: tuple[str, ...], kind: type[str] = Forbidden) -> tuple[str, ...]:
+def told(faults: tuple[str, ...], kind: type[str] = Refused) -> tuple[str, ...]:
     assert all(isinstance(each, kind) for each in faults)
     return faults
 
@@ -280,7 +280,7 @@ def test_it_must_be_in_a_root_or_a_sub_namespace(judged: Callable[..., tuple[str
 
 @alike
 def test_a_home_that_cannot_be_read_is_no_refusal_but_an_error(judged: Callable[..., tuple[str, ...]]) -> None:
-    assert told(judged(a_world(), sub()), Undecided) == ("namespace r cannot be read",)
+    assert told(judged(a_world(), sub()), Undecidable) == ("namespace r cannot be read",)
 
 
 BAD_SPEC = {
@@ -362,7 +362,7 @@ def test_an_expansion_that_cannot_be_compiled_is_an_error() -> None:
     def denied(name: str, root: str) -> tuple[str, str] | None:
         raise ValueError("missing closing )")
 
-    (fault,) = told(asked(a_world(r=ROOT), sub(), None, AdmitRules(denied=denied)), Undecided)
+    (fault,) = told(asked(a_world(r=ROOT), sub(), None, AdmitRules(denied=denied)), Undecidable)
     assert "missing closing )" in fault
 
 
@@ -433,9 +433,13 @@ def test_a_sub_namespace_that_has_no_namespace_of_its_own_may_go() -> None:
 
 def test_a_created_sub_namespace_gets_our_finalizer_beside_those_of_others() -> None:
     path = "/metadata/finalizers"
-    assert add_finalizer(Request("CREATE", sub(), None)) == (Edit("add", path, ["accurate.cybozu.com/finalizer"]),)
+    assert add_finalizer(Request("CREATE", sub(), None)) == (
+        PatchOperation("add", path, ["accurate.cybozu.com/finalizer"]),
+    )
     theirs = sub(finalizers=("mine.dev/guard",))
-    assert add_finalizer(Request("CREATE", theirs, None)) == (Edit("add", path, ["mine.dev/guard", FINALIZER]),)
+    assert add_finalizer(Request("CREATE", theirs, None)) == (
+        PatchOperation("add", path, ["mine.dev/guard", FINALIZER]),
+    )
 
 
 def test_one_that_has_it_or_is_only_changed_or_deleted_is_left_alone() -> None:

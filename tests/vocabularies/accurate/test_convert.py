@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samara.admission.webhooks import convert_review
-from samara.core.admit import UnconvertibleError
+from samara.core.admission import ConversionError
 from samara.vocabularies.accurate.convert import convert
 
 V1, ALPHA, V2 = "accurate.cybozu.com/v1", "accurate.cybozu.com/v2alpha1", "accurate.cybozu.com/v2"
@@ -145,7 +145,7 @@ def test_what_cannot_be_read_is_an_error_that_names_the_annotation_and_not_its_v
 
 @pytest.mark.parametrize(("have", "wanted"), [(V2, "accurate.cybozu.com/v3"), ("accurate.cybozu.com/v0", V2)])
 def test_a_version_that_does_not_exist_is_an_error_that_names_those_that_do(have: str, wanted: str) -> None:
-    with pytest.raises(UnconvertibleError, match=r"v1, accurate.cybozu.com/v2alpha1 or accurate.cybozu.com/v2"):
+    with pytest.raises(ConversionError, match=r"v1, accurate.cybozu.com/v2alpha1 or accurate.cybozu.com/v2"):
         convert(a_sub(have), wanted)
 
 

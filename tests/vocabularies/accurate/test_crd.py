@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from samara import crds
-from samara.vocabularies.accurate.words import SUB_NAMESPACE
+from samara.vocabularies.accurate.labels import SUB_NAMESPACE
 
 NAME = "subnamespaces.accurate.cybozu.com"
 Json = dict[str, Any]

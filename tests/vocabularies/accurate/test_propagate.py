@@ -31,13 +31,12 @@ from tests.vocabularies.accurate.forest import (
 from samara.core.desired import Adopt, Fault
 from samara.core.kinds import ROLE_BINDING
 from samara.core.metadata_keys import ADOPTED, PAUSED, RELEASED
-from samara.core.model import CONFIG_MAP, Key, Object, Owner, Ref, namespace_ref
+from samara.core.model import CONFIG_MAP, Key, Object, OwnerReference, Ref, namespace_ref
 from samara.core.plan import plan
 from samara.core.policy import ClusterPolicy
-from samara.core.reads import UNREAD, Rejected, Word
+from samara.core.queries import UNREAD, OwnerAnnotation, Rejected
 from samara.core.writes import Create, Delete, Recreate, Release, Update, Write
-from samara.vocabularies.accurate.propagate import PROPAGATION
-from samara.vocabularies.accurate.words import (
+from samara.vocabularies.accurate.labels import (
     CREATED_BY,
     FROM,
     GENERATED,
@@ -46,10 +45,11 @@ from samara.vocabularies.accurate.words import (
     PROPAGATE_GENERATED,
     TEMPLATE,
 )
+from samara.vocabularies.accurate.propagate import PROPAGATION
 
 DEEP = ("r", "a", "b", "c", "d", "e", "f")
 TOP = at("r", "x")
-OWN = Owner("apps/v1", "Deployment", "d", "u-d", controller=True)
+OWN = OwnerReference("apps/v1", "Deployment", "d", "u-d", controller=True)
 
 
 def grown(mode: str = "update", names: tuple[str, ...] = ("r", "a", "b"), **terms: Adopt) -> World:
@@ -312,14 +312,20 @@ def test_5_1_a_copy_has_the_content_and_the_words_and_nothing_else() -> None:
     chain(world, "r", "a")
     words = {"keep": "1", "hidden": "1"}
     notes = {PROPAGATE: "update", PROPAGATE_GENERATED: "update", GENERATED: "false", **words}
-    world.put(TOP, secret("two", "kubernetes.io/tls", immutable=True), labels=words, annotations=notes, owners=(OWN,))
+    world.put(
+        TOP,
+        secret("two", "kubernetes.io/tls", immutable=True),
+        labels=words,
+        annotations=notes,
+        owner_references=(OWN,),
+    )
     world.edit(TOP, finalizers=("somebody/else",))
     settled(world)
     have = x(world, "a")
     assert have.content == secret("two", "kubernetes.io/tls", immutable=True)
     assert have.labels == {"keep": "1", CREATED_BY: "accurate"}
     assert have.annotations == {"keep": "1", PROPAGATE: "update", FROM: "r"}
-    assert (have.owners, have.finalizers) == ((), ())
+    assert (have.owner_references, have.finalizers) == ((), ())
 
 
 EXCLUDED = {"propagateLabelKeyExcludes": ["*", "*/*"], "propagateAnnotationKeyExcludes": ["*", "accurate.cybozu.com/*"]}
@@ -495,7 +501,7 @@ def test_5_3_what_waited_for_a_copy_to_be_put_right_is_done_then() -> None:
     world.edit(at("a", "x"), content=secret("drift"))
     world.edit(at("c", "x"), content=secret("drift"))
     assert plan_of(key("b"), world, RULES).writes == ()
-    (write,) = plan_of(key("r").part("a"), world, RULES).writes
+    (write,) = plan_of(key("r").in_namespace("a"), world, RULES).writes
     deed(world, lambda world: perform(world, write))
     assert values(world) == dict.fromkeys("rabc", "one")
 
@@ -870,7 +876,7 @@ def test_the_plan_of_a_namespace_alone_is_a_part_of_the_plan() -> None:
     world = a_world()
     root(world), sub(world, "a", "r"), sub(world, "b", "r"), sub(world, "c", "a")
     source(world, TOP, "update")
-    parts = [plan_of(key("r").part(name), world, RULES).writes for name in "rabc"]
+    parts = [plan_of(key("r").in_namespace(name), world, RULES).writes for name in "rabc"]
     assert [write.ref.namespace for part in parts for write in part] == ["a", "b"]
 
 
@@ -878,23 +884,23 @@ def test_what_an_owner_controls_can_be_a_source() -> None:
     world = a_world()
     chain(world, "r", "a")
     source(world, TOP, "update")
-    world.store(replace(world.objects[TOP], owners=(OWN,)))
+    world.store(replace(world.objects[TOP], owner_references=(OWN,)))
     settled(world)
-    assert x(world, "a").owners == ()
+    assert x(world, "a").owner_references == ()
 
 
 # What an owner says
 
 
 def made_by(
-    owner: Owner = OWN, says: object = "update", gate: bool = True, annotations: dict[str, str] | None = None
+    owner: OwnerReference = OWN, says: object = "update", gate: bool = True, annotations: dict[str, str] | None = None
 ) -> World:
     """A root with one sub-namespace, and a Secret that a controller has made."""
     world = a_world(generated=gate)
     chain(world, "r", "a")
-    world.put(TOP, secret(), annotations=annotations or {}, owners=(owner,))
+    world.put(TOP, secret(), annotations=annotations or {}, owner_references=(owner,))
     world.look([TOP])
-    world.outside[Word(owner, "r", PROPAGATE_GENERATED)] = says
+    world.outside[OwnerAnnotation(owner, "r", PROPAGATE_GENERATED)] = says
     return world
 
 
@@ -913,7 +919,7 @@ def test_5_6_and_row_27_what_a_controller_made_is_a_source_with_the_mode_of_its_
     assert world.objects[TOP] is before, "nothing is written on it"
     copy = x(world, "a")
     assert dict(copy.annotations) == {FROM: "r", PROPAGATE: mode}
-    assert copy.owners == ()
+    assert copy.owner_references == ()
     world.edit(TOP, content=secret("two"))
     settled(world)
     assert values(world) == {"r": "two", "a": after}
@@ -937,7 +943,9 @@ def test_5_6_an_owner_that_says_nothing_of_meaning_makes_no_source(says: str) ->
     ],
     ids=["gate closed", "no controller", "said to be none", "says something itself", "a copy"],
 )
-def test_5_6_and_row_27_such_an_owner_is_not_asked(owner: Owner, gate: bool, annotations: dict[str, str]) -> None:
+def test_5_6_and_row_27_such_an_owner_is_not_asked(
+    owner: OwnerReference, gate: bool, annotations: dict[str, str]
+) -> None:
     world = made_by(owner, gate=gate, annotations=annotations)
     assert world.registry[PROPAGATION].desired(TOP, world).reads == ()
     settled(world)
@@ -959,7 +967,7 @@ def test_5_6_a_mark_that_says_anything_but_false_hinders_nothing() -> None:
 def test_5_6_an_owner_that_may_not_be_read_is_told_and_takes_nothing_away() -> None:
     world = made_by()
     settled(world)
-    asked = Word(OWN, "r", PROPAGATE_GENERATED)
+    asked = OwnerAnnotation(OWN, "r", PROPAGATE_GENERATED)
     world.outside[asked] = world.values[asked] = Rejected("no right to get deployments")
     assert settled(world) == []
     (fault,) = faults(world)
@@ -971,7 +979,7 @@ def test_5_6_nothing_is_planned_before_the_owner_was_asked() -> None:
     world = made_by()
     planned = plan(key("r"), world, world.registry, RULES)
     assert (planned.ready, planned.writes) == (False, ())
-    assert planned.reads == (Word(OWN, "r", PROPAGATE_GENERATED),)
+    assert planned.reads == (OwnerAnnotation(OWN, "r", PROPAGATE_GENERATED),)
 
 
 def test_5_6_a_copy_of_what_was_generated_is_passed_on_by_its_own_word() -> None:
@@ -985,10 +993,10 @@ def test_5_6_a_copy_of_what_was_generated_is_passed_on_by_its_own_word() -> None
 def gate_closed(world: World, says: object, held: bool) -> None:
     """After a restart with the setting off: what says nothing itself is not held any more, unless it has to be."""
     world.registry = a_world(generated=False).registry
-    world.outside[Word(OWN if held else TOP, "r", PROPAGATE_GENERATED)] = says
+    world.outside[OwnerAnnotation(OWN if held else TOP, "r", PROPAGATE_GENERATED)] = says
     if not held:
         world.looked.discard(TOP)
-    assert world.taken(TOP) is not held
+    assert world.exists_unread(TOP) is not held
 
 
 @pytest.mark.parametrize("held", [True, False])
@@ -1030,7 +1038,7 @@ def test_with_the_gate_closed_nothing_is_taken_from_a_generated_object_before_it
     world = made_by()
     settled(world)
     gate_closed(world, "update", held=False)
-    assert world.value(Word(TOP, "r", PROPAGATE_GENERATED)) is UNREAD
+    assert world.answer(OwnerAnnotation(TOP, "r", PROPAGATE_GENERATED)) is UNREAD
     assert not world.registry[PROPAGATION].desired(TOP, world).prune
 
 

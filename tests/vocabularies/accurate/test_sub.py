@@ -23,18 +23,18 @@ from tests.vocabularies.accurate.forest import (
     sub,
 )
 
-from samara.core.brake import WINDOW, Brake
+from samara.core.copy_counts import CopyCounts
+from samara.core.mass_delete import WINDOW, MassDeleteLimit
 from samara.core.metadata_keys import PAUSED
 from samara.core.model import NAMESPACE, Key, Object, Ref, namespace_ref
 from samara.core.plan import plan
 from samara.core.policy import ClusterPolicy
-from samara.core.reads import UNREAD, Standing
+from samara.core.queries import UNREAD, NamespaceIsActive
 from samara.core.status import status_of, status_to_write
-from samara.core.tally import Tally
 from samara.core.writes import Create, Delete, SetFinalizer, Write, WriteStatus
 from samara.engine.mass_delete import MassDeleteGuard
+from samara.vocabularies.accurate.labels import ACCURATE_MANAGER, CREATED_BY, FINALIZER, PARENT, SUB_NAMESPACE, TYPE
 from samara.vocabularies.accurate.sub import SUB
-from samara.vocabularies.accurate.words import APPLIER, CREATED_BY, FINALIZER, PARENT, SUB_NAMESPACE, TYPE
 
 OTHER = "somebody/else"
 NEVER = "Conflicting namespace already exists"
@@ -104,14 +104,14 @@ def test_2_3_the_time_of_a_condition_is_kept_while_its_status_is() -> None:
     world = a_world()
     root(world), world.namespace("a"), a_sub(world, "a", "r")
     status, have = world.registry[SUB].status, world.objects[at_sub()]
-    first = status_to_write(status, have, world, Tally(), "then")
+    first = status_to_write(status, have, world, CopyCounts(), "then")
     have = world.edit(have.ref, status=a_field("status", first), generation=2)
-    second = status_to_write(status, have, world, Tally(), "now")
+    second = status_to_write(status, have, world, CopyCounts(), "now")
     have = world.edit(have.ref, status=a_field("status", second))
     found = condition(world, have.ref)
     assert found is not None
     assert (found["lastTransitionTime"], found["observedGeneration"]) == ("then", 2)
-    assert status_to_write(status, have, world, Tally(), "later") is None
+    assert status_to_write(status, have, world, CopyCounts(), "later") is None
 
 
 def test_2_3_an_applied_status_loses_the_condition_that_is_not_said_again() -> None:
@@ -119,9 +119,9 @@ def test_2_3_an_applied_status_loses_the_condition_that_is_not_said_again() -> N
     status, have = world.registry[SUB].status, world.objects[at_sub()]
     stale = {"observedGeneration": 1, "conditions": [{"type": "Stalled", "status": "True"}]}
     have = world.edit(have.ref, status=a_field("status", stale))
-    assert status_to_write(status, have, world, Tally(), "now") == {"observedGeneration": 1}
+    assert status_to_write(status, have, world, CopyCounts(), "now") == {"observedGeneration": 1}
     assert status is not None
-    assert status.field_manager == APPLIER
+    assert status.field_manager == ACCURATE_MANAGER
 
 
 @pytest.mark.parametrize("theirs", [[], [{"type": "Audited", "status": "True"}]])
@@ -130,12 +130,12 @@ def test_2_3_conditions_of_others_are_theirs_and_no_reason_to_write(theirs: list
     world = made()
     status, have = world.registry[SUB].status, world.objects[at_sub()]
     have = world.edit(have.ref, status=a_field("status", {"observedGeneration": 1, "conditions": theirs}))
-    assert status_to_write(status, have, world, Tally(), "now") is None
+    assert status_to_write(status, have, world, CopyCounts(), "now") is None
     stale = [*theirs, {"type": "Stalled", "status": "True"}]
     have = world.edit(have.ref, status=a_field("status", {"observedGeneration": 1, "conditions": stale}))
-    assert status_to_write(status, have, world, Tally(), "now") == {"observedGeneration": 1}
+    assert status_to_write(status, have, world, CopyCounts(), "now") == {"observedGeneration": 1}
     hang(world, "a", type="root")
-    told = status_to_write(status, have, world, Tally(), "now")
+    told = status_to_write(status, have, world, CopyCounts(), "now")
     assert told is not None
     assert [each["type"] for each in told["conditions"]] == ["Stalled"], "what is theirs is not said by us"  # type: ignore[attr-defined]
 
@@ -246,7 +246,7 @@ def test_2_4_of_two_sub_namespaces_of_one_name_the_elder_has_it(first: str) -> N
 
 
 def a_dated(have: Object, created: str) -> Object:
-    return Object(have.ref, have.uid, have.version, created=created, generation=1, finalizers=have.finalizers)
+    return Object(have.ref, have.uid, have.resource_version, created=created, generation=1, finalizers=have.finalizers)
 
 
 def test_2_6_the_finalizer_goes_where_there_is_no_namespace() -> None:
@@ -312,7 +312,7 @@ def test_2_6_a_namespace_goes_by_its_label_also_where_only_people_have_written_o
     """Its overlay never came, because the server refuses it, or not yet."""
     world = a_world()
     root(world), sub(world, "a", "r"), a_sub(world, "a", "r")
-    assert not namespace(world, "a").ours
+    assert not namespace(world, "a").managed_keys
     world.delete(at_sub())
     (write,) = plan_of(Key(SUB, at_sub()), world, RULES).writes
     assert isinstance(write, Delete)
@@ -322,7 +322,7 @@ def test_2_6_a_namespace_goes_by_its_label_also_where_only_people_have_written_o
 def test_2_6_what_the_original_made_goes_with_its_object() -> None:
     world = a_world()
     root(world), a_sub(world, "a", "r")
-    world.put(namespace_ref("a"), by=APPLIER, labels={PARENT: "r", CREATED_BY: "accurate"})
+    world.put(namespace_ref("a"), by=ACCURATE_MANAGER, labels={PARENT: "r", CREATED_BY: "accurate"})
     settled(world)
     deed(world, lambda world: world.delete(at_sub()))
     assert namespace_ref("a") not in world.objects
@@ -368,7 +368,7 @@ def test_2_6_one_that_waits_for_children_says_so_and_what_to_do() -> None:
     }
 
 
-def ending(world: World, tally: Tally) -> dict[str, object] | None:
+def ending(world: World, tally: CopyCounts) -> dict[str, object] | None:
     """What the status of one under deletion would say."""
     status, have = world.registry[SUB].status, world.objects[at_sub()]
     written = status_to_write(status, have, world, tally, "now") or {}
@@ -378,10 +378,10 @@ def ending(world: World, tally: Tally) -> dict[str, object] | None:
 
 
 def test_row_25_one_that_the_brake_holds_says_so_and_what_to_do() -> None:
-    world, tally = made(), Tally()
+    world, tally = made(), CopyCounts()
     world.delete(at_sub())
     assert ending(world, tally) is None
-    tally.hold([namespace_ref("a")])
+    tally.mark_held([namespace_ref("a")])
     found = ending(world, tally)
     assert found is not None
     assert (found["type"], found["status"], found["reason"]) == ("Stalled", "True", "Held")
@@ -389,9 +389,9 @@ def test_row_25_one_that_the_brake_holds_says_so_and_what_to_do() -> None:
 
 
 def test_2_6_one_whose_namespace_the_server_does_not_delete_says_why() -> None:
-    world, tally = made(), Tally()
+    world, tally = made(), CopyCounts()
     world.delete(at_sub())
-    tally.stays(namespace_ref("a"), "refused", "not on a Friday")
+    tally.mark_not_removed(namespace_ref("a"), "refused", "not on a Friday")
     found = ending(world, tally)
     assert found is not None
     assert (found["reason"], found["message"]) == ("Refused", "not on a Friday")
@@ -445,7 +445,7 @@ def test_row_20_who_deletes_the_parent_takes_those_below_along_only_with_cascadi
 def test_row_20_that_the_parent_is_going_is_asked_of_the_server_and_not_of_a_watch_that_may_be_behind() -> None:
     world = made()
     settled(world)
-    world.outside[Standing("r")] = False
+    world.outside[NamespaceIsActive("r")] = False
     world.delete(at_sub())
     settled(world)
     assert namespace_ref("a") in world.objects
@@ -458,9 +458,9 @@ def test_row_20_while_nobody_knows_whether_the_parent_is_going_nothing_is_decide
     world = made()
     settled(world)
     world.delete(at_sub())
-    monkeypatch.setattr(World, "value", lambda self, read: UNREAD)
+    monkeypatch.setattr(World, "answer", lambda self, read: UNREAD)
     found = plan(key(), world, world.registry, RULES)
-    assert (found.ready, found.reads, found.writes) == (False, (Standing("r"),), ())
+    assert (found.ready, found.reads, found.writes) == (False, (NamespaceIsActive("r"),), ())
 
 
 def test_row_20_a_slice_sees_the_children_too() -> None:
@@ -468,7 +468,7 @@ def test_row_20_a_slice_sees_the_children_too() -> None:
     sub(world, "b", "a")
     settled(world)
     world.delete(at_sub())
-    assert plan_of(key().part(""), world, RULES).writes == ()
+    assert plan_of(key().in_namespace(""), world, RULES).writes == ()
 
 
 def test_row_26_a_reserved_namespace_does_not_go_with_a_sub_namespace() -> None:
@@ -595,7 +595,7 @@ def test_row_25_more_than_three_namespaces_in_ten_minutes_are_held_until_somebod
     for name in "abcde":
         a_sub(world, name, "r")
     settled(world)
-    holds, sent = MassDeleteGuard(Brake(), 600.0, clock, awaits_record=False), list[str]()
+    holds, sent = MassDeleteGuard(MassDeleteLimit(), 600.0, clock, awaits_record=False), list[str]()
     for name in "abcde":
         world.delete(at_sub(name))
         deletes = [each for each in plan_of(key(name), world, RULES).writes if isinstance(each, Delete)]
@@ -616,7 +616,7 @@ def test_row_25_three_more_may_go_when_the_window_has_passed() -> None:
     for name in "abcd":
         a_sub(world, name, "r")
     settled(world)
-    holds = MassDeleteGuard(Brake(), 600.0, clock, awaits_record=False)
+    holds = MassDeleteGuard(MassDeleteLimit(), 600.0, clock, awaits_record=False)
     for name in "abcd":
         clock.now += WINDOW / 2
         world.delete(at_sub(name))

@@ -23,13 +23,13 @@ from tests.vocabularies.accurate.forest import (
 )
 
 from samara.core.metadata_keys import PAUSED
-from samara.core.model import LABELS, Key, Owned, Ref, namespace_ref
+from samara.core.model import LABELS, Key, ManagedKey, Ref, namespace_ref
 from samara.core.policy import ClusterPolicy
-from samara.core.reads import Absence
+from samara.core.queries import IsGone
 from samara.core.writes import Apply
 from samara.vocabularies.accurate import config
+from samara.vocabularies.accurate.labels import ACCURATE_MANAGER, CREATED_BY, PARENT, SUB_NAMESPACE, TEMPLATE, TYPE
 from samara.vocabularies.accurate.tree import TREE
-from samara.vocabularies.accurate.words import APPLIER, CREATED_BY, PARENT, SUB_NAMESPACE, TEMPLATE, TYPE
 
 DEEP = ("r", "a", "b", "c", "d", "e", "f")
 
@@ -79,8 +79,10 @@ def test_1_3_and_row_28_words_are_applied_as_the_original_did_so_taking_over_wri
     root(world, "r", {"team": "red"})
     words = {PARENT: "r", CREATED_BY: "accurate", "team": "red"}
     have = world.namespace("a", words)
-    applied = frozenset(Owned("accurate-controller", LABELS, each) for each in words)
-    world.store(type(have)(have.ref, have.uid, have.version, labels=words, ours=applied, applied=applied))
+    applied = frozenset(ManagedKey("accurate-controller", LABELS, each) for each in words)
+    world.store(
+        type(have)(have.ref, have.uid, have.resource_version, labels=words, managed_keys=applied, applied_keys=applied)
+    )
     assert settled(world) == []
 
 
@@ -89,7 +91,7 @@ def test_1_3_words_are_applied_by_the_field_manager_of_the_original() -> None:
     chain(world, "r", "a")
     (write,) = settled(world)
     assert isinstance(write, Apply)
-    assert write.overlay.manager == APPLIER == "accurate-controller"
+    assert write.overlay.manager == ACCURATE_MANAGER == "accurate-controller"
 
 
 def test_2_5_a_sub_namespace_gets_the_words_of_its_sub_namespace_object() -> None:
@@ -455,7 +457,7 @@ def test_what_a_sub_namespace_has_brought_stays_while_its_definition_goes() -> N
 def test_what_a_sub_namespace_has_brought_stays_where_it_is_only_missing_in_a_list() -> None:
     world = with_words_of_its_own()
     asked = world.registry[TREE].desired(namespace_ref("a"), world).reads
-    world.values.update({asked[0]: True, Absence(Ref(SUB_NAMESPACE, "r", "a")): False})
+    world.values.update({asked[0]: True, IsGone(Ref(SUB_NAMESPACE, "r", "a")): False})
     assert plan_of(key("a"), world, ClusterPolicy()).writes == ()
 
 

@@ -11,8 +11,8 @@ from samara.cli.inspect.orphan_scan import Orphan, is_own_source, of_source_type
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import emit, folded, hint, plural, table
 from samara.cli.session import Picture, Session, picture, session, whole_snapshot
-from samara.core.match import any_glob, sample
 from samara.core.model import Kind, Object, Ref, namespace_ref
+from samara.core.names import matches_any_glob, sample
 from samara.core.ownership import is_recorded
 from samara.core.policy import ClusterPolicy
 from samara.core.source_type import Protected
@@ -110,14 +110,14 @@ def _missing(at: Session, seen: Picture, orphan: Orphan) -> list[Kind]:
         return []
     ready = owner is None or seen.plans.get(owner, Plan()).ready
     needed = source_type.kinds if not ready else () if source_type.resource is None else (source_type.resource,)
-    return [kind for kind in needed if not cache.known(kind)]
+    return [kind for kind in needed if not cache.has_synced(kind)]
 
 
 def _closed(seen: Picture, rules: ClusterPolicy) -> set[Ref]:
     """Places in protected namespaces that a tenant names: what was copied there before they were protected stays."""
     blocked = (each for plan in seen.plans.values() for each in plan.blocked if each.reason == "refused")
     never = (each for each in blocked if seen.registry[each.key.source_type].policy.protected is Protected.REFUSE)
-    return {each.ref for each in never if any_glob(rules.protected, each.ref.namespace)}
+    return {each.ref for each in never if matches_any_glob(rules.protected, each.ref.namespace)}
 
 
 def _is_kept(seen: Picture, live: Object) -> bool:

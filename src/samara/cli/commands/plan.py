@@ -20,8 +20,8 @@ from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, out
 from samara.cli.output import common, emit, folded, hint, plural, shared, table
 from samara.cli.session import Picture, Session, picture, session, snapshot
 from samara.cli.watch import until_interrupted, watch_flag, watched
-from samara.core.match import sample
 from samara.core.model import Content
+from samara.core.names import sample
 from samara.core.writes import Blocked, Create, Write
 from samara.engine.apply import verb
 

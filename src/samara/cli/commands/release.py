@@ -7,7 +7,7 @@ import click
 from samara.cli.options import Cluster, Command, kubectl_flags, wait_for
 from samara.cli.output import plural
 from samara.cli.session import Session, session
-from samara.core.match import shown
+from samara.core.names import quoted
 from samara.core.registry import Registry
 from samara.engine.hold_store import Entry, answer
 from samara.kube.errors import ConfigError
@@ -33,7 +33,7 @@ def command(cluster: Cluster, key: str, discard: bool, config: str | None) -> No
 
 def _check_form(key: str) -> None:
     if len(key.split("/")) != 4 or not all(key.split("/")):
-        raise click.UsageError(f"KEY: expected {FORM}, found {shown(key)}")
+        raise click.UsageError(f"KEY: expected {FORM}, found {quoted(key)}")
 
 
 async def _release(cluster: Cluster, config: str | None, key: str, discard: bool) -> Entry:
@@ -51,10 +51,10 @@ def _check_words(key: str, registry: Registry) -> None:
         {each for source_type in registry.source_types for each in (source_type.name, source_type.vocabulary)}
     )
     if vocabulary not in known:
-        raise click.UsageError(f"KEY: expected a vocabulary ({', '.join(known)}), found {shown(vocabulary)}")
+        raise click.UsageError(f"KEY: expected a vocabulary ({', '.join(known)}), found {quoted(vocabulary)}")
     kinds = sorted({each.name for each in registry.kinds})
     if kind not in kinds:
-        raise click.UsageError(f"KEY: expected a kind ({', '.join(kinds)}), found {shown(kind)}")
+        raise click.UsageError(f"KEY: expected a kind ({', '.join(kinds)}), found {quoted(kind)}")
 
 
 async def _not_held(at: Session, key: str) -> str:

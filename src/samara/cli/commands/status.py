@@ -15,11 +15,11 @@ from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, out
 from samara.cli.output import emit, folded, hint, plural, table
 from samara.cli.session import Picture, Session, picture, session
 from samara.cli.watch import until_interrupted, watch_flag, watched
+from samara.core.copy_counts import CopyCounts
 from samara.core.desired import Fault
-from samara.core.match import sample
 from samara.core.model import Key
+from samara.core.names import sample
 from samara.core.policy import paused_by
-from samara.core.tally import Tally
 from samara.core.writes import Plan
 from samara.engine.hold_store import Entry
 
@@ -80,21 +80,21 @@ def _source(at: Session, seen: Picture, key: Key, plan: Plan) -> Shape:
         "vocabulary": seen.title(key),
         **place(key.source),
         "wanted": tally.wanted,
-        "right": tally.right,
+        "right": tally.in_sync,
         "pending": tally.pending,
         "blocked": tally.blocked,
         "reasons": [*_blocked(tally), *_faults(seen, key, plan, tally)],
     }
 
 
-def _blocked(tally: Tally) -> list[Shape]:
+def _blocked(tally: CopyCounts) -> list[Shape]:
     return [
         {"reason": reason, "count": len(found), "sample": sorted(ref.namespace or ref.name for ref in found)[:_SAMPLE]}
-        for reason, found in sorted(tally.troubles().items())
+        for reason, found in sorted(tally.problems().items())
     ]
 
 
-def _faults(seen: Picture, key: Key, plan: Plan, tally: Tally) -> list[Shape]:
+def _faults(seen: Picture, key: Key, plan: Plan, tally: CopyCounts) -> list[Shape]:
     """What is wrong with the source itself: the sample says what, as there is no namespace to name."""
     faults = [(fault_word(each), each.message) for each in plan.faults]
     told: list[Shape] = [

@@ -15,11 +15,11 @@ from samara.cli.inspect.trees import Folding, Forest, Node, Propagation, add_pro
 from samara.cli.inspect.watches import resolve_kinds, watched_by_accurate, watched_by_samara
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import emit, note, progress
-from samara.core.match import sample
 from samara.core.model import Kind
+from samara.core.names import sample
 from samara.kube.client import Client, unrestricted
 from samara.kube.errors import SamaraError
-from samara.vocabularies.accurate.words import ROOT, TYPE
+from samara.vocabularies.accurate.labels import ROOT, TYPE
 
 _ACCURATE_NAMESPACE = "accurate"
 """Where the original is installed by its own manifests."""

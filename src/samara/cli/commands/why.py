@@ -82,7 +82,7 @@ async def _why(cluster: Cluster, config: str | None, what: str) -> dict[str, Any
             return _locally(ref, await local_answer(at.client, at.registry, ref, str(fault)))
         if ref.kind in shot.unknown:
             return _locally(ref, await local_answer(at.client, at.registry, ref, _hidden(shot, ref)))
-        await shot.read_all([ref] if shot.cache.taken(ref) else [])
+        await shot.read_all([ref] if shot.cache.exists_unread(ref) else [])
         return await _answered(at, await as_told(at, await picture(at, shot)), ref, unread)
 
 
@@ -112,7 +112,7 @@ def _words(kind: Kind) -> set[str]:
 async def _answered(at: Session, seen: Picture, ref: Ref, unread: list[str]) -> dict[str, Any]:
     cache = seen.shot.cache
     there = await seen.shot.read(ref)
-    keys = [*cache.claims(ref)]
+    keys = [*cache.claimants(ref)]
     owner = None if there is None else seen.registry.owner(there, cache)
     if owner is not None and owner not in keys and owner.source.kind not in seen.shot.unknown:
         keys.append(owner)
@@ -194,7 +194,7 @@ def _spared(at: Session, seen: Picture, key: Key, copies: list[Copy]) -> str:
 
 def _cause(key: Key, source: Object | None, seen: Picture) -> str:
     if source is None:
-        still = seen.shot.cache.taken(key.source)
+        still = seen.shot.cache.exists_unread(key.source)
         return f"its mark names {key.source}, which {'asks for no copies any more' if still else 'is gone'}"
     metadata_keys = seen.registry[key.source_type].source.metadata_keys
     asks = sorted(metadata_keys.intersection((*source.annotations, *source.labels)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from samara.admission.webhooks import LABEL, MUTATING
-from samara.core.admit import Edit, Request
+from samara.core.admission import PatchOperation, Request
 from samara.core.model import Object
 from samara.core.registry import Registry
 from samara.kube.client import Client, collection
@@ -34,7 +34,7 @@ def admitted(obj: Object, registry: Registry, plurals: frozenset[str]) -> Object
     return obj
 
 
-def _edits(obj: Object, registry: Registry) -> list[Edit]:
+def _edits(obj: Object, registry: Registry) -> list[PatchOperation]:
     admissions = [each.admission for each in registry.source_types if each.admission is not None]
     defaults = [each.default for each in admissions if each.default is not None and obj.ref.kind in each.kinds]
     return [edit for default in defaults for edit in default(Request("CREATE", obj, None))]

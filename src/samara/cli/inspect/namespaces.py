@@ -11,7 +11,7 @@ from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Kind, namespace_re
 from samara.kube.client import METADATA, METADATA_LIST, Client, address, collection
 from samara.kube.codec import Codec
 from samara.kube.errors import Gone, SamaraError, Unreachable
-from samara.vocabularies.accurate.words import APPLIER
+from samara.vocabularies.accurate.labels import ACCURATE_MANAGER
 
 _PAGE_SIZE = "5000"
 _MAX_ATTEMPTS = 3
@@ -56,10 +56,12 @@ def decode_namespace(raw: bytes | msgspec.Raw) -> Namespace:
     """From a whole object or from its metadata alone."""
     obj = _codec.object(NAMESPACE, raw)
     labels, annotations = (
-        tuple(sorted(applied.key for applied in obj.applied if applied.where == where))
+        tuple(sorted(applied.key for applied in obj.applied_keys if applied.where == where))
         for where in (LABELS, ANNOTATIONS)
     )
-    return Namespace(obj.ref.name, dict(obj.labels), obj.uid, str(obj.version), obj.deleting, labels, annotations)
+    return Namespace(
+        obj.ref.name, dict(obj.labels), obj.uid, str(obj.resource_version), obj.deleting, labels, annotations
+    )
 
 
 async def list_objects(client: Client, kind: Kind, namespace: str = "") -> list[Object]:
@@ -115,4 +117,4 @@ class _Page(msgspec.Struct):
 
 _decode_page = msgspec.json.Decoder(_Page).decode
 _decode_item = msgspec.json.Decoder(_Item).decode
-_codec = Codec(frozenset({APPLIER}))
+_codec = Codec(frozenset({ACCURATE_MANAGER}))

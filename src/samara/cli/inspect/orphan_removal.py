@@ -10,9 +10,9 @@ import click
 from samara.cli.inspect.orphan_scan import Orphan, of_source_types
 from samara.cli.output import note, plural, progress
 from samara.cli.session import Picture, Session
-from samara.core.match import sample
 from samara.core.metadata_keys import ADOPTED
 from samara.core.model import Key, namespace_ref
+from samara.core.names import sample
 from samara.core.policy import is_paused, paused_by
 from samara.core.writes import Delete, Release
 from samara.engine.apply import Applier

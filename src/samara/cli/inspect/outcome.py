@@ -11,17 +11,17 @@ from typing import Any
 from samara.cli.inspect.secret_values import FAULTS as OF_STORE
 from samara.cli.inspect.secret_values import is_unread
 from samara.cli.session import Picture
+from samara.core.copy_counts import CopyCounts
 from samara.core.desired import Reason
 from samara.core.model import NAMESPACE, Key, Ref
 from samara.core.plan import prepare
 from samara.core.policy import ClusterPolicy, paused_by
 from samara.core.source_type import is_explicit_deletion
 from samara.core.status import status_to_write
-from samara.core.tally import Tally
 from samara.core.writes import Blocked, Delete, Plan, ReadFirst, SetFinalizer, Step, Write, WriteStatus
 from samara.engine.apply import verb
 from samara.engine.mass_delete import MassDeleteGuard
-from samara.engine.moment import utc_now
+from samara.engine.periodic import utc_now
 
 VERBS = ("create", "update", "recreate", "delete", "overlay", "guard", "report")
 _FAULTS: dict[str, Reason] = {
@@ -106,8 +106,8 @@ def _report(seen: Picture, key: Key, plan: Plan, held: frozenset[Ref]) -> list[S
         return []
     if paused_by(source, source_type, cache):
         return []
-    tally = Tally.of(plan)
-    tally.hold(held)
+    tally = CopyCounts.of(plan)
+    tally.mark_held(held)
     status = status_to_write(source_type.status, source, cache, tally, utc_now())
     if status is None:
         return []
@@ -122,9 +122,9 @@ def _faults(key: Key, plan: Plan) -> list[Step]:
     return [Step(key.source, each, FAULT, desired=False) for each in blocked]
 
 
-def counted(seen: Picture, key: Key, plan: Plan, rules: ClusterPolicy) -> Tally:
+def counted(seen: Picture, key: Key, plan: Plan, rules: ClusterPolicy) -> CopyCounts:
     """How the copies of a source are now; before its finalizer is there all that it wants is pending."""
-    tally = Tally.of(plan)
+    tally = CopyCounts.of(plan)
     for ref in awaiting(seen, key, plan, rules):
         tally.count(Step(ref, ReadFirst(ref), "finalizer"))
     return tally

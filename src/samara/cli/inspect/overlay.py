@@ -92,7 +92,7 @@ async def _object(
     shot: Snapshot, manifest: Manifest, applied: dict[Ref, _Existing], plurals: frozenset[str], say: Say
 ) -> Object | None:
     ref = manifest.ref
-    if not shot.cache.known(ref.kind):
+    if not shot.cache.has_synced(ref.kind):
         say(f"{manifest} is left out: {shot.unknown.get(ref.kind) or _unserved(ref.kind)}")
         return None
     if ref.kind.namespaced and shot.cache.get(namespace_ref(ref.namespace)) is None:

@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 from samara.cli.output import progress
 from samara.core.desired import Fault
 from samara.core.model import Key, Object, Ref
-from samara.core.reads import Reading, SecretPath
+from samara.core.queries import SecretPath, SecretReading
 from samara.core.registry import Registry
 from samara.core.status import status_of
 from samara.core.view import View
 from samara.core.writes import Blocked, Outcome, Plan, ReadFirst
-from samara.engine.moment import utc_now
+from samara.engine.periodic import utc_now
 from samara.kube.client import Client
 from samara.secretstores.config import read_once
 
@@ -34,7 +34,7 @@ class Told(NamedTuple):
 
 async def readings(
     client: Client, config: Ref, say: Callable[[str], None], paths: Collection[SecretPath]
-) -> dict[str, Reading]:
+) -> dict[str, SecretReading]:
     """What is at these paths now, with the rights and from the place of whoever asks.
 
     The operator believes that there is nothing at a path when it has been told so twice; who asks once believes it now.
@@ -53,7 +53,7 @@ def is_unread(key: Key, view: View, registry: Registry) -> bool:
     """True where a path of a source was not readable from here; that the manager has nothing there is an answer."""
     reads = registry[key.source_type].desired(key.source, view).reads
     paths = (read for read in reads if isinstance(read, SecretPath))
-    found = [each for each in map(view.value, paths) if isinstance(each, Reading)]
+    found = [each for each in map(view.answer, paths) if isinstance(each, SecretReading)]
     return any(each.fault is not None and not each.not_found for each in found)
 
 

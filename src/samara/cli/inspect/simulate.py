@@ -11,7 +11,18 @@ from typing import Any, assert_never
 from samara.core.desired import UNAVAILABLE, Overlay, Template
 from samara.core.metadata import merged, metadata_after_apply, owners_after, released, split_foreign_metadata
 from samara.core.metadata_keys import RELEASED
-from samara.core.model import ANNOTATIONS, LABELS, MANAGER, NAMESPACE, Content, Field, Key, Object, Owned, Ref
+from samara.core.model import (
+    ANNOTATIONS,
+    FIELD_MANAGER,
+    LABELS,
+    NAMESPACE,
+    Content,
+    Field,
+    Key,
+    ManagedKey,
+    Object,
+    Ref,
+)
 from samara.core.ownership import Ownership
 from samara.core.source_type import SourceType, Status
 from samara.core.status import status_of
@@ -47,10 +58,10 @@ def lay(cache: Cache, write: Write, now: str) -> Iterator[Key]:
 def _woken(change: Change | None, cache: Cache) -> Iterator[Key]:
     if change is None:
         return
-    yield from (key.whole for key in change.rivals)
+    yield from (key.all_namespaces for key in change.rivals)
     for obj in (change.old, change.new):
         if obj is not None:
-            yield from (key.whole for key in cache.registry.keys_to_reconcile(obj, cache))
+            yield from (key.all_namespaces for key in cache.registry.keys_to_reconcile(obj, cache))
 
 
 def left_by(write: Write, source_type: SourceType, now: str) -> Object | None:  # noqa: C901 - one branch per kind of write
@@ -60,7 +71,7 @@ def left_by(write: Write, source_type: SourceType, now: str) -> Object | None:  
             return _made(write.ref, write.copy.template, 1, now)
         case Recreate(live=live):
             template, theirs = split_foreign_metadata(write.copy.template, live, source_type.ownership)
-            new = _made(write.ref, template, live.version + 1, now)
+            new = _made(write.ref, template, live.resource_version + 1, now)
             return _worded(new, {**new.labels, **theirs[LABELS]}, {**new.annotations, **theirs[ANNOTATIONS]})
         case Update(live=live):
             return _updated(write.copy.template, live, source_type.ownership)
@@ -82,7 +93,7 @@ def left_by(write: Write, source_type: SourceType, now: str) -> Object | None:  
 
 
 def _next(live: Object, **changes: Any) -> Object:
-    return replace(live, version=live.version + 1, **changes)
+    return replace(live, resource_version=live.resource_version + 1, **changes)
 
 
 def invented_uid(ref: Ref) -> str:
@@ -94,30 +105,40 @@ def _made(ref: Ref, template: Template, version: int, now: str) -> Object:
     assert template.content is not UNAVAILABLE
     named = {NAMED: ref.name} if ref.kind == NAMESPACE else {}
     owners = () if template.owner is None else (template.owner,)
-    bare = Object(ref, invented_uid(ref), version - 1, template.content, created=now, owners=owners)
-    return replace(_said(bare, template.labels, template.annotations), labels={**named, **template.labels}, made=True)
+    bare = Object(ref, invented_uid(ref), version - 1, template.content, created=now, owner_references=owners)
+    return replace(
+        _said(bare, template.labels, template.annotations), labels={**named, **template.labels}, known_copy=True
+    )
 
 
 def _updated(template: Template, live: Object, ownership: Ownership) -> Object:
     content: Content = live.content if template.content is UNAVAILABLE else template.content
     labels, annotations = (merged(where, template, live, ownership) for where in (LABELS, ANNOTATIONS))
-    return replace(_said(live, labels, annotations), content=content, owners=owners_after(template, live), made=True)
+    return replace(
+        _said(live, labels, annotations),
+        content=content,
+        owner_references=owners_after(template, live),
+        known_copy=True,
+    )
 
 
 def _said(live: Object, labels: Words, annotations: Words) -> Object:
     """With other words on it: by the server's record those that we changed are ours."""
     new = _words(labels, annotations) - _words(live.labels, live.annotations)
     changed = _worded(live, labels, annotations)
-    return replace(changed, ours=changed.ours | {Owned(MANAGER, where, key) for where, key, _ in new})
+    return replace(
+        changed, managed_keys=changed.managed_keys | {ManagedKey(FIELD_MANAGER, where, key) for where, key, _ in new}
+    )
 
 
 def _worded(live: Object, labels: Words, annotations: Words) -> Object:
     """The same, changed by nobody of ours: whoever set a word owns it for as long as it stays."""
     same = {(where, key) for where, key, _ in _words(live.labels, live.annotations) & _words(labels, annotations)}
     ours, applied = (
-        frozenset(each for each in owned if (each.where, each.key) in same) for owned in (live.ours, live.applied)
+        frozenset(each for each in owned if (each.where, each.key) in same)
+        for owned in (live.managed_keys, live.applied_keys)
     )
-    return _next(live, labels=labels, annotations=annotations, ours=ours, applied=applied)
+    return _next(live, labels=labels, annotations=annotations, managed_keys=ours, applied_keys=applied)
 
 
 def _words(labels: Words, annotations: Words) -> set[tuple[str, str, str]]:
@@ -126,10 +147,12 @@ def _words(labels: Words, annotations: Words) -> set[tuple[str, str, str]]:
 
 
 def _applied(overlay: Overlay, live: Object) -> Object:
-    before = {each for each in live.applied if each.manager == overlay.manager}
-    now = {Owned(overlay.manager, where, key) for where, key, _ in _words(overlay.labels, overlay.annotations)}
+    before = {each for each in live.applied_keys if each.manager == overlay.manager}
+    now = {ManagedKey(overlay.manager, where, key) for where, key, _ in _words(overlay.labels, overlay.annotations)}
     laid = _worded(live, *metadata_after_apply(overlay, live))
-    return replace(laid, ours=(laid.ours - before) | now, applied=(laid.applied - before) | now)
+    return replace(
+        laid, managed_keys=(laid.managed_keys - before) | now, applied_keys=(laid.applied_keys - before) | now
+    )
 
 
 def _guarded(write: SetFinalizer, live: Object) -> Object | None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from samara.cli.inspect.namespaces import Namespace, Object
 from samara.core.model import Kind
-from samara.vocabularies.accurate.words import (
+from samara.vocabularies.accurate.labels import (
     CREATE,
     CREATED_BY,
     FROM,

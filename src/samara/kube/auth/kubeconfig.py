@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
-from samara.core.match import sample
+from samara.core.names import sample
 from samara.kube.auth.exec_plugin import Exec
 from samara.kube.auth.tls import Pem
 from samara.kube.errors import ConfigError

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Annotated
 
-from samara.core.admit import Operation, Request
+from samara.core.admission import Operation, Request
 from samara.core.desired import Adopt
-from samara.core.model import MANAGER, NAMESPACE, Kind, KindName
+from samara.core.model import FIELD_MANAGER, NAMESPACE, Kind, KindName
 from samara.core.source_type import Admission, Copyable, SourceType
 from samara.core.view import OwnerOf, View
 from samara.core.vocabulary import BuildContext, RequiredRights, Vocabulary
@@ -17,12 +17,12 @@ from samara.setting_types import FilePath, Inline, Managers, OwnConflicts, Struc
 from samara.vocabularies.accurate.admit import AdmitRules, add_finalizer, admit_namespace, admit_sub_namespace
 from samara.vocabularies.accurate.config import KEYS, UNREADABLE, VERBS, Config, cluster_scoped, lacking, read
 from samara.vocabularies.accurate.convert import convert as convert
+from samara.vocabularies.accurate.labels import ACCURATE_MANAGER as ACCURATE_MANAGER
+from samara.vocabularies.accurate.labels import NAME as NAME
+from samara.vocabularies.accurate.labels import ROLES, SUB_NAMESPACE
 from samara.vocabularies.accurate.propagate import Propagation
 from samara.vocabularies.accurate.sub import SubNamespaces
 from samara.vocabularies.accurate.tree import NamespaceTree
-from samara.vocabularies.accurate.words import APPLIER as APPLIER
-from samara.vocabularies.accurate.words import NAME as NAME
-from samara.vocabularies.accurate.words import ROLES, SUB_NAMESPACE
 
 EVERY_OPERATION: tuple[Operation, ...] = ("CREATE", "UPDATE", "DELETE")
 
@@ -41,7 +41,7 @@ class AccurateSettings(Struct, frozen=True):
     propagate_generated: Annotated[bool, about("objects that controllers made are propagated too")] = False
     conflicts: OwnConflicts = None
     takeover: Takeover = False
-    managers: Managers = (APPLIER,)
+    managers: Managers = (ACCURATE_MANAGER,)
 
 
 def build(settings: AccurateSettings, context: BuildContext) -> tuple[SourceType, ...]:
@@ -77,7 +77,7 @@ class Options:
     adopt: Adopt = Adopt.IDENTICAL
     cascading: bool = False
     is_reserved: Callable[[str], bool] = lambda name: False
-    managers: frozenset[str] = frozenset({APPLIER})
+    managers: frozenset[str] = frozenset({ACCURATE_MANAGER})
     generated: bool = False
     """True: an object that a controller created asks for what the annotation of its owner says."""
 
@@ -88,7 +88,7 @@ def source_types(
     """SubNamespaces create namespaces, namespaces inherit labels and annotations, and objects are propagated."""
     rules = AdmitRules(options.cascading, config.naming.refusal, options.is_reserved)
     # Labels and annotations of namespaces are always applied under the original's field manager.
-    managers = options.managers | {APPLIER, MANAGER}
+    managers = options.managers | {ACCURATE_MANAGER, FIELD_MANAGER}
 
     def validate_namespace(request: Request, view: View) -> tuple[str, ...]:
         return admit_namespace(request, view, rules)
@@ -107,7 +107,7 @@ def source_types(
         ),
     )
     propagation = Propagation(
-        config, kinds, copyable, owner, options.adopt, options.managers | {MANAGER}, options.generated
+        config, kinds, copyable, owner, options.adopt, options.managers | {FIELD_MANAGER}, options.generated
     )
     return sub_namespaces, tree, propagation.source_type
 

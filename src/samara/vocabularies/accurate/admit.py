@@ -11,33 +11,33 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, islice
 
-from samara.core.admit import Edit, Forbidden, Request, Undecided
-from samara.core.match import is_label_value
+from samara.core.admission import PatchOperation, Refused, Request, Undecidable
 from samara.core.model import Field, Object, namespace_ref
-from samara.core.select import is_label_key
+from samara.core.names import is_label_value
+from samara.core.selectors import is_label_key
 from samara.core.view import View
-from samara.vocabularies.accurate.words import (
+from samara.vocabularies.accurate.labels import (
     FINALIZER,
     IS_TEMPLATE,
     PARENT,
     ROOT,
     TEMPLATE,
     TYPE,
+    ancestors,
     has_children,
     instances_of,
     is_root,
     is_template,
-    lineage,
     parent_of,
     template_of,
 )
 
-CIRCULAR = Forbidden("circular reference is not permitted")
-CHILDREN = Forbidden("child namespaces exist")
+CIRCULAR = Refused("circular reference is not permitted")
+CHILDREN = Refused("child namespaces exist")
 MOST_ANNOTATIONS = 256 * 1024
 """Bytes of all annotations of one object together, as Kubernetes has it."""
 MOST_QUOTED = 80
-Told = Iterator[str]
+Faults = Iterator[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +70,12 @@ def admit_sub_namespace(request: Request, view: View, rules: AdmitRules) -> tupl
     return _first(_held(new, view)) or tuple(_worded(new)) or _first(_rooted(old, new, view, rules))
 
 
-def add_finalizer(request: Request) -> tuple[Edit, ...]:
+def add_finalizer(request: Request) -> tuple[PatchOperation, ...]:
     """Ours beside those of others."""
     new = request.new
     if request.operation != "CREATE" or new is None or FINALIZER in new.finalizers:
         return ()
-    return (Edit("add", "/metadata/finalizers", [*new.finalizers, FINALIZER]),)
+    return (PatchOperation("add", "/metadata/finalizers", [*new.finalizers, FINALIZER]),)
 
 
 def _first(faults: Iterable[str]) -> tuple[str, ...]:
@@ -85,28 +85,28 @@ def _first(faults: Iterable[str]) -> tuple[str, ...]:
 # Namespaces
 
 
-def _changed(old: Object, new: Object, view: View) -> Told:
+def _changed(old: Object, new: Object, view: View) -> Faults:
     """What only a change can break: the way up, and what hangs below."""
     yield from _climbed(new, view)
-    name, orphans = new.ref.name, Forbidden(f"there are sub-namespaces under {new.ref.name}")
+    name, orphans = new.ref.name, Refused(f"there are sub-namespaces under {new.ref.name}")
     if old.labels.get(TYPE) != new.labels.get(TYPE):
         if is_root(old) and has_children(old.ref.name, view):
             yield orphans
         if is_template(old) and _has_instances(old, view):
-            yield Forbidden(f"there are namespaces referencing {name}")
+            yield Refused(f"there are namespaces referencing {name}")
     if parent_of(old) and not parent_of(new) and not is_root(new) and has_children(old.ref.name, view):
         yield orphans
 
 
-def _climbed(new: Object, view: View) -> Told:
-    above = list(lineage(new, view))
+def _climbed(new: Object, view: View) -> Faults:
+    above = list(ancestors(new, view))
     if above and above[-1] in (new.ref.name, *above[:-1]):
         yield CIRCULAR
     elif above and view.get(namespace_ref(above[-1])) is None:
-        yield Forbidden(f"parent namespace does not exist: {above[-1]}")
+        yield Refused(f"parent namespace does not exist: {above[-1]}")
 
 
-def _placed(old: Object | None, new: Object, view: View) -> Told:
+def _placed(old: Object | None, new: Object, view: View) -> Faults:
     """Whether the labels agree with each other and with the namespaces that they name."""
     if parent_of(new):
         yield from _sub(new, view)
@@ -117,17 +117,17 @@ def _placed(old: Object | None, new: Object, view: View) -> Told:
     was = old.labels if old is not None else {}
     for label in (PARENT, TEMPLATE):
         if new.labels.get(label) == "" and was.get(label) != "":
-            yield Forbidden(f"{label} is empty: name a namespace or remove the label")
+            yield Refused(f"{label} is empty: name a namespace or remove the label")
 
 
-def _sub(new: Object, view: View) -> Told:
+def _sub(new: Object, view: View) -> Faults:
     name = parent_of(new)
     if name == new.ref.name:
         yield CIRCULAR
     if TEMPLATE in new.labels:
-        yield Forbidden("a sub-namespace cannot have a template")
+        yield Refused("a sub-namespace cannot have a template")
     if TYPE in new.labels:
-        yield Forbidden("a sub-namespace cannot be a root or a template")
+        yield Refused("a sub-namespace cannot be a root or a template")
     parent = view.get(namespace_ref(name))
     if parent is None:
         yield _missing(name)
@@ -135,7 +135,7 @@ def _sub(new: Object, view: View) -> Told:
         yield _unfit(name, ROOT)
 
 
-def _instance(old: Object | None, new: Object, view: View) -> Told:
+def _instance(old: Object | None, new: Object, view: View) -> Faults:
     name = template_of(new)
     template = view.get(namespace_ref(name))
     if template is None:
@@ -147,15 +147,15 @@ def _instance(old: Object | None, new: Object, view: View) -> Told:
         yield _unfit(name, IS_TEMPLATE)
 
 
-def _missing(name: str) -> Forbidden:
-    return Forbidden(f"namespace does not exist: {name}")
+def _missing(name: str) -> Refused:
+    return Refused(f"namespace does not exist: {name}")
 
 
-def _unfit(name: str, wanted: str) -> Forbidden:
-    return Forbidden(f"{name} is not a valid {wanted} namespace")
+def _unfit(name: str, wanted: str) -> Refused:
+    return Refused(f"{name} is not a valid {wanted} namespace")
 
 
-def _deleted(old: Object, view: View, rules: AdmitRules) -> Told:
+def _deleted(old: Object, view: View, rules: AdmitRules) -> Faults:
     """Instances keep a template even where trees may go as a whole: nothing would delete them with it."""
     if is_template(old) and _has_instances(old, view):
         yield CHILDREN
@@ -170,29 +170,29 @@ def _has_instances(namespace: Object, view: View) -> bool:
 # SubNamespaces
 
 
-def _held(new: Object, view: View) -> Told:
+def _held(new: Object, view: View) -> Faults:
     holder = view.get(namespace_ref(new.ref.namespace))
     if holder is None:
-        yield Undecided(f"namespace {new.ref.namespace} cannot be read")
+        yield Undecidable(f"namespace {new.ref.namespace} cannot be read")
     elif not is_root(holder) and not parent_of(holder):
-        yield Forbidden(f"namespace {new.ref.namespace} is neither a root nor a sub namespace")
+        yield Refused(f"namespace {new.ref.namespace} is neither a root nor a sub namespace")
 
 
-def _worded(new: Object) -> Told:
+def _worded(new: Object) -> Faults:
     """All that is wrong with the labels and annotations that the namespace shall get."""
     spec = _json(_spec(new))
     labels, annotations = _words(spec, "labels"), _words(spec, "annotations")
     for key, value in labels.items():
         if not is_label_key(key):
-            yield Forbidden(f"spec.labels: Invalid value: {_quoted(key)}: the key of a label was expected")
+            yield Refused(f"spec.labels: Invalid value: {_quoted(key)}: the key of a label was expected")
         if not isinstance(value, str) or (value and not is_label_value(value)):
-            yield Forbidden(f"spec.labels: Invalid value: {_quoted(str(value))}: the value of a label was expected")
+            yield Refused(f"spec.labels: Invalid value: {_quoted(str(value))}: the value of a label was expected")
     for key in annotations:
         if not is_label_key(key.lower()):
-            yield Forbidden(f"spec.annotations: Invalid value: {_quoted(key)}: the key of an annotation was expected")
+            yield Refused(f"spec.annotations: Invalid value: {_quoted(key)}: the key of an annotation was expected")
     size = sum(len(word.encode(errors="replace")) for each in annotations.items() for word in map(str, each))
     if size > MOST_ANNOTATIONS:
-        yield Forbidden(f"spec.annotations: Too long: at most {MOST_ANNOTATIONS} bytes were expected, found {size}")
+        yield Refused(f"spec.annotations: Too long: at most {MOST_ANNOTATIONS} bytes were expected, found {size}")
 
 
 def _quoted(word: str) -> str:
@@ -200,27 +200,27 @@ def _quoted(word: str) -> str:
     return json.dumps(word if len(word) <= MOST_QUOTED else f"{word[:MOST_QUOTED]}...")
 
 
-def _rooted(old: Object | None, new: Object, view: View, rules: AdmitRules) -> Told:
+def _rooted(old: Object | None, new: Object, view: View, rules: AdmitRules) -> Faults:
     """A name is chosen once: what was accepted before is not refused for it when its spec changes."""
     root = _root_above(new.ref.namespace, view)
-    if isinstance(root, Forbidden):
+    if isinstance(root, Refused):
         yield root
     elif old is None:
         yield from _named(new, root, rules)
 
 
-def _named(new: Object, root: str, rules: AdmitRules) -> Told:
+def _named(new: Object, root: str, rules: AdmitRules) -> Faults:
     name, home = new.ref.name, new.ref.namespace
     try:
         policy = rules.denied(name, root)
     except ValueError as fault:
-        yield Undecided(f"the naming policies cannot be applied: {fault}")
+        yield Undecidable(f"the naming policies cannot be applied: {fault}")
         return
     if policy is not None:
         told = f"target={name} root={root} denied policy - root={policy[0]} match={policy[1]}"
-        yield Forbidden(f"namespace {home} is not match naming policies: namespace - {told}")
+        yield Refused(f"namespace {home} is not match naming policies: namespace - {told}")
     if rules.reserved(name):
-        yield Forbidden(f"namespace {name} is reserved: a sub-namespace cannot have this name")
+        yield Refused(f"namespace {name} is reserved: a sub-namespace cannot have this name")
 
 
 def _root_above(name: str, view: View) -> str:
@@ -230,16 +230,16 @@ def _root_above(name: str, view: View) -> str:
         seen.add(name)
         found = view.get(namespace_ref(name))
         if found is None:
-            return Forbidden(f"namespace {name} is not found")
+            return Refused(f"namespace {name} is not found")
         if is_root(found):
             return name
         if not parent_of(found):
-            return Forbidden(f"namespace {name} is not found to be a root or a sub namespace")
+            return Refused(f"namespace {name} is not found to be a root or a sub namespace")
         name = parent_of(found)
     return CIRCULAR
 
 
-def _let_go(old: Object, view: View, rules: AdmitRules) -> Told:
+def _let_go(old: Object, view: View, rules: AdmitRules) -> Faults:
     namespace = view.get(namespace_ref(old.ref.name))
     ours = namespace is not None and parent_of(namespace) == old.ref.namespace
     if ours and not rules.allow_cascading and has_children(old.ref.name, view):

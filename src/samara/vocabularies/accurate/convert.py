@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from samara.core.admit import UnconvertibleError
-from samara.vocabularies.accurate.words import GROUP
+from samara.core.admission import ConversionError
+from samara.vocabularies.accurate.labels import GROUP
 
 V1, V2_ALPHA_1, V2 = (f"{GROUP}/{version}" for version in ("v1", "v2alpha1", "v2"))
 OBSERVED = f"internal.{GROUP}/observed-generation"
@@ -29,7 +29,7 @@ def convert(obj: Mapping[str, Any], desired: str) -> Json:
     have = str(obj.get("apiVersion", ""))
     for version in (have, desired):
         if version not in (V1, V2_ALPHA_1, V2):
-            raise UnconvertibleError(f"{V1}, {V2_ALPHA_1} or {V2} was expected, found {version}")
+            raise ConversionError(f"{V1}, {V2_ALPHA_1} or {V2} was expected, found {version}")
     if have == desired:
         return dict(obj)
     hub = _from_v1(obj) if have == V1 else dict(obj)
@@ -70,7 +70,7 @@ def _from_v1(obj: Mapping[str, Any]) -> Json:
 def _observed(text: object) -> int:
     found = int(text) if isinstance(text, str) and _NUMBER.fullmatch(text) else _MOST
     if not -_MOST <= found < _MOST:
-        raise UnconvertibleError(f"the annotation {OBSERVED} must hold a whole number of 64 bits, and does not")
+        raise ConversionError(f"the annotation {OBSERVED} must hold a whole number of 64 bits, and does not")
     return found
 
 
@@ -82,7 +82,7 @@ def _conditions(text: object) -> list[Json]:
     if found is None:
         return []
     if not isinstance(found, list) or not all(map(_is_condition, found)):
-        raise UnconvertibleError(f"the annotation {CONDITIONS} must hold a JSON list of conditions, and does not")
+        raise ConversionError(f"the annotation {CONDITIONS} must hold a JSON list of conditions, and does not")
     return found
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from samara.vocabularies.accurate.words import GROUP
+from samara.vocabularies.accurate.labels import GROUP
 
 OWN = (f"{GROUP}/", "samara.dev/", "kubectl.kubernetes.io/")
 """No pattern admits keys under these: they make the tree, and whoever inherits or asks for them would reshape it.

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Fault, Mode, Template
-from samara.core.match import is_namespace_name
 from samara.core.metadata import is_in_sync
 from samara.core.metadata_keys import RELEASED
-from samara.core.model import ANNOTATIONS, LABELS, MANAGER, NAMESPACE, Key, Kind, Object, Ref, namespace_ref
+from samara.core.model import ANNOTATIONS, FIELD_MANAGER, LABELS, NAMESPACE, Key, Kind, Object, Ref, namespace_ref
+from samara.core.names import is_namespace_name
 from samara.core.ownership import ByMark, is_recorded
-from samara.core.reads import UNREAD, Rejected, Word
+from samara.core.queries import UNREAD, OwnerAnnotation, Rejected
 from samara.core.source_type import Addresses, Annotated, Copyable, Hierarchy, Policy, Protected, SourceType
 from samara.core.view import OwnerOf, View, has_copies
 from samara.vocabularies.accurate.config import Config
-from samara.vocabularies.accurate.words import (
+from samara.vocabularies.accurate.labels import (
     CREATE,
     CREATED_BY,
     FROM,
@@ -27,10 +27,10 @@ from samara.vocabularies.accurate.words import (
     PROPAGATE_GENERATED,
     TEMPLATE,
     UPDATE,
-    concerned_by,
+    affected_namespaces,
     downstream_of,
     is_in_loop,
-    upstream_of,
+    parent_or_template,
 )
 
 PROPAGATION = NAME
@@ -48,7 +48,7 @@ class Propagation:
     copyable: Copyable
     owner: OwnerOf
     adopt: Adopt
-    managers: frozenset[str] = frozenset({MANAGER})
+    managers: frozenset[str] = frozenset({FIELD_MANAGER})
     generated: bool = False
     """True where what a controller has made counts as its owner says."""
 
@@ -74,7 +74,7 @@ class Propagation:
             addresses=lambda source, view: Addresses(source.kind, source.name, below=source.namespace),
             affected_by=self.also,
             policy=Policy(Protected.BY_NAME, any_kind=True),
-            hierarchy=Hierarchy(frozenset({PARENT, TEMPLATE}), upstream_of),
+            hierarchy=Hierarchy(frozenset({PARENT, TEMPLATE}), parent_or_template),
         )
 
     def desired(self, source: Ref, view: View) -> Desired:
@@ -98,7 +98,7 @@ class Propagation:
         kept_equal = obj.annotations.get(PROPAGATE) == UPDATE and above != obj.ref.namespace
         return Ref(obj.ref.kind, above, obj.ref.name) if kept_equal and is_namespace_name(above) else None
 
-    def reads(self, source: Ref, view: View) -> tuple[Word, ...]:
+    def reads(self, source: Ref, view: View) -> tuple[OwnerAnnotation, ...]:
         have = view.get(source)
         asked = self._asked_before(source, view)
         if self.generated and have is not None and not have.deleting:
@@ -134,15 +134,17 @@ class Propagation:
     def _said(self, obj: Object, view: View) -> object:
         """The mode of a source: its own word, or else its owner's where that counts."""
         asked = _asked_of_owner(obj) if self.generated else None
-        return obj.annotations.get(PROPAGATE) if asked is None else view.value(asked)
+        return obj.annotations.get(PROPAGATE) if asked is None else view.answer(asked)
 
-    def _asked_before(self, source: Ref, view: View) -> Word | None:
+    def _asked_before(self, source: Ref, view: View) -> OwnerAnnotation | None:
         """Whom the copies of a silent source may come from: `generated` may have been on when they were made."""
         have = view.get(source)
         if have is not None:
             asked = _asked_of_owner(have)
         else:
-            asked = Word(source, source.namespace, PROPAGATE_GENERATED) if view.taken(source) else None
+            asked = (
+                OwnerAnnotation(source, source.namespace, PROPAGATE_GENERATED) if view.exists_unread(source) else None
+            )
         if asked is None or self.generated:
             return None
         return asked if has_copies(view, Key(PROPAGATION, source)) else None
@@ -154,7 +156,7 @@ class Propagation:
         a controller have asked for their copies themselves, and lose them with that word.
         """
         asked = self._asked_before(source, view)
-        return asked is not None and view.value(asked) in (UNREAD, *MODES)
+        return asked is not None and view.answer(asked) in (UNREAD, *MODES)
 
     def _copies(self, source: Object, places: Iterable[Ref], view: View) -> Iterator[Copy]:
         """What one source says is the same everywhere, and is made once for five thousand namespaces."""
@@ -172,7 +174,7 @@ class Propagation:
             return Mode.SYNC
         there = view.get(ref)
         kept_for = self.origin(there, view) if there is not None else None
-        is_stale = kept_for is not None and there is not None and there.made
+        is_stale = kept_for is not None and there is not None and there.known_copy
         return Mode.SYNC if is_stale or kept_for == source.ref else Mode.CREATE_ONLY
 
     def _comes_back(self, ref: Ref, view: View) -> bool:
@@ -208,19 +210,19 @@ class Propagation:
         what somebody has made: a `from` that names another place says nothing of this one.
         """
         named = self.origin(have, view) == above or is_recorded(have, self.ownership)
-        ours = named or (have.made and self.owner(have, view) is None)
+        ours = named or (have.known_copy and self.owner(have, view) is None)
         return ours and RELEASED not in have.annotations
 
     def _is_left_over(self, have: Object, namespace: Object) -> bool:
         """True for a copy of ours whose namespace hangs elsewhere now: it is about to go, and hands nothing on."""
-        stale = have.annotations.get(FROM, "") not in ("", upstream_of(namespace))
+        stale = have.annotations.get(FROM, "") not in ("", parent_or_template(namespace))
         kept_equal = have.annotations.get(PROPAGATE) == UPDATE
         return stale and kept_equal and RELEASED not in have.annotations and is_recorded(have, self.ownership)
 
 
 def _in_upstream(namespace: Object, view: View) -> list[Ref]:
-    looped = [namespace, *concerned_by(namespace, view)] if is_in_loop(namespace, view) else []
-    homes = dict.fromkeys((upstream_of(namespace), *(each.ref.name for each in looped)))
+    looped = [namespace, *affected_namespaces(namespace, view)] if is_in_loop(namespace, view) else []
+    homes = dict.fromkeys((parent_or_template(namespace), *(each.ref.name for each in looped)))
     return [source for home in homes if home for source in view.sources(PROPAGATION, home)]
 
 
@@ -235,14 +237,14 @@ def _kept(copies: Iterable[Copy], source: Object) -> tuple[Copy, ...]:
 def _above(ref: Ref, view: View) -> Ref | None:
     """The place from which this one gets its copy."""
     namespace = view.get(namespace_ref(ref.namespace))
-    above = upstream_of(namespace) if namespace is not None and not namespace.deleting else ""
+    above = parent_or_template(namespace) if namespace is not None and not namespace.deleting else ""
     return Ref(ref.kind, above, ref.name) if above else None
 
 
-def _asked_of_owner(obj: Object) -> Word | None:
+def _asked_of_owner(obj: Object) -> OwnerAnnotation | None:
     """The question for an object that says nothing itself; one that was asked in vain before says so."""
     said = obj.annotations.get(PROPAGATE) or obj.annotations.get(FROM)
     if said or obj.annotations.get(GENERATED) == "false":
         return None
-    owner = next((each for each in obj.owners if each.controller), None)
-    return Word(owner, obj.ref.namespace, PROPAGATE_GENERATED) if owner is not None else None
+    owner = next((each for each in obj.owner_references if each.controller), None)
+    return OwnerAnnotation(owner, obj.ref.namespace, PROPAGATE_GENERATED) if owner is not None else None

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from samara.core.copy_counts import CopyCounts
 from samara.core.desired import UNAVAILABLE, Adopt, BlockedTarget, Copy, Desired, Template
 from samara.core.metadata_keys import PAUSED
 from samara.core.model import NAMESPACE, Content, Key, Object, Ref, namespace_ref
 from samara.core.ownership import ByMark
 from samara.core.policy import is_paused
-from samara.core.reads import Standing
+from samara.core.queries import NamespaceIsActive
 from samara.core.source_type import Addresses, CustomResource, Hierarchy, Policy, Protected, SourceType, Status
 from samara.core.status import condition, status_of
-from samara.core.tally import Tally
 from samara.core.view import View
-from samara.vocabularies.accurate.words import (
-    APPLIER,
+from samara.vocabularies.accurate.labels import (
+    ACCURATE_MANAGER,
     CREATED_BY,
     FINALIZER,
     NAME,
@@ -53,7 +53,7 @@ class SubNamespaces:
             addresses=lambda source, view: Addresses(NAMESPACE, source.name),
             affected_by=also,
             policy=Policy(Protected.BY_NAME),
-            status=Status(self.report, frozenset({STALLED}), field_manager=APPLIER),
+            status=Status(self.report, frozenset({STALLED}), field_manager=ACCURATE_MANAGER),
             hierarchy=Hierarchy(frozenset({PARENT})),
             per_namespace=False,
         )
@@ -61,7 +61,7 @@ class SubNamespaces:
     def desired(self, source: Ref, view: View) -> Desired:
         return replace(self.want(source, view), reads=self.reads(source, view))
 
-    def reads(self, source: Ref, view: View) -> tuple[Standing, ...]:
+    def reads(self, source: Ref, view: View) -> tuple[NamespaceIsActive, ...]:
         """Before a namespace goes with its SubNamespace: is it only that which somebody has deleted?
 
         The Namespaces come by another watch. Were that one behind, whoever deletes a namespace would seem to have asked
@@ -69,7 +69,7 @@ class SubNamespaces:
         """
         obj, there = view.get(source), view.get(namespace_ref(source.name))
         at_stake = obj is not None and obj.deleting and self._may_take_along(source, there, view)
-        return (Standing(source.namespace),) if at_stake and not self.cascading else ()
+        return (NamespaceIsActive(source.namespace),) if at_stake and not self.cascading else ()
 
     def want(self, source: Ref, view: View) -> Desired:
         obj, there = view.get(source), view.get(namespace_ref(source.name))
@@ -103,7 +103,7 @@ class SubNamespaces:
         Who deletes a namespace has not asked for those below it, unless that is allowed: then the SubNamespaces in it
         just end. What has a reserved name was not made here, and is not deleted here.
         """
-        meant = all(view.value(each) is True for each in self.reads(source, view))
+        meant = all(view.answer(each) is True for each in self.reads(source, view))
         if not meant or not self._may_take_along(source, there, view):
             return Desired(prune=False, finalizer=FINALIZER)
         if not self.cascading and has_children(source.name, view):
@@ -120,7 +120,7 @@ class SubNamespaces:
         holder = view.get(namespace_ref(source.namespace))
         return self.cascading or (holder is not None and not holder.deleting)
 
-    def report(self, obj: Object, view: View, tally: Tally) -> Mapping[str, object]:
+    def report(self, obj: Object, view: View, tally: CopyCounts) -> Mapping[str, object]:
         there, name = view.get(namespace_ref(obj.ref.name)), obj.ref.name
         if obj.deleting:
             return self._waiting(obj, there, view, tally)
@@ -134,7 +134,7 @@ class SubNamespaces:
             return _stalled(obj, "Reserved", _reserved(name))
         return _stalled(obj, "Conflict", CONFLICT)
 
-    def _waiting(self, obj: Object, there: Object | None, view: View, tally: Tally) -> Mapping[str, object]:
+    def _waiting(self, obj: Object, there: Object | None, view: View, tally: CopyCounts) -> Mapping[str, object]:
         """Why one under deletion is still there, and what to do; nothing new where it is about to go."""
         name = obj.ref.name
         if FINALIZER in obj.finalizers and there is not None and self._may_take_along(obj.ref, there, view):

@@ -7,24 +7,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from samara.core.desired import Desired, Fault, Overlay
-from samara.core.model import LABELS, NAMESPACE, Object, Owned, Ref, namespace_ref
+from samara.core.model import LABELS, NAMESPACE, ManagedKey, Object, Ref, namespace_ref
 from samara.core.ownership import ByMark
-from samara.core.reads import Absence, Definition
+from samara.core.queries import CrdExists, IsGone
 from samara.core.source_type import Annotated, Hierarchy, SourceType
 from samara.core.view import View
 from samara.vocabularies.accurate.config import Config
-from samara.vocabularies.accurate.words import (
-    APPLIER,
+from samara.vocabularies.accurate.labels import (
+    ACCURATE_MANAGER,
     CREATED_BY,
     NAME,
     PARENT,
     ROLES,
     SUB_NAMESPACE,
-    concerned_by,
+    affected_namespaces,
+    ancestors,
     is_in_loop,
-    lineage,
     parent_of,
-    upstream_of,
+    parent_or_template,
 )
 
 TREE = f"{NAME}:tree"
@@ -41,7 +41,9 @@ class NamespaceTree:
         return SourceType(
             TREE,
             (NAMESPACE, SUB_NAMESPACE),
-            source=Annotated(frozenset(ROLES), lambda obj, view: obj.ref.kind == NAMESPACE and bool(upstream_of(obj))),
+            source=Annotated(
+                frozenset(ROLES), lambda obj, view: obj.ref.kind == NAMESPACE and bool(parent_or_template(obj))
+            ),
             ownership=ByMark(frozenset(), lambda obj, view: None, self.managers),
             desired=self.desired,
             addresses=lambda source, view: None,
@@ -52,33 +54,37 @@ class NamespaceTree:
 
     def desired(self, source: Ref, view: View) -> Desired:
         namespace = view.get(source)
-        if namespace is None or namespace.deleting or not upstream_of(namespace):
+        if namespace is None or namespace.deleting or not parent_or_template(namespace):
             return Desired()  # a namespace that leaves its tree keeps what it inherited
         if is_in_loop(namespace, view):
-            path = " → ".join((namespace.ref.name, *lineage(namespace, view)))
+            path = " → ".join((namespace.ref.name, *ancestors(namespace, view)))
             return Desired(faults=(Fault("Invalid", f"circular reference is not permitted: {path}"),))
-        above = view.get(namespace_ref(upstream_of(namespace)))
+        above = view.get(namespace_ref(parent_or_template(namespace)))
         if above is None:
-            return Desired(faults=(Fault("Invalid", f"parent namespace does not exist: {upstream_of(namespace)}"),))
+            return Desired(
+                faults=(Fault("Invalid", f"parent namespace does not exist: {parent_or_template(namespace)}"),)
+            )
         overlay = self._overlay(namespace, above, view)
         reads = self._reads(namespace, above, overlay, view)
-        if not all(view.value(each) is True for each in reads):
+        if not all(view.answer(each) is True for each in reads):
             return Desired(reads=reads)  # the SubNamespace may only be missing in the cache: remove nothing
         return Desired(overlays=(overlay,), reads=reads)
 
-    def _reads(
-        self, namespace: Object, above: Object, overlay: Overlay, view: View
-    ) -> tuple[Definition | Absence, ...]:
+    def _reads(self, namespace: Object, above: Object, overlay: Overlay, view: View) -> tuple[CrdExists | IsGone, ...]:
         """Before removing labels that a SubNamespace may have set: is it really gone, and is its CRD still there?"""
         sub = Ref(SUB_NAMESPACE, above.ref.name, namespace.ref.name)
         if not parent_of(namespace) or view.get(sub) is not None:
             return ()
-        brought = [each for each in namespace.applied if each.manager == APPLIER and self._may_come_from_sub(each)]
+        brought = [
+            each
+            for each in namespace.applied_keys
+            if each.manager == ACCURATE_MANAGER and self._may_come_from_sub(each)
+        ]
         if all(each.key in (overlay.labels if each.where == LABELS else overlay.annotations) for each in brought):
             return ()
-        return Definition(SUB_NAMESPACE), Absence(sub)
+        return CrdExists(SUB_NAMESPACE), IsGone(sub)
 
-    def _may_come_from_sub(self, owned: Owned) -> bool:
+    def _may_come_from_sub(self, owned: ManagedKey) -> bool:
         keys = self.config.sub_label_keys if owned.where == LABELS else self.config.sub_annotation_keys
         return keys.admits(owned.key)
 
@@ -90,13 +96,13 @@ class NamespaceTree:
             labels |= self.config.sub_label_keys.admitted(_strings(spec.get("labels")))
             labels |= {CREATED_BY: NAME, PARENT: above.ref.name}
             annotations |= self.config.sub_annotation_keys.admitted(_strings(spec.get("annotations")))
-        return Overlay(namespace.ref, labels, annotations, APPLIER)
+        return Overlay(namespace.ref, labels, annotations, ACCURATE_MANAGER)
 
 
 def affected_by(obj: Object, view: View) -> Iterable[Ref]:
     if obj.ref.kind == SUB_NAMESPACE:
         return (namespace_ref(obj.ref.name),)
-    return tuple(each.ref for each in concerned_by(obj, view)) if obj.ref.kind == NAMESPACE else ()
+    return tuple(each.ref for each in affected_namespaces(obj, view)) if obj.ref.kind == NAMESPACE else ()
 
 
 def _spec(sub: Object | None) -> Mapping[str, object]:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 from weakref import WeakKeyDictionary
 
+from samara.core.copy_counts import CopyCounts
 from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Fault, Template
-from samara.core.match import any_glob, sample, shown
-from samara.core.model import MANAGER, NAMESPACE, SECRET, Field, Key, Object, Ref, namespace_ref
+from samara.core.model import FIELD_MANAGER, NAMESPACE, SECRET, Field, Key, Object, Ref, namespace_ref
+from samara.core.names import matches_any_glob, quoted, sample
 from samara.core.ownership import ByMark
-from samara.core.reads import SecretPath
+from samara.core.queries import SecretPath
 from samara.core.source_type import Addresses, CustomResource, Policy, SourceType, Status
-from samara.core.tally import Tally
 from samara.core.view import View
 from samara.core.vocabulary import BuildContext, Vocabulary
 from samara.setting_types import (
@@ -27,28 +27,28 @@ from samara.setting_types import (
     Takeover,
     about,
 )
+from samara.vocabularies.fishysecret.fields import CONFIG as CONFIG
+from samara.vocabularies.fishysecret.fields import FINALIZER as FINALIZER
+from samara.vocabularies.fishysecret.fields import FISHY_SECRET as FISHY_SECRET
+from samara.vocabularies.fishysecret.fields import NAME as NAME
+from samara.vocabularies.fishysecret.fields import OWNER_NAME as OWNER_NAME
+from samara.vocabularies.fishysecret.fields import OWNER_NAMESPACE as OWNER_NAMESPACE
+from samara.vocabularies.fishysecret.fields import annotations_of, labels_of, owner_of
 from samara.vocabularies.fishysecret.spec import Spec, read
 from samara.vocabularies.fishysecret.status import (
     ADVICE,
+    MIN_STATUS_INTERVAL,
     READY,
-    SELDOM,
     SUSPENDED,
-    Told,
-    is_told,
+    Condition,
+    is_reported,
     outcome,
+    removal_condition,
     status,
-    stuck,
     synced_at,
     was_synced,
 )
-from samara.vocabularies.fishysecret.values import Values, content, gather, merged
-from samara.vocabularies.fishysecret.words import CONFIG as CONFIG
-from samara.vocabularies.fishysecret.words import FINALIZER as FINALIZER
-from samara.vocabularies.fishysecret.words import FISHY_SECRET as FISHY_SECRET
-from samara.vocabularies.fishysecret.words import NAME as NAME
-from samara.vocabularies.fishysecret.words import OWNER_NAME as OWNER_NAME
-from samara.vocabularies.fishysecret.words import OWNER_NAMESPACE as OWNER_NAMESPACE
-from samara.vocabularies.fishysecret.words import annotations_of, labels_of, owner_of
+from samara.vocabularies.fishysecret.values import Values, collect, content, merged
 
 _NO_SPEC = Field("spec", b"", None)
 
@@ -71,7 +71,7 @@ class FishySecretSettings(Struct, frozen=True):
 
 
 def build(settings: FishySecretSettings, context: BuildContext) -> tuple[SourceType, ...]:
-    terms = Terms(
+    terms = Options(
         may_read(settings.paths, context.is_strict),
         settings.refresh_interval,
         settings.last_synced == "change",
@@ -86,7 +86,7 @@ def may_read(rules: tuple[PathRule, ...] | None, is_strict: bool) -> Callable[[s
     if rules is None:
         return lambda namespace, path: not is_strict
     return lambda namespace, path: any(
-        any_glob(rule.namespaces, namespace) and any_glob(rule.allow, path) for rule in rules
+        matches_any_glob(rule.namespaces, namespace) and matches_any_glob(rule.allow, path) for rule in rules
     )
 
 
@@ -96,7 +96,7 @@ def store_config(settings: FishySecretSettings, own_namespace: str) -> Ref:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class Options:
     """What the settings say."""
 
     may_read: Callable[[str, str], bool] = lambda namespace, path: True
@@ -109,10 +109,10 @@ class Terms:
     managers: frozenset[str] = frozenset()
 
 
-class Asked:
+class SpecCache:
     """Makes specs ready and remembers them for as long as somebody holds them."""
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: Options) -> None:
         self._terms = terms
         self._specs: WeakKeyDictionary[Field, Spec] = WeakKeyDictionary()
 
@@ -135,7 +135,7 @@ class Asked:
 
         A tenant may want a value within a second, but has no say in how often we write to the server.
         """
-        least = min(SELDOM, self._terms.every)
+        least = min(MIN_STATUS_INTERVAL, self._terms.every)
         return None if self._terms.on_change else max(self.every(self.spec(obj)), least)
 
     def faults(self, obj: Object) -> tuple[Fault, ...]:
@@ -146,19 +146,19 @@ class Asked:
     def _not_allowed(self, spec: Spec, namespace: str) -> Iterable[Fault]:
         closed = [path for path in spec.paths if not self._terms.may_read(namespace, path)]
         if closed and not spec.faults:
-            told = f"FishySecrets of namespace {namespace} may not read {sample(map(shown, closed))}"
+            told = f"FishySecrets of namespace {namespace} may not read {sample(map(quoted, closed))}"
             yield Fault("PathNotAllowed", f"{told}; an administrator can allow it (setting vocabularies.{NAME}.paths)")
 
     def values(self, obj: Object, view: View) -> Values:
         spec = self.spec(obj)
         has = spec.target is not None and _has_secret(obj.ref, spec.target, view)
-        return gather(spec, self.every(spec), view, has and is_told(obj))
+        return collect(spec, self.every(spec), view, has and is_reported(obj))
 
 
 @dataclass(frozen=True, slots=True)
 class FishySecrets:
-    terms: Terms
-    specs: Asked
+    terms: Options
+    specs: SpecCache
 
     def source_type(self) -> SourceType:
         return SourceType(
@@ -168,7 +168,7 @@ class FishySecrets:
             ownership=ByMark(
                 frozenset({OWNER_NAME, OWNER_NAMESPACE}),
                 lambda obj, view: owner_of(obj),
-                self.terms.managers | {MANAGER},
+                self.terms.managers | {FIELD_MANAGER},
                 copies_may_be_sources=True,
             ),
             desired=self.desired,
@@ -216,33 +216,33 @@ class FishySecrets:
     def affected_by(self, obj: Object, view: View) -> Iterable[Ref]:
         """A namespace: the FishySecrets with a target there. A Secret: its owner, if an old target waits for it."""
         if obj.ref.kind == NAMESPACE:
-            return view.bound(NAME, obj.ref.name)
+            return view.sources_targeting(NAME, obj.ref.name)
         owner = owner_of(obj)
         if owner is None or not any(each.ref != obj.ref for each in view.copies_of(Key(NAME, owner))):
             return ()
         return (owner,)
 
-    def report(self, obj: Object, view: View, tally: Tally) -> Mapping[str, object]:
+    def report(self, obj: Object, view: View, tally: CopyCounts) -> Mapping[str, object]:
         values = self.specs.values(obj, view)
         ready = self._condition(obj, values, tally)
         if ready is None:
             return {}
         return status(obj, ready, synced_at(obj, ready, tally, values.read_at, self.specs.told_every(obj)))
 
-    def _condition(self, obj: Object, values: Values, tally: Tally) -> Told | None:
+    def _condition(self, obj: Object, values: Values, tally: CopyCounts) -> Condition | None:
         if not obj.generation or FINALIZER not in obj.finalizers:
             return None
         if obj.deleting:
-            return stuck(tally)
+            return removal_condition(tally)
         faults = self.specs.faults(obj)
         if faults:
-            return Told(False, faults[0].reason, faults[0].message)
+            return Condition(False, faults[0].reason, faults[0].message)
         return SUSPENDED if self.specs.spec(obj).suspended else outcome(values, tally)
 
 
-def source_type(terms: Terms | None = None) -> SourceType:
-    terms = terms or Terms()
-    return FishySecrets(terms, Asked(terms)).source_type()
+def source_type(terms: Options | None = None) -> SourceType:
+    terms = terms or Options()
+    return FishySecrets(terms, SpecCache(terms)).source_type()
 
 
 def _has_secret(source: Ref, target: Ref, view: View) -> bool:

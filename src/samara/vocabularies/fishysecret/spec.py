@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from samara.core.desired import Fault
 from samara.core.kinds import NEVER_COPIED_TYPES
-from samara.core.match import is_namespace_name, sample, shown
 from samara.core.model import SECRET, Ref
-from samara.core.paths import fault_of
-from samara.core.select import is_dns_subdomain
+from samara.core.names import is_namespace_name, quoted, sample
+from samara.core.selectors import is_dns_subdomain
+from samara.vocabularies.fishysecret.paths import path_fault
 
 MOST = 500
 """Keys of one Secret: a spec must not fill our memory."""
@@ -89,7 +89,7 @@ class _Faults(NamedTuple):
         self.told.append(Fault("Invalid", message))
 
     def wrong(self, at: str, expected: str, found: object) -> None:
-        told = shown(found) if isinstance(found, str) else "nothing" if found is None else "something else"
+        told = quoted(found) if isinstance(found, str) else "nothing" if found is None else "something else"
         self.add(f"{at}: {expected} was expected, found {told}")
 
     def mapping(self, found: object, at: str) -> Mapping[str, Any] | None:
@@ -137,7 +137,7 @@ def _items(found: object, faults: _Faults) -> tuple[Item, ...]:
     items = tuple(_item(each, f"spec.data[{number}]", faults) for number, each in enumerate(found))
     twice = [key for key, count in Counter(item.key for item in items).items() if key and count > 1]
     if twice:
-        faults.add(f"spec.data: every secretKeyName once was expected, found several of {sample(map(shown, twice))}")
+        faults.add(f"spec.data: every secretKeyName once was expected, found several of {sample(map(quoted, twice))}")
     return items
 
 
@@ -147,9 +147,9 @@ def _item(found: object, at: str, faults: _Faults) -> Item:
         return Item("", "")
     key = faults.text(each.get("secretKeyName"), f"{at}.secretKeyName", KEY_FORM, is_key)
     path = faults.text(each.get("secretPath"), f"{at}.secretPath", "a path in the secret manager", bool)
-    told = "is too long" if len(path) > LONGEST_PATH else fault_of(path) if path else None
+    told = "is too long" if len(path) > LONGEST_PATH else path_fault(path) if path else None
     if told:
-        faults.add(f"{at}.secretPath: {shown(path)} {told}")
+        faults.add(f"{at}.secretPath: {quoted(path)} {told}")
     return Item(path, key, faults.flag(each.get("optional"), f"{at}.optional"))
 
 

@@ -7,14 +7,14 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from samara.core.copy_counts import CopyCounts
 from samara.core.model import Object
 from samara.core.status import condition, status_of
-from samara.core.tally import Tally
 from samara.vocabularies.fishysecret.values import Values
 
 READY = "Ready"
 SYNCED = "lastSyncedTime"
-SELDOM = 5.0
+MIN_STATUS_INTERVAL = 5.0
 """Seconds at least between two reports that only say that all is still well, unless the settings' interval is less."""
 _SKEW = 60
 """The clocks of two replicas may differ a little, in seconds."""
@@ -31,7 +31,7 @@ ADVICE = {reason: advice for reason, (_, advice) in _WORDS.items()}
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 
 
-class Told(NamedTuple):
+class Condition(NamedTuple):
     """A condition in the making."""
 
     ready: bool
@@ -39,50 +39,50 @@ class Told(NamedTuple):
     message: str
 
 
-SUSPENDED = Told(False, "Suspended", "spec.suspend is true: nothing is read or written, and what is there stays")
-IS_SYNCED = Told(True, "SecretSynced", "Secret successfully synced")
+SUSPENDED = Condition(False, "Suspended", "spec.suspend is true: nothing is read or written, and what is there stays")
+IS_SYNCED = Condition(True, "SecretSynced", "Secret successfully synced")
 
 
-def outcome(values: Values, tally: Tally) -> Told | None:
+def outcome(values: Values, tally: CopyCounts) -> Condition | None:
     """What became of a spec that can be served; None while that is not known."""
     if not values.read:
         return None
     if values.faults:
-        return Told(False, values.faults[0].reason, values.faults[0].message)
+        return Condition(False, values.faults[0].reason, values.faults[0].message)
     return _blocked(tally) or (IS_SYNCED if tally.wanted and not tally.pending else None)
 
 
-def _blocked(tally: Tally) -> Told | None:
+def _blocked(tally: CopyCounts) -> Condition | None:
     for reason, places in tally.by_reason().items():
         for ref, missing in places.items():
             return _told(reason, f"{ref}: {missing.shown(ref)}")
-    return stuck(tally)
+    return removal_condition(tally)
 
 
-def stuck(tally: Tally) -> Told | None:
+def removal_condition(tally: CopyCounts) -> Condition | None:
     """What is to be told of a Secret that should go and does not: of the target of before, or at the very end."""
     for ref, missing in tally.removals.items():
         return _told(missing.reason, f"{ref} should go and does not: {missing.shown(ref)}")
     return None
 
 
-def _told(reason: str, message: str) -> Told:
+def _told(reason: str, message: str) -> Condition:
     word, advice = _WORDS[reason]
-    return Told(False, word, f"{message}; {advice}")
+    return Condition(False, word, f"{message}; {advice}")
 
 
-def status(obj: Object, told: Told, synced: str) -> Mapping[str, object]:
+def status(obj: Object, told: Condition, synced: str) -> Mapping[str, object]:
     conditions = [condition(READY, told.ready, told.reason, told.message, obj.generation)]
     return {"conditions": conditions, **({SYNCED: synced} if synced else {})}
 
 
-def synced_at(obj: Object, told: Told, tally: Tally, read_at: str, interval: float | None) -> str:
+def synced_at(obj: Object, told: Condition, tally: CopyCounts, read_at: str, interval: float | None) -> str:
     """When the Secret was last known to be right. Without an interval only a change is worth a write."""
     before = status_of(obj)
     stored = _time(before.get(SYNCED))
     if not told.ready:
         return stored
-    stored, landed, read_at = (_unless_ahead(time, tally.now) for time in (stored, tally.landed, read_at))
+    stored, landed, read_at = (_unless_ahead(time, tally.now) for time in (stored, tally.last_written, read_at))
     latest = max(stored, landed)
     if not stored or not _was_ready(before) or (interval is not None and _is_over(stored, read_at, interval)):
         return max(latest, read_at)
@@ -99,7 +99,7 @@ def _was_ready(before: Mapping[str, Any]) -> bool:
     return any(each.get("type") == READY and each.get("status") == "True" for each in found)
 
 
-def is_told(obj: Object) -> bool:
+def is_reported(obj: Object) -> bool:
     """True where the condition is about the spec as it is now."""
     found = status_of(obj).get("conditions") or ()
     return any(each.get("type") == READY and each.get("observedGeneration") == obj.generation for each in found)

@@ -9,7 +9,7 @@ from typing import Final
 
 from samara.core.desired import Fault
 from samara.core.model import SECRET, Content
-from samara.core.reads import Reading, SecretPath
+from samara.core.queries import SecretPath, SecretReading
 from samara.core.view import View
 from samara.vocabularies.fishysecret.spec import Item, Spec
 
@@ -34,13 +34,13 @@ class Values:
 UNREAD: Final = Values(read=False)
 
 
-def gather(spec: Spec, every: float, view: View, served: bool) -> Values:
+def collect(spec: Spec, every: float, view: View, served: bool) -> Values:
     """`served` is whether this spec has its Secret: then an optional path that is not found once is no news yet."""
-    readings: list[tuple[Item, Reading]] = []
-    failing: list[Reading] = []
+    readings: list[tuple[Item, SecretReading]] = []
+    failing: list[SecretReading] = []
     for item in spec.items:
-        found = view.value(SecretPath(item.path, every))
-        if not isinstance(found, Reading):
+        found = view.answer(SecretPath(item.path, every))
+        if not isinstance(found, SecretReading):
             return UNREAD
         if not (item.optional and found.is_absent(every)):
             readings.append((item, found))
@@ -50,13 +50,13 @@ def gather(spec: Spec, every: float, view: View, served: bool) -> Values:
     return UNREAD if served and joined.data is None and not failing and _are_doubts(readings) else joined
 
 
-def _are_doubts(readings: Iterable[tuple[Item, Reading]]) -> bool:
+def _are_doubts(readings: Iterable[tuple[Item, SecretReading]]) -> bool:
     """True where nothing is wrong but that the manager has said once that an optional path leads nowhere."""
     faulty = [(item, found) for item, found in readings if found.fault is not None]
     return bool(faulty) and all(item.optional and found.not_found for item, found in faulty)
 
 
-def _joined(readings: Sequence[tuple[Item, Reading]], failing: Iterable[Reading]) -> Values:
+def _joined(readings: Sequence[tuple[Item, SecretReading]], failing: Iterable[SecretReading]) -> Values:
     """`failing` are paths without which the Secret is complete; what is wrong with them is told all the same."""
     data: dict[str, bytes] = {}
     times, complete = list[str](), True
@@ -80,7 +80,7 @@ def content(spec: Spec, values: Values, view: View) -> Content | None:
     if values.data is None:
         return None
     data = {key: base64.b64encode(value).decode() for key, value in values.data.items()}
-    return view.content(SECRET, {"data": data, "type": spec.type})
+    return view.canonical(SECRET, {"data": data, "type": spec.type})
 
 
 def merged(faults: Iterable[Fault]) -> tuple[Fault, ...]:

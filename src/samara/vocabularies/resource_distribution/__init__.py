@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from samara.core.admit import Request
+from samara.core.admission import Request
+from samara.core.copy_counts import CopyCounts
 from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Fault, Template, Unavailable
-from samara.core.model import MANAGER, NAMESPACE, Content, Field, Kind, Object, Owner, Ref
+from samara.core.model import FIELD_MANAGER, NAMESPACE, Content, Field, Kind, Object, OwnerReference, Ref
 from samara.core.ownership import ByOwnerReference
-from samara.core.reads import Rejected
+from samara.core.queries import Rejected
 from samara.core.source_type import (
     Addresses,
     Admission,
@@ -21,15 +22,14 @@ from samara.core.source_type import (
     SourceType,
     Status,
 )
-from samara.core.tally import Tally
 from samara.core.view import View
 from samara.core.vocabulary import BuildContext, Vocabulary
 from samara.setting_types import SECRETS_AND_CONFIG_MAPS, CopiedKind, Managers, Struct, Takeover, about
 from samara.vocabularies.resource_distribution.admit import refusals
-from samara.vocabularies.resource_distribution.asked import FROM as FROM
-from samara.vocabularies.resource_distribution.asked import HASHCODE as HASHCODE
-from samara.vocabularies.resource_distribution.asked import Asked, Order, Orders
 from samara.vocabularies.resource_distribution.convert import convert as convert
+from samara.vocabularies.resource_distribution.spec_cache import FROM as FROM
+from samara.vocabularies.resource_distribution.spec_cache import HASHCODE as HASHCODE
+from samara.vocabularies.resource_distribution.spec_cache import EmbeddedObject, ParsedSpec, SpecCache
 from samara.vocabularies.resource_distribution.status import TYPES, status
 
 NAME = "resource-distribution"
@@ -56,13 +56,13 @@ def build(settings: ResourceDistributionSettings, context: BuildContext) -> tupl
 
 
 def source_type(kinds: tuple[Kind, ...], copyable: Copyable, managers: frozenset[str] = frozenset()) -> SourceType:
-    return ResourceDistributions(kinds, Orders(kinds, copyable), managers).source_type()
+    return ResourceDistributions(kinds, SpecCache(kinds, copyable), managers).source_type()
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceDistributions:
     kinds: tuple[Kind, ...]
-    orders: Orders
+    orders: SpecCache
     managers: frozenset[str] = frozenset()
 
     def source_type(self) -> SourceType:
@@ -71,7 +71,10 @@ class ResourceDistributions:
             (*self.kinds, RESOURCE_DISTRIBUTION),
             source=CustomResource(RESOURCE_DISTRIBUTION, explicit_deletion=True, gone_after=GC_GRACE),
             ownership=ByOwnerReference(
-                RESOURCE_DISTRIBUTION, frozenset(self.kinds), frozenset({FROM, HASHCODE}), self.managers | {MANAGER}
+                RESOURCE_DISTRIBUTION,
+                frozenset(self.kinds),
+                frozenset({FROM, HASHCODE}),
+                self.managers | {FIELD_MANAGER},
             ),
             desired=self.desired,
             addresses=self.addresses,
@@ -101,7 +104,7 @@ class ResourceDistributions:
         return Desired(
             tuple(_copies(obj, spec, spec.order, known, view)),
             prune=known is not UNAVAILABLE and not spec.targets.is_mistyped,
-            faults=(*_rejected(content), *spec.slips),
+            faults=(*_rejected(content), *spec.warnings),
             reads=spec.order.reads,
         )
 
@@ -113,12 +116,12 @@ class ResourceDistributions:
             source for source, spec in specs if spec and spec.targets.selector.selects(obj.ref.name, obj.labels)
         )
 
-    def report(self, obj: Object, view: View, tally: Tally) -> Mapping[str, object]:
+    def report(self, obj: Object, view: View, tally: CopyCounts) -> Mapping[str, object]:
         if obj.deleting:
             return {}
         spec = self.orders.asked(_raw(obj))
         faults = spec.faults or _rejected(spec.order and self.orders.content(_raw(obj), spec.order, view))
-        return status(obj.generation, tally, faults, lambda ref: view.get(ref) is not None or view.taken(ref))
+        return status(obj.generation, tally, faults, lambda ref: view.get(ref) is not None or view.exists_unread(ref))
 
     def validate(self, request: Request, view: View) -> tuple[str, ...]:
         """Only a change of the spec is validated: labelling or deleting an old, faulty one stays possible."""
@@ -128,14 +131,16 @@ class ResourceDistributions:
         spec = self.orders.asked(_raw(new))
         before = self.orders.asked(_raw(old)) if old is not None else None
         content = spec.order and self.orders.content(_raw(new), spec.order, view)
-        return refusals(new.ref.name, spec, before, content, view.value)
+        return refusals(new.ref.name, spec, before, content, view.answer)
 
-    def _spec(self, source: Ref, view: View) -> Asked | None:
+    def _spec(self, source: Ref, view: View) -> ParsedSpec | None:
         obj = view.get(source)
         return None if obj is None or obj.deleting else self.orders.asked(_raw(obj))
 
 
-def _copies(obj: Object, spec: Asked, order: Order, content: Content | Unavailable, view: View) -> Iterable[Copy]:
+def _copies(
+    obj: Object, spec: ParsedSpec, order: EmbeddedObject, content: Content | Unavailable, view: View
+) -> Iterable[Copy]:
     template = Template(
         content,
         order.labels,
@@ -147,7 +152,7 @@ def _copies(obj: Object, spec: Asked, order: Order, content: Content | Unavailab
         yield Copy(Ref(order.kind, namespace, order.resource.name), template, by_name)
 
 
-def _unservable(obj: Object, spec: Asked, view: View) -> Iterable[Copy]:
+def _unservable(obj: Object, spec: ParsedSpec, view: View) -> Iterable[Copy]:
     """The addresses of an embedded object that cannot be served: nothing is written, and the status counts them."""
     kind, name = _UNKNOWN, obj.ref.name
     if spec.resource is not None:
@@ -158,9 +163,11 @@ def _unservable(obj: Object, spec: Asked, view: View) -> Iterable[Copy]:
         yield Copy(Ref(kind, namespace, name), template, by_name)
 
 
-def _owner(obj: Object) -> Owner:
+def _owner(obj: Object) -> OwnerReference:
     kind = RESOURCE_DISTRIBUTION
-    return Owner(kind.api_version, kind.name, obj.ref.name, obj.uid, controller=True, block_owner_deletion=True)
+    return OwnerReference(
+        kind.api_version, kind.name, obj.ref.name, obj.uid, controller=True, block_owner_deletion=True
+    )
 
 
 def _raw(obj: Object) -> Field:

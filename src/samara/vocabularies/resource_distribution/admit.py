@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from samara.core.kinds import row
-from samara.core.match import shown
+from samara.core.kinds import rules_for
 from samara.core.model import Content
-from samara.core.reads import Rejected, Trial
-from samara.core.select import is_dns_subdomain
-from samara.vocabularies.resource_distribution.asked import Asked
+from samara.core.names import quoted
+from samara.core.queries import DryRunCreate, Rejected
+from samara.core.selectors import is_dns_subdomain
 from samara.vocabularies.resource_distribution.spec import RESOURCE
+from samara.vocabularies.resource_distribution.spec_cache import ParsedSpec
 
-Answer = Callable[[Trial], object]
+Answer = Callable[[DryRunCreate], object]
 
 
-def refusals(name: str, new: Asked, old: Asked | None, content: object, answer: Answer) -> tuple[str, ...]:
+def refusals(name: str, new: ParsedSpec, old: ParsedSpec | None, content: object, answer: Answer) -> tuple[str, ...]:
     """`content` is what the copies would hold, where that can be said; `answer` is what the server says to a trial."""
     return (
         *_named(name),
-        *(fault.message for fault in (*new.faults, *new.slips)),
+        *(fault.message for fault in (*new.faults, *new.warnings)),
         *_changed(new, old),
         *_denied(new, content),
         *_tried(new, answer),
@@ -29,26 +29,26 @@ def refusals(name: str, new: Asked, old: Asked | None, content: object, answer: 
 def _named(name: str) -> Iterator[str]:
     """Without a name the server will make one."""
     if name and not is_dns_subdomain(name):
-        yield f"metadata.name: a DNS subdomain was expected, found {shown(name)}"
+        yield f"metadata.name: a DNS subdomain was expected, found {quoted(name)}"
 
 
-def _changed(new: Asked, old: Asked | None) -> Iterator[str]:
+def _changed(new: ParsedSpec, old: ParsedSpec | None) -> Iterator[str]:
     if old is None or old.resource is None or new.resource is None or not is_dns_subdomain(old.resource.name):
         return  # what cannot have been copied may be corrected
     both = zip(("apiVersion", "kind", "metadata.name"), old.resource.identity, new.resource.identity, strict=True)
     for what, was, now in both:
         if was != now:
-            yield f"{RESOURCE}.{what} cannot be changed: {shown(was)} was expected, found {shown(now)}"
+            yield f"{RESOURCE}.{what} cannot be changed: {quoted(was)} was expected, found {quoted(now)}"
 
 
-def _denied(new: Asked, content: object) -> Iterator[str]:
+def _denied(new: ParsedSpec, content: object) -> Iterator[str]:
     if new.order is not None and isinstance(content, Content):
-        why = row(new.order.kind).denied(content)
+        why = rules_for(new.order.kind).refusal(content)
         if why is not None:
             yield f"{RESOURCE}: {why}"
 
 
-def _tried(new: Asked, answer: Answer) -> Iterator[str]:
+def _tried(new: ParsedSpec, answer: Answer) -> Iterator[str]:
     """What is not answered yet is no fault: whoever performs the trials asks again."""
     found = answer(new.order.trial) if new.order is not None else None
     if isinstance(found, Rejected):

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from samara.core.match import NOWHERE, Names, sample, shown
-from samara.core.select import Selector, is_dns_subdomain
-from samara.core.select import parse as parse_selector
-from samara.core.targets import NamespaceSelector
+from samara.core.names import NO_NAMES, NamespaceNames, quoted, sample
+from samara.core.selectors import NamespaceSelector, Selector, is_dns_subdomain
+from samara.core.selectors import parse_selector_json as parse_selector
 
 RESOURCE, TARGETS = "spec.resource", "spec.targets"
 INCLUDED, EXCLUDED = "includedNamespaces", "excludedNamespaces"
@@ -29,8 +28,8 @@ class Targets(NamedTuple):
     """Which namespaces get a copy."""
 
     everywhere: bool = False
-    included: Names = NOWHERE
-    excluded: Names = NOWHERE
+    included: NamespaceNames = NO_NAMES
+    excluded: NamespaceNames = NO_NAMES
     selectors: tuple[Selector, ...] = ()
     """Those that are not empty: an empty one selects nothing."""
 
@@ -143,7 +142,7 @@ def _incomplete(body: Mapping[str, Any]) -> Iterator[str]:
 def _misnamed(meta: Mapping[str, Any]) -> Iterator[str]:
     name = meta.get("name")
     if not isinstance(name, str) or not is_dns_subdomain(name):
-        found = shown(name) if isinstance(name, str) else "none"
+        found = quoted(name) if isinstance(name, str) else "none"
         yield f"{RESOURCE}.metadata.name: a DNS subdomain was expected, found {found}"
 
 
@@ -172,19 +171,19 @@ def _selector(found: object, at: str, faults: list[str]) -> Selector:
     return selector
 
 
-def _names(found: object, at: str, faults: list[str]) -> Names:
+def _names(found: object, at: str, faults: list[str]) -> NamespaceNames:
     listed = _mapping(found, at, faults).get("list") or []
     if not isinstance(listed, list):
         faults.append(f"{at}.list: a list was expected")
         listed = []
     entries = [_mapping(each, f"{at}.list[{number}]", faults) for number, each in enumerate(listed)]
-    return Names.of(str(each.get("name") or "") for each in entries)
+    return NamespaceNames.of(str(each.get("name") or "") for each in entries)
 
 
 def _slips(targets: Targets) -> Iterator[str]:
     for which, names in ((INCLUDED, targets.included), (EXCLUDED, targets.excluded)):
         if names.illegal:
-            found = sample(map(shown, names.illegal))
+            found = sample(map(quoted, names.illegal))
             yield f"{TARGETS}.{which}: names of namespaces were expected, found {found}"
     both = targets.included.members & targets.excluded.members
     if both:

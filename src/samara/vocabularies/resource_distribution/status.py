@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from heapq import nsmallest
 
+from samara.core.copy_counts import CopyCounts
 from samara.core.desired import Fault
 from samara.core.model import Ref
-from samara.core.tally import Tally
 
 GET, CREATE, UPDATE, DELETE = (
     "GetResourceFailed",
@@ -18,7 +18,7 @@ GET, CREATE, UPDATE, DELETE = (
 CONFLICT, NO_NAMESPACE = "ConflictOccurred", "NamespaceNotExists"
 TYPES = (GET, CREATE, UPDATE, DELETE, CONFLICT, NO_NAMESPACE)
 """All of them are always told, in this order."""
-SHOWN = 50
+MAX_LISTED = 50
 """Namespaces that one condition names: a status for ten thousand of them would not fit into its object."""
 SUCCEEDED = "Succeeded"
 _WORDS = {
@@ -33,14 +33,14 @@ _WORDS = {
 
 
 def status(
-    generation: int, tally: Tally, faults: Iterable[Fault], is_there: Callable[[Ref], bool]
+    generation: int, tally: CopyCounts, faults: Iterable[Fault], is_there: Callable[[Ref], bool]
 ) -> Mapping[str, object]:
     """With a fault nothing counts as succeeded: what lies in the namespaces is not what the spec says."""
     broken = {fault.reason for fault in faults}
-    desired, succeeded = tally.wanted, 0 if broken else tally.right
+    desired, succeeded = tally.wanted, 0 if broken else tally.in_sync
     problems = _problems(tally, is_there)
     if broken:
-        _blame(problems, broken, tally.names)
+        report_faults(problems, broken, tally.names)
     return {
         "desired": desired,
         "succeeded": succeeded,
@@ -64,7 +64,7 @@ class Problem:
         self.reasons.add(_WORDS.get(reason, reason))
 
 
-def _problems(tally: Tally, is_there: Callable[[Ref], bool]) -> dict[str, Problem]:
+def _problems(tally: CopyCounts, is_there: Callable[[Ref], bool]) -> dict[str, Problem]:
     found = {kind: Problem() for kind in TYPES}
     for reason, places in tally.by_reason().items():
         for ref in places:
@@ -84,7 +84,7 @@ def _type_of(reason: str, ref: Ref, is_there: Callable[[Ref], bool]) -> str:
             return UPDATE if is_there(ref) else CREATE
 
 
-def _blame(problems: dict[str, Problem], broken: Iterable[str], wanted: Iterable[str]) -> None:
+def report_faults(problems: dict[str, Problem], broken: Iterable[str], wanted: Iterable[str]) -> None:
     """Where the resource itself is at fault, that is what is wrong wherever nothing else is in its way."""
     for kind in (CREATE, UPDATE):
         problems[kind] = Problem()
@@ -98,10 +98,10 @@ def _condition(kind: str, problem: Problem) -> dict[str, object]:
     if not problem.reasons:
         return {"type": kind, "status": "False", "reason": SUCCEEDED}
     made: dict[str, object] = {"type": kind, "status": "True", "reason": ",".join(sorted(problem.reasons))}
-    return {**made, "failedNamespaces": capped(problem.namespaces)} if problem.namespaces else made
+    return {**made, "failedNamespaces": truncated(problem.namespaces)} if problem.namespaces else made
 
 
-def capped(namespaces: Collection[str]) -> list[str]:
+def truncated(namespaces: Collection[str]) -> list[str]:
     """The first names, and as the last entry how many more there are: no namespace can have such a name."""
-    rest = len(namespaces) - SHOWN
-    return [*nsmallest(SHOWN, namespaces), *([f"and {rest} more"] if rest > 0 else [])]
+    rest = len(namespaces) - MAX_LISTED
+    return [*nsmallest(MAX_LISTED, namespaces), *([f"and {rest} more"] if rest > 0 else [])]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from samara.core.match import is_label_value, is_namespace_name, label_token
 from samara.core.model import SECRET, Kind, Object, Ref
-from samara.core.select import is_dns_subdomain
+from samara.core.names import is_label_value, is_namespace_name, to_label_value
+from samara.core.selectors import is_dns_subdomain
 
 NAME = "fishysecret"
 GROUP = "fishykeys.2v.pm"
@@ -20,7 +20,7 @@ CONFIG = "fishysecret-config"
 
 
 def labels_of(owner: Ref) -> Mapping[str, str]:
-    return {OWNER_NAME: label_token(owner.name), OWNER_NAMESPACE: owner.namespace}
+    return {OWNER_NAME: to_label_value(owner.name), OWNER_NAMESPACE: owner.namespace}
 
 
 def annotations_of(owner: Ref) -> Mapping[str, str]:
@@ -34,5 +34,5 @@ def owner_of(obj: Object) -> Ref | None:
     if obj.ref.kind != SECRET or not is_namespace_name(namespace):
         return None
     told = obj.annotations.get(OWNER_NAME, token)
-    name = told if label_token(told) == token else token  # a word that somebody added frees no Secret
-    return Ref(FISHY_SECRET, namespace, name) if is_dns_subdomain(name) and label_token(name) == token else None
+    name = told if to_label_value(told) == token else token  # a word that somebody added frees no Secret
+    return Ref(FISHY_SECRET, namespace, name) if is_dns_subdomain(name) and to_label_value(name) == token else None

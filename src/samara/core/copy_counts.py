@@ -19,7 +19,7 @@ _HERE = "\0"
 """Stands in a message for the namespace of its place."""
 
 
-class Missing(NamedTuple):
+class NotInSync(NamedTuple):
     """A wanted place that is not right yet. One value serves all places of which the same is to be said."""
 
     reason: Reason | Literal["pending"]
@@ -30,44 +30,44 @@ class Missing(NamedTuple):
         return self.message.replace(_HERE, ref.namespace)
 
 
-_PENDING = Missing(PENDING)
-BRAKED = Missing("held", "more removals at once than massDelete lets pass")
+_PENDING = NotInSync(PENDING)
+HELD = NotInSync("held", "more removals at once than massDelete lets pass")
 
 
-def _is_paused(removal: Missing) -> bool:
-    return removal.reason == "held" and removal != BRAKED
+def _is_paused(removal: NotInSync) -> bool:
+    return removal.reason == "held" and removal != HELD
 
 
 @lru_cache(maxsize=256)
-def _missing(reason: Reason, message: str) -> Missing:
-    return Missing(reason, message)
+def _missing(reason: Reason, message: str) -> NotInSync:
+    return NotInSync(reason, message)
 
 
-def _missing_at(ref: Ref, reason: Reason, message: str) -> Missing:
+def _missing_at(ref: Ref, reason: Reason, message: str) -> NotInSync:
     """A list may name ten thousand namespaces that do not exist: they share what is said of them."""
     return _missing(reason, message.replace(ref.namespace, _HERE) if ref.namespace else message)
 
 
 @dataclass(slots=True)
-class Tally:
+class CopyCounts:
     """The names wanted per namespace, and only the exceptions; the rest is right."""
 
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """By namespace. A slice may be counted while the whole is: what counts twice is counted once."""
-    exceptions: dict[str, dict[Ref, Missing]] = field(default_factory=dict)
+    exceptions: dict[str, dict[Ref, NotInSync]] = field(default_factory=dict)
     """By namespace: ten thousand slices must not look through ten thousand exceptions each."""
-    removals: dict[Ref, Missing] = field(default_factory=dict)
+    removals: dict[Ref, NotInSync] = field(default_factory=dict)
     """Copies that should go and do not: held by the brake or by a pause, or refused by the server."""
 
     counted: tuple[str, int] = ("", 0)
     """Uid and generation of the source whose every place was counted last."""
-    landed: str = ""
+    last_written: str = ""
     """When a copy was last written for it, in UTC, as conditions have their times; empty where that was before us."""
     now: str = ""
     """When the status is made, likewise; empty elsewhere."""
 
     @classmethod
-    def of(cls, plan: Plan) -> Tally:
+    def of(cls, plan: Plan) -> CopyCounts:
         """What a plan comes to when nothing has been written yet."""
         tally = cls()
         for step in plan.steps:
@@ -87,7 +87,7 @@ class Tally:
         return self._missing() - self.blocked
 
     @property
-    def right(self) -> int:
+    def in_sync(self) -> int:
         return self.wanted - self._missing()
 
     def generation(self, source: Object) -> int:
@@ -102,10 +102,10 @@ class Tally:
     def _missing(self) -> int:
         return sum(map(len, self.exceptions.values()))
 
-    def _all(self) -> Iterator[tuple[Ref, Missing]]:
+    def _all(self) -> Iterator[tuple[Ref, NotInSync]]:
         return (item for found in self.exceptions.values() for item in found.items())
 
-    def begin(self, namespace: str | None) -> None:
+    def reset(self, namespace: str | None) -> None:
         """Forgets what was counted before, in one namespace or in all: a plan is about to count anew."""
         if namespace is None:
             self.names.clear()
@@ -116,11 +116,11 @@ class Tally:
         self.exceptions.pop(namespace, None)
         self._forget_removals(namespace)
 
-    def grow(self) -> None:
+    def start_chunked(self) -> None:
         """A large plan begins: which removals a pause holds back its steps say anew."""
         self.removals = {ref: each for ref, each in self.removals.items() if not _is_paused(each)}
 
-    def keep(self, wanted: Collection[Ref]) -> None:
+    def retain(self, wanted: Collection[Ref]) -> None:
         """Forgets all other places: they went, or left the list, while a large plan was being made, or before it.
 
         And every removal, unless it is paused: the plan that ends now offers what is left of them anew.
@@ -133,9 +133,9 @@ class Tally:
             if left:
                 self.names[namespace] = _shared(left)
             else:
-                self.begin(namespace)
+                self.reset(namespace)
         for ref in [ref for ref, _ in self._all() if ref not in wanted]:
-            self.right_now(ref)
+            self.mark_in_sync(ref)
         self.removals = {ref: each for ref, each in self.removals.items() if _is_paused(each)}
 
     def _forget_removals(self, namespace: str) -> None:
@@ -153,7 +153,7 @@ class Tally:
             self.names[step.ref.namespace] = _shared((*names, step.ref.name))
         match step.outcome:
             case None:
-                self.right_now(step.ref)
+                self.mark_in_sync(step.ref)
             case Blocked(reason=reason, message=message):
                 self._note(step.ref, _missing_at(step.ref, reason, message))
             case Delete(delayed=True, why=why):
@@ -165,47 +165,47 @@ class Tally:
 
     def _count_removal(self, step: Step) -> None:
         if isinstance(step.outcome, Blocked):
-            self.stays(step.ref, step.outcome.reason, step.outcome.message)
+            self.mark_not_removed(step.ref, step.outcome.reason, step.outcome.message)
 
-    def _note(self, ref: Ref, missing: Missing) -> None:
+    def _note(self, ref: Ref, missing: NotInSync) -> None:
         self.exceptions.setdefault(ref.namespace, {})[ref] = missing
 
-    def right_now(self, ref: Ref) -> None:
+    def mark_in_sync(self, ref: Ref) -> None:
         found = self.exceptions.get(ref.namespace)
         if found is not None and found.pop(ref, None) is not None and not found:
             del self.exceptions[ref.namespace]
 
-    def blocked_now(self, ref: Ref, reason: Reason, message: str) -> None:
+    def mark_blocked(self, ref: Ref, reason: Reason, message: str) -> None:
         if ref.namespace in self.names:
             self._note(ref, _missing_at(ref, reason, message))
 
-    def stays(self, ref: Ref, reason: Reason, message: str) -> None:
+    def mark_not_removed(self, ref: Ref, reason: Reason, message: str) -> None:
         """A copy that should go does not."""
         self.removals[ref] = _missing_at(ref, reason, message)
 
-    def hold(self, refs: Collection[Ref]) -> None:
+    def mark_held(self, refs: Collection[Ref]) -> None:
         """The copies whose removal the brake holds, and no others."""
-        left = {ref: each for ref, each in self.removals.items() if each != BRAKED}
-        self.removals = left | dict.fromkeys(refs, BRAKED)
+        left = {ref: each for ref, each in self.removals.items() if each != HELD}
+        self.removals = left | dict.fromkeys(refs, HELD)
 
     def paused_removals(self, namespace: str | None) -> frozenset[Ref]:
         """The copies, in one namespace or in all, that would go but for a pause."""
         found = (ref for ref, each in self.removals.items() if _is_paused(each))
         return frozenset(ref for ref in found if namespace in (None, ref.namespace))
 
-    def by_reason(self) -> dict[str, dict[Ref, Missing]]:
+    def by_reason(self) -> dict[str, dict[Ref, NotInSync]]:
         """Per reason the places that are blocked for it."""
-        found: dict[str, dict[Ref, Missing]] = {}
+        found: dict[str, dict[Ref, NotInSync]] = {}
         for ref, each in self._all():
             if each.reason != PENDING:
                 found.setdefault(each.reason, {})[ref] = each
         return found
 
-    def troubles(self) -> dict[str, dict[Ref, Missing]]:
+    def problems(self) -> dict[str, dict[Ref, NotInSync]]:
         """The same with the copies that should go and do not; of those that the brake holds it tells itself."""
         found = self.by_reason()
         for ref, each in self.removals.items():
-            if each != BRAKED:
+            if each != HELD:
                 found.setdefault(each.reason, {})[ref] = each
         return found
 
@@ -216,9 +216,9 @@ def _shared(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-def total(tallies: Iterable[Tally]) -> Counter[str]:
+def total(tallies: Iterable[CopyCounts]) -> Counter[str]:
     """Sums for the metrics."""
     states: Counter[str] = Counter(right=0, pending=0, blocked=0)
     for tally in tallies:
-        states.update(right=tally.right, pending=tally.pending, blocked=tally.blocked)
+        states.update(right=tally.in_sync, pending=tally.pending, blocked=tally.blocked)
     return states

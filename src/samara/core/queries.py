@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Literal, NamedTuple
 
-from samara.core.model import Kind, Owner, Ref
+from samara.core.model import Kind, OwnerReference, Ref
 
 
 class Unread(Enum):
@@ -18,7 +18,7 @@ UNREAD: Final = Unread.UNREAD
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
-class Trial:
+class DryRunCreate:
     """A question to the server: what would it make of this object? Asked by a dry run, once per object."""
 
     kind: Kind
@@ -32,7 +32,7 @@ class Rejected(NamedTuple):
     message: str
 
 
-class Definition(NamedTuple):
+class CrdExists(NamedTuple):
     """A question to the server: does the definition of this kind stand? The answer is true or false.
 
     While a definition goes, the server deletes all its objects, and nobody has wished for what follows from that.
@@ -41,22 +41,22 @@ class Definition(NamedTuple):
     kind: Kind
 
 
-class Absence(NamedTuple):
+class IsGone(NamedTuple):
     """A question to the server: is there nothing at this address? A list can come back empty by mistake."""
 
     ref: Ref
 
 
-class Standing(NamedTuple):
+class NamespaceIsActive(NamedTuple):
     """A question to the server: is this Namespace there, and not being deleted? One watch may be far behind another."""
 
     name: str
 
 
-class Word(NamedTuple):
+class OwnerAnnotation(NamedTuple):
     """A question to the server: what does an annotation of an object's owner say? Nothing is the empty text."""
 
-    owner: Owner | Ref
+    owner: OwnerReference | Ref
     """The owner; or the object itself, where it is not held, and its controller has to be found first."""
     namespace: str
     annotation: str
@@ -76,7 +76,7 @@ class SecretPath(NamedTuple):
     """True where it is no failure that there is nothing."""
 
 
-class Unreadable(NamedTuple):
+class ReadError(NamedTuple):
     """Why a path could not be read the last time, as a condition says it. It never holds a value."""
 
     reason: Literal["TokenError", "ConnectionError", "FetchError"]
@@ -84,13 +84,13 @@ class Unreadable(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SecretReading:
     """What is known of a path: its last good value, and what was wrong the last time, if anything was."""
 
     value: bytes | None = field(default=None, repr=False)
     read_at: str = ""
     """When the value was last seen to be so, in UTC, as conditions have their times."""
-    fault: Unreadable | None = None
+    fault: ReadError | None = None
     not_found: bool = False
     """True where the manager said the last time that there is nothing at this path."""
     missing: float = 0.0
@@ -101,5 +101,5 @@ class Reading:
         return self.missing > 0.0 and self.missing >= _APART * every
 
 
-Read = str | SecretPath | Trial | Definition | Absence | Standing | Word
+Query = str | SecretPath | DryRunCreate | CrdExists | IsGone | NamespaceIsActive | OwnerAnnotation
 """What a plan needs from outside the cache: a path in a secret manager, or the server's answer to a question."""

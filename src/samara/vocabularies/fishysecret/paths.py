@@ -11,7 +11,7 @@ _FORBIDDEN = "%?\\"
 _UNSEEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
-def fault_of(path: str) -> str | None:
+def path_fault(path: str) -> str | None:
     """Why no manager is ever asked for this path, as words that follow the path; None for a legal one.
 
     Every part is plain text that means itself: nothing climbs, nothing is decoded, nothing ends a line.

@@ -11,7 +11,7 @@ BURST = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Brake:
+class MassDeleteLimit:
     """When to hold: more than `most` copies and more than `percent` % of what the source has."""
 
     most: int = 50
@@ -20,12 +20,12 @@ class Brake:
     """More deletions of Namespaces than this within the window wait until somebody says so."""
 
 
-def must_hold(brake: Brake, gone: int, asked: int, has: int) -> bool:
+def must_hold(brake: MassDeleteLimit, gone: int, asked: int, has: int) -> bool:
     """True where `asked` more deletes after `gone` recent ones exceed both limits; `has` is what is still there."""
     removed = gone + asked
     return removed > brake.most and removed * 100 > brake.percent * (gone + has)
 
 
-def too_many_namespaces(brake: Brake, gone: int, asked: int) -> bool:
+def too_many_namespaces(brake: MassDeleteLimit, gone: int, asked: int) -> bool:
     """True where `asked` more Namespaces after `gone` recent ones, cluster-wide, are too many."""
     return gone + asked > brake.namespaces

@@ -23,7 +23,7 @@ def is_label_value(text: str) -> bool:
     return _LABEL_VALUE.fullmatch(text) is not None
 
 
-def label_token(text: str) -> str:
+def to_label_value(text: str) -> str:
     """The text itself where a label may hold it, else a shortened form that ends in a digest of it."""
     if is_label_value(text):
         return text
@@ -32,7 +32,7 @@ def label_token(text: str) -> str:
     return f"{legal[: LABEL_LENGTH - len(digest) - 1].rstrip('-_.')}-{digest}".lstrip("-")
 
 
-class Names(NamedTuple):
+class NamespaceNames(NamedTuple):
     """A list of namespace names as a person wrote it: the legal ones in order, and the others."""
 
     legal: tuple[str, ...]
@@ -40,27 +40,27 @@ class Names(NamedTuple):
     members: frozenset[str]
 
     @classmethod
-    def of(cls, items: Iterable[str]) -> Names:
+    def of(cls, items: Iterable[str]) -> NamespaceNames:
         """Duplicates are merged."""
         names = list(dict.fromkeys(items))
         legal = tuple(name for name in names if is_namespace_name(name))
         return cls(legal, tuple(name for name in names if not is_namespace_name(name)), frozenset(legal))
 
 
-NOWHERE = Names.of(())
+NO_NAMES = NamespaceNames.of(())
 
 
 @lru_cache(maxsize=4096)
-def csv_names(text: str) -> Names:
+def parse_csv_names(text: str) -> NamespaceNames:
     """Reads one CSV record: spaces trimmed, empty items dropped, duplicates merged, quoted items accepted."""
     try:
         items = next(csv.reader([" ".join(text.splitlines())], skipinitialspace=True), [])
     except csv.Error:  # an item longer than the reader takes cannot be a name; the others may be
         items = text.split(",")
-    return Names.of(item.strip() for item in items if item.strip())
+    return NamespaceNames.of(item.strip() for item in items if item.strip())
 
 
-def shown(text: str) -> str:
+def quoted(text: str) -> str:
     """A person's own words, quoted and cut for a message."""
     return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
 
@@ -82,7 +82,7 @@ def _glob(patterns: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{one(pattern)})" for pattern in patterns) or r"(?!)", re.DOTALL)
 
 
-def any_glob(patterns: Iterable[str], text: str) -> bool:
+def matches_any_glob(patterns: Iterable[str], text: str) -> bool:
     """True where one of the patterns matches the whole text; `*` stands for any run, `?` for one character."""
     return _glob(tuple(patterns)).fullmatch(text) is not None
 

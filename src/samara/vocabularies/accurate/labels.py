@@ -12,7 +12,7 @@ NAME = "accurate"
 GROUP = "accurate.cybozu.com"
 SUB_NAMESPACE = Kind(GROUP, "v2", "SubNamespace", "subnamespaces")
 FINALIZER = f"{GROUP}/finalizer"
-APPLIER = "accurate-controller"
+ACCURATE_MANAGER = "accurate-controller"
 """The original's field manager: ownership of a key is per field manager, so taking over writes nothing."""
 
 TYPE = f"{GROUP}/type"
@@ -41,7 +41,7 @@ def template_of(namespace: Object) -> str:
     return "" if parent_of(namespace) else namespace.labels.get(TEMPLATE, "")
 
 
-def upstream_of(namespace: Object) -> str:
+def parent_or_template(namespace: Object) -> str:
     """The namespace from which this one inherits: its parent, else its template, else nothing."""
     return parent_of(namespace) or template_of(namespace)
 
@@ -56,7 +56,7 @@ def is_template(namespace: Object) -> bool:
 
 def children_of(name: str, view: View) -> Iterator[Object]:
     """The sub-namespaces in sight whose parent is this namespace."""
-    return iter(view.labelled(PARENT, name))
+    return iter(view.namespaces_with_label(PARENT, name))
 
 
 def has_children(name: str, view: View) -> bool:
@@ -66,7 +66,7 @@ def has_children(name: str, view: View) -> bool:
 
 def instances_of(name: str, view: View) -> Iterator[Object]:
     """The namespaces in sight whose template label names this one, sub-namespaces among them."""
-    return iter(view.labelled(TEMPLATE, name))
+    return iter(view.namespaces_with_label(TEMPLATE, name))
 
 
 def downstream_of(name: str, view: View) -> Iterator[Object]:
@@ -75,26 +75,26 @@ def downstream_of(name: str, view: View) -> Iterator[Object]:
     yield from (each for each in instances_of(name, view) if not parent_of(each))
 
 
-def lineage(namespace: Object, view: View) -> Iterator[str]:
+def ancestors(namespace: Object, view: View) -> Iterator[str]:
     """The names upwards from a namespace: of its upstream, of that one's, and so on; a loop ends where it closes."""
     seen = {namespace.ref.name}
-    above = upstream_of(namespace)
+    above = parent_or_template(namespace)
     while above:
         yield above
         if above in seen:
             return
         seen.add(above)
         found = view.get(namespace_ref(above))
-        above = upstream_of(found) if found is not None else ""
+        above = parent_or_template(found) if found is not None else ""
 
 
 def is_in_loop(namespace: Object, view: View) -> bool:
     """True where going upwards from a namespace never ends."""
-    names = [namespace.ref.name, *lineage(namespace, view)]
+    names = [namespace.ref.name, *ancestors(namespace, view)]
     return len(set(names)) < len(names)
 
 
-def concerned_by(namespace: Object, view: View) -> Iterator[Object]:
+def affected_namespaces(namespace: Object, view: View) -> Iterator[Object]:
     """The namespaces in sight whose place changes with this one's: the next below, and all where a loop is or was."""
     near = tuple(downstream_of(namespace.ref.name, view))
     seen = {each.ref for each in near}

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 from samara.core.desired import Fault
-from samara.core.kinds import row
-from samara.core.match import sample, shown
+from samara.core.kinds import rules_for
 from samara.core.model import ANNOTATIONS, LABELS, Content, Field, Kind
-from samara.core.reads import UNREAD, Rejected, Trial, Unread
-from samara.core.select import is_dns_subdomain
+from samara.core.names import quoted, sample
+from samara.core.queries import UNREAD, DryRunCreate, Rejected, Unread
+from samara.core.selectors import is_dns_subdomain
 from samara.core.source_type import Copyable
 from samara.core.view import View
 from samara.vocabularies.resource_distribution.spec import RESOURCE, TARGETS, Resource, Targets, compact, read
@@ -21,7 +21,7 @@ HASHCODE = "kruise.io/resourcedistribution.resource.hashcode"
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class EmbeddedObject:
     """A resource of a kind that may be distributed, ready to be copied."""
 
     kind: Kind
@@ -29,24 +29,24 @@ class Order:
     labels: Mapping[str, str] = field(repr=False)
     annotations: Mapping[str, str] = field(repr=False)
     """Without the name of the distribution, which the spec does not know."""
-    trial: Trial
+    trial: DryRunCreate
 
     @property
-    def reads(self) -> tuple[Trial, ...]:
+    def reads(self) -> tuple[DryRunCreate, ...]:
         """A kind whose stored form we cannot write down ourselves is asked about."""
-        return (self.trial,) if row(self.kind).normal is None else ()
+        return (self.trial,) if rules_for(self.kind).canonical is None else ()
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ParsedSpec:
     """A whole spec: what to copy, where to, and what is wrong with it."""
 
     resource: Resource | None
-    order: Order | None
+    order: EmbeddedObject | None
     """None where nothing can be done."""
     targets: Targets
     faults: tuple[Fault, ...]
-    slips: tuple[Fault, ...]
+    warnings: tuple[Fault, ...]
 
     @property
     def is_aimed(self) -> bool:
@@ -54,7 +54,7 @@ class Asked:
         return not any(fault.field.startswith(TARGETS) for fault in self.faults)
 
 
-class Orders:
+class SpecCache:
     """Makes specs ready and remembers them for as long as somebody holds them.
 
     They are known by their digests, which no two codecs share. A cache of the latest ones would keep what a source of
@@ -64,25 +64,25 @@ class Orders:
     def __init__(self, kinds: tuple[Kind, ...], copyable: Copyable) -> None:
         self._kinds = {(kind.api_version, kind.name): kind for kind in kinds}
         self._copyable = copyable
-        self._asked: WeakKeyDictionary[Field, Asked] = WeakKeyDictionary()
+        self._asked: WeakKeyDictionary[Field, ParsedSpec] = WeakKeyDictionary()
         self._built: WeakKeyDictionary[Field, Content | None] = WeakKeyDictionary()
 
-    def asked(self, spec: Field) -> Asked:
+    def asked(self, spec: Field) -> ParsedSpec:
         found = self._asked.get(spec)
         if found is None:
             found = self._asked[spec] = self._ready(spec)
         return found
 
-    def _ready(self, spec: Field) -> Asked:
+    def _ready(self, spec: Field) -> ParsedSpec:
         found = read(spec.raw)
         order, refused = None, tuple[Fault, ...]()
         if found.resource is not None:
             order = self._order(found.resource)
             refused = () if order is not None else (self._not_served(found.resource),)
         faults = (*_invalid(found.faults), *refused)
-        return Asked(found.resource, order, found.targets, faults, _invalid(found.slips))
+        return ParsedSpec(found.resource, order, found.targets, faults, _invalid(found.slips))
 
-    def _order(self, resource: Resource) -> Order | None:
+    def _order(self, resource: Resource) -> EmbeddedObject | None:
         kind = self._kinds.get((resource.api_version, resource.kind))
         if kind is None:
             return None
@@ -91,24 +91,24 @@ class Orders:
         head = {"apiVersion": resource.api_version, "kind": resource.kind}
         name = {"name": resource.name} if is_dns_subdomain(resource.name) else {}  # else it is a fault of its own
         body = {**resource.fields, **head, "metadata": {**name, LABELS: labels, ANNOTATIONS: own}}
-        return Order(kind, resource, labels, annotations, Trial(kind, compact(body).encode()))
+        return EmbeddedObject(kind, resource, labels, annotations, DryRunCreate(kind, compact(body).encode()))
 
     def _not_served(self, resource: Resource) -> Fault:
-        found = shown(f"{resource.api_version}/{resource.kind}")
+        found = quoted(f"{resource.api_version}/{resource.kind}")
         served = sample(map(str, self._kinds.values()), most=20)
         return Fault("Refused", f"{RESOURCE}: a kind that may be distributed was expected ({served}), found {found}")
 
-    def content(self, spec: Field, order: Order, view: View) -> Content | Rejected | Unread:
+    def content(self, spec: Field, order: EmbeddedObject, view: View) -> Content | Rejected | Unread:
         """What the copies hold, in the form in which the server stores it."""
         if not order.reads:
             built = self._normal(spec, order, view)
-            return Rejected(unfit(order.kind)) if built is None else built
-        found = view.value(order.trial)
+            return Rejected(invalid_content_message(order.kind)) if built is None else built
+        found = view.answer(order.trial)
         return found if isinstance(found, Content | Rejected) else UNREAD
 
-    def _normal(self, spec: Field, order: Order, view: View) -> Content | None:
+    def _normal(self, spec: Field, order: EmbeddedObject, view: View) -> Content | None:
         if spec not in self._built:
-            self._built[spec] = view.content(order.kind, order.resource.fields)
+            self._built[spec] = view.canonical(order.kind, order.resource.fields)
         return self._built[spec]
 
 
@@ -116,6 +116,6 @@ def _invalid(messages: tuple[str, ...]) -> tuple[Fault, ...]:
     return tuple(Fault("Invalid", message, message.partition(":")[0]) for message in messages)
 
 
-def unfit(kind: Kind) -> str:
+def invalid_content_message(kind: Kind) -> str:
     """What a kind of which the server takes no such object would have to hold."""
     return f"the server takes no {kind.name} with such fields: texts in data of a ConfigMap, base64 in data of a Secret"

@@ -21,19 +21,19 @@ class Request:
     """None for a creation."""
 
 
-class Forbidden(str):
+class Refused(str):
     """A fault of the change and not of the object. Told as Forbidden; a plain one is told as Invalid."""
 
     __slots__ = ()
 
 
-class Undecided(str):
+class Undecidable(str):
     """What must be known to judge the change cannot be found out. Told as an internal error."""
 
     __slots__ = ()
 
 
-class Edit(NamedTuple):
+class PatchOperation(NamedTuple):
     """One step of a JSON patch. `add` also replaces what is there."""
 
     op: Literal["add", "remove"]
@@ -41,5 +41,5 @@ class Edit(NamedTuple):
     value: object = None
 
 
-class UnconvertibleError(ValueError):
+class ConversionError(ValueError):
     """An object that cannot be brought into another version, in words that hold no value of it."""

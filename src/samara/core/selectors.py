@@ -1,12 +1,16 @@
-"""Label selectors as Kubernetes has them: equalities and expressions, all of which must hold."""
+"""Which namespaces a source selects: label selectors as Kubernetes has them, and NamespaceSelector, which adds names
+and patterns."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
-from samara.core.match import is_label_value, shown
+from samara.core.model import NAMESPACE
+from samara.core.names import NO_NAMES, NamespaceNames, is_label_value, quoted
+from samara.core.view import View
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST = 253
@@ -56,19 +60,19 @@ class Selector(NamedTuple):
         return all(each.holds(labels) for each in self.requirements)
 
 
-class Parsed(NamedTuple):
+class ParsedSelector(NamedTuple):
     """A selector, and everything that is wrong with what somebody wrote; where something is, it must not be used."""
 
     selector: Selector
     faults: tuple[str, ...]
 
 
-def parse(found: object) -> Parsed:
+def parse_selector_json(found: object) -> ParsedSelector:
     """Reads a selector from the values of its JSON; the faults name the field below the selector."""
     if found is None:
-        return Parsed(Selector(), ())
+        return ParsedSelector(Selector(), ())
     if not isinstance(found, Mapping):
-        return Parsed(Selector(), (f"a mapping was expected, found {_kind(found)}",))
+        return ParsedSelector(Selector(), (f"a mapping was expected, found {_kind(found)}",))
     taken: list[Requirement] = []
     faults = [f"{key}: not a part of a selector" for key in found if key not in (LABELS, EXPRESSIONS)]
     for each in (*_labels(found.get(LABELS)), *_expressions(found.get(EXPRESSIONS))):
@@ -76,7 +80,7 @@ def parse(found: object) -> Parsed:
             taken.append(each)
         else:
             faults.append(each)
-    return Parsed(Selector(tuple(taken)), tuple(faults))
+    return ParsedSelector(Selector(tuple(taken)), tuple(faults))
 
 
 def _labels(found: object) -> Iterator[Requirement | str]:
@@ -131,7 +135,7 @@ def _wrong_operator(operator: object, values: object, at: str) -> Iterator[str]:
 
 
 def _told(found: object) -> str:
-    return shown(found) if isinstance(found, str) else _kind(found)
+    return quoted(found) if isinstance(found, str) else _kind(found)
 
 
 def _kind(found: object) -> str:
@@ -149,3 +153,76 @@ def _kind(found: object) -> str:
             return "a list"
         case _:
             return "a mapping"
+
+
+class Pattern(Protocol):
+    def fullmatch(self, text: str, /) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceSelector:
+    """All namespaces, those listed by name, those whose name or labels match; minus the excluded ones."""
+
+    names: NamespaceNames = NO_NAMES
+    """Listed by name: a namespace that does not exist yet is waited for."""
+    everywhere: bool = False
+    patterns: tuple[Pattern, ...] = ()
+    selectors: tuple[Selector, ...] = ()
+    excluded: frozenset[str] = frozenset()
+    terminating: bool = False
+    """True if a terminating namespace is a target too, so that it is reported; by name it always is."""
+
+    def selects(self, name: str, labels: Mapping[str, str]) -> bool:
+        return name not in self.excluded and (name in self.names.members or self._matches(name, labels))
+
+    def _matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        return (
+            self.everywhere
+            or any(each.fullmatch(name) for each in self.patterns)
+            or any(each.matches(labels) for each in self.selectors)
+        )
+
+    def namespaces(self, view: View) -> Iterator[tuple[str, bool]]:
+        """The selected namespaces in view, each with whether it is listed by name."""
+        if self.names.members:
+            for name in view.namespaces(self.names):
+                if name not in self.excluded:
+                    yield name, True
+        if not (self.everywhere or self.patterns or self.selectors):
+            return
+        skipped = self.excluded | self.names.members
+        for each in view.objects_of(NAMESPACE):
+            name = each.ref.name
+            if name in skipped or (each.deleting and not self.terminating):
+                continue
+            if self._matches(name, each.labels):
+                yield name, False
+
+
+NO_NAMESPACES = NamespaceSelector()
+EVERY_NAMESPACE = NamespaceSelector(everywhere=True)
+
+
+_SET = re.compile(r"(?P<key>[^\s=!,()]+)\s+(?P<op>in|notin)\s*\((?P<values>[^()]*)\)")
+_ITEM = re.compile(r"(?:\([^()]*\)|[^,])+")
+
+
+def parse_selector(text: str) -> ParsedSelector:
+    """A label selector as kubectl writes it: `a=b,c!=d,e,!f,g in (h,i)`."""
+    expressions: list[dict[str, object]] = []
+    for item in (each.strip() for each in _ITEM.findall(text)):
+        found = _SET.fullmatch(item)
+        if found is not None:
+            values = [each.strip() for each in found["values"].split(",")]
+            operator = "In" if found["op"] == "in" else "NotIn"
+            expressions.append({"key": found["key"], "operator": operator, "values": values})
+        elif "!=" in item:
+            key, _, value = item.partition("!=")
+            expressions.append({"key": key.strip(), "operator": "NotIn", "values": [value.strip()]})
+        elif "=" in item:
+            key, _, value = item.partition("=")
+            expressions.append({"key": key.strip(), "operator": "In", "values": [value.removeprefix("=").strip()]})
+        elif item:
+            operator = "DoesNotExist" if item.startswith("!") else "Exists"
+            expressions.append({"key": item.removeprefix("!").strip(), "operator": operator})
+    return parse_selector_json({"matchExpressions": expressions})
