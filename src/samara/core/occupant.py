@@ -9,7 +9,7 @@ from samara.core.context import PlanContext
 from samara.core.desired import Adopt, Copy, Mode, Template
 from samara.core.model import Key, Object
 from samara.core.ownership import is_adopted, is_operators_own, is_recorded, is_released
-from samara.core.policy import Refusal, paused_by, refusal, revocation
+from samara.core.policy import Refusal, paused_at, paused_by, refusal, revocation
 from samara.core.view import NamespaceView
 
 
@@ -53,6 +53,11 @@ class Target:
     @property
     def has_no_namespace(self) -> bool:
         return self.namespace is None and self.ref.kind.namespaced
+
+    @property
+    def paused_here(self) -> str:
+        """Why nothing may be written at this address, or an empty text."""
+        return paused_at(self.ref, self.ctx.view)
 
     @property
     def holder(self) -> Key | None:
