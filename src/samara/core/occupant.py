@@ -136,7 +136,8 @@ class Target:
         ctx, holder = self.ctx, self.holder
         if holder is None:
             return not any(
-                not each.ownership.transferable and is_recorded(live, each.ownership)  # its owner reference was removed
+                not source_type.ownership.transferable
+                and is_recorded(live, source_type.ownership)  # its owner reference was removed
                 for each in ctx.registry.source_types
             ) and not self._is_disowned(live)
         if is_adopted(live) or not ctx.registry[holder.source_type].ownership.transferable:
@@ -147,7 +148,9 @@ class Target:
         """True if the copy was created once by another vocabulary, whose source is gone: its namespace owns it."""
         claiming = {key.source_type for key in self.ctx.view.claimants(live.ref)} | {self.ctx.key.source_type}
         return any(
-            each.ownership.is_disowned(live) for each in self.ctx.registry.source_types if each.name not in claiming
+            source_type.ownership.is_disowned(live)
+            for source_type in self.ctx.registry.source_types
+            if source_type.name not in claiming
         )
 
     def _is_kept_orphan(self, holder: Key, live: Object) -> bool:
