@@ -135,11 +135,9 @@ class Target:
         """True if no source has a right to a copy that we made."""
         ctx, holder = self.ctx, self.holder
         if holder is None:
-            return not any(
-                not source_type.ownership.transferable
-                and is_recorded(live, source_type.ownership)  # its owner reference was removed
-                for each in ctx.registry.source_types
-            ) and not self._is_disowned(live)
+            by_reference = [type_.ownership for type_ in ctx.registry.source_types if not type_.ownership.transferable]
+            lost_reference = any(is_recorded(live, ownership) for ownership in by_reference)
+            return not lost_reference and not self._is_disowned(live)
         if is_adopted(live) or not ctx.registry[holder.source_type].ownership.transferable:
             return False
         return not self._is_kept_orphan(holder, live)
