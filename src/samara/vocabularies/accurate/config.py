@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from samara.core.model import NAMESPACE, Kind
 from samara.core.vocabulary import SettingError
+from samara.regular_expressions import RegexpError
 from samara.vocabularies.accurate.globs import Globs, Keys, malformed
-from samara.vocabularies.accurate.naming import Policies, RegexpError
+from samara.vocabularies.accurate.naming import Policies
 from samara.vocabularies.accurate.words import GROUP, SUB_NAMESPACE
 
 VERBS = ("get", "list", "watch", "create", "update", "delete")
