@@ -18,6 +18,7 @@ from samara.cli.inspect.outcome import VERBS
 from samara.cli.inspect.trees import add_propagations, build_forest
 from samara.core.desired import Fault, Reason
 from samara.core.model import SECRET
+from samara.core.rules import RULES, UNWANTED_RULES
 
 PAGE = ROOT / "docs" / "reference" / "commands.md"
 WHERE = ["kind", "namespace", "name"]
@@ -63,6 +64,14 @@ def test_verbs_and_reasons_are_those_of_the_program() -> None:
     assert at("plan", ("writes",))["properties"]["verb"]["enum"] == list(VERBS)
     assert at("plan", ("blocked",))["properties"]["reason"]["enum"] == list(get_args(Reason))
     assert at("why", ("answers",))["properties"]["blocked"]["properties"]["reason"]["enum"] == list(get_args(Reason))
+
+
+def test_the_rules_are_those_of_the_core_and_decisions_that_follow_from_no_table() -> None:
+    tables = {rule.name for rule in RULES} | {rule.name for rule in UNWANTED_RULES}
+    rules = tables | {"blocked", "finalizer", "fault", "status"}
+    assert set(at("plan", ("writes",))["properties"]["rule"]["enum"]) == rules
+    assert set(at("plan", ("blocked",))["properties"]["rule"]["enum"]) == rules
+    assert set(at("why", ("answers",))["properties"]["decision"]["enum"]) == {*rules, None}
 
 
 def test_status_names_faults_of_a_source_besides_the_reasons_of_a_place() -> None:
