@@ -44,6 +44,7 @@ TREE_KEYS = {
 FORBIDDEN = "/forbidden"
 """A path of the secret manager that no FishySecret may read."""
 PATH, INTO, FETCHED, GUARD = "toys.dev/path", "toys.dev/into", "toys.dev/fetched-by", "toys.dev/guard"
+TREE = Hierarchy(frozenset({PARENT}), lambda namespace: namespace.labels.get(PARENT, ""))
 
 
 def parent_of(namespace: str, view: View) -> str:
@@ -75,9 +76,8 @@ def chain(copyable: Copyable) -> SourceType:
         marked = [obj.ref] if CHAINED in obj.annotations else ()
         return view.sources("chain", obj.labels.get(PARENT, "-")) if obj.ref.kind == NAMESPACE else marked
 
-    tree = Hierarchy(frozenset({PARENT}), lambda namespace: namespace.labels.get(PARENT, ""))
     marked, asked = by({CHAINED, LINK}, CHAINED, SECRET), Annotated(frozenset({CHAIN}), is_source)
-    return SourceType("chain", (SECRET,), asked, marked, desired, below, affected_by, hierarchy=tree)
+    return SourceType("chain", (SECRET,), asked, marked, desired, below, affected_by, hierarchy=TREE)
 
 
 def inherit() -> SourceType:
