@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from samara.cli.lint_nodes import Finding, Manifest, as_json, spot
 from samara.cli.lint_part import Part, dropped
-from samara.core.desired import Fault
 from samara.core.match import any_glob, shown
 from samara.settings import Settings
 from samara.vocabularies.fishysecret import FISHY_SECRET, NAME, FishySecretSettings, may_read
 from samara.vocabularies.fishysecret.spec import Spec, read
 
-A_PATH = "a path such as /app/db/password: no empty segment, no . or .. as one, at most one #, and no % ? or \\"
 FIELDS = {
     "spec": ("target", "data", "refreshInterval", "suspend"),
     "spec.target": ("name", "namespace", "type"),
     "spec.data[]": ("secretPath", "secretKeyName", "optional"),
 }
-_EXPECTED = re.compile(r"(.*?),? was expected, found (.*)", re.DOTALL)
 
 
 def part(own: FishySecretSettings, settings: Settings) -> Part:
@@ -47,22 +43,13 @@ class _FishySecret(NamedTuple):
         node = spot(self.manifest.root, "spec").node
         spec = read(None if node is None else as_json(node))
         for fault in spec.faults:
-            yield self._fault(fault)
+            for mistake in fault.mistakes:
+                yield self._at(mistake.field, mistake.found, mistake.expected)
         yield from dropped(self.manifest, FIELDS)
         yield from self._forbidden(spec)
 
     def _at(self, path: str, found: str, expected: str) -> Finding:
         return self.manifest.finding(spot(self.manifest.root, path).line, path, found, expected)
-
-    def _fault(self, fault: Fault) -> Finding:
-        """What the vocabulary says itself, taken apart: where, what was expected, what was found."""
-        path, _, told = fault.message.partition(": ")
-        said = _EXPECTED.fullmatch(told)
-        if said is not None:
-            return self._at(path, said[2], said[1])
-        if fault.reason == "Refused":
-            return self._at(path, told.partition(";")[0], "another type")
-        return self._at(path, told, A_PATH)
 
     def _forbidden(self, spec: Spec) -> Iterator[Finding]:
         """What the settings do not let it do."""

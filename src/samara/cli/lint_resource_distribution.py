@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -10,6 +9,7 @@ import yaml
 
 from samara.cli.lint_nodes import Finding, Manifest, as_json, held_in, kind_of, spot
 from samara.cli.lint_part import FOR_ALL, Part, dropped, kind_named
+from samara.core.desired import Fault
 from samara.core.kinds import NEVER_COPIED_TYPES, is_denied, row
 from samara.core.match import shown
 from samara.core.model import ANNOTATIONS, LABELS, Kind, KindName
@@ -42,7 +42,6 @@ FIELDS = {
 }
 """Of a selector the vocabulary tells itself what it does not know."""
 A_NAME = "a namespace name: up to 63 lower-case letters, digits and -"
-_EXPECTED = re.compile(r"(.*) (?:was|were) expected(.*?)(?:, found (.*))?", re.DOTALL)
 
 
 def part(kinds: tuple[KindName, ...], bare: Copyable) -> Part:
@@ -84,8 +83,7 @@ class _Distribution(NamedTuple):
             yield self._at("spec", "a value that JSON does not have", "values that can be written as JSON")
             return
         spec = read(raw)
-        for fault in spec.faults:
-            yield self._fault(fault)
+        yield from self._faults(spec.faults)
         yield from dropped(self.manifest, FIELDS)
         yield from self._targets(spec.targets, spec.faults)
         held = embedded(self.manifest)
@@ -101,20 +99,15 @@ class _Distribution(NamedTuple):
         if name is not None and name.value and not is_dns_subdomain(name.value):
             yield self._at("metadata.name", name.found, "a DNS subdomain")
 
-    def _fault(self, fault: str) -> Finding:
-        """What the vocabulary says itself, taken apart: where, what was expected, what was found."""
-        path, _, told = fault.partition(": ")
-        said = _EXPECTED.fullmatch(told)
-        if said is not None:
-            found = said[3] or kind_of(spot(self.manifest.root, path).node)
-            return self._at(path, "nothing" if found == "none" else found, (said[1] + said[2]).rstrip(","))
-        if told == "expected, and missing":
-            return self._at(path, "nothing", f"the {path.rpartition('.')[2]} of the object that is to be copied")
-        return self._at(path, told, "a part of a selector: matchLabels or matchExpressions")
+    def _faults(self, faults: tuple[Fault, ...]) -> Iterator[Finding]:
+        for mistake in (mistake for fault in faults for mistake in fault.mistakes):
+            if mistake.field != f"{RESOURCE}.kind" or mistake.found == "nothing":  # of a wrong kind `_resource` tells
+                found = mistake.found or kind_of(spot(self.manifest.root, mistake.field).node)
+                yield self._at(mistake.field, found, mistake.expected)
 
-    def _targets(self, targets: Targets, faults: tuple[str, ...]) -> Iterator[Finding]:
+    def _targets(self, targets: Targets, faults: tuple[Fault, ...]) -> Iterator[Finding]:
         for which, listed in ((INCLUDED, targets.included), (EXCLUDED, targets.excluded)):
-            entries = any(fault.startswith(f"{TARGETS}.{which}.list[") for fault in faults)
+            entries = any(fault.field.startswith(f"{TARGETS}.{which}.list[") for fault in faults)
             for name in listed.illegal:
                 if not name and entries:
                     continue  # that the entry is no mapping has been said
@@ -127,7 +120,7 @@ class _Distribution(NamedTuple):
         if isinstance(written, yaml.MappingNode) and not written.value:
             return  # nothing is what `{}` says
         asked = (targets.everywhere, targets.included.legal, targets.included.illegal, targets.selectors)
-        if not any(asked) and not any(each.startswith(TARGETS) for each in faults):
+        if not any(asked) and not any(each.field.startswith(TARGETS) for each in faults):
             yield self._at(TARGETS, "targets that select nothing", NOTHING)
 
     def _name(self, which: str, name: str, found: str, expected: str) -> Finding:

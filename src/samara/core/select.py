@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from samara.core.desired import Fault, Mistake, mismatch
 from samara.core.match import is_label_value, shown
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -60,7 +61,7 @@ class Parsed(NamedTuple):
     """A selector, and everything that is wrong with what somebody wrote; where something is, it must not be used."""
 
     selector: Selector
-    faults: tuple[str, ...]
+    faults: tuple[Fault, ...]
 
 
 def parse(found: object) -> Parsed:
@@ -68,9 +69,9 @@ def parse(found: object) -> Parsed:
     if found is None:
         return Parsed(Selector(), ())
     if not isinstance(found, Mapping):
-        return Parsed(Selector(), (f"a mapping was expected, found {_kind(found)}",))
+        return Parsed(Selector(), (mismatch("", "a mapping", _kind(found)),))
     taken: list[Requirement] = []
-    faults = [f"{key}: not a part of a selector" for key in found if key not in (LABELS, EXPRESSIONS)]
+    faults = [_unknown(key) for key in found if key not in (LABELS, EXPRESSIONS)]
     for each in (*_labels(found.get(LABELS)), *_expressions(found.get(EXPRESSIONS))):
         if isinstance(each, Requirement):
             taken.append(each)
@@ -79,9 +80,15 @@ def parse(found: object) -> Parsed:
     return Parsed(Selector(tuple(taken)), tuple(faults))
 
 
-def _labels(found: object) -> Iterator[Requirement | str]:
+def _unknown(key: str) -> Fault:
+    unknown = "not a part of a selector"
+    expected = f"a part of a selector: {LABELS} or {EXPRESSIONS}"
+    return Fault("Invalid", f"{key}: {unknown}", key, (Mistake(key, expected, unknown),))
+
+
+def _labels(found: object) -> Iterator[Requirement | Fault]:
     if not isinstance(found, Mapping | None):
-        yield f"{LABELS}: a mapping was expected, found {_kind(found)}"
+        yield mismatch(LABELS, "a mapping", _kind(found))
         return
     for key, value in (found or {}).items():
         at = f"{LABELS}[{key}]"
@@ -89,19 +96,19 @@ def _labels(found: object) -> Iterator[Requirement | str]:
         yield from wrong or (Requirement(key, "In", frozenset({value})),)
 
 
-def _expressions(found: object) -> Iterator[Requirement | str]:
+def _expressions(found: object) -> Iterator[Requirement | Fault]:
     if not isinstance(found, list | None):
-        yield f"{EXPRESSIONS}: a list was expected, found {_kind(found)}"
+        yield mismatch(EXPRESSIONS, "a list", _kind(found))
         return
     for number, each in enumerate(found or ()):
         at = f"{EXPRESSIONS}[{number}]"
         if isinstance(each, Mapping):
             yield from _expression(each, at)
         else:
-            yield f"{at}: a mapping was expected, found {_kind(each)}"
+            yield mismatch(at, "a mapping", _kind(each))
 
 
-def _expression(found: Mapping[str, Any], at: str) -> Iterator[Requirement | str]:
+def _expression(found: Mapping[str, Any], at: str) -> Iterator[Requirement | Fault]:
     key, operator, values = found.get("key"), found.get("operator"), found.get("values") or []
     wrong = [*_wrong_key(key, f"{at}.key"), *_wrong_operator(operator, values, at)]
     if isinstance(values, list):
@@ -109,25 +116,30 @@ def _expression(found: Mapping[str, Any], at: str) -> Iterator[Requirement | str
     yield from wrong or (Requirement(str(key), str(operator), frozenset(values)),)
 
 
-def _wrong_key(key: object, at: str) -> Iterator[str]:
+def _wrong_key(key: object, at: str) -> Iterator[Fault]:
     if not isinstance(key, str) or not is_label_key(key):
-        yield f"{at}: a label key was expected, found {_told(key)}"
+        yield mismatch(at, "a label key", _told(key))
 
 
-def _wrong_value(value: object, at: str) -> Iterator[str]:
+def _wrong_value(value: object, at: str) -> Iterator[Fault]:
     if not isinstance(value, str) or (value and not is_label_value(value)):
-        yield f"{at}: a label value was expected, found {_told(value)}"
+        yield mismatch(at, "a label value", _told(value))
 
 
-def _wrong_operator(operator: object, values: object, at: str) -> Iterator[str]:
+def _wrong_operator(operator: object, values: object, at: str) -> Iterator[Fault]:
     if operator not in OPERATORS:
-        yield f"{at}.operator: one of {', '.join(OPERATORS)} was expected, found {_told(operator)}"
+        yield mismatch(f"{at}.operator", f"one of {', '.join(OPERATORS)}", _told(operator))
     if not isinstance(values, list):
-        yield f"{at}.values: a list was expected, found {_kind(values)}"
+        yield mismatch(f"{at}.values", "a list", _kind(values))
     elif operator in WITH_VALUES and not values:
-        yield f"{at}.values: at least one value was expected with {operator}, found none"
+        yield _many(f"{at}.values", "at least one value", operator, 0)
     elif operator in WITHOUT_VALUES and values:
-        yield f"{at}.values: no value was expected with {operator}, found {len(values)}"
+        yield _many(f"{at}.values", "no value", operator, len(values))
+
+
+def _many(at: str, expected: str, operator: object, count: int) -> Fault:
+    message = f"{at}: {expected} was expected with {operator}, found {count or 'none'}"
+    return Fault("Invalid", message, at, (Mistake(at, f"{expected} with {operator}", str(count or "nothing")),))
 
 
 def _told(found: object) -> str:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from samara.core.match import NOWHERE, Names
-from samara.core.model import NAMESPACE
+from samara.core.desired import Mistake
+from samara.core.match import NOWHERE, Names, shown
+from samara.core.model import EMPTY, NAMESPACE
 from samara.core.select import Parsed, Selector, parse
 from samara.core.view import View
 
@@ -59,6 +60,16 @@ class NamespaceSelector:
 
 NO_NAMESPACES = NamespaceSelector()
 EVERY_NAMESPACE = NamespaceSelector(everywhere=True)
+
+NAMESPACE_NAME = "a namespace name: up to 63 lower-case letters, digits and -"
+_MEANS_ALL = frozenset({"*", "all", "ALL", "All"})
+
+
+def illegal_names(field: str, names: Names, for_all: str, lines: Mapping[str, str] = EMPTY) -> Iterator[Mistake]:
+    """One mistake for every listed name that no namespace can have. `for_all` is how every namespace is asked for."""
+    for name in names.illegal:
+        hint = f"; for every namespace write {for_all}" if name in _MEANS_ALL else ""
+        yield Mistake(field, NAMESPACE_NAME + hint, shown(name), lines.get(name, ""))
 
 
 _SET = re.compile(r"(?P<key>[^\s=!,()]+)\s+(?P<op>in|notin)\s*\((?P<values>[^()]*)\)")

@@ -147,7 +147,8 @@ class Asked:
         closed = [path for path in spec.paths if not self._terms.may_read(namespace, path)]
         if closed and not spec.faults:
             told = f"FishySecrets of namespace {namespace} may not read {sample(map(shown, closed))}"
-            yield Fault("PathNotAllowed", f"{told}; an administrator can allow it (setting vocabularies.{NAME}.paths)")
+            message = f"{told}; an administrator can allow it (setting vocabularies.{NAME}.paths)"
+            yield Fault("PathNotAllowed", message, "spec.data")
 
     def values(self, obj: Object, view: View) -> Values:
         spec = self.spec(obj)

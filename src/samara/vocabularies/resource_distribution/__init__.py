@@ -28,11 +28,12 @@ from samara.setting_types import SECRETS_AND_CONFIG_MAPS, CopiedKind, Managers, 
 from samara.vocabularies.resource_distribution.admit import refusals
 from samara.vocabularies.resource_distribution.asked import FROM as FROM
 from samara.vocabularies.resource_distribution.asked import HASHCODE as HASHCODE
+from samara.vocabularies.resource_distribution.asked import NAME as NAME
 from samara.vocabularies.resource_distribution.asked import Asked, Order, Orders
 from samara.vocabularies.resource_distribution.convert import convert as convert
+from samara.vocabularies.resource_distribution.spec import RESOURCE
 from samara.vocabularies.resource_distribution.status import TYPES, status
 
-NAME = "resource-distribution"
 RESOURCE_DISTRIBUTION = Kind(
     "apps.kruise.io", "v1beta1", "ResourceDistribution", "resourcedistributions", namespaced=False
 )
@@ -168,7 +169,7 @@ def _raw(obj: Object) -> Field:
 
 
 def _rejected(content: object) -> tuple[Fault, ...]:
-    return (Fault("Invalid", f"spec.resource: {content.message}"),) if isinstance(content, Rejected) else ()
+    return (Fault("Invalid", f"{RESOURCE}: {content.message}", RESOURCE),) if isinstance(content, Rejected) else ()
 
 
 VOCABULARY = Vocabulary(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
-from samara.core.desired import Fault
+from samara.core.desired import Fault, Mistake
 from samara.core.kinds import row
 from samara.core.match import sample, shown
 from samara.core.model import ANNOTATIONS, LABELS, Content, Field, Kind
@@ -16,6 +16,7 @@ from samara.core.source_type import Copyable
 from samara.core.view import View
 from samara.vocabularies.resource_distribution.spec import RESOURCE, TARGETS, Resource, Targets, compact, read
 
+NAME = "resource-distribution"
 FROM = "kruise.io/resourcedistribution.resource.from"
 HASHCODE = "kruise.io/resourcedistribution.resource.hashcode"
 
@@ -79,8 +80,7 @@ class Orders:
         if found.resource is not None:
             order = self._order(found.resource)
             refused = () if order is not None else (self._not_served(found.resource),)
-        faults = (*_invalid(found.faults), *refused)
-        return Asked(found.resource, order, found.targets, faults, _invalid(found.slips))
+        return Asked(found.resource, order, found.targets, (*found.faults, *refused), found.slips)
 
     def _order(self, resource: Resource) -> Order | None:
         kind = self._kinds.get((resource.api_version, resource.kind))
@@ -96,7 +96,9 @@ class Orders:
     def _not_served(self, resource: Resource) -> Fault:
         found = shown(f"{resource.api_version}/{resource.kind}")
         served = sample(map(str, self._kinds.values()), most=20)
-        return Fault("Refused", f"{RESOURCE}: a kind that may be distributed was expected ({served}), found {found}")
+        message = f"{RESOURCE}: a kind that may be distributed was expected ({served}), found {found}"
+        expected = f"one of {served}: no other kind is distributed (setting vocabularies.{NAME}.kinds)"
+        return Fault("Refused", message, RESOURCE, (Mistake(f"{RESOURCE}.kind", expected, found),))
 
     def content(self, spec: Field, order: Order, view: View) -> Content | Rejected | Unread:
         """What the copies hold, in the form in which the server stores it."""
@@ -110,10 +112,6 @@ class Orders:
         if spec not in self._built:
             self._built[spec] = view.content(order.kind, order.resource.fields)
         return self._built[spec]
-
-
-def _invalid(messages: tuple[str, ...]) -> tuple[Fault, ...]:
-    return tuple(Fault("Invalid", message, message.partition(":")[0]) for message in messages)
 
 
 def unfit(kind: Kind) -> str:
