@@ -44,6 +44,8 @@ class BuildContext:
     owner: OwnerOf
     is_reserved: Callable[[str], bool]
     """True for names that no Namespace made by Samara may have."""
+    is_protected: Callable[[str], bool] = lambda name: False
+    """True for namespaces that the setting `protectedNamespaces` names. The plan asks `policy` instead."""
     adopt: Adopt = Adopt.IDENTICAL
     """The setting `conflicts`."""
     needs_consent: bool = False

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Annotated, Literal
 
 from samara.core.annotated import AnnotatedObjects, CopyRequest
-from samara.core.desired import Adopt, Fault, Template
+from samara.core.desired import Adopt, Fault, Mistake, Template
 from samara.core.match import Names, csv_names, label_token, sample, shown
 from samara.core.model import SECRET, Object, Ref
 from samara.core.source_type import Policy, Protected, SourceType
-from samara.core.targets import EVERY_NAMESPACE, NamespaceSelector
+from samara.core.targets import EVERY_NAMESPACE, NamespaceSelector, illegal_names
 from samara.core.vocabulary import BuildContext, Vocabulary
 from samara.setting_types import Managers, NamespaceName, OwnConflicts, Struct, Takeover, about
 
@@ -56,6 +57,13 @@ def source_type(
             unmanaged=frozenset({"immutable"}),
         )
 
+    def lint(secret: Object) -> Iterator[Mistake]:
+        namespace = secret.ref.namespace
+        if namespace != home:
+            found = f"in namespace {shown(namespace)[1:-1]}" if namespace else "no namespace"
+            yield Mistake(TARGETS, f"namespace {home}, the home namespace: elsewhere this key does nothing", found)
+        yield from _mistakes(secret.annotations[TARGETS])
+
     return AnnotatedObjects(
         NAME,
         (SECRET,),
@@ -71,6 +79,7 @@ def source_type(
         keep_when_gone=on_source_gone == "keep",
         keep_on_fault=False,
         validated=False,
+        lint=lint,
     ).source_type()
 
 
@@ -95,6 +104,14 @@ def _faults(names: Names, value: str) -> list[Fault]:
         message = f"{TARGETS} is {shown(value)}, which names no namespace; an empty value means every one"
         return [Fault("Invalid", message, TARGETS)]
     return []
+
+
+def _mistakes(value: str) -> Iterator[Mistake]:
+    names = csv_names(value)
+    yield from illegal_names(TARGETS, names, '""')
+    if value.strip() and not names.legal and not names.illegal:
+        expected = 'at least one namespace, or "" for every one'
+        yield Mistake(TARGETS, expected, f"{shown(value)}, which names nothing")
 
 
 VOCABULARY = Vocabulary(NAME, SecretCopySettings, build, reserved_namespaces=lambda settings: (settings.home,))

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from samara.core.desired import Desired, Fault, Overlay
+from samara.core.desired import Desired, Fault, Mistake, Overlay
+from samara.core.match import is_namespace_name, shown
 from samara.core.model import LABELS, NAMESPACE, Object, Owned, Ref, namespace_ref
 from samara.core.ownership import ByMark
 from samara.core.reads import Absence, Definition
 from samara.core.source_type import Annotated, Hierarchy, SourceType
+from samara.core.targets import NAMESPACE_NAME
 from samara.core.view import View
 from samara.vocabularies.accurate.config import Config
 from samara.vocabularies.accurate.words import (
     APPLIER,
     CREATED_BY,
+    IS_TEMPLATE,
     NAME,
     PARENT,
     ROLES,
+    ROOT,
     SUB_NAMESPACE,
+    TEMPLATE,
+    TYPE,
     concerned_by,
     is_in_loop,
     lineage,
@@ -28,6 +34,7 @@ from samara.vocabularies.accurate.words import (
 )
 
 TREE = f"{NAME}:tree"
+CIRCULAR = "circular reference is not permitted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +48,13 @@ class NamespaceTree:
         return SourceType(
             TREE,
             (NAMESPACE, SUB_NAMESPACE),
-            source=Annotated(frozenset(ROLES), lambda obj, view: obj.ref.kind == NAMESPACE and bool(upstream_of(obj))),
+            source=Annotated(
+                frozenset(ROLES),
+                lambda obj, view: obj.ref.kind == NAMESPACE and bool(upstream_of(obj)),
+                labels=frozenset(ROLES),
+                kinds=dict.fromkeys(ROLES, (NAMESPACE,)),
+                lint=lint,
+            ),
             ownership=ByMark(frozenset(), lambda obj, view: None, self.managers),
             desired=self.desired,
             addresses=lambda source, view: None,
@@ -56,7 +69,7 @@ class NamespaceTree:
             return Desired()  # a namespace that leaves its tree keeps what it inherited
         if is_in_loop(namespace, view):
             path = " → ".join((namespace.ref.name, *lineage(namespace, view)))
-            return Desired(faults=(Fault("Invalid", f"circular reference is not permitted: {path}"),))
+            return Desired(faults=(Fault("Invalid", f"{CIRCULAR}: {path}"),))
         above = view.get(namespace_ref(upstream_of(namespace)))
         if above is None:
             return Desired(faults=(Fault("Invalid", f"parent namespace does not exist: {upstream_of(namespace)}"),))
@@ -97,6 +110,34 @@ def affected_by(obj: Object, view: View) -> Iterable[Ref]:
     if obj.ref.kind == SUB_NAMESPACE:
         return (namespace_ref(obj.ref.name),)
     return tuple(each.ref for each in concerned_by(obj, view)) if obj.ref.kind == NAMESPACE else ()
+
+
+def role_faults(namespace: Object) -> Iterator[Fault]:
+    """What is wrong with the labels that place a namespace in a tree, whatever other namespaces there are."""
+    name = namespace.ref.name
+    for key in (PARENT, TEMPLATE):
+        if name and namespace.labels.get(key) == name == upstream_of(namespace):
+            expected = f"the name of another namespace: {CIRCULAR}"
+            yield Fault("Refused", CIRCULAR, key, (Mistake(key, expected, f"{shown(name)}, its own name"),))
+    if not parent_of(namespace):
+        return
+    beside = ((TEMPLATE, "cannot have a template"), (TYPE, "cannot be a root or a template"))
+    for key, refused in beside:
+        if key in namespace.labels:
+            message = f"a sub-namespace {refused}"
+            yield Fault("Refused", message, key, (Mistake(key, f"one of the two: {message}", f"beside {PARENT}"),))
+
+
+def lint(namespace: Object) -> Iterator[Mistake]:
+    yield from (mistake for fault in role_faults(namespace) for mistake in fault.mistakes)
+    labels = namespace.labels
+    if labels.get(TYPE, ROOT) not in (ROOT, IS_TEMPLATE):
+        yield Mistake(TYPE, f'"{ROOT}" or "{IS_TEMPLATE}": any other value means nothing')
+    for key in (PARENT, TEMPLATE):
+        if labels.get(key) == "":
+            yield Mistake(key, "the name of a namespace, or no such label")
+        elif key in labels and not is_namespace_name(labels[key]):
+            yield Mistake(key, NAMESPACE_NAME)
 
 
 def _spec(sub: Object | None) -> Mapping[str, object]:

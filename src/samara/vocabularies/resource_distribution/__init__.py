@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from samara.core.admit import Request
-from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Fault, Template, Unavailable
+from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Fault, Mistake, Template, Unavailable
 from samara.core.model import MANAGER, NAMESPACE, Content, Field, Kind, Object, Owner, Ref
 from samara.core.ownership import ByOwnerReference
 from samara.core.reads import Rejected
@@ -31,7 +31,8 @@ from samara.vocabularies.resource_distribution.asked import HASHCODE as HASHCODE
 from samara.vocabularies.resource_distribution.asked import NAME as NAME
 from samara.vocabularies.resource_distribution.asked import Asked, Order, Orders
 from samara.vocabularies.resource_distribution.convert import convert as convert
-from samara.vocabularies.resource_distribution.spec import RESOURCE
+from samara.vocabularies.resource_distribution.lint import mistakes
+from samara.vocabularies.resource_distribution.spec import RESOURCE, load
 from samara.vocabularies.resource_distribution.status import TYPES, status
 
 RESOURCE_DISTRIBUTION = Kind(
@@ -70,7 +71,7 @@ class ResourceDistributions:
         return SourceType(
             NAME,
             (*self.kinds, RESOURCE_DISTRIBUTION),
-            source=CustomResource(RESOURCE_DISTRIBUTION, explicit_deletion=True, gone_after=GC_GRACE),
+            source=CustomResource(RESOURCE_DISTRIBUTION, explicit_deletion=True, gone_after=GC_GRACE, lint=self.lint),
             ownership=ByOwnerReference(
                 RESOURCE_DISTRIBUTION, frozenset(self.kinds), frozenset({FROM, HASHCODE}), self.managers | {MANAGER}
             ),
@@ -130,6 +131,11 @@ class ResourceDistributions:
         before = self.orders.asked(_raw(old)) if old is not None else None
         content = spec.order and self.orders.content(_raw(new), spec.order, view)
         return refusals(new.ref.name, spec, before, content, view.value)
+
+    def lint(self, obj: Object) -> Iterable[Mistake]:
+        raw = _raw(obj)
+        spec = load(raw.raw)
+        return mistakes(spec if isinstance(spec, Mapping) else {}, self.orders.asked(raw), self.orders)
 
     def _spec(self, source: Ref, view: View) -> Asked | None:
         obj = view.get(source)

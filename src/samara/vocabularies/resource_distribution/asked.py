@@ -64,7 +64,7 @@ class Orders:
 
     def __init__(self, kinds: tuple[Kind, ...], copyable: Copyable) -> None:
         self._kinds = {(kind.api_version, kind.name): kind for kind in kinds}
-        self._copyable = copyable
+        self.copyable = copyable
         self._asked: WeakKeyDictionary[Field, Asked] = WeakKeyDictionary()
         self._built: WeakKeyDictionary[Field, Content | None] = WeakKeyDictionary()
 
@@ -79,22 +79,25 @@ class Orders:
         order, refused = None, tuple[Fault, ...]()
         if found.resource is not None:
             order = self._order(found.resource)
-            refused = () if order is not None else (self._not_served(found.resource),)
+            refused = () if order else (self.not_served(found.resource.api_version, found.resource.kind),)
         return Asked(found.resource, order, found.targets, (*found.faults, *refused), found.slips)
 
     def _order(self, resource: Resource) -> Order | None:
-        kind = self._kinds.get((resource.api_version, resource.kind))
+        kind = self.kind(resource.api_version, resource.kind)
         if kind is None:
             return None
-        labels, own = self._copyable(LABELS, resource.labels), self._copyable(ANNOTATIONS, resource.annotations)
+        labels, own = self.copyable(LABELS, resource.labels), self.copyable(ANNOTATIONS, resource.annotations)
         annotations = {**own, HASHCODE: resource.hashcode}
         head = {"apiVersion": resource.api_version, "kind": resource.kind}
         name = {"name": resource.name} if is_dns_subdomain(resource.name) else {}  # else it is a fault of its own
         body = {**resource.fields, **head, "metadata": {**name, LABELS: labels, ANNOTATIONS: own}}
         return Order(kind, resource, labels, annotations, Trial(kind, compact(body).encode()))
 
-    def _not_served(self, resource: Resource) -> Fault:
-        found = shown(f"{resource.api_version}/{resource.kind}")
+    def kind(self, api_version: str, name: str) -> Kind | None:
+        return self._kinds.get((api_version, name))
+
+    def not_served(self, api_version: str, name: str) -> Fault:
+        found = shown(f"{api_version}/{name}")
         served = sample(map(str, self._kinds.values()), most=20)
         message = f"{RESOURCE}: a kind that may be distributed was expected ({served}), found {found}"
         expected = f"one of {served}: no other kind is distributed (setting vocabularies.{NAME}.kinds)"

@@ -41,6 +41,11 @@ class Targets(NamedTuple):
         return bool(self.included.illegal or self.excluded.illegal)
 
     @property
+    def selects_some(self) -> bool:
+        """False if no namespace can ever match. An illegal name counts: its author meant one."""
+        return bool(self.everywhere or self.included.legal or self.included.illegal or self.selectors)
+
+    @property
     def selector(self) -> NamespaceSelector:
         """Terminating namespaces are targets too: the status names them."""
         return NamespaceSelector(
@@ -81,7 +86,7 @@ class Spec:
 def read(raw: bytes | None) -> Spec:
     """Reads a spec as the server wrote it; all faults are listed, not the first one."""
     faults: list[Fault] = []
-    found = _mapping(_json(raw), "spec", faults)
+    found = _mapping(load(raw), "spec", faults)
     resource = _resource(found["resource"], faults) if found.get("resource") else None
     if resource is None and not faults:
         faults.append(mismatch(RESOURCE, "the complete object that is to be copied", "nothing"))
@@ -89,7 +94,8 @@ def read(raw: bytes | None) -> Spec:
     return Spec(resource, targets, tuple(faults), tuple(_slips(targets)))
 
 
-def _json(raw: bytes | None) -> object:
+def load(raw: bytes | None) -> object:
+    """The JSON of a spec, or a text where it is none that can be read."""
     try:
         found: object = json.loads(raw or b"{}")
     except (ValueError, RecursionError):
@@ -130,9 +136,12 @@ def _resource(found: object, faults: list[Fault]) -> Resource | None:
     faults += misnamed
     if not is_whole:
         return None
-    fields = {name: value for name, value in body.items() if name not in _OUTSIDE_CONTENT}
     name = str(meta.get("name") or "")
-    return Resource(body["apiVersion"], body["kind"], name, words[0], words[1], fields, hashcode(body))
+    return Resource(body["apiVersion"], body["kind"], name, words[0], words[1], content_fields(body), hashcode(body))
+
+
+def content_fields(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: value for name, value in body.items() if name not in _OUTSIDE_CONTENT}
 
 
 def _incomplete(body: Mapping[str, Any]) -> Iterator[Fault]:
