@@ -177,4 +177,6 @@ def _beside(obj: Object) -> Iterator[Mistake]:
         yield Mistake(SYNC_TO_NAMESPACES, A_LIST, f"{shown(listed)}, which names nothing")
 
 
-VOCABULARY = Vocabulary(NAME, SyncToSettings, build, is_written_by_tenants=True)
+VOCABULARY = Vocabulary(
+    NAME, SyncToSettings, build, shared_prefixes=frozenset({"openkruise.io"}), is_written_by_tenants=True
+)

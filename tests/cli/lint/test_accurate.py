@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.cli.lint.test_lint import CANARY, found_in
 
-from samara.cli.lint_nodes import Finding
+from samara.cli.lint import Finding
 from samara.settings import Settings, parse
 
 KEY = "accurate.cybozu.com"

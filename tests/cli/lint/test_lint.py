@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from tests.cli.program import Done, samara_inside
 
-from samara.cli.commands.lint import findings
-from samara.cli.lint_nodes import Finding
+from samara.cli.lint import Finding, findings
 from samara.settings import Settings, parse
 
 CANARY = "CANARY-7c1f"

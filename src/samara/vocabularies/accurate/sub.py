@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from samara.core.desired import UNAVAILABLE, Adopt, BlockedTarget, Copy, Desired, Fault, Mistake, Template
-from samara.core.match import is_label_value, is_namespace_name, shown
+from samara.core.match import LABEL_VALUE, is_label_value, is_namespace_name, shown
 from samara.core.metadata_keys import PAUSED
 from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Content, Key, Object, Ref, namespace_ref
 from samara.core.ownership import ByMark
@@ -245,7 +245,7 @@ def spec_faults(spec: Mapping[str, object]) -> Iterator[Fault]:
         if not is_label_key(key):
             yield _invalid(LABELS, key, key, "the key of a label")
         if not isinstance(value, str) or (value and not is_label_value(value)):
-            yield _invalid(LABELS, key, value, "the value of a label")
+            yield _invalid(LABELS, key, value, "the value of a label", LABEL_VALUE)
     for key in annotations:
         if not is_label_key(key.lower()):
             yield _invalid(ANNOTATIONS, key, key, "the key of an annotation")
@@ -256,11 +256,12 @@ def spec_faults(spec: Mapping[str, object]) -> Iterator[Fault]:
         yield Fault("Invalid", message, "spec.annotations", (mistake,))
 
 
-def _invalid(where: str, key: str, value: object, expected: str) -> Fault:
+def _invalid(where: str, key: str, value: object, expected: str, form: str = "") -> Fault:
+    """`form` says more of what was expected than the server does."""
     message = f"spec.{where}: Invalid value: {_quoted(str(value))}: {expected} was expected"
     at = f"spec.{where}.{key}"
     # The definition says that a value is a text.
-    mistakes = (Mistake(at, expected, shown(value)),) if isinstance(value, str) else ()
+    mistakes = (Mistake(at, form or expected, shown(value)),) if isinstance(value, str) else ()
     return Fault("Invalid", message, at, mistakes)
 
 

@@ -184,5 +184,6 @@ VOCABULARY = Vocabulary(
     build,
     custom_resources=(RESOURCE_DISTRIBUTION,),
     convert=convert,
+    shared_prefixes=frozenset({"kruise.io"}),
     original_lease="kruise-manager",
 )
