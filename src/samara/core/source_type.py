@@ -71,7 +71,8 @@ class Annotated:
     labels: frozenset[str] = frozenset()
     """Those of the keys that are labels. The others are annotations."""
     kinds: Mapping[str, tuple[Kind, ...]] = field(default_factory=dict)
-    """By key: the kinds on which it has an effect. A key that is not here has one on every kind."""
+    """By key: the kinds on which it has an effect, or an empty tuple if the settings name none. A key that is not here
+    has an effect on every kind."""
     lint: Lint = lambda obj: ()
     """Called for objects that carry one of the keys, whether or not they are sources."""
 

@@ -149,15 +149,13 @@ class Lint:
                 found = f"on a {shown(manifest.kind)[1:-1]}"
                 yield manifest.finding(words[key].line, words[key].key, found, expected)
                 return
-        if any(word.value is None and word.found != "null" for word in words.values()):
-            return  # the server refuses the object
         obj = self._object(manifest, kind, source, words)
-        findings = [self._at_word(manifest, words, mistake) for mistake in self._mistakes(source_type, obj)]
-        yield from findings
-        reported = {finding.key for finding in findings}
-        for word in words.values():
-            if word.value is None and word.key not in reported:
-                yield manifest.finding(word.line, word.key, word.found, 'text in quotes, if only ""')
+        unread = {key for key, word in words.items() if word.value is None and not _is_null_annotation(word)}
+        mistakes = [mistake for mistake in self._mistakes(source_type, obj) if mistake.field not in unread]
+        yield from (self._at_word(manifest, words, mistake) for mistake in mistakes)
+        for key in words.keys() - unread - {mistake.field for mistake in mistakes}:
+            if words[key].value is None:
+                yield manifest.finding(words[key].line, words[key].key, "null", 'text in quotes, if only ""')
         if source_type.ownership.marks and source_type.is_source(obj, self._alone(obj)):
             yield from self._left_behind(manifest)
 
@@ -170,21 +168,21 @@ class Lint:
 
     def _misplaced(self, source_type: SourceType, source: Annotated, key: str, kind: Kind) -> str:
         """What should stand in place of an object on which a key has no effect, or an empty text."""
-        kinds = source.kinds.get(key)
-        if kinds is None:
-            never = kind in self._registry.always_cached
-            return f"another kind: a {kind.name} is never copied" if never else ""
+        kinds = source.kinds.get(key, (kind,))
         if kind in kinds:
             return ""
+        if not kinds:
+            never = kind in self._registry.always_cached
+            return f"another kind: a {kind.name} is never copied" if never else ""
         what = "label" if key in source.labels else "key"
         names = ", ".join(sorted(each.name for each in kinds))
-        among = f"one of {names}" if kinds[1:] else f"the kind {names}" if kinds else "a kind that the settings name"
+        among = f"one of {names}" if kinds[1:] else f"the kind {names}"
         is_chosen = self._chosen.get(source_type.vocabulary, set()).issuperset(kinds)
         hint = f" (see the settings of vocabularies.{source_type.vocabulary})" if is_chosen else ""
         return f"{among}: on any other kind this {what} does nothing{hint}"
 
     def _object(self, manifest: Manifest, kind: Kind, source: Annotated, words: Mapping[str, Word]) -> Object:
-        """As the server reads it: null is an empty text."""
+        """As the server reads it: an annotation that is null is an empty text."""
         given = {
             where: {each.key: each.value for each in manifest.words if each.where == where and each.value is not None}
             for where in _WHERE
@@ -286,6 +284,11 @@ def _kinds(settings: Settings) -> dict[KindName, Kind]:
 
 def _name(manifest: Manifest) -> str:
     return (manifest.name.value or "") if manifest.name is not None else ""
+
+
+def _is_null_annotation(word: Word) -> bool:
+    """The server takes it for an empty text. Other values that are no text, and a label that is null, it refuses."""
+    return word.where == "annotation" and word.found == "null"
 
 
 def _prefix(key: str) -> str:

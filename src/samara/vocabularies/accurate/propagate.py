@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -70,7 +70,7 @@ class Propagation:
         return SourceType(
             PROPAGATION,
             self.kinds,
-            source=Annotated(frozenset(keys), self.is_source, kinds=self._propagated, lint=self.lint),
+            source=Annotated(frozenset(keys), self.is_source, kinds={PROPAGATE: self.kinds}, lint=self.lint),
             ownership=self.ownership,
             desired=self.desired,
             addresses=lambda source, view: Addresses(source.kind, source.name, below=source.namespace),
@@ -78,11 +78,6 @@ class Propagation:
             policy=Policy(Protected.BY_NAME, any_kind=True),
             hierarchy=Hierarchy(frozenset({PARENT, TEMPLATE}), upstream_of),
         )
-
-    @property
-    def _propagated(self) -> Mapping[str, tuple[Kind, ...]]:
-        """Without a configuration it is not known which kinds are watched. The other keys are those of any owner."""
-        return {} if self.config == Config() else {PROPAGATE: self.kinds}
 
     def lint(self, obj: Object) -> Iterator[Mistake]:
         for key in (PROPAGATE, PROPAGATE_GENERATED):
@@ -93,6 +88,9 @@ class Propagation:
             expected = f"{PROPAGATE} on the objects themselves, or {instead}"
             yield Mistake(PROPAGATE_GENERATED, expected, "a key that does nothing while that is off")
         if PROPAGATE in obj.annotations:
+            if self.config != Config() and not self.config.watches:
+                expected = f"no such key while the setting vocabularies.{NAME}.watches names no kind"
+                yield Mistake(PROPAGATE, expected, "a key that does nothing")
             yield from _excluded(LABELS, obj.labels, self.config.label_excludes)
             yield from _excluded(ANNOTATIONS, obj.annotations, self.config.annotation_excludes)
 
