@@ -109,7 +109,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Validation and defaulting, called by the webhook and by `samara lint`."""
+    """Validation and defaulting, called by the webhook."""
 
     kinds: tuple[Kind, ...]
     validate: Callable[[Request, View], tuple[str, ...]]

@@ -102,7 +102,7 @@ def _faults(names: Names, value: str) -> list[Fault]:
         return [Fault("Invalid", f"{TARGETS} names what cannot be a namespace: {listed}", TARGETS)]
     if not names.legal:
         message = f"{TARGETS} is {shown(value)}, which names no namespace; an empty value means every one"
-        return [Fault("Invalid", message, TARGETS)]
+        return [Fault("Invalid", message, TARGETS, (_no_names(value),))]
     return []
 
 
@@ -110,8 +110,11 @@ def _mistakes(value: str) -> Iterator[Mistake]:
     names = csv_names(value)
     yield from illegal_names(TARGETS, names, '""')
     if value.strip() and not names.legal and not names.illegal:
-        expected = 'at least one namespace, or "" for every one'
-        yield Mistake(TARGETS, expected, f"{shown(value)}, which names nothing")
+        yield _no_names(value)
+
+
+def _no_names(value: str) -> Mistake:
+    return Mistake(TARGETS, 'at least one namespace, or "" for every one', f"{shown(value)}, which names nothing")
 
 
 VOCABULARY = Vocabulary(NAME, SecretCopySettings, build, reserved_namespaces=lambda settings: (settings.home,))

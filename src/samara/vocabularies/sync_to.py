@@ -109,7 +109,7 @@ def source_type(  # noqa: PLR0913 - what the settings say
         marks=frozenset({FROM}),
         is_source=is_source,
         source_of=source_of,
-        request=lambda obj: parse(obj.annotations[SYNC_TO], obj.annotations.get(SYNC_TO_NAMESPACES, "")),
+        request=lambda obj: parse(obj.annotations[SYNC_TO], obj.annotations.get(SYNC_TO_NAMESPACES)),
         may_target=_may_target,
         template=template,
         managers=managers,
@@ -123,7 +123,7 @@ def _may_target(obj: Object, namespace: str) -> bool:
 
 
 @lru_cache(maxsize=64)
-def parse(value: str, listed: str) -> CopyRequest:
+def parse(value: str, listed: str | None) -> CopyRequest:
     """The cache is small because a tenant's list can be long."""
     if value.strip() == CLUSTER:
         return CopyRequest(EVERY_NAMESPACE)
@@ -131,7 +131,7 @@ def parse(value: str, listed: str) -> CopyRequest:
         accepted = f"accepted are {CLUSTER!r} and {LISTED[0]!r}; to end the copying remove the key"
         message, mistake = f"{SYNC_TO} is {shown(value)}; {accepted}", Mistake(SYNC_TO, ACCEPTED)
         return CopyRequest(NO_NAMESPACES, (Fault("Invalid", message, SYNC_TO, (mistake,)),))
-    names = listed_names(listed)
+    names = listed_names(listed or "")
     if _are_too_many(names):
         many, instead = f"has more than {MAX_NAMES:,} names", f"{CLUSTER!r} means every namespace"
         mistake = Mistake(SYNC_TO_NAMESPACES, instead, many)
@@ -149,7 +149,7 @@ def _are_too_many(names: Names) -> bool:
     return len(names.legal) + len(names.illegal) > MAX_NAMES
 
 
-def _faults(names: Names, listed: str) -> Iterable[Fault]:
+def _faults(names: Names, listed: str | None) -> Iterable[Fault]:
     form = "accepted are names of namespaces, as in 'ns-1;ns-2'"
     if names.illegal:
         found = sample(map(shown, names.illegal))
@@ -157,24 +157,27 @@ def _faults(names: Names, listed: str) -> Iterable[Fault]:
             "Invalid", f"{SYNC_TO_NAMESPACES} names what cannot be a namespace: {found}; {form}", SYNC_TO_NAMESPACES
         )
     elif not names.legal:
-        yield Fault(
-            "Invalid", f"{SYNC_TO_NAMESPACES} is {shown(listed)}, which names no namespace; {form}", SYNC_TO_NAMESPACES
-        )
+        message = f"{SYNC_TO_NAMESPACES} is {shown(listed or '')}, which names no namespace; {form}"
+        yield Fault("Invalid", message, SYNC_TO_NAMESPACES, (_no_names(listed),))
+
+
+def _no_names(listed: str | None) -> Mistake:
+    if listed is None:
+        return Mistake(SYNC_TO, f"that key beside it, with {A_LIST}", f"no {SYNC_TO_NAMESPACES}")
+    return Mistake(SYNC_TO_NAMESPACES, A_LIST, f"{shown(listed)}, which names nothing")
 
 
 def _beside(obj: Object) -> Iterator[Mistake]:
-    """Whether the two keys fit together."""
+    """A list that is not used. Its names are looked at all the same."""
     value, listed = obj.annotations.get(SYNC_TO), obj.annotations.get(SYNC_TO_NAMESPACES)
     if value is None:
         expected = f"{SYNC_TO}: {LISTED[0]} beside it: the list alone does nothing"
         yield Mistake(SYNC_TO_NAMESPACES, expected, f"no {SYNC_TO}")
-    elif listed is None and value.strip() in LISTED:
-        yield Mistake(SYNC_TO, f"that key beside it, with {A_LIST}", f"no {SYNC_TO_NAMESPACES}")
     elif listed is not None and value.strip() == CLUSTER:
         expected = f'no list, or {SYNC_TO}: {LISTED[0]}: "{CLUSTER}" means every namespace'
         yield Mistake(SYNC_TO_NAMESPACES, expected, f"a list beside {SYNC_TO}: {CLUSTER}")
     if listed is not None and not _SEPARATORS.sub("", listed):
-        yield Mistake(SYNC_TO_NAMESPACES, A_LIST, f"{shown(listed)}, which names nothing")
+        yield _no_names(listed)
 
 
 VOCABULARY = Vocabulary(

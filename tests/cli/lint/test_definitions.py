@@ -66,3 +66,9 @@ def test_an_embedded_object_may_have_any_field_and_is_given_back() -> None:
     assert list(misfits(RESOURCE_DISTRIBUTION, version, root)) == []
     [node] = embedded(RESOURCE_DISTRIBUTION, version, root)
     assert [key.value for key, _ in node.value] == ["kind", "anything"]
+
+
+def test_without_a_definition_only_the_version_is_looked_at() -> None:
+    other = Kind("example.com", "v2", "Other", "others")
+    assert served_versions(other) == ("example.com/v2",)
+    assert list(misfits(other, "example.com/v1", yaml.compose("spec: {x: 1}\n"))) == []

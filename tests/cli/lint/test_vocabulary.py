@@ -10,7 +10,7 @@ from tests.cli.lint.test_lint import found_in
 from samara import source_types
 from samara.cli.lint import Finding
 from samara.core.annotated import AnnotatedObjects, CopyRequest
-from samara.core.desired import Fault, Template
+from samara.core.desired import Fault, Mistake, Template
 from samara.core.match import csv_names
 from samara.core.model import CONFIG_MAP, KindName, Object
 from samara.core.source_type import SourceType
@@ -45,6 +45,9 @@ def build(settings: ToySettings, context: BuildContext) -> tuple[SourceType, ...
             source_of=lambda obj: None,
             request=request,
             template=lambda obj: Template(obj.content),
+            lint=lambda obj: (
+                [Mistake("note", "no note", at="metadata.annotations.note")] if "note" in obj.annotations else []
+            ),
         ).source_type(),
     )
 
@@ -66,8 +69,14 @@ def test_a_good_source_has_no_findings(tmp_path: Path) -> None:
 
 
 def test_a_fault_of_the_desired_state_is_found_on_the_line_of_its_field(tmp_path: Path) -> None:
-    [finding] = of(tmp_path, "note: x", f"{TO}: Bad_Name")
+    [finding] = of(tmp_path, "x: y", f"{TO}: Bad_Name")
     assert (finding.line, finding.key, finding.found) == (8, TO, f"{TO} names what cannot be a namespace")
+
+
+def test_what_the_vocabulary_has_to_add_is_found_beside_it(tmp_path: Path) -> None:
+    note, fault = of(tmp_path, "note: x", f"{TO}: Bad_Name")
+    assert (note.line, note.key, note.found, note.expected) == (7, "note", "a text", "no note")
+    assert (fault.line, fault.key) == (8, TO)
 
 
 def test_a_key_on_a_kind_that_is_not_copied_is_found(tmp_path: Path) -> None:
@@ -78,7 +87,7 @@ def test_a_key_on_a_kind_that_is_not_copied_is_found(tmp_path: Path) -> None:
 
 
 def test_a_key_as_a_label_is_found(tmp_path: Path) -> None:
-    [finding] = of(tmp_path, "note: x", labels=f"{{{TO}: a}}")
+    [finding] = of(tmp_path, "x: y", labels=f"{{{TO}: a}}")
     assert (finding.line, finding.key, finding.found) == (5, TO, "a label")
 
 

@@ -52,12 +52,15 @@ class Part(NamedTuple):
 
 @cache
 def _versions(kind: Kind) -> tuple[Schema, ...]:
-    [name] = crds.needed([kind])
-    return tuple(yaml.safe_load(crds.text(name))["spec"]["versions"])
+    """Nothing for a custom resource whose definition is not shipped."""
+    return tuple(
+        version for name in crds.needed([kind]) for version in yaml.safe_load(crds.text(name))["spec"]["versions"]
+    )
 
 
 def served_versions(kind: Kind) -> tuple[str, ...]:
-    return tuple(f"{kind.group}/{version['name']}" for version in _versions(kind) if version["served"])
+    served = tuple(f"{kind.group}/{version['name']}" for version in _versions(kind) if version["served"])
+    return served or (kind.api_version,)
 
 
 def misfits(kind: Kind, api_version: str, root: yaml.MappingNode) -> Iterator[Misfit]:
@@ -84,7 +87,7 @@ def embedded(kind: Kind, api_version: str, root: yaml.MappingNode) -> Iterator[y
 def _parts(kind: Kind, api_version: str, root: yaml.MappingNode) -> Iterator[Part]:
     """All values that the definition describes. A manifest of an unknown version is compared with the first one."""
     versions = {f"{kind.group}/{version['name']}": version["schema"]["openAPIV3Schema"] for version in _versions(kind)}
-    schema = versions.get(api_version) or next(iter(versions.values()))
+    schema: Schema = versions.get(api_version) or next(iter(versions.values()), {})
     waiting = [Part("", line_of(root), root, schema)]
     while waiting:
         part = waiting.pop()

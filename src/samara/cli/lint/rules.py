@@ -241,7 +241,7 @@ class Lint:
         """The faults of the desired state, and what the source type has to add.
 
         A fault without a field is one of the cluster. One that does not say what to correct is shown as it is, unless
-        the source type has said it better.
+        the source type has found a mistake in the same field.
         """
         own = list(source_type.source.lint(obj))
         yield from own
@@ -249,7 +249,7 @@ class Lint:
         faults = source_type.desired(obj.ref, alone).faults if source_type.is_source(obj, alone) else ()
         for fault in faults:
             yield from fault.mistakes
-            if fault.field and not fault.mistakes and not own:
+            if fault.field and not fault.mistakes and not any(_is_in(mistake.field, fault.field) for mistake in own):
                 yield Mistake(fault.field, "a value that can be served", fault.message)
 
     def _alone(self, obj: Object) -> View:
@@ -284,6 +284,10 @@ def _kinds(settings: Settings) -> dict[KindName, Kind]:
 
 def _name(manifest: Manifest) -> str:
     return (manifest.name.value or "") if manifest.name is not None else ""
+
+
+def _is_in(field: str, whole: str) -> bool:
+    return field == whole or field.startswith((f"{whole}.", f"{whole}["))
 
 
 def _is_null_annotation(word: Word) -> bool:

@@ -146,7 +146,7 @@ class Asked:
         return merged((*spec.faults, *self._not_allowed(spec, obj.ref.namespace)))
 
     def _not_allowed(self, spec: Spec, namespace: str) -> Iterable[Fault]:
-        closed = [path for path in spec.paths if not self._terms.may_read(namespace, path)]
+        closed = {path for path in spec.paths if not self._terms.may_read(namespace, path)}
         if namespace and closed and not spec.faults:  # a manifest may leave its namespace to kubectl
             told = f"FishySecrets of namespace {namespace} may not read {sample(map(shown, closed))}"
             message = f"{told}; an administrator can allow it (setting vocabularies.{NAME}.paths)"
