@@ -73,11 +73,12 @@ class Lint:
                 yield from self._custom_resource(manifest, source_type, source)
 
     def _kind(self, manifest: Manifest) -> Kind:
-        """The version does not matter: the server converts an object to the one that the settings name."""
-        name = (manifest.group, manifest.kind)
-        found = (kind for kind in self._registry.kinds if (kind.group, kind.name) == name)
+        """The server converts an object to the version that is watched. In the core group there is only one."""
         version = manifest.api_version.rpartition("/")[2]
-        return next(found, Kind(manifest.group, version, manifest.kind, manifest.kind.lower()))
+        for kind in self._registry.kinds:
+            if (kind.group, kind.name) == (manifest.group, manifest.kind) and (kind.group or kind.version == version):
+                return kind
+        return Kind(manifest.group, version, manifest.kind, manifest.kind.lower())
 
     # Labels and annotations
 
