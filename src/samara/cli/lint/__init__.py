@@ -18,6 +18,6 @@ def findings(files: tuple[str, ...], settings: Settings, namespace: str = "") ->
     for text in texts(files):
         read, faults = manifests(text)
         found += faults
-        placed = (replace(each, namespace=each.namespace or namespace) for each in read)
+        placed = (replace(manifest, namespace=manifest.namespace or namespace) for manifest in read)
         found += [finding for manifest in placed for finding in lint.all(manifest)]
     return sorted(set(found))

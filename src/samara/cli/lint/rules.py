@@ -54,7 +54,8 @@ class Lint:
         self._spoken = sorted(key for key in self._known - self._marks if _prefix(key))
         self._ours = {_prefix(key) for key in self._known if _prefix(key)}
         self._shared = frozenset().union(*(vocabulary.shared_prefixes for vocabulary in VOCABULARIES))
-        annotated = [each.source for each in self._served if isinstance(each.source, Annotated)]
+        sources = [source_type.source for source_type in self._served]
+        annotated = [source for source in sources if isinstance(source, Annotated)]
         self._labels = frozenset().union(*(source.labels for source in annotated))
         self._annotations = frozenset().union(*(source.metadata_keys - source.labels for source in annotated))
         stays = (STAYS, *NOT_COPIED_BY_DEFAULT)
@@ -176,7 +177,7 @@ class Lint:
             never = kind in self._registry.always_cached
             return f"another kind: a {kind.name} is never copied" if never else ""
         what = "label" if key in source.labels else "key"
-        names = ", ".join(sorted(each.name for each in kinds))
+        names = ", ".join(sorted(kind.name for kind in kinds))
         among = f"one of {names}" if kinds[1:] else f"the kind {names}"
         is_chosen = self._chosen.get(source_type.vocabulary, set()).issuperset(kinds)
         hint = f" (see the settings of vocabularies.{source_type.vocabulary})" if is_chosen else ""
@@ -185,7 +186,7 @@ class Lint:
     def _object(self, manifest: Manifest, kind: Kind, source: Annotated, words: Mapping[str, Word]) -> Object:
         """As the server reads it: an annotation that is null is an empty text."""
         given = {
-            where: {each.key: each.value for each in manifest.words if each.where == where and each.value is not None}
+            where: {word.key: word.value for word in manifest.words if word.where == where and word.value is not None}
             for where in _WHERE
         }
         for key, word in words.items():
@@ -287,8 +288,8 @@ def _name(manifest: Manifest) -> str:
     return (manifest.name.value or "") if manifest.name is not None else ""
 
 
-def _is_in(field: str, whole: str) -> bool:
-    return field == whole or field.startswith((f"{whole}.", f"{whole}["))
+def _is_in(field: str, outer: str) -> bool:
+    return field == outer or field.startswith((f"{outer}.", f"{outer}["))
 
 
 def _is_null_annotation(word: Word) -> bool:

@@ -23,13 +23,13 @@ from samara.vocabularies.resource_distribution.spec import (
 Json = Mapping[str, Any]
 
 
-def mistakes(spec: Json, asked: Asked, orders: Orders) -> Iterator[Mistake]:
-    """`spec` is the JSON that was parsed to `asked`. What is wrong with one part of it hides nothing of the others."""
+def mistakes(spec: Json, parsed: Asked, orders: Orders) -> Iterator[Mistake]:
+    """`spec` is the JSON that was read as `parsed`. A mistake in one part of it hides none in the others."""
     listed = _mapping(spec.get("targets"))
     lines = {which: _lines(which, listed) for which in (INCLUDED, EXCLUDED)}
-    yield from _names(asked.targets, lines)
+    yield from _names(parsed.targets, lines)
     is_meant = spec.get("targets") == {}  # so nothing is selected on purpose
-    if not is_meant and asked.is_aimed and not asked.targets.selects_some:
+    if not is_meant and parsed.is_aimed and not parsed.targets.selects_some:
         expected = "allNamespaces: true, names in includedNamespaces, or a namespaceLabelSelector that is not empty"
         yield Mistake(TARGETS, expected, "targets that select nothing")
     resource = _mapping(spec.get("resource"))
