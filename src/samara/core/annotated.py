@@ -108,9 +108,9 @@ class AnnotatedObjects:
 
     def _request(self, source: Object) -> CopyRequest:
         if kinds.is_kept_by_cluster(source.ref.kind, source.ref.name):
-            message, key = kept_by_cluster(source.ref), min(self._keys(source))
-            mistake = Mistake(key, f"no {key} on it", message)
-            return CopyRequest(NO_NAMESPACES, (Fault("Refused", message, key, (mistake,)),))
+            message = kept_by_cluster(source.ref)
+            mistakes = tuple(Mistake(key, f"no {key} on it", message) for key in sorted(self._keys(source))[:1])
+            return CopyRequest(NO_NAMESPACES, (Fault("Refused", message, mistakes=mistakes),))
         return self.request(source)
 
     def _keys(self, obj: Object) -> Mapping[str, str]:

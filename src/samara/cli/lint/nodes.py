@@ -55,9 +55,6 @@ class Manifest:
     def group(self) -> str:
         return self.api_version.rpartition("/")[0]
 
-    def word(self, where: str, key: str) -> Word | None:
-        return next((word for word in self.words if (word.where, word.key) == (where, key)), None)
-
     def finding(self, line: int, key: str, found: str, expected: str) -> Finding:
         return Finding(self.file, line, key, found, expected)
 
