@@ -119,6 +119,8 @@ class Inline:
     """How the message about a file begins that cannot be read as such keys."""
     form: str = "list"
     expects: str = "a list or null"
+    hints: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """By key: what it holds, for a message about the file."""
 
 
 @dataclass(frozen=True, slots=True)

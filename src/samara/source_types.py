@@ -55,6 +55,7 @@ def registry_of(
             copyable_as_written=copyable_as_written,
             owner=owner,
             is_reserved=lambda name: matches_any_glob(reserved_names, name),
+            is_protected=lambda name: matches_any_glob(settings.protected_namespaces, name),
             adopt=Adopt.ANY if settings.conflicts_of(vocabulary.name) == "overwrite" else Adopt.IDENTICAL,
             needs_consent=settings.cross_namespace_of(vocabulary.name) == "consent",
             is_strict=settings.tenancy == "strict",

@@ -44,6 +44,8 @@ class BuildContext:
     owner: OwnerOf
     is_reserved: Callable[[str], bool]
     """True for names that no Namespace made by Samara may have."""
+    is_protected: Callable[[str], bool] = lambda name: False
+    """True for namespaces that the setting `protectedNamespaces` names. The plan asks `policy` instead."""
     adopt: Adopt = Adopt.IDENTICAL
     """The setting `conflicts`."""
     needs_consent: bool = False
@@ -91,6 +93,8 @@ class Vocabulary(Generic[S]):
     """Converts its custom resources between versions."""
     original_lease: str = ""
     """The Lease of the original controller. While another process holds it, the vocabulary waits."""
+    shared_prefixes: frozenset[str] = frozenset()
+    """Prefixes of its keys under which others have keys, too. There only what is nearly one of ours is misspelt."""
     is_written_by_tenants: bool = False
     """True if people with rights in one namespace can request copies in others. `tenancy: strict` restricts these."""
     kinds: Callable[[S], tuple[KindName, ...]] = named_kinds

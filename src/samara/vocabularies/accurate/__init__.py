@@ -15,7 +15,7 @@ from samara.core.view import OwnerOf, View
 from samara.core.vocabulary import BuildContext, RequiredRights, Vocabulary
 from samara.setting_types import FilePath, Inline, Managers, OwnConflicts, Struct, Takeover, about
 from samara.vocabularies.accurate.admit import AdmitRules, add_finalizer, admit_namespace, admit_sub_namespace
-from samara.vocabularies.accurate.config import KEYS, UNREADABLE, VERBS, Config, cluster_scoped, lacking, read
+from samara.vocabularies.accurate.config import HINTS, KEYS, UNREADABLE, VERBS, Config, cluster_scoped, lacking, read
 from samara.vocabularies.accurate.convert import convert as convert
 from samara.vocabularies.accurate.labels import ACCURATE_MANAGER as ACCURATE_MANAGER
 from samara.vocabularies.accurate.labels import NAME as NAME
@@ -27,7 +27,7 @@ from samara.vocabularies.accurate.tree import NamespaceTree
 EVERY_OPERATION: tuple[Operation, ...] = ("CREATE", "UPDATE", "DELETE")
 
 
-CONFIG_KEYS = Inline(KEYS, "config_file", UNREADABLE)
+CONFIG_KEYS = Inline(KEYS, "config_file", UNREADABLE, hints=HINTS)
 
 
 class AccurateSettings(Struct, frozen=True):
@@ -97,7 +97,7 @@ def source_types(
         return admit_sub_namespace(request, view, rules)
 
     sub_namespaces = replace(
-        SubNamespaces(options.cascading, options.is_reserved).source_type(managers),
+        SubNamespaces(options.cascading, options.is_reserved, config).source_type(managers),
         admission=Admission((SUB_NAMESPACE,), validate_sub_namespace, add_finalizer, EVERY_OPERATION),
     )
     tree = replace(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Fault, Mode, Template
+from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Fault, Mistake, Mode, Template, not_copied
 from samara.core.metadata import is_in_sync
 from samara.core.metadata_keys import RELEASED
 from samara.core.model import ANNOTATIONS, FIELD_MANAGER, LABELS, NAMESPACE, Key, Kind, Object, Ref, namespace_ref
@@ -16,11 +16,13 @@ from samara.core.queries import UNREAD, OwnerAnnotation, Rejected
 from samara.core.source_type import Addresses, Annotated, Copyable, Hierarchy, Policy, Protected, SourceType
 from samara.core.view import OwnerOf, View, has_copies
 from samara.vocabularies.accurate.config import Config
+from samara.vocabularies.accurate.globs import Globs
 from samara.vocabularies.accurate.labels import (
     CREATE,
     CREATED_BY,
     FROM,
     GENERATED,
+    GROUP,
     NAME,
     PARENT,
     PROPAGATE,
@@ -68,7 +70,7 @@ class Propagation:
         return SourceType(
             PROPAGATION,
             self.kinds,
-            source=Annotated(frozenset(keys), self.is_source),
+            source=Annotated(frozenset(keys), self.is_source, kinds={PROPAGATE: self.kinds}, lint=self.lint),
             ownership=self.ownership,
             desired=self.desired,
             addresses=lambda source, view: Addresses(source.kind, source.name, below=source.namespace),
@@ -76,6 +78,21 @@ class Propagation:
             policy=Policy(Protected.BY_NAME, any_kind=True),
             hierarchy=Hierarchy(frozenset({PARENT, TEMPLATE}), parent_or_template),
         )
+
+    def lint(self, obj: Object) -> Iterator[Mistake]:
+        for key in (PROPAGATE, PROPAGATE_GENERATED):
+            if obj.annotations.get(key, CREATE) not in MODES:
+                yield Mistake(key, f'"{CREATE}" or "{UPDATE}": with any other value the object is not passed on')
+        if PROPAGATE_GENERATED in obj.annotations and not self.generated:
+            instead = f"the setting vocabularies.{NAME}.propagateGenerated: true"
+            expected = f"{PROPAGATE} on the objects themselves, or {instead}"
+            yield Mistake(PROPAGATE_GENERATED, expected, "a key that does nothing while that is off")
+        if PROPAGATE in obj.annotations:
+            if self.config != Config() and not self.config.watches:
+                expected = f"no such key while the setting vocabularies.{NAME}.watches names no kind"
+                yield Mistake(PROPAGATE, expected, "a key that does nothing")
+            yield from _excluded(LABELS, obj.labels, self.config.label_excludes)
+            yield from _excluded(ANNOTATIONS, obj.annotations, self.config.annotation_excludes)
 
     def desired(self, source: Ref, view: View) -> Desired:
         return replace(self.want(source, view), reads=self.reads(source, view))
@@ -218,6 +235,13 @@ class Propagation:
         stale = have.annotations.get(FROM, "") not in ("", parent_or_template(namespace))
         kept_equal = have.annotations.get(PROPAGATE) == UPDATE
         return stale and kept_equal and RELEASED not in have.annotations and is_recorded(have, self.ownership)
+
+
+def _excluded(where: str, metadata: Iterable[str], patterns: Globs) -> Iterator[Mistake]:
+    """The keys of the tree itself are set on every copy, whatever the configuration excludes."""
+    for key in metadata:
+        if patterns.match(key) and not key.startswith(f"{GROUP}/"):
+            yield not_copied(where, key)
 
 
 def _in_upstream(namespace: Object, view: View) -> list[Ref]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 from weakref import WeakKeyDictionary
 
 from samara.core.copy_counts import CopyCounts
-from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Fault, Template
+from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Fault, Mistake, Template
 from samara.core.model import FIELD_MANAGER, NAMESPACE, SECRET, Field, Key, Object, Ref, namespace_ref
 from samara.core.names import matches_any_glob, quoted, sample
 from samara.core.ownership import ByMark
@@ -77,6 +77,7 @@ def build(settings: FishySecretSettings, context: BuildContext) -> tuple[SourceT
         settings.last_synced == "change",
         context.needs_consent,
         context.managers,
+        context.is_protected,
     )
     return (source_type(terms),)
 
@@ -107,6 +108,7 @@ class Options:
     """True where the time of the last sync is written only when something has changed."""
     consent: bool = False
     managers: frozenset[str] = frozenset()
+    is_protected: Callable[[str], bool] = lambda name: False
 
 
 class SpecCache:
@@ -144,10 +146,17 @@ class SpecCache:
         return merged((*spec.faults, *self._not_allowed(spec, obj.ref.namespace)))
 
     def _not_allowed(self, spec: Spec, namespace: str) -> Iterable[Fault]:
-        closed = [path for path in spec.paths if not self._terms.may_read(namespace, path)]
-        if closed and not spec.faults:
+        closed = {path for path in spec.paths if not self._terms.may_read(namespace, path)}
+        if namespace and closed and not spec.faults:  # a manifest may leave its namespace to kubectl
             told = f"FishySecrets of namespace {namespace} may not read {sample(map(quoted, closed))}"
-            yield Fault("PathNotAllowed", f"{told}; an administrator can allow it (setting vocabularies.{NAME}.paths)")
+            message = f"{told}; an administrator can allow it (setting vocabularies.{NAME}.paths)"
+            expected = f"a path that FishySecrets of namespace {namespace} may read (setting vocabularies.{NAME}.paths)"
+            mistakes = tuple(
+                Mistake(f"spec.data[{number}].secretPath", expected, quoted(item.path))
+                for number, item in enumerate(spec.items)
+                if item.path in closed
+            )
+            yield Fault("PathNotAllowed", message, "spec.data", mistakes)
 
     def values(self, obj: Object, view: View) -> Values:
         spec = self.spec(obj)
@@ -164,7 +173,7 @@ class FishySecrets:
         return SourceType(
             NAME,
             (SECRET, FISHY_SECRET),
-            source=CustomResource(FISHY_SECRET, FINALIZER, explicit_deletion=True, gone_after=0.0),
+            source=CustomResource(FISHY_SECRET, FINALIZER, explicit_deletion=True, gone_after=0.0, lint=self.lint),
             ownership=ByMark(
                 frozenset({OWNER_NAME, OWNER_NAMESPACE}),
                 lambda obj, view: owner_of(obj),
@@ -178,6 +187,12 @@ class FishySecrets:
             status=Status(self.report, frozenset({READY}), advice=ADVICE),
             per_namespace=False,
         )
+
+    def lint(self, obj: Object) -> Iterator[Mistake]:
+        target = self.specs.spec(obj).target
+        if target is not None and self.terms.is_protected(target.namespace):
+            expected = "a namespace that is not protected (setting protectedNamespaces)"
+            yield Mistake("spec.target.namespace", expected, quoted(target.namespace))
 
     def addresses(self, source: Ref, view: View) -> Addresses | None:
         obj = view.get(source)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from samara.core.admission import Request
 from samara.core.copy_counts import CopyCounts
-from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Fault, Template, Unavailable
+from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Fault, Mistake, Template, Unavailable
 from samara.core.model import FIELD_MANAGER, NAMESPACE, Content, Field, Kind, Object, OwnerReference, Ref
 from samara.core.ownership import ByOwnerReference
 from samara.core.queries import Rejected
@@ -27,12 +27,14 @@ from samara.core.vocabulary import BuildContext, Vocabulary
 from samara.setting_types import SECRETS_AND_CONFIG_MAPS, CopiedKind, Managers, Struct, Takeover, about
 from samara.vocabularies.resource_distribution.admit import refusals
 from samara.vocabularies.resource_distribution.convert import convert as convert
+from samara.vocabularies.resource_distribution.lint import mistakes
+from samara.vocabularies.resource_distribution.spec import RESOURCE, load
 from samara.vocabularies.resource_distribution.spec_cache import FROM as FROM
 from samara.vocabularies.resource_distribution.spec_cache import HASHCODE as HASHCODE
+from samara.vocabularies.resource_distribution.spec_cache import NAME as NAME
 from samara.vocabularies.resource_distribution.spec_cache import EmbeddedObject, ParsedSpec, SpecCache
 from samara.vocabularies.resource_distribution.status import TYPES, status
 
-NAME = "resource-distribution"
 RESOURCE_DISTRIBUTION = Kind(
     "apps.kruise.io", "v1beta1", "ResourceDistribution", "resourcedistributions", namespaced=False
 )
@@ -69,7 +71,7 @@ class ResourceDistributions:
         return SourceType(
             NAME,
             (*self.kinds, RESOURCE_DISTRIBUTION),
-            source=CustomResource(RESOURCE_DISTRIBUTION, explicit_deletion=True, gone_after=GC_GRACE),
+            source=CustomResource(RESOURCE_DISTRIBUTION, explicit_deletion=True, gone_after=GC_GRACE, lint=self.lint),
             ownership=ByOwnerReference(
                 RESOURCE_DISTRIBUTION,
                 frozenset(self.kinds),
@@ -133,6 +135,11 @@ class ResourceDistributions:
         content = spec.order and self.orders.content(_raw(new), spec.order, view)
         return refusals(new.ref.name, spec, before, content, view.answer)
 
+    def lint(self, obj: Object) -> Iterable[Mistake]:
+        raw = _raw(obj)
+        spec = load(raw.raw)
+        return mistakes(spec if isinstance(spec, Mapping) else {}, self.orders.asked(raw), self.orders)
+
     def _spec(self, source: Ref, view: View) -> ParsedSpec | None:
         obj = view.get(source)
         return None if obj is None or obj.deleting else self.orders.asked(_raw(obj))
@@ -175,7 +182,7 @@ def _raw(obj: Object) -> Field:
 
 
 def _rejected(content: object) -> tuple[Fault, ...]:
-    return (Fault("Invalid", f"spec.resource: {content.message}"),) if isinstance(content, Rejected) else ()
+    return (Fault("Invalid", f"{RESOURCE}: {content.message}", RESOURCE),) if isinstance(content, Rejected) else ()
 
 
 VOCABULARY = Vocabulary(
@@ -184,5 +191,6 @@ VOCABULARY = Vocabulary(
     build,
     custom_resources=(RESOURCE_DISTRIBUTION,),
     convert=convert,
+    shared_prefixes=frozenset({"kruise.io"}),
     original_lease="kruise-manager",
 )
