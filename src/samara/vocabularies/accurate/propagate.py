@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 
 from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Fault, Mode, Template
 from samara.core.metadata import is_in_sync
@@ -35,6 +36,8 @@ from samara.vocabularies.accurate.labels import (
 
 PROPAGATION = NAME
 MODES = (CREATE, UPDATE)
+RECHECK = 60.0
+"""Seconds after which a source is planned again that waits for a copy more than one step above it."""
 CONTROLLED = '"controller":true'
 """No key, but what makes an object worth parsing that a controller has made."""
 
@@ -129,7 +132,12 @@ class Propagation:
             return Desired(prune=False)
         below = (Ref(source.kind, each.ref.name, source.name) for each in downstream_of(source.namespace, view))
         copies = tuple(self._copies(have, below, view))
-        return Desired(_kept(copies, have) if self._is_astray(have, view) else copies)
+        if self._is_astray(have, view):
+            return Desired(_kept(copies, have))
+        if not any(self._takes_over(copy, have, view) for copy in copies) or not self._may_change(have, view):
+            return Desired(copies)
+        careful = ((_kept((copy,), have) if self._takes_over(copy, have, view) else (copy,)) for copy in copies)
+        return Desired(tuple(chain.from_iterable(careful)), requeue_after=RECHECK)
 
     def _said(self, obj: Object, view: View) -> object:
         """The mode of a source: its own word, or else its owner's where that counts."""
@@ -202,6 +210,31 @@ class Propagation:
         return not all(
             is_in_sync(copy.template, have, self.ownership, view) for copy in self._copies(found, (have.ref,), view)
         )
+
+    def _takes_over(self, copy: Copy, source: Object, view: View) -> bool:
+        """True if an object is there that does not follow this source yet, and the copy would overwrite it."""
+        live = view.get(copy.ref) if copy.template.mode is Mode.SYNC else None
+        return live is not None and self.origin(live, view) != source.ref
+
+    def _may_change(self, copy: Object, view: View) -> bool:
+        """True if this copy, or one further up, is about to be corrected, to change its mode or to be deleted.
+
+        Then it takes over no other object: when it is deleted or only created, it could not give that object back.
+        """
+        while (namespace := view.get(namespace_ref(copy.ref.namespace))) is not None:
+            if self._is_left_over(copy, namespace):
+                return True
+            above = _above(copy.ref, view)
+            if above is None or not self._is_copy(copy, above, view):
+                return False
+            found = view.get(above)
+            if found is None or found.deleting or self._said(found, view) not in MODES:
+                return self.origin(copy, view) == above and is_recorded(copy, self.ownership)
+            (expected,) = self._copies(found, (copy.ref,), view)
+            if expected.template.mode is Mode.SYNC and not is_in_sync(expected.template, copy, self.ownership, view):
+                return True
+            copy = found
+        return False
 
     def _is_copy(self, have: Object, above: Ref, view: View) -> bool:
         """True where a source above may write over an object: it is its copy, or we made it and nobody has it.
