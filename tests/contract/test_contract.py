@@ -32,6 +32,7 @@ from samara.engine.deletions import DeletionGate
 from samara.engine.limits import FlapDamper
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.vocabularies import fishysecret, resource_distribution, sync_to
+from samara.vocabularies.accurate import labels as trees
 from samara.vocabularies.accurate.labels import PROPAGATE, SUB_NAMESPACE
 from samara.vocabularies.fishysecret import FISHY_SECRET
 from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION
@@ -130,6 +131,27 @@ def test_overwrite_does_not_take_what_goes_by_its_owner_reference() -> None:
     assert [each.reason for each in blocked] == ["conflict"]
     settle(world, check=assert_lawful)
     assert world.objects[at("b", "x")].content == secret()
+
+
+@pytest.mark.parametrize("adopt", [Adopt.IDENTICAL, Adopt.ANY])
+def test_overwrite_lets_a_source_take_over_the_next_one_of_its_tree(adopt: Adopt) -> None:
+    world = World(toys.full_registry(adopt=adopt))
+    world.namespace("r", {trees.TYPE: trees.ROOT})
+    world.namespace("a", {trees.PARENT: "r"})
+    world.put(at("r", "x"), secret(), annotations={PROPAGATE: trees.UPDATE})
+    world.put(at("a", "x"), secret("two"), annotations={PROPAGATE: trees.CREATE})
+    settle(world, check=assert_lawful)
+    assert world.objects[at("a", "x")].content == secret("one" if adopt is Adopt.ANY else "two")
+
+
+def test_a_namespace_goes_with_its_sub_namespace_whoever_set_its_parent() -> None:
+    world = World(toys.full_registry())
+    world.namespace("r", {trees.TYPE: trees.ROOT})
+    world.namespace("a", {trees.PARENT: "r"})
+    sub = world.put(Ref(SUB_NAMESPACE, "r", "a"), content(spec={}), finalizers=(trees.FINALIZER,), generation=1)
+    world.delete(sub.ref)
+    settle(world, order=lambda keys: sorted(keys, key=lambda key: key.source != sub.ref), check=assert_lawful)
+    assert {sub.ref, namespace_ref("a")}.isdisjoint(world.objects)
 
 
 @given(strategies.worlds(), strategies.rules())
