@@ -17,6 +17,7 @@ import aiohttp
 from aiohttp import web
 from tests.kube.scripted import SCRIPT, Answer, Script, Store, access, refuses, says, serving
 from tests.support.ports import free_port
+from tests.support.toys import unaffected
 
 from samara.admission.admission import Admission, AdmissionDeps, Listener
 from samara.admission.certificates import Certificates, Timings, TlsSecret
@@ -68,6 +69,7 @@ def a_source_type(
         CustomResource(resources[0]) if resources else asked_with(asks),
         ByMark(frozenset(), lambda obj, view: None),
         lambda source, view: Desired(),
+        unaffected,
         lambda source, view: None,
         admission=AdmissionRules(guarded, validate) if validate is not None else None,
     )

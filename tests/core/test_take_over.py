@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tests.support import toys
+from tests.support import strategies, toys
 from tests.support.oracle import assert_lawful
 from tests.support.settle import is_silent, plan_of, settle
 from tests.support.world import World, at, content, path, secret
@@ -109,7 +109,7 @@ def test_of_two_distributions_the_older_replaces_what_the_younger_made() -> None
     assert holder(world) == DISTRIBUTED
 
 
-@pytest.mark.parametrize("adopt", list(Adopt))
+@pytest.mark.parametrize("adopt", strategies.SETTABLE)
 def test_who_comes_later_replaces_nothing(adopt: Adopt) -> None:
     world = a_world(adopt)
     distribute(world, "b")
@@ -211,7 +211,7 @@ def test_what_a_source_that_is_gone_left_does_not_keep_a_winner_waiting() -> Non
     assert isinstance(write, Recreate)
 
 
-@pytest.mark.parametrize("adopt", list(Adopt))
+@pytest.mark.parametrize("adopt", strategies.SETTABLE)
 def test_a_distribution_that_is_gone_leaves_its_copies_to_the_garbage_collector_first(adopt: Adopt) -> None:
     world = a_world(adopt)
     distribute(world, "b")
@@ -395,7 +395,7 @@ def a_mistyped_world(adopt: Adopt = Adopt.IDENTICAL) -> World:
     return world
 
 
-@pytest.mark.parametrize("adopt", list(Adopt))
+@pytest.mark.parametrize("adopt", strategies.SETTABLE)
 def test_what_an_earlier_source_keeps_is_not_taken_by_a_later_one(adopt: Adopt) -> None:
     world = a_mistyped_world(adopt)
     ask(world, "c", "2026")
@@ -436,7 +436,7 @@ def test_what_was_kept_is_taken_once_its_source_stops_asking() -> None:
     assert holder(world) == LATER
 
 
-@pytest.mark.parametrize("adopt", list(Adopt))
+@pytest.mark.parametrize("adopt", strategies.SETTABLE)
 def test_what_a_distribution_with_a_mistyped_spec_has_made_stays_its_own(adopt: Adopt) -> None:
     world = a_world(adopt)
     distribute(world, "b")

@@ -105,12 +105,14 @@ READINGS = (
     SecretReading(fault=NOT_FOUND.fault, not_found=True, missing=300.0),
     NOT_FOUND,
 )
+SETTABLE = (Adopt.IDENTICAL, Adopt.ANY)
+"""What the setting `conflicts` can mean."""
 SUB_GUARDS: tuple[tuple[str, ...], ...] = ((), (trees.FINALIZER,), (trees.FINALIZER,), ("somebody/else",))
 
 
 @cache
 def registries() -> dict[tuple[str, Adopt, bool], Registry]:
-    return {each: toys.full_registry(*each) for each in product(("keep", "delete"), Adopt, (False, True))}
+    return {each: toys.full_registry(*each) for each in product(("keep", "delete"), SETTABLE, (False, True))}
 
 
 def contents(kind: Kind = SECRET) -> st.SearchStrategy[Content]:

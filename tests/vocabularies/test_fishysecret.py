@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.support.settle import plan_of, settle
+from tests.support.toys import COPYABLE
 from tests.support.world import NOT_FOUND, World, at, content, path, secret
 
 from samara.core.metadata_keys import ACCEPT, PAUSED
@@ -38,12 +38,8 @@ DOWN = ReadError("FetchError", "the store does not answer")
 
 
 def a_registry(terms: Options | None = None) -> Registry:
-    def copyable(where: str, metadata: Mapping[str, str]) -> dict[str, str]:
-        return registry.copyable(where, metadata)
-
-    last = sync_to.source_type((SECRET,), copyable)
-    registry = Registry((secret_copy.source_type(), fishysecret.source_type(terms), last))
-    return registry
+    last = sync_to.source_type((SECRET,), COPYABLE.of_source)
+    return Registry((secret_copy.source_type(), fishysecret.source_type(terms), last))
 
 
 def a_world(spec: object = SAMPLE, terms: Options | None = None, **more: Any) -> World:

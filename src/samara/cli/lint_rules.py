@@ -15,7 +15,7 @@ from samara.core.policy import invalid_consent_items
 from samara.core.selectors import is_dns_subdomain
 from samara.core.vocabulary import VocabularySettings
 from samara.settings import Settings
-from samara.source_types import registry_of, reserved
+from samara.source_types import copyable_metadata, registry_of, reserved
 from samara.vocabularies import sync_to
 from samara.vocabularies.accurate import AccurateSettings
 from samara.vocabularies.fishysecret import FishySecretSettings
@@ -42,10 +42,7 @@ def part_of(own: VocabularySettings, settings: Settings) -> Part:
         case SyncToSettings(kinds=kinds):
             return lint_sync_to.part(kinds, settings.protected_namespaces, settings.tenancy != "strict")
         case ResourceDistributionSettings(kinds=kinds):
-            registry = registry_of(settings)
-            return lint_resource_distribution.part(
-                kinds, lambda where, words: registry.copyable(where, words, by_default=())
-            )
+            return lint_resource_distribution.part(kinds, copyable_metadata(settings).as_written)
         case AccurateSettings():
             return lint_accurate.part(own, reserved(settings, ""))
         case FishySecretSettings():
@@ -68,8 +65,9 @@ class Lint:
         self._spoken = sorted(self._known - self._marks)
         self._ours = {_prefix(word) for word in self._known} - SHARED
         self._asks = frozenset().union(*(part.asks for part in self._parts))
+        never = settings.never_copied
         stays = (STAYS, *NOT_COPIED_BY_DEFAULT)
-        self._stays = {"label": (*stays, *registry.never_labels), "annotation": (*stays, *registry.never_annotations)}
+        self._stays = {"label": (*stays, *never.labels), "annotation": (*stays, *never.annotations)}
 
     def all(self, manifest: Manifest) -> Iterator[Finding]:
         for word in manifest.words:

@@ -40,6 +40,9 @@ class View(Protocol):
     def claimants(self, ref: Ref) -> Iterable[Key]:
         """The sources that may write this place."""
 
+    def owner(self, obj: Object) -> Key | None:
+        """The source that an object names as its own, of any vocabulary."""
+
     def has_synced(self, kind: Kind) -> bool:
         """True once the kind has been listed: before that, absence means nothing."""
 
@@ -60,7 +63,7 @@ class View(Protocol):
 
 
 OwnerOf = Callable[[Object, View], Key | None]
-"""`Table.owner`: whose copy an object is, over all vocabularies."""
+"""`Registry.owner`: whose copy an object is, over all vocabularies."""
 
 
 def is_terminating(namespace: str, view: View) -> bool:
@@ -108,6 +111,9 @@ class ViewWrapper:
 
     def claimants(self, ref: Ref) -> Iterable[Key]:
         return self._view.claimants(ref)
+
+    def owner(self, obj: Object) -> Key | None:
+        return self._view.owner(obj)
 
     def has_synced(self, kind: Kind) -> bool:
         return self._view.has_synced(kind)

@@ -122,6 +122,9 @@ class Cache:
         ancestors = () if namespace is None else self.registry.parents(namespace)
         return self._claims.at((ref.kind, ref.name), ref.namespace, ancestors)
 
+    def owner(self, obj: Object) -> Key | None:
+        return self.registry.owner(obj, self)
+
     def has_synced(self, kind: Kind) -> bool:
         """False while the API server does not serve the kind: its CRD may be gone, with all its objects."""
         return kind in self.stores and self.stores[kind].listed and not self.stores[kind].not_served

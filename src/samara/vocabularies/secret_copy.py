@@ -18,6 +18,7 @@ NAME = "secret-copy"
 TARGETS = "secret-copy/namespaces"
 ORIGIN = "secret-copy/origin"
 FROM = "secret-copy/from"
+REQUESTS, MARKS = frozenset({TARGETS}), frozenset({ORIGIN, FROM})
 
 
 class SecretCopySettings(Struct, frozen=True):
@@ -59,8 +60,8 @@ def source_type(
     return AnnotatedObjects(
         NAME,
         (SECRET,),
-        annotations=frozenset({TARGETS}),
-        marks=frozenset({ORIGIN, FROM}),
+        annotations=REQUESTS,
+        marks=MARKS,
         is_source=is_source,
         source_of=source_of,
         request=lambda secret: parse(secret.annotations[TARGETS]),
@@ -97,4 +98,6 @@ def _faults(names: NamespaceNames, value: str) -> list[Fault]:
     return []
 
 
-VOCABULARY = Vocabulary(NAME, SecretCopySettings, build, reserved_namespaces=lambda settings: (settings.home,))
+VOCABULARY = Vocabulary(
+    NAME, SecretCopySettings, build, REQUESTS | MARKS, reserved_namespaces=lambda settings: (settings.home,)
+)

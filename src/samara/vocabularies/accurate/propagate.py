@@ -15,7 +15,7 @@ from samara.core.names import is_namespace_name
 from samara.core.ownership import ByMark, is_recorded
 from samara.core.queries import UNREAD, OwnerAnnotation, Rejected
 from samara.core.source_type import Addresses, Annotated, Copyable, Hierarchy, Policy, Protected, SourceType
-from samara.core.view import OwnerOf, View, has_copies
+from samara.core.view import View, has_copies
 from samara.vocabularies.accurate.config import Config
 from samara.vocabularies.accurate.labels import (
     CREATE,
@@ -49,7 +49,6 @@ class Propagation:
     config: Config
     kinds: tuple[Kind, ...]
     copyable: Copyable
-    owner: OwnerOf
     adopt: Adopt
     managers: frozenset[str] = frozenset({FIELD_MANAGER})
     generated: bool = False
@@ -243,7 +242,7 @@ class Propagation:
         what somebody has made: a `from` that names another place says nothing of this one.
         """
         named = self.origin(have, view) == above or is_recorded(have, self.ownership)
-        ours = named or (have.known_copy and self.owner(have, view) is None)
+        ours = named or (have.known_copy and view.owner(have) is None)
         return ours and RELEASED not in have.annotations
 
     def _is_left_over(self, have: Object, namespace: Object) -> bool:

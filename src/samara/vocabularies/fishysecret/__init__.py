@@ -50,6 +50,7 @@ from samara.vocabularies.fishysecret.status import (
 )
 from samara.vocabularies.fishysecret.values import Values, collect, content, merged
 
+MARKS = frozenset({OWNER_NAME, OWNER_NAMESPACE})
 _NO_SPEC = Field("spec", b"", None)
 
 
@@ -166,7 +167,7 @@ class FishySecrets:
             (SECRET, FISHY_SECRET),
             source=CustomResource(FISHY_SECRET, FINALIZER, explicit_deletion=True, gone_after=0.0),
             ownership=ByMark(
-                frozenset({OWNER_NAME, OWNER_NAMESPACE}),
+                MARKS,
                 lambda obj, view: owner_of(obj),
                 self.terms.managers | {FIELD_MANAGER},
                 copies_may_be_sources=True,
@@ -262,6 +263,7 @@ VOCABULARY = Vocabulary(
     NAME,
     FishySecretSettings,
     build,
+    MARKS,
     custom_resources=(FISHY_SECRET,),
     original_lease="dd9fe84d.2v.pm",
     is_written_by_tenants=True,
