@@ -126,7 +126,7 @@ def fetch() -> SourceType:
         copies = tuple(Copy(Ref(SECRET, name, source.name), template, by_name=True) for name in names)
         return Desired(copies, finalizer=GUARD, requeue_after=60.0, reads=(path,))
 
-    custom, marked = CustomResource(FETCH, metadata_keys=frozenset({PATH, INTO})), by({FETCHED}, FETCHED, FETCH)
+    custom, marked = CustomResource(FETCH, GUARD, metadata_keys=frozenset({PATH, INTO})), by({FETCHED}, FETCHED, FETCH)
     made = SourceType("fetch", (SECRET, FETCH), custom, marked, desired, affected_by, same_name)
     return replace(made, policy=Policy(Protected.BY_NAME, needs_consent=True), status=Status(counted))
 
