@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 from tests.engine.parts import a_copy, a_namespace, a_source, an_access
 from tests.kube.scripted import access, hangs, refuses, says, serving
+from tests.support.caches import a_plain_cache
 from tests.support.world import at
 
 from samara import app
@@ -48,7 +49,7 @@ KEY = Key("secret-copy", at("admin", "db"))
 
 def planned(settings: Settings, *objects: Object, key: Key = KEY) -> Plan:
     registry = registry_of(settings, every_kind=True)
-    cache = Cache(registry)
+    cache = a_plain_cache(registry)
     for obj in objects:
         cache.put(obj)
     for kind in (NAMESPACE, SECRET):
@@ -74,7 +75,7 @@ def test_a_vocabulary_that_is_switched_off_wants_nothing_and_takes_nothing_away(
 def test_a_vocabulary_that_is_switched_off_still_knows_its_copies_and_words() -> None:
     registry = registry_of(Settings(vocabularies={}))
 
-    assert registry.owner(a_copy("a"), Cache(registry)) == KEY
+    assert registry.owner(a_copy("a"), a_plain_cache(registry)) == KEY
     assert TARGETS in registry.metadata_keys
     copyable = copyable_metadata(Settings(vocabularies={}))
     assert copyable.of_source(ANNOTATIONS, {TARGETS: "", "team": "red"}) == {"team": "red"}
@@ -112,7 +113,7 @@ def test_conflicts_are_refused_unless_the_settings_say_otherwise() -> None:
 
 
 def _view(settings: Settings, *objects: Object) -> Cache:
-    cache = Cache(registry_of(settings))
+    cache = a_plain_cache(registry_of(settings))
     for obj in objects:
         cache.put(obj)
     return cache

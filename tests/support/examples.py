@@ -22,7 +22,6 @@ from samara.settings import Settings, load
 from samara.source_types import WELL_KNOWN, kinds_in, registry_of
 from samara.vocabularies import VOCABULARIES
 
-
 ADDRESS = ("apiVersion", "kind", "metadata")
 
 

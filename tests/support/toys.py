@@ -43,7 +43,7 @@ from samara.source_types import WELL_KNOWN, Kinds, copyable_metadata, registry_o
 from samara.vocabularies import VOCABULARIES, secret_copy
 from samara.vocabularies.accurate import config as accurate_config
 from samara.vocabularies.accurate import propagate
-from samara.vocabularies.fishysecret import PathRule
+from samara.vocabularies.fishysecret import Options, PathRule
 
 PARENT, TEAM = "toys.dev/parent", "team"
 CHAIN, CHAINED, LINK = "toys.dev/chain", "toys.dev/chained-from", "toys.dev/link"
@@ -150,6 +150,11 @@ def counted(obj: Object, view: View, tally: CopyCounts) -> Mapping[str, object]:
 def unaffected(obj: Object, view: View) -> Iterable[Ref]:
     """For source types whose sources depend on no other object."""
     return ()
+
+
+def options(**more: Any) -> Options:
+    """FishySecrets of every namespace may read every path, unless a test says otherwise."""
+    return Options(**{"may_read": lambda namespace, path: True, **more})
 
 
 class ToySettings(Struct, frozen=True):

@@ -47,7 +47,7 @@ def a_registry(
     """The three source types of Accurate alone, configured as a user would."""
 
     trusted = managers or frozenset({accurate.ACCURATE_MANAGER})
-    options = accurate.Options(adopt, cascading, RESERVED.__contains__, trusted, generated)
+    options = accurate.Options(RESERVED.__contains__, adopt, cascading, trusted, generated)
     read = config.read({**KEYS, **SUB_KEYS, **keys})
     return Registry(accurate.source_types(read, KINDS, COPYABLE.of_source, options))
 

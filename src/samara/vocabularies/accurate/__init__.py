@@ -46,11 +46,11 @@ class AccurateSettings(Struct, frozen=True):
 
 def build(settings: AccurateSettings, context: BuildContext) -> tuple[SourceType, ...]:
     options = Options(
-        context.adopt,
-        settings.allow_cascading_deletion,
-        context.is_reserved,
-        context.managers,
-        settings.propagate_generated,
+        is_reserved=context.is_reserved,
+        adopt=context.adopt,
+        cascading=settings.allow_cascading_deletion,
+        managers=context.managers,
+        generated=settings.propagate_generated,
     )
     return source_types(read(settings.config), context.kinds, context.copyable, options)
 
@@ -74,9 +74,9 @@ def refused_kind(vocabulary: str, kinds: Iterable[Kind]) -> str | None:
 class Options:
     """The settings, besides the configuration in the original's own keys."""
 
+    is_reserved: Callable[[str], bool]
     adopt: Adopt = Adopt.IDENTICAL
     cascading: bool = False
-    is_reserved: Callable[[str], bool] = lambda name: False
     managers: frozenset[str] = frozenset({ACCURATE_MANAGER})
     generated: bool = False
     """True: an object that a controller created asks for what the annotation of its owner says."""
@@ -86,7 +86,7 @@ def source_types(
     config: Config, kinds: tuple[Kind, ...], copyable: Copyable, options: Options
 ) -> tuple[SourceType, ...]:
     """SubNamespaces create namespaces, namespaces inherit labels and annotations, and objects are propagated."""
-    rules = AdmitRules(options.cascading, config.naming.refusal, options.is_reserved)
+    rules = AdmitRules(config.naming.refusal, options.is_reserved, options.cascading)
     # Labels and annotations of namespaces are always applied under the original's field manager.
     managers = options.managers | {ACCURATE_MANAGER, FIELD_MANAGER}
 

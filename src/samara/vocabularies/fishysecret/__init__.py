@@ -100,7 +100,7 @@ def store_config(settings: FishySecretSettings, own_namespace: str) -> Ref:
 class Options:
     """What the settings say."""
 
-    may_read: Callable[[str, str], bool] = lambda namespace, path: True
+    may_read: Callable[[str, str], bool]
     """Whether the FishySecrets of a namespace may read a path."""
     every: float = 300.0
     """How often a path is read, in seconds, where the object does not say."""
@@ -241,8 +241,7 @@ class FishySecrets:
         return SUSPENDED if self.specs.spec(obj).suspended else outcome(values, tally)
 
 
-def source_type(terms: Options | None = None) -> SourceType:
-    terms = terms or Options()
+def source_type(terms: Options) -> SourceType:
     return FishySecrets(terms, SpecCache(terms)).source_type()
 
 
