@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 
 from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Fault, Mode, Template
 from samara.core.metadata import is_in_sync
@@ -132,11 +131,12 @@ class Propagation:
         below = (Ref(source.kind, each.ref.name, source.name) for each in downstream_of(source.namespace, view))
         copies = tuple(self._copies(have, below, view))
         if self._is_astray(have, view):
-            return Desired(_kept(copies, have))
-        if not any(self._takes_over(copy, have, view) for copy in copies) or not self._may_change(have, view):
+            return Desired(tuple(_waiting(copy, have) for copy in copies))
+        taken = {copy.ref for copy in copies if self._takes_over(copy, have, view)} if FROM in have.annotations else ()
+        if not taken or not self._may_change(have, view):
             return Desired(copies)
-        careful = ((_kept((copy,), have) if self._takes_over(copy, have, view) else (copy,)) for copy in copies)
-        return Desired(tuple(chain.from_iterable(careful)), requeue_after=RECHECK)
+        careful = tuple(_waiting(copy, have) if copy.ref in taken else copy for copy in copies)
+        return Desired(careful, requeue_after=RECHECK)
 
     def _said(self, obj: Object, view: View) -> object:
         """The mode of a source: its own word, or else its owner's where that counts."""
@@ -258,12 +258,10 @@ def _in_upstream(namespace: Object, view: View) -> list[Ref]:
     return [source for home in homes if home for source in view.sources(PROPAGATION, home)]
 
 
-def _kept(copies: Iterable[Copy], source: Object) -> tuple[Copy, ...]:
+def _waiting(copy: Copy, source: Object) -> Copy:
     """What is below a copy that is not right itself stays as it is; what is not there yet waits."""
     awaits = f"{source.ref.path} is not as its own source is: it is put right first, and passed on then"
-    return tuple(
-        each._replace(template=each.template._replace(content=UNAVAILABLE, waiting_for=awaits)) for each in copies
-    )
+    return copy._replace(template=copy.template._replace(content=UNAVAILABLE, waiting_for=awaits))
 
 
 def _above(ref: Ref, view: View) -> Ref | None:
