@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 from tests.engine.parts import a_copy, a_namespace, a_source, an_access
 from tests.kube.scripted import access, hangs, refuses, says, serving
+from tests.support.caches import a_plain_cache
 from tests.support.world import at
 
 from samara import app
@@ -25,7 +26,7 @@ from samara.environment import Environment, discover_environment
 from samara.kube.cache import Cache
 from samara.kube.client import Client, unrestricted
 from samara.settings import NeverCopied, Settings, parse
-from samara.source_types import registry_of
+from samara.source_types import copyable_metadata, registry_of
 from samara.vocabularies.accurate import AccurateSettings
 from samara.vocabularies.fishysecret import FishySecretSettings
 from samara.vocabularies.secret_copy import TARGETS, SecretCopySettings
@@ -48,7 +49,7 @@ KEY = Key("secret-copy", at("admin", "db"))
 
 def planned(settings: Settings, *objects: Object, key: Key = KEY) -> Plan:
     registry = registry_of(settings, every_kind=True)
-    cache = Cache(registry)
+    cache = a_plain_cache(registry)
     for obj in objects:
         cache.put(obj)
     for kind in (NAMESPACE, SECRET):
@@ -74,9 +75,10 @@ def test_a_vocabulary_that_is_switched_off_wants_nothing_and_takes_nothing_away(
 def test_a_vocabulary_that_is_switched_off_still_knows_its_copies_and_words() -> None:
     registry = registry_of(Settings(vocabularies={}))
 
-    assert registry.owner(a_copy("a"), Cache(registry)) == KEY
+    assert registry.owner(a_copy("a"), a_plain_cache(registry)) == KEY
     assert TARGETS in registry.metadata_keys
-    assert registry.copyable(ANNOTATIONS, {TARGETS: "", "team": "red"}) == {"team": "red"}
+    copyable = copyable_metadata(Settings(vocabularies={}))
+    assert copyable.of_source(ANNOTATIONS, {TARGETS: "", "team": "red"}) == {"team": "red"}
 
 
 def test_the_home_is_a_setting() -> None:
@@ -111,7 +113,7 @@ def test_conflicts_are_refused_unless_the_settings_say_otherwise() -> None:
 
 
 def _view(settings: Settings, *objects: Object) -> Cache:
-    cache = Cache(registry_of(settings))
+    cache = a_plain_cache(registry_of(settings))
     for obj in objects:
         cache.put(obj)
     return cache
@@ -131,11 +133,11 @@ def test_marks_of_accurates_own_manager_count_as_ours_unless_the_settings_say_ot
 
 
 def test_what_never_travels_is_added_to() -> None:
-    registry = registry_of(Settings(never_copied=NeverCopied(labels=("team/*",), annotations=("note",))))
+    copyable = copyable_metadata(Settings(never_copied=NeverCopied(labels=("team/*",), annotations=("note",))))
 
     words = {"team/a": "1", "note": "2", "kept": "3"}
-    assert registry.copyable(LABELS, words) == {"note": "2", "kept": "3"}
-    assert registry.copyable(ANNOTATIONS, words) == {"team/a": "1", "kept": "3"}
+    assert copyable.of_source(LABELS, words) == {"note": "2", "kept": "3"}
+    assert copyable.of_source(ANNOTATIONS, words) == {"team/a": "1", "kept": "3"}
 
 
 def test_the_cluster_policy_comes_from_the_settings() -> None:

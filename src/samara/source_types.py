@@ -7,11 +7,11 @@ from typing import Any
 
 from samara.core.desired import Adopt
 from samara.core.mass_delete import MassDeleteLimit
-from samara.core.model import CONFIG_MAP, SECRET, Key, Kind, KindName, Object, Ref
+from samara.core.metadata_keys import CopyableMetadata
+from samara.core.model import CONFIG_MAP, SECRET, Kind, KindName, Ref
 from samara.core.names import matches_any_glob
 from samara.core.registry import Registry
 from samara.core.source_type import SourceType, disabled
-from samara.core.view import View
 from samara.core.vocabulary import BuildContext, Vocabulary, VocabularySettings, converters
 from samara.settings import Settings
 from samara.vocabularies import VOCABULARIES
@@ -33,27 +33,20 @@ def registry_of(
     *,
     own_namespace: str = "",
     every_kind: bool = False,
+    vocabularies: tuple[Vocabulary[Any], ...] = VOCABULARIES,
 ) -> Registry:
     """Every source type, also those of vocabularies that are not served or that wait: they recognise their copies.
 
     The kinds of a disabled source type are watched only if an enabled one watches them, or with `every_kind`.
     """
 
-    def copyable(where: str, metadata: Mapping[str, str]) -> dict[str, str]:
-        return registry.copyable(where, metadata)
-
-    def copyable_as_written(where: str, metadata: Mapping[str, str]) -> dict[str, str]:
-        return registry.copyable(where, metadata, by_default=())
-
-    def owner(obj: Object, view: View) -> Key | None:
-        return registry.owner(obj, view)
+    copyable = copyable_metadata(settings, vocabularies)
 
     def context(vocabulary: Vocabulary[Any], own: VocabularySettings) -> BuildContext:
         return BuildContext(
             kinds=tuple(kinds[name] for name in vocabulary.kinds(own) if name in kinds),
-            copyable=copyable,
-            copyable_as_written=copyable_as_written,
-            owner=owner,
+            copyable=copyable.of_source,
+            copyable_as_written=copyable.as_written,
             is_reserved=lambda name: matches_any_glob(reserved_names, name),
             is_protected=lambda name: matches_any_glob(settings.protected_namespaces, name),
             adopt=Adopt.ANY if settings.conflicts_of(vocabulary.name) == "overwrite" else Adopt.IDENTICAL,
@@ -66,7 +59,7 @@ def registry_of(
     reserved_names = reserved(settings, own_namespace)
     source_types = [
         source_type
-        for vocabulary in VOCABULARIES
+        for vocabulary in vocabularies
         for own in (settings.vocabularies.get(vocabulary.name) or vocabulary.settings(),)
         for source_type in vocabulary.build(own, context(vocabulary, own))
     ]
@@ -76,13 +69,13 @@ def registry_of(
         if every_kind or source_type.vocabulary in enabled
         for kind in source_type.kinds
     }
-    never = settings.never_copied
-    registry = Registry(
-        tuple(each if each.vocabulary in enabled else disabled(each, watched) for each in source_types),
-        never.labels,
-        never.annotations,
-    )
-    return registry
+    return Registry(tuple(each if each.vocabulary in enabled else disabled(each, watched) for each in source_types))
+
+
+def copyable_metadata(settings: Settings, vocabularies: tuple[Vocabulary[Any], ...] = VOCABULARIES) -> CopyableMetadata:
+    """Which labels and annotations are copied from a source."""
+    keys = frozenset().union(*(vocabulary.metadata_keys for vocabulary in vocabularies))
+    return CopyableMetadata(keys, settings.never_copied.labels, settings.never_copied.annotations)
 
 
 def served(settings: Settings, kinds: Kinds = WELL_KNOWN) -> tuple[SourceType, ...]:

@@ -17,6 +17,7 @@ import aiohttp
 from aiohttp import web
 from tests.kube.scripted import SCRIPT, Answer, Script, Store, access, refuses, says, serving
 from tests.support.ports import free_port
+from tests.support.toys import unaffected
 
 from samara.admission.admission import Admission, AdmissionDeps, Listener
 from samara.admission.certificates import Certificates, Timings, TlsSecret
@@ -34,6 +35,7 @@ from samara.core.source_type import Admission as AdmissionRules
 from samara.core.source_type import Annotated, CustomResource, Hierarchy, SourceType
 from samara.core.view import View
 from samara.engine.metrics import Metrics
+from samara.kube.answers import NO_READINGS
 from samara.kube.cache import Cache
 from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
@@ -68,6 +70,7 @@ def a_source_type(
         CustomResource(resources[0]) if resources else asked_with(asks),
         ByMark(frozenset(), lambda obj, view: None),
         lambda source, view: Desired(),
+        unaffected,
         lambda source, view: None,
         admission=AdmissionRules(guarded, validate) if validate is not None else None,
     )
@@ -297,7 +300,7 @@ class Scene:
         registry = registry or a_registry()
         codec = Codec(registry.managers)
         client = await self.stack.enter_async_context(Client(access(self.script), timeout=5.0, may_write=unrestricted))
-        cache = Cache(registry, built=codec.content)
+        cache = Cache(registry, built=codec.content, readings=NO_READINGS)
         is_leading = leads or (lambda: self.leads)
         return AdmissionDeps(client, codec, cache, registry, HOME, is_leading, lambda kind: self.listed, Metrics())
 

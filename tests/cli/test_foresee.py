@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from tests.contract.test_contract import copy_of
 from tests.support import strategies
+from tests.support.caches import a_plain_cache
 from tests.support.server import perform
 from tests.support.settle import settle
 from tests.support.world import World, at, content, secret
@@ -56,7 +57,7 @@ def test_what_a_write_leaves_behind_is_what_the_server_stores(world: World, rule
 
 
 def a_cache(*objects: Object) -> Cache:
-    cache = Cache(TABLE, keep_bytes=True)
+    cache = a_plain_cache(TABLE, keep_bytes=True)
     for kind in TABLE.kinds:
         cache.finish_list(kind, set())
     for each in objects:

@@ -115,7 +115,7 @@ async def _with_nothing_on(stage: Stage) -> list[Orphan]:
     access = load(str(stage.cluster.kubeconfig), None, None, None, {}, stage.folder)
     async with Client(access, may_write=unrestricted) as client:
         at = Session(client, access, settings, None, WELL_KNOWN)
-        return list(find_orphans(await picture(at, await snapshot(at, at.full_registry)), at.rules))
+        return list(find_orphans(await picture(at, await snapshot(at, at.say, at.full_registry)), at.rules))
 
 
 def test_copies_in_a_namespace_that_was_protected_later_are_listed(stage: Stage, shell: Shell, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.engine.parts import a_copy, a_key, a_namespace, a_source, an_object
 from tests.support import toys
+from tests.support.caches import a_plain_cache
 from tests.support.world import World, at, secret
 
 from samara.core.metadata_keys import ADOPTED
@@ -95,6 +96,9 @@ class Naive:
     def is_claimed(self, ref: Ref) -> bool:
         spots = (REGISTRY[key.source_type].addresses(key.source, self) for key in self.keys())
         return any(spot is not None and spot.target == (ref.kind, ref.name) for spot in spots)
+
+    def owner(self, obj: Object) -> Key | None:
+        return REGISTRY.owner(obj, self)
 
     def has_synced(self, kind: Kind) -> bool:
         return kind in self.listed
@@ -184,7 +188,7 @@ class CacheAgainstNaive(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.cache, self.naive = Cache(REGISTRY), Naive()
+        self.cache, self.naive = a_plain_cache(REGISTRY), Naive()
         self.version = 0
 
     def _version(self, back: int) -> int:
@@ -313,7 +317,7 @@ TestCacheAgainstNaive.settings = settings(max_examples=40, stateful_step_count=2
 
 
 def filled(*objects: Object) -> Cache:
-    cache = Cache(REGISTRY)
+    cache = a_plain_cache(REGISTRY)
     for obj in objects:
         cache.put(obj)
     return cache
@@ -392,7 +396,7 @@ def test_a_copy_without_its_marks_is_still_known_as_made_by_us() -> None:
 def stripped(*, ours: frozenset[ManagedKey] = frozenset(), **more: str) -> Object:
     """What is left in the cache of a marked object, not made by us, from which somebody has taken all words."""
     registry = Registry((secret_copy.source_type("admin", managers=frozenset({"old-copier"})),))
-    cache = Cache(registry)
+    cache = a_plain_cache(registry)
     words = {ORIGIN: "admin/x", **more}
     for obj in (
         a_source("x"),
@@ -454,7 +458,7 @@ def test_a_source_keeps_its_bytes_until_it_is_none_any_more() -> None:
 
 
 def test_bytes_are_kept_for_a_diff() -> None:
-    cache = Cache(REGISTRY, keep_bytes=True)
+    cache = a_plain_cache(REGISTRY, keep_bytes=True)
     cache.put(a_copy("a", "x", content=secret("one")))
 
     (found,) = cache.copies_of(a_key("x"))
@@ -462,7 +466,7 @@ def test_bytes_are_kept_for_a_diff() -> None:
 
 
 def test_a_source_with_another_value_keeps_its_bytes() -> None:
-    cache = Cache(REGISTRY)
+    cache = a_plain_cache(REGISTRY)
     cache.put(a_source())
     cache.put(replace(a_source(version=2), content=secret("two")))
     held = cache.get(at("admin", "db"))
@@ -472,7 +476,7 @@ def test_a_source_with_another_value_keeps_its_bytes() -> None:
 
 
 def test_a_copy_with_other_content_is_found_counted_and_told_as_before() -> None:
-    cache = Cache(REGISTRY)
+    cache = a_plain_cache(REGISTRY)
     cache.put(a_source())
     old = a_copy("a", version=2, content=secret("one"))
     cache.put(old)
@@ -499,7 +503,7 @@ def test_a_copy_with_other_content_is_found_counted_and_told_as_before() -> None
 def test_a_copy_whose_standing_changes_is_found_and_counted_by_its_new_one(
     other: dict[str, Any], copies: int, counted: int
 ) -> None:
-    cache = Cache(REGISTRY)
+    cache = a_plain_cache(REGISTRY)
     cache.put(a_source())
     cache.put(a_copy("a", version=2))
     cache.put(replace(a_copy("a", version=3), **other))
@@ -657,7 +661,7 @@ def test_a_list_of_namespaces_is_answered_as_it_is_written(listed: NamespaceName
 
 
 def test_a_kind_whose_definition_is_gone_is_not_known_until_it_is_listed_again() -> None:
-    cache = Cache(REGISTRY)
+    cache = a_plain_cache(REGISTRY)
     cache.stores[SECRET].listed = True
     assert cache.has_synced(SECRET)
     cache.stores[SECRET].not_served = True

@@ -13,11 +13,12 @@ import pytest
 from aiohttp import web
 from tests.engine.parts import a_registry
 from tests.kube.scripted import Answer, Script, access, cuts, gated, hangs, refuses, says, serving, streams
+from tests.support.caches import a_plain_cache
 from tests.support.world import at
 
 from samara import __version__
 from samara.core.model import FIELD_MANAGER, SECRET, Ref
-from samara.kube.cache import Cache, Change
+from samara.kube.cache import Change
 from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
 from samara.kube.errors import TooMany
@@ -100,7 +101,7 @@ class Stage:
     def __init__(self, script: Script, client: Client, timings: ReflectorTimings) -> None:
         self.script, self.heard = script, Heard(script.news)
         registry = a_registry()
-        self.cache = Cache(registry)
+        self.cache = a_plain_cache(registry)
         self.reflector = Reflector(SECRET, client, self.cache, Codec(registry.managers), self.heard, timings)
 
     async def until(self, true: Callable[[], bool]) -> None:

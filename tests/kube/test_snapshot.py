@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 from tests.kube.scripted import Answer, access, refuses, says, serving
+from tests.support.caches import a_plain_cache, unread, unseen
 
 from samara.core.model import NAMESPACE, SECRET, Kind, Ref
 from samara.core.queries import CrdExists, SecretPath, SecretReading
 from samara.core.registry import Registry
 from samara.kube.auth import Access
 from samara.kube.auth.credentials import Fixed
-from samara.kube.cache import Cache
 from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
 from samara.kube.snapshot import Snapshot, list_cluster
@@ -69,7 +69,7 @@ async def seen(server: Server) -> Snapshot:
         port = runner.addresses[0][1]
         access = Access(f"http://127.0.0.1:{port}", "default", None, None, None, Fixed(), "test")
         async with Client(access, may_write=unrestricted) as client:
-            return await list_cluster(client, REGISTRY, "operator")
+            return await list_cluster(client, REGISTRY, "operator", unread, unseen)
     finally:
         await runner.cleanup()
 
@@ -118,7 +118,7 @@ DEFINED = CrdExists(Kind("toys.dev", "v1", "Queue", "queues"))
 def test_what_a_definition_does_is_asked_as_the_operator_asks(answer: Answer, stands: bool) -> None:
     async def told() -> object:
         async with serving(answer) as script, Client(access(script), may_write=unrestricted) as client:
-            shot = Snapshot(client, Codec(REGISTRY.managers), Cache(REGISTRY), "operator")
+            shot = Snapshot(client, Codec(REGISTRY.managers), a_plain_cache(REGISTRY), "operator", unread)
             await shot._answer((DEFINED,))
             return shot.cache.answer(DEFINED)
 
@@ -134,7 +134,7 @@ def test_the_paths_of_the_secret_manager_are_read_once_and_those_of_before_stay_
 
     async def told() -> list[object]:
         async with serving(refuses(500)) as script, Client(access(script), may_write=unrestricted) as client:
-            shot = Snapshot(client, Codec(REGISTRY.managers), Cache(REGISTRY), "operator", read_paths)
+            shot = Snapshot(client, Codec(REGISTRY.managers), a_plain_cache(REGISTRY), "operator", read_paths)
             one, two = SecretPath("one", 300.0), SecretPath("two", 300.0)
             await shot._answer((one, one))
             await shot._answer((two,))
@@ -147,7 +147,7 @@ def test_the_paths_of_the_secret_manager_are_read_once_and_those_of_before_stay_
 def test_without_a_secret_manager_the_reading_says_so() -> None:
     async def told() -> object:
         async with serving(refuses(500)) as script, Client(access(script), may_write=unrestricted) as client:
-            shot = Snapshot(client, Codec(REGISTRY.managers), Cache(REGISTRY), "operator")
+            shot = Snapshot(client, Codec(REGISTRY.managers), a_plain_cache(REGISTRY), "operator", unread)
             await shot._answer((SecretPath("one", 300.0),))
             return shot.cache.answer(SecretPath("one", 300.0))
 

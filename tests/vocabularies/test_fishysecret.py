@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.support.settle import plan_of, settle
+from tests.support.toys import COPYABLE, options
 from tests.support.world import NOT_FOUND, World, at, content, path, secret
 
 from samara.core.metadata_keys import ACCEPT, PAUSED
@@ -38,12 +38,8 @@ DOWN = ReadError("FetchError", "the store does not answer")
 
 
 def a_registry(terms: Options | None = None) -> Registry:
-    def copyable(where: str, metadata: Mapping[str, str]) -> dict[str, str]:
-        return registry.copyable(where, metadata)
-
-    last = sync_to.source_type((SECRET,), copyable)
-    registry = Registry((secret_copy.source_type(), fishysecret.source_type(terms), last))
-    return registry
+    last = sync_to.source_type((SECRET,), COPYABLE.of_source)
+    return Registry((secret_copy.source_type(), fishysecret.source_type(terms or options()), last))
 
 
 def a_world(spec: object = SAMPLE, terms: Options | None = None, **more: Any) -> World:
@@ -369,7 +365,7 @@ def test_defect_4_nothing_is_changed_or_taken_away_for_one_that_aims_at_what_is_
 
 
 def test_defect_4_with_consent_a_namespace_must_accept_the_one_of_the_fishysecret() -> None:
-    world = a_world(terms=Options(consent=True))
+    world = a_world(terms=options(consent=True))
     assert [each.reason for each in planned(world).blocked] == ["not-accepted"]
     world.edit(namespace_ref("target-namespace"), annotations={ACCEPT: "default"})
     assert made(world) is not None
@@ -379,7 +375,7 @@ def test_defect_4_with_consent_a_namespace_must_accept_the_one_of_the_fishysecre
 
 @pytest.mark.parametrize("stopped", [spec(suspend=True), {**SAMPLE, "data": []}], ids=["suspended", "invalid"])
 def test_withdrawn_consent_takes_the_secret_also_of_one_that_is_not_served(stopped: Json) -> None:
-    world = a_world(terms=Options(consent=True))
+    world = a_world(terms=options(consent=True))
     namespace = namespace_ref("target-namespace")
     world.edit(namespace, annotations={ACCEPT: "default"})
     before = made(world)
@@ -390,7 +386,7 @@ def test_withdrawn_consent_takes_the_secret_also_of_one_that_is_not_served(stopp
 
 
 def test_withdrawn_consent_takes_the_secret_also_while_the_store_is_down() -> None:
-    world = a_world(terms=Options(consent=True))
+    world = a_world(terms=options(consent=True))
     namespace = namespace_ref("target-namespace")
     world.edit(namespace, annotations={ACCEPT: "default"})
     assert made(world) is not None
@@ -400,13 +396,13 @@ def test_withdrawn_consent_takes_the_secret_also_while_the_store_is_down() -> No
 
 
 def test_defect_4_its_own_namespace_needs_no_consent() -> None:
-    world = a_world(spec(namespace="default"), Options(consent=True))
+    world = a_world(spec(namespace="default"), options(consent=True))
     assert made(world, at("default", "test-secret")) is not None
 
 
 def test_defect_4_a_path_that_is_not_allowed_is_not_read_and_the_secret_stays() -> None:
     allowed = [USER]
-    terms = Options(may_read=lambda namespace, path: (namespace, path) == ("default", USER) or not allowed)
+    terms = options(may_read=lambda namespace, path: (namespace, path) == ("default", USER) or not allowed)
     allowed.clear()
     world = a_world(terms=terms)
     before = made(world)
@@ -514,7 +510,7 @@ def test_24_the_secret_goes_although_another_wants_its_place_and_cannot_read_a_v
 
 
 def test_consent_that_is_withdrawn_takes_the_old_secret_while_the_new_place_is_blocked() -> None:
-    world = a_world(terms=Options(consent=True))
+    world = a_world(terms=options(consent=True))
     old = namespace_ref("target-namespace")
     world.edit(old, annotations={ACCEPT: "default"})
     assert made(world) is not None
@@ -607,7 +603,7 @@ def test_defect_9_a_finalizer_taken_off_by_hand_leaves_an_orphan() -> None:
 
 
 def test_a_definition_that_goes_takes_no_secret_along_also_where_consent_is_withdrawn() -> None:
-    world = a_world(terms=Options(consent=True))
+    world = a_world(terms=options(consent=True))
     world.edit(namespace_ref("target-namespace"), annotations={ACCEPT: "default"})
     before = made(world)
     world.edit(namespace_ref("target-namespace"), annotations={})
@@ -630,7 +626,7 @@ def test_defect_12_each_path_is_asked_for_once_and_as_often_as_the_object_says()
     twice = [*ITEMS, {"secretPath": USER, "secretKeyName": "AGAIN"}]
     world = a_world(spec(data=twice, refreshInterval="1h2m3s"))
     assert world.registry[NAME].desired(SOURCE, world).reads == (SecretPath(USER, 3723.0), SecretPath(PASSWORD, 3723.0))
-    world = a_world(terms=Options(every=42.0))
+    world = a_world(terms=options(every=42.0))
     assert world.registry[NAME].desired(SOURCE, world).reads == (SecretPath(USER, 42.0), SecretPath(PASSWORD, 42.0))
 
 

@@ -15,7 +15,7 @@ from samara.core.ownership import Ownership
 from samara.core.view import View
 
 Copyable = Callable[[str, Mapping[str, str]], dict[str, str]]
-"""Which of a source's labels or annotations may be copied: `Registry.copyable`."""
+"""Which of a source's labels or annotations may be copied: a method of `CopyableMetadata`."""
 
 
 class Addresses(NamedTuple):
@@ -141,9 +141,9 @@ class SourceType:
     ownership: Ownership
     desired: Callable[[Ref, View], Desired]
     """The desired state of a source, or of a source that is gone. Pure: no I/O, no clock."""
-    addresses: Callable[[Ref, View], Addresses | None] = same_kind_and_name
-    affected_by: Callable[[Object, View], Iterable[Ref]] = lambda obj, view: ()
+    affected_by: Callable[[Object, View], Iterable[Ref]]
     """The sources to reconcile when another object changes. For a Namespace: in that namespace only."""
+    addresses: Callable[[Ref, View], Addresses | None] = same_kind_and_name
     policy: Policy = field(default_factory=Policy)
     status: Status | None = None
     admission: Admission | None = None

@@ -10,7 +10,6 @@ from samara.core.desired import Adopt
 from samara.core.kinds import is_refused
 from samara.core.model import Kind, KindName, Ref
 from samara.core.source_type import Copyable, SourceType
-from samara.core.view import OwnerOf
 
 
 class VocabularySettings(Protocol):
@@ -41,7 +40,6 @@ class BuildContext:
     """Which labels and annotations of a source are copied."""
     copyable_as_written: Copyable
     """The same for metadata that the author wrote for the copies, and not for the source itself."""
-    owner: OwnerOf
     is_reserved: Callable[[str], bool]
     """True for names that no Namespace made by Samara may have."""
     is_protected: Callable[[str], bool] = lambda name: False
@@ -87,6 +85,8 @@ class Vocabulary(Generic[S]):
     name: str
     settings: type[S]
     build: Callable[[S, BuildContext], tuple[SourceType, ...]]
+    metadata_keys: frozenset[str]
+    """The labels and annotations that mark its copies or request them. No vocabulary copies them from a source."""
     custom_resources: tuple[Kind, ...] = ()
     """Its custom resources. Objects of these kinds are never copied, because their author could request anything."""
     convert: Converter | None = None

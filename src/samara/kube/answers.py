@@ -38,9 +38,9 @@ class Answers:
 
     def __init__(
         self,
-        built: Build | None,
-        sources: Callable[[], int] = lambda: 0,
-        readings: Mapping[str, SecretReading] = NO_READINGS,
+        built: Build,
+        sources: Callable[[], int],
+        readings: Mapping[str, SecretReading],
     ) -> None:
         self._built = built
         self._sources = sources
@@ -94,7 +94,7 @@ class Answers:
         """The fields as the API server stores them. None if it would not store them, or if no rule is known."""
         normal = rules_for(kind).canonical
         stored = normal(fields) if normal is not None else None
-        return None if stored is None or self._built is None else self._built(stored)
+        return None if stored is None else self._built(stored)
 
     def is_admitted_form(self, kind: Kind, sent: Content, stored: Content) -> bool:
         """True if the API server has once stored this content for what we sent: a webhook changed it, for example."""

@@ -16,7 +16,7 @@ from samara.core.policy import is_paused
 from samara.core.queries import Query, SecretReading
 from samara.core.registry import Registry
 from samara.core.source_type import Addresses
-from samara.kube.answers import NO_READINGS, Answers, Build
+from samara.kube.answers import Answers, Build
 from samara.kube.indexes import ClaimIndex, CopyIndex, RelationIndex, Target
 
 _INDEXED = attrgetter("labels", "annotations", "owner_references", "managed_keys")
@@ -68,9 +68,9 @@ class Cache:
         registry: Registry,
         besides: tuple[Kind, ...] = (),
         *,
-        built: Build | None = None,
+        built: Build,
+        readings: Mapping[str, SecretReading],
         keep_bytes: bool = False,
-        readings: Mapping[str, SecretReading] = NO_READINGS,
     ) -> None:
         self.registry = registry
         self._keep_bytes = keep_bytes
@@ -121,6 +121,9 @@ class Cache:
         namespace = self.stores[NAMESPACE].objects.get(namespace_ref(ref.namespace))
         ancestors = () if namespace is None else self.registry.parents(namespace)
         return self._claims.at((ref.kind, ref.name), ref.namespace, ancestors)
+
+    def owner(self, obj: Object) -> Key | None:
+        return self.registry.owner(obj, self)
 
     def has_synced(self, kind: Kind) -> bool:
         """False while the API server does not serve the kind: its CRD may be gone, with all its objects."""

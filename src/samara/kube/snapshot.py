@@ -19,12 +19,12 @@ from samara.core.queries import (
     NamespaceIsActive,
     OwnerAnnotation,
     Query,
-    ReadError,
     SecretPath,
     SecretReading,
 )
 from samara.core.registry import Registry
 from samara.core.writes import Plan
+from samara.kube.answers import NO_READINGS
 from samara.kube.cache import Cache, KindStore, address_hash
 from samara.kube.client import METADATA_LIST, Client, address
 from samara.kube.codec import Codec
@@ -42,12 +42,6 @@ ReadPaths = Callable[[Collection[SecretPath]], Awaitable[Mapping[str, SecretRead
 """Reads these paths from the secret manager once. The reading of a path that cannot be read has a fault."""
 
 
-async def unread(paths: Collection[SecretPath]) -> dict[str, SecretReading]:
-    """For callers that do not read the secret manager."""
-    fault = ReadError("TokenError", "the secret manager has not been asked")
-    return {path.path: SecretReading(fault=fault) for path in paths}
-
-
 @dataclass(slots=True)
 class Snapshot:
     """The listed cluster. Its `cache` answers as the operator's own cache would."""
@@ -57,7 +51,7 @@ class Snapshot:
     cache: Cache
     home: str
     """The operator's own namespace, where dry runs create objects."""
-    read_paths: ReadPaths = unread
+    read_paths: ReadPaths
     marked: dict[Ref, Object] = field(default_factory=dict)
     """Every object with a mark of any source type, also if that type does not count it as a copy."""
     unknown: dict[Kind, str] = field(default_factory=dict)
@@ -152,12 +146,13 @@ async def list_cluster(
     client: Client,
     registry: Registry,
     home: str,
-    read_paths: ReadPaths = unread,
-    on_kind: Callable[[Kind], None] = lambda kind: None,
+    read_paths: ReadPaths,
+    on_kind: Callable[[Kind], None],
 ) -> Snapshot:
     """Lists every kind of the table once. `on_kind` is called before each list, to show progress."""
     codec = Codec(registry.managers)
-    snapshot = Snapshot(client, codec, Cache(registry, built=codec.content, keep_bytes=True), home, read_paths)
+    cache = Cache(registry, built=codec.content, readings=NO_READINGS, keep_bytes=True)
+    snapshot = Snapshot(client, codec, cache, home, read_paths)
     for kind in registry.kinds:
         on_kind(kind)
         try:

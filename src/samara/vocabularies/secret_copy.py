@@ -19,6 +19,7 @@ NAME = "secret-copy"
 TARGETS = "secret-copy/namespaces"
 ORIGIN = "secret-copy/origin"
 FROM = "secret-copy/from"
+REQUESTS, MARKS = frozenset({TARGETS}), frozenset({ORIGIN, FROM})
 
 
 class SecretCopySettings(Struct, frozen=True):
@@ -67,8 +68,8 @@ def source_type(
     return AnnotatedObjects(
         NAME,
         (SECRET,),
-        annotations=frozenset({TARGETS}),
-        marks=frozenset({ORIGIN, FROM}),
+        annotations=REQUESTS,
+        marks=MARKS,
         is_source=is_source,
         source_of=source_of,
         request=lambda secret: parse(secret.annotations[TARGETS]),
@@ -117,4 +118,6 @@ def _no_names(value: str) -> Mistake:
     return Mistake(TARGETS, 'at least one namespace, or "" for every one', f"{quoted(value)}, which names nothing")
 
 
-VOCABULARY = Vocabulary(NAME, SecretCopySettings, build, reserved_namespaces=lambda settings: (settings.home,))
+VOCABULARY = Vocabulary(
+    NAME, SecretCopySettings, build, REQUESTS | MARKS, reserved_namespaces=lambda settings: (settings.home,)
+)

@@ -30,6 +30,7 @@ SYNC_TO = "openkruise.io/sync-to"
 SYNC_TO_NAMESPACES = "openkruise.io/sync-to-namespaces"
 FROM = "openkruise.io/synced-from"
 """The mark: as an annotation it names the source, as a label it holds a token for it."""
+REQUESTS, MARKS = frozenset({SYNC_TO, SYNC_TO_NAMESPACES}), frozenset({FROM})
 
 CLUSTER = "cluster"
 LISTED = ("namespaces", "namespace")
@@ -105,8 +106,8 @@ def source_type(  # noqa: PLR0913 - what the settings say
     return AnnotatedObjects(
         NAME,
         kinds,
-        annotations=frozenset({SYNC_TO, SYNC_TO_NAMESPACES}),
-        marks=frozenset({FROM}),
+        annotations=REQUESTS,
+        marks=MARKS,
         is_source=is_source,
         source_of=source_of,
         request=lambda obj: parse(obj.annotations[SYNC_TO], obj.annotations.get(SYNC_TO_NAMESPACES)),
@@ -181,5 +182,10 @@ def _beside(obj: Object) -> Iterator[Mistake]:
 
 
 VOCABULARY = Vocabulary(
-    NAME, SyncToSettings, build, shared_prefixes=frozenset({"openkruise.io"}), is_written_by_tenants=True
+    NAME,
+    SyncToSettings,
+    build,
+    REQUESTS | MARKS,
+    shared_prefixes=frozenset({"openkruise.io"}),
+    is_written_by_tenants=True,
 )

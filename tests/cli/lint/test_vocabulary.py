@@ -8,7 +8,7 @@ import pytest
 from tests.cli.lint.test_lint import found_in
 
 from samara import source_types
-from samara.cli.lint import Finding
+from samara.cli.lint import Finding, rules
 from samara.core.annotated import AnnotatedObjects, CopyRequest
 from samara.core.desired import Fault, Mistake, Template
 from samara.core.model import CONFIG_MAP, KindName, Object
@@ -54,8 +54,9 @@ def build(settings: ToySettings, context: BuildContext) -> tuple[SourceType, ...
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
-    every = (*VOCABULARIES, Vocabulary("toy", ToySettings, build))
+    every = (*VOCABULARIES, Vocabulary("toy", ToySettings, build, frozenset({TO, FROM})))
     monkeypatch.setattr(source_types, "VOCABULARIES", every)
+    monkeypatch.setattr(rules, "VOCABULARIES", every)
 
 
 def of(folder: Path, *annotations: str, kind: str = CONFIG_MAP.name, labels: str = "{}") -> list[Finding]:

@@ -836,6 +836,47 @@ def test_row_21_a_left_over_hands_nothing_on_while_it_waits_to_go() -> None:
     assert [write.ref for write in plan_of(key("r"), world, RULES).writes] == [at("a", "x")]
 
 
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("gone", ["silent", "deleted"])
+def test_a_copy_that_is_about_to_go_takes_over_no_copy_that_was_only_created(gone: str, backwards: bool) -> None:
+    """Else the object would go with it, or stay as it is, depending on which source is planned first."""
+    world = grown("update")
+    world.edit(at("b", "x"), annotations={PROPAGATE: "create", FROM: "a"})
+    if gone == "deleted":
+        world.delete(TOP)
+    else:
+        ask(world, TOP, None)
+    settle(world, RULES, order=lambda keys: sorted(keys, reverse=backwards))
+    assert values(world) == ({"b": "one"} if gone == "deleted" else {"r": "one", "b": "one"})
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_copy_that_will_only_be_created_takes_over_nothing_that_is_there(backwards: bool) -> None:
+    world = grown("update")
+    world.edit(at("b", "x"), annotations={PROPAGATE: "create", FROM: "a"}, content=secret("theirs"))
+    ask(world, TOP, "create")
+    settle(world, RULES, order=lambda keys: sorted(keys, reverse=backwards))
+    assert values(world) == {"r": "one", "a": "one", "b": "theirs"}
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_what_changes_two_steps_above_a_copy_decides_also_what_that_copy_takes_over(backwards: bool) -> None:
+    world = grown("update", ("r", "a", "b", "c"))
+    world.edit(at("c", "x"), annotations={PROPAGATE: "create", FROM: "b"}, content=secret("theirs"))
+    ask(world, TOP, "create")
+    assert plan_of(key("b"), world, RULES).requeue_after, "no event of its own may lead here again"
+    settle(world, RULES, order=lambda keys: sorted(keys, reverse=backwards))
+    assert values(world) == {"r": "one", "a": "one", "b": "one", "c": "theirs"}
+
+
+def test_a_copy_that_was_only_created_is_taken_over_once_all_above_it_is_right() -> None:
+    world = grown("update", ("r", "a", "b", "c"))
+    world.edit(at("a", "x"), content=secret("drift"))
+    world.edit(at("c", "x"), annotations={PROPAGATE: "create", FROM: "b"}, content=secret("theirs"))
+    settled(world)
+    assert values(world) == dict.fromkeys("rabc", "one")
+
+
 @pytest.mark.parametrize(("by", "stays"), [("accurate-controller", False), ("samara", False), ("kubectl", True)])
 def test_row_21_left_overs_go_only_where_the_record_says_that_we_or_the_original_made_them(
     by: str, stays: bool

@@ -17,6 +17,7 @@ from samara.core.policy import invalid_consent_items
 from samara.core.selectors import is_dns_subdomain
 from samara.core.source_type import Annotated, CustomResource, SourceType
 from samara.core.view import View
+from samara.kube.answers import NO_READINGS
 from samara.kube.cache import Cache
 from samara.kube.codec import Codec
 from samara.settings import Settings
@@ -38,7 +39,7 @@ class Lint:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         kinds = _kinds(settings)
-        registry = self._registry = registry_of(settings, kinds)
+        registry = self._registry = registry_of(settings, kinds, vocabularies=VOCABULARIES)
         self._chosen = {
             vocabulary.name: {kinds[name] for name in vocabulary.kinds(own) if name in kinds}
             for vocabulary, own in named_vocabularies(settings)
@@ -59,7 +60,8 @@ class Lint:
         self._labels = frozenset().union(*(source.labels for source in annotated))
         self._annotations = frozenset().union(*(source.metadata_keys - source.labels for source in annotated))
         stays = (STAYS, *NOT_COPIED_BY_DEFAULT)
-        self._stays = {"label": (*stays, *registry.never_labels), "annotation": (*stays, *registry.never_annotations)}
+        never = settings.never_copied
+        self._stays = {"label": (*stays, *never.labels), "annotation": (*stays, *never.annotations)}
 
     def all(self, manifest: Manifest) -> Iterator[Finding]:
         for word in manifest.words:
@@ -256,7 +258,7 @@ class Lint:
 
     def _alone(self, obj: Object) -> View:
         """A cluster with nothing in it but this object."""
-        cache = Cache(self._registry, built=self._codec.content)
+        cache = Cache(self._registry, built=self._codec.content, readings=NO_READINGS)
         if obj.ref.kind in self._registry.kinds:
             cache.put(obj)
         return cache

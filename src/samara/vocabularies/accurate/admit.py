@@ -40,11 +40,11 @@ Faults = Iterator[str]
 class AdmitRules:
     """What the settings say about trees."""
 
-    allow_cascading: bool = False
-    denied: Callable[[str, str], tuple[str, str] | None] = lambda name, root: None
+    denied: Callable[[str, str], tuple[str, str] | None]
     """Of the first naming policy that denies a name under a root its `root` and `match`; raises for a bad expansion."""
-    reserved: Callable[[str], bool] = lambda name: False
+    reserved: Callable[[str], bool]
     """True for names that never become a sub-namespace."""
+    allow_cascading: bool = False
 
 
 def admit_namespace(request: Request, view: View, rules: AdmitRules) -> tuple[str, ...]:

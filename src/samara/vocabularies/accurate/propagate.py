@@ -14,7 +14,7 @@ from samara.core.names import is_namespace_name
 from samara.core.ownership import ByMark, is_recorded
 from samara.core.queries import UNREAD, OwnerAnnotation, Rejected
 from samara.core.source_type import Addresses, Annotated, Copyable, Hierarchy, Policy, Protected, SourceType
-from samara.core.view import OwnerOf, View, has_copies
+from samara.core.view import View, has_copies
 from samara.vocabularies.accurate.config import Config
 from samara.vocabularies.accurate.globs import Globs
 from samara.vocabularies.accurate.labels import (
@@ -37,6 +37,8 @@ from samara.vocabularies.accurate.labels import (
 
 PROPAGATION = NAME
 MODES = (CREATE, UPDATE)
+RECHECK = 60.0
+"""Seconds after which a source is planned again that waits for a copy more than one step above it."""
 CONTROLLED = '"controller":true'
 """No key, but what makes an object worth parsing that a controller has made."""
 
@@ -48,7 +50,6 @@ class Propagation:
     config: Config
     kinds: tuple[Kind, ...]
     copyable: Copyable
-    owner: OwnerOf
     adopt: Adopt
     managers: frozenset[str] = frozenset({FIELD_MANAGER})
     generated: bool = False
@@ -146,7 +147,13 @@ class Propagation:
             return Desired(prune=False)
         below = (Ref(source.kind, each.ref.name, source.name) for each in downstream_of(source.namespace, view))
         copies = tuple(self._copies(have, below, view))
-        return Desired(_kept(copies, have) if self._is_astray(have, view) else copies)
+        if self._is_astray(have, view):
+            return Desired(tuple(_waiting(copy, have) for copy in copies))
+        taken = {copy.ref for copy in copies if self._takes_over(copy, have, view)} if FROM in have.annotations else ()
+        if not taken or not self._may_change(have, view):
+            return Desired(copies)
+        careful = tuple(_waiting(copy, have) if copy.ref in taken else copy for copy in copies)
+        return Desired(careful, requeue_after=RECHECK)
 
     def _said(self, obj: Object, view: View) -> object:
         """The mode of a source: its own word, or else its owner's where that counts."""
@@ -220,6 +227,31 @@ class Propagation:
             is_in_sync(copy.template, have, self.ownership, view) for copy in self._copies(found, (have.ref,), view)
         )
 
+    def _takes_over(self, copy: Copy, source: Object, view: View) -> bool:
+        """True if an object is there that does not follow this source yet, and the copy would overwrite it."""
+        live = view.get(copy.ref) if copy.template.mode is Mode.SYNC else None
+        return live is not None and self.origin(live, view) != source.ref
+
+    def _may_change(self, copy: Object, view: View) -> bool:
+        """True if this copy, or one further up, is about to be corrected, to change its mode or to be deleted.
+
+        Then it takes over no other object: when it is deleted or only created, it could not give that object back.
+        """
+        while (namespace := view.get(namespace_ref(copy.ref.namespace))) is not None:
+            if self._is_left_over(copy, namespace):
+                return True
+            above = _above(copy.ref, view)
+            if above is None or not self._is_copy(copy, above, view):
+                return False
+            found = view.get(above)
+            if found is None or found.deleting or self._said(found, view) not in MODES:
+                return self.origin(copy, view) == above and is_recorded(copy, self.ownership)
+            (expected,) = self._copies(found, (copy.ref,), view)
+            if expected.template.mode is Mode.SYNC and not is_in_sync(expected.template, copy, self.ownership, view):
+                return True
+            copy = found
+        return False
+
     def _is_copy(self, have: Object, above: Ref, view: View) -> bool:
         """True where a source above may write over an object: it is its copy, or we made it and nobody has it.
 
@@ -227,7 +259,7 @@ class Propagation:
         what somebody has made: a `from` that names another place says nothing of this one.
         """
         named = self.origin(have, view) == above or is_recorded(have, self.ownership)
-        ours = named or (have.known_copy and self.owner(have, view) is None)
+        ours = named or (have.known_copy and view.owner(have) is None)
         return ours and RELEASED not in have.annotations
 
     def _is_left_over(self, have: Object, namespace: Object) -> bool:
@@ -250,12 +282,10 @@ def _in_upstream(namespace: Object, view: View) -> list[Ref]:
     return [source for home in homes if home for source in view.sources(PROPAGATION, home)]
 
 
-def _kept(copies: Iterable[Copy], source: Object) -> tuple[Copy, ...]:
+def _waiting(copy: Copy, source: Object) -> Copy:
     """What is below a copy that is not right itself stays as it is; what is not there yet waits."""
     awaits = f"{source.ref.path} is not as its own source is: it is put right first, and passed on then"
-    return tuple(
-        each._replace(template=each.template._replace(content=UNAVAILABLE, waiting_for=awaits)) for each in copies
-    )
+    return copy._replace(template=copy.template._replace(content=UNAVAILABLE, waiting_for=awaits))
 
 
 def _above(ref: Ref, view: View) -> Ref | None:

@@ -50,6 +50,7 @@ from samara.vocabularies.fishysecret.status import (
 )
 from samara.vocabularies.fishysecret.values import Values, collect, content, merged
 
+MARKS = frozenset({OWNER_NAME, OWNER_NAMESPACE})
 _NO_SPEC = Field("spec", b"", None)
 
 
@@ -100,7 +101,7 @@ def store_config(settings: FishySecretSettings, own_namespace: str) -> Ref:
 class Options:
     """What the settings say."""
 
-    may_read: Callable[[str, str], bool] = lambda namespace, path: True
+    may_read: Callable[[str, str], bool]
     """Whether the FishySecrets of a namespace may read a path."""
     every: float = 300.0
     """How often a path is read, in seconds, where the object does not say."""
@@ -175,7 +176,7 @@ class FishySecrets:
             (SECRET, FISHY_SECRET),
             source=CustomResource(FISHY_SECRET, FINALIZER, explicit_deletion=True, gone_after=0.0, lint=self.lint),
             ownership=ByMark(
-                frozenset({OWNER_NAME, OWNER_NAMESPACE}),
+                MARKS,
                 lambda obj, view: owner_of(obj),
                 self.terms.managers | {FIELD_MANAGER},
                 copies_may_be_sources=True,
@@ -255,8 +256,7 @@ class FishySecrets:
         return SUSPENDED if self.specs.spec(obj).suspended else outcome(values, tally)
 
 
-def source_type(terms: Options | None = None) -> SourceType:
-    terms = terms or Options()
+def source_type(terms: Options) -> SourceType:
     return FishySecrets(terms, SpecCache(terms)).source_type()
 
 
@@ -277,6 +277,7 @@ VOCABULARY = Vocabulary(
     NAME,
     FishySecretSettings,
     build,
+    MARKS,
     custom_resources=(FISHY_SECRET,),
     original_lease="dd9fe84d.2v.pm",
     is_written_by_tenants=True,

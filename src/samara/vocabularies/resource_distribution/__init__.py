@@ -38,6 +38,7 @@ from samara.vocabularies.resource_distribution.status import TYPES, status
 RESOURCE_DISTRIBUTION = Kind(
     "apps.kruise.io", "v1beta1", "ResourceDistribution", "resourcedistributions", namespaced=False
 )
+MARKS = frozenset({FROM, HASHCODE})
 GC_GRACE = 30.0
 """Seconds for which the copies of a distribution that is gone are left to the garbage collector."""
 _NO_SPEC = Field("spec", b"", None)
@@ -75,7 +76,7 @@ class ResourceDistributions:
             ownership=ByOwnerReference(
                 RESOURCE_DISTRIBUTION,
                 frozenset(self.kinds),
-                frozenset({FROM, HASHCODE}),
+                MARKS,
                 self.managers | {FIELD_MANAGER},
             ),
             desired=self.desired,
@@ -189,6 +190,7 @@ VOCABULARY = Vocabulary(
     NAME,
     ResourceDistributionSettings,
     build,
+    MARKS,
     custom_resources=(RESOURCE_DISTRIBUTION,),
     convert=convert,
     shared_prefixes=frozenset({"kruise.io"}),
