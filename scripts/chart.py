@@ -18,6 +18,7 @@ import yaml
 
 from samara import crds
 from samara.admission.webhooks import MUTATING, PATHS, VALIDATING, webhook_configuration
+from samara.assembly import kinds_in
 from samara.cli.deploy import manifests
 from samara.cli.deploy.removal import cluster_rights, own_rights
 from samara.cli.deploy.rights import NAME, aggregated_roles, cluster_rules, own_rules, served_source_types
@@ -41,7 +42,6 @@ from samara.setting_types import (
 )
 from samara.settings import STRUCTS, Settings, SettingsError, parse
 from samara.settings.reader import CUSTOM_RESOURCES
-from samara.source_types import kinds_in
 from samara_devtools.devcluster.cluster import to_stderr
 from samara_devtools.devcluster.helm_program import find_helm
 

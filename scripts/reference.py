@@ -11,13 +11,13 @@ from typing import Any
 import click
 from scripts.definitions_reference import custom_resources
 
+from samara.assembly import registry_of
 from samara.cli.main import COMMANDS, SEPARATE, samara
 from samara.engine.event_sink import EVENT_REASONS
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.metrics import Metrics
 from samara.engine.workqueue import WorkQueue
 from samara.settings import Settings, help_text
-from samara.source_types import registry_of
 from samara.web.health import Health
 from samara.web.metrics import MetricsPage, Sources
 

@@ -16,6 +16,7 @@ from samara import app
 from samara.admission.admission import Listener
 from samara.admission.webhooks import MUTATING, VALIDATING
 from samara.app import Clients, Operator, Options, cluster_policy, leader_elector, may_write
+from samara.assembly import registry_of
 from samara.core.desired import Adopt
 from samara.core.model import ANNOTATIONS, CONFIG_MAP, LABELS, NAMESPACE, SECRET, Key, Kind, Object, Ref
 from samara.core.plan import plan
@@ -25,7 +26,6 @@ from samara.environment import Environment, discover_environment
 from samara.kube.cache import Cache
 from samara.kube.client import Client, unrestricted
 from samara.settings import NeverCopied, Settings, parse
-from samara.source_types import registry_of
 from samara.vocabularies.accurate import AccurateSettings
 from samara.vocabularies.fishysecret import FishySecretSettings
 from samara.vocabularies.secret_copy import TARGETS, SecretCopySettings

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from tests.support.world import World, at, content, path
 
+from samara.assembly import registry_of, store_config
 from samara.core.model import Key, Ref
 from samara.core.plan import plan
 from samara.core.policy import ClusterPolicy
 from samara.core.queries import SecretReading
 from samara.core.writes import Plan
 from samara.settings import parse
-from samara.source_types import registry_of, store_config
 from samara.vocabularies.fishysecret import FINALIZER, FISHY_SECRET, NAME
 
 SOURCE = Ref(FISHY_SECRET, "team-a", "db")

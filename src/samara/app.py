@@ -15,6 +15,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from samara import __version__, crds, log
+from samara.assembly import (
+    CERTIFICATE,
+    CONVERTERS,
+    brake_of,
+    read_from_store,
+    registry_of,
+    reserved,
+    served,
+    store_config,
+)
 from samara.core.model import CONFIG_MAP, QUOTA, SECRET, Kind, Ref
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
@@ -49,16 +59,6 @@ from samara.secretstores.config import StoreConfigWatcher
 from samara.secretstores.poller import PollTimings, SecretPoller
 from samara.secretstores.readings import Readings
 from samara.settings import Settings
-from samara.source_types import (
-    CERTIFICATE,
-    CONVERTERS,
-    brake_of,
-    read_from_store,
-    registry_of,
-    reserved,
-    served,
-    store_config,
-)
 from samara.web.health import Health
 from samara.web.metrics import MetricsPage, Sources, orphans
 from samara.web.server import answering

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from samara import crds, log
+from samara.assembly import WELL_KNOWN, Kinds, kinds_in, named_vocabularies, served
 from samara.core.model import Kind, Ref
 from samara.core.names import sample
 from samara.core.vocabulary import RequiredRights
@@ -21,7 +22,6 @@ from samara.kube.discovery import discover
 from samara.kube.errors import ConfigError, Forbidden, NotFound, SamaraError
 from samara.kube.queries import CRD, allowed
 from samara.settings import Settings
-from samara.source_types import WELL_KNOWN, Kinds, kinds_in, named_vocabularies, served
 
 Json = dict[str, Any]
 

@@ -17,8 +17,8 @@ from tests.admission.scene import HOME, SECRET_PATH, Scene, held, on_scene
 from tests.kube.scripted import Answer, cuts, refuses, says
 
 from samara.admission.certificates import CERT_MANAGER, Certificates, TlsSecret, from_data, names_of, to_data
+from samara.assembly import CERTIFICATE
 from samara.kube.object_watch import secret_data
-from samara.source_types import CERTIFICATE
 
 NAMES = ("samara-webhook.samara.svc",)
 DAY = timedelta(days=1).total_seconds()

@@ -23,13 +23,13 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from samara import log
+from samara.assembly import CERTIFICATE
 from samara.core.metadata_keys import APP
 from samara.core.model import SECRET, Ref
 from samara.kube.client import OUR_WRITES, Client, address, collection
 from samara.kube.codec import MALFORMED, encode
 from samara.kube.errors import AlreadyExists, Conflict, Invalid, NotFound, SamaraError
 from samara.kube.object_watch import Bytes, ObjectWatcher, secret_data
-from samara.source_types import CERTIFICATE
 
 SKEW = timedelta(days=1)
 """Certificates become valid this long before now: the clocks of the API server and of this machine may differ."""

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import yaml
 
+from samara.assembly import WELL_KNOWN
 from samara.cli.lint_nodes import Finding, Manifest, Word, spot
 from samara.core.kinds import NEVER_COPIED_TYPES
 from samara.core.model import Kind, KindName
 from samara.core.names import NamespaceNames, quoted
-from samara.source_types import WELL_KNOWN
 
 FOR_ALL = frozenset({"*", "all", "ALL", "All"})
 NAMESPACE_NAME = "a namespace name: up to 63 lower-case letters, digits and -"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from difflib import get_close_matches
 
+from samara.assembly import registry_of, reserved
 from samara.cli import lint_accurate, lint_fishysecret, lint_resource_distribution, lint_secret_copy, lint_sync_to
 from samara.cli.lint_nodes import Finding, Manifest, Word
 from samara.cli.lint_part import Part, stays_behind, wrong_kind
@@ -15,7 +16,6 @@ from samara.core.policy import invalid_consent_items
 from samara.core.selectors import is_dns_subdomain
 from samara.core.vocabulary import VocabularySettings
 from samara.settings import Settings
-from samara.source_types import registry_of, reserved
 from samara.vocabularies import sync_to
 from samara.vocabularies.accurate import AccurateSettings
 from samara.vocabularies.fishysecret import FishySecretSettings

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import SplitResult, unquote
 
+from samara.assembly import CERTIFICATE
 from samara.core.kinds import NEVER_COPIED_TYPES
 from samara.core.names import is_namespace_name, quoted
 from samara.secretstores.base import (
@@ -32,7 +33,6 @@ from samara.secretstores.base import (
     bad_url,
     split_path,
 )
-from samara.source_types import CERTIFICATE
 
 FORBIDDEN_DIRECTORIES = tuple(map(Path, ("/var/run/secrets", "/run/secrets", "/proc", "/sys")))
 """They hold the pod's own credentials, and what the kernel shows of every process."""
