@@ -151,6 +151,6 @@ def test_a_replaced_answer_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_path_of_the_secret_manager_is_answered_by_whoever_reads_it_whatever_its_interval() -> None:
     known = Answers(None)
     assert known.value(SecretPath("team/db", 300.0)) is UNREAD
-    known.readings = {"team/db": SecretReading(CANARY, "now")}
+    known.add_readings({"team/db": SecretReading(CANARY, "now")})
     assert known.value(SecretPath("team/db", 60.0)) == SecretReading(CANARY, "now")
     assert known.value(SecretPath("team/other", 60.0)) is UNREAD

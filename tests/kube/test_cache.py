@@ -558,7 +558,7 @@ def test_rivals_are_named_when_a_source_comes_changes_or_goes() -> None:
 
 def test_the_cache_knows_which_version_the_watch_has_reported() -> None:
     cache = filled()
-    cache.stores[SECRET].version = 10
+    cache.advance(SECRET, 10)
 
     assert [cache.watch_passed(SECRET, version) for version in (9, 10, 11)] == [True, True, False]
     assert not cache.watch_passed(NAMESPACE, 9)
@@ -660,6 +660,6 @@ def test_a_kind_whose_definition_is_gone_is_not_known_until_it_is_listed_again()
     cache = Cache(REGISTRY)
     cache.stores[SECRET].listed = True
     assert cache.has_synced(SECRET)
-    cache.stores[SECRET].not_served = True
+    cache.set_served(SECRET, False)
     assert not cache.has_synced(SECRET)
     assert cache.is_settled(SECRET)

@@ -119,7 +119,7 @@ def test_what_a_definition_does_is_asked_as_the_operator_asks(answer: Answer, st
     async def told() -> object:
         async with serving(answer) as script, Client(access(script), may_write=unrestricted) as client:
             shot = Snapshot(client, Codec(REGISTRY.managers), Cache(REGISTRY), "operator")
-            await shot._answer((DEFINED,))
+            await shot._answer_all((DEFINED,))
             return shot.cache.answer(DEFINED)
 
     assert asyncio.run(told()) is stands
@@ -136,8 +136,8 @@ def test_the_paths_of_the_secret_manager_are_read_once_and_those_of_before_stay_
         async with serving(refuses(500)) as script, Client(access(script), may_write=unrestricted) as client:
             shot = Snapshot(client, Codec(REGISTRY.managers), Cache(REGISTRY), "operator", read_paths)
             one, two = SecretPath("one", 300.0), SecretPath("two", 300.0)
-            await shot._answer((one, one))
-            await shot._answer((two,))
+            await shot._answer_all((one, one))
+            await shot._answer_all((two,))
             return [shot.cache.answer(each) for each in (one, two)]
 
     assert asyncio.run(told()) == [SecretReading(b"one", "now"), SecretReading(b"two", "now")]
@@ -148,7 +148,7 @@ def test_without_a_secret_manager_the_reading_says_so() -> None:
     async def told() -> object:
         async with serving(refuses(500)) as script, Client(access(script), may_write=unrestricted) as client:
             shot = Snapshot(client, Codec(REGISTRY.managers), Cache(REGISTRY), "operator")
-            await shot._answer((SecretPath("one", 300.0),))
+            await shot._answer_all((SecretPath("one", 300.0),))
             return shot.cache.answer(SecretPath("one", 300.0))
 
     found = asyncio.run(told())

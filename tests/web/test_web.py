@@ -232,7 +232,7 @@ def test_nothing_is_ready_before_every_kind_is_listed() -> None:
 def test_a_kind_that_cannot_be_served_is_named_and_does_not_matter() -> None:
     async def deed(stage: Stage) -> None:
         stage.reflectors[1].not_ready_reason = "the API server answered 403"
-        stage.program.cache.stores[SECRET].not_served = True
+        stage.program.cache.set_served(SECRET, False)
         stage.reflectors[1].last_heard -= 1000.0
         answers = await asked(stage, "/healthz", "/readyz", "/syncz")
         assert [status for status, _, _ in answers] == [200, 200, 200]

@@ -45,7 +45,7 @@ class Answers:
         self._built = built
         self._sources = sources
         """The number of sources. With fewer answers than sources, each answer could be dropped before it is used."""
-        self.readings = readings
+        self._readings = readings
         """By path: what the secret poller knows. It updates this mapping itself."""
         self._key = secrets.token_bytes(32)
         self._ids: WeakKeyDictionary[DryRunCreate, QueryId] = WeakKeyDictionary()
@@ -66,7 +66,7 @@ class Answers:
 
     def value(self, read: Query) -> object:
         if isinstance(read, SecretPath):
-            return self.readings.get(read.path, UNREAD)
+            return self._readings.get(read.path, UNREAD)
         query_id = self._id(read)
         answer = self._answers.pop(query_id, UNREAD)
         if answer is not UNREAD:
@@ -80,6 +80,10 @@ class Answers:
         self._bytes += _size(answer)
         while len(self._answers) > 1 and (len(self._answers) > self._max_answers() or self._bytes > _MAX_BYTES):
             self._drop(next(iter(self._answers)))
+
+    def add_readings(self, readings: Mapping[str, SecretReading]) -> None:
+        """For commands, which have no secret poller and read each path once."""
+        self._readings = {**self._readings, **readings}
 
     def _max_answers(self) -> int:
         return _MAX_ANSWERS + self._sources()

@@ -275,6 +275,35 @@ class Cache:
         store.listed = True
         return changes
 
+    # the state of a kind
+
+    def add_kind(self, kind: Kind) -> None:
+        """Adds a kind that is not in the settings."""
+        self.stores[kind] = KindStore()
+
+    def advance(self, kind: Kind, version: int) -> None:
+        """The watch has reported this resource version."""
+        store = self.stores[kind]
+        store.version = max(store.version, version)
+
+    def set_served(self, kind: Kind, is_served: bool) -> None:
+        """Whether the API server knows the kind and lets us list it."""
+        self.stores[kind].not_served = not is_served
+
+    def distrust_absence(self, kind: Kind, until: float) -> None:
+        """A missing object proves nothing until then, by the loop's clock."""
+        self.stores[kind].absence_unproven_until = until
+
+    def put_unlisted(self, obj: Object) -> None:
+        """Takes an object that a single read found although the last list did not contain it. Its kind is listed
+        again, because other objects may be missing too."""
+        self.put(obj)
+        self.stores[obj.ref.kind].needs_relist = True
+
+    def begin_relist(self, kind: Kind) -> None:
+        """The reflector is about to list the kind again."""
+        self.stores[kind].needs_relist = False
+
     # indexes
 
     def _index(self, obj: Object, keys: list[Key], owner: Key | None) -> None:

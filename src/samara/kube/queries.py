@@ -6,9 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from samara.core.model import NAMESPACE, Content, Kind, OwnerReference, Ref
-from samara.core.queries import CrdExists, DryRunCreate, IsGone, NamespaceIsActive, OwnerAnnotation, Rejected
-from samara.kube.cache import Cache
+from samara.core.model import NAMESPACE, Content, Kind, Object, OwnerReference, Ref
+from samara.core.queries import CrdExists, DryRunCreate, NamespaceIsActive, OwnerAnnotation, Rejected
 from samara.kube.client import METADATA, OUR_WRITES, Client, address, collection
 from samara.kube.codec import Codec, decode, encode
 from samara.kube.discovery import kinds_of
@@ -112,15 +111,12 @@ async def namespace_alive(client: Client, query: NamespaceIsActive) -> bool:
     return any(namespace.metadata.deletionTimestamp is None for namespace in found.items or ())
 
 
-async def confirm_gone(client: Client, codec: Codec, cache: Cache, query: IsGone) -> bool:
-    """True if the object does not exist. If it does, the cache takes it and its kind is listed again."""
+async def read_object(client: Client, codec: Codec, ref: Ref) -> Object | None:
+    """The current object, or None if it does not exist."""
     try:
-        obj = codec.object(query.ref.kind, await client.get(address(query.ref)))
+        return codec.object(ref.kind, await client.get(address(ref)))
     except NotFound:
-        return True
-    cache.put(obj)
-    cache.stores[query.ref.kind].needs_relist = True
-    return False
+        return None
 
 
 async def owner_annotation(client: Client, query: OwnerAnnotation) -> str | Rejected:
