@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
-from operator import attrgetter
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
@@ -18,9 +17,6 @@ from samara.core.registry import Registry
 from samara.core.source_type import Addresses
 from samara.kube.answers import NO_READINGS, Answers, Build
 from samara.kube.indexes import ClaimIndex, CopyIndex, RelationIndex, Target
-
-_INDEXED = attrgetter("labels", "annotations", "owner_references", "managed_keys")
-"""The fields of a copy that the indexes depend on."""
 
 
 @dataclass(slots=True)
@@ -45,6 +41,11 @@ class KindStore:
 
 def address_hash(ref: Ref) -> int:
     return hash((ref.namespace, ref.name))
+
+
+def _indexed_fields(copy: Object) -> tuple[object, ...]:
+    """The fields of a copy that the indexes depend on. A tuple compares identical values without looking into them."""
+    return copy.labels, copy.annotations, copy.owner_references, copy.managed_keys
 
 
 class Change(NamedTuple):
@@ -192,7 +193,7 @@ class Cache:
     def _indexed_the_same(self, old: Object, new: Object) -> bool:
         """True if re-indexing can be skipped. The common case is our own update: only the content changed."""
         return (
-            _INDEXED(old) == _INDEXED(new)
+            _indexed_fields(old) == _indexed_fields(new)
             and not any(old.ref in sources for sources in self._sources.values())
             and next(self.registry.sources(new, self), None) is None
         )
