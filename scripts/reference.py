@@ -3,7 +3,6 @@
 import asyncio
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +18,7 @@ from samara.engine.metrics import Metrics
 from samara.engine.workqueue import WorkQueue
 from samara.settings import Settings, help_text
 from samara.web.health import Health
-from samara.web.metrics import MetricsPage, Sources
+from samara.web.metrics import CopyMetrics, ProcessMetrics, QueueMetrics, WatchMetrics
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
 BEGIN, END = "<!-- generated: make docs -->\n", "<!-- end of the generated part -->\n"
@@ -61,17 +60,15 @@ async def _collected() -> list[Any]:
     counted.provider_called("", "")
     counted.admission_answered("", "", 0.0)
     clock = asyncio.get_running_loop().time
-    parts: dict[str, Any] = {each.name: lambda *about: 0 for each in fields(Sources)}
-    parts |= {
-        "registry": registry_of(Settings()),
-        "tallies": {},
-        "reflectors": (),
-        "sources": lambda source_type: (),
-    }
-    parts |= {"queue": WorkQueue(clock), "metrics": counted, "holds": MassDeleteGuard(None, 0.0, clock), "unserved": ()}
     idle = SimpleNamespace(synced=False, obstacle=None)
-    parts |= {"health": Health((), idle, leader=None, webhooks=None, unserved={}, converted=frozenset())}
-    return [*MetricsPage(Sources(**parts)).collect(), *counted.registry.collect()]
+    health = Health((), idle, leader=None, webhooks=None, unserved={}, converted=frozenset())
+    collectors = (
+        CopyMetrics(registry_of(Settings()), {}, sources=lambda source_type: (), orphans=lambda source_type: 0),
+        QueueMetrics(WorkQueue(clock), oldest_pending=lambda: 0.0),
+        WatchMetrics((), unserved=()),
+        ProcessMetrics(health, MassDeleteGuard(None, 0.0, clock), is_leading=lambda: False, longest_stall=lambda: 0.0),
+    )
+    return [*(family for collector in collectors for family in collector.collect()), *counted.registry.collect()]
 
 
 def events() -> str:

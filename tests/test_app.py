@@ -8,6 +8,7 @@ import signal
 from dataclasses import replace
 
 import pytest
+from prometheus_client import enable_created_metrics, generate_latest
 from tests.engine.parts import a_copy, a_namespace, a_source, an_access
 from tests.kube.scripted import access, hangs, refuses, says, serving
 from tests.support.world import at
@@ -22,6 +23,7 @@ from samara.core.model import ANNOTATIONS, CONFIG_MAP, LABELS, NAMESPACE, SECRET
 from samara.core.plan import plan
 from samara.core.policy import ClusterPolicy
 from samara.core.writes import Create, Plan, Update
+from samara.engine.metrics import Metrics
 from samara.environment import Environment, discover_environment
 from samara.kube.cache import Cache
 from samara.kube.client import Client, unrestricted
@@ -269,6 +271,21 @@ def test_a_signal_ends_it_also_while_the_server_does_not_answer_the_first_questi
             await running
 
     asyncio.run(run())
+
+
+def test_the_operator_exports_no_second_series_for_the_time_when_a_counter_began() -> None:
+    async def run() -> None:
+        async with serving(hangs) as script, asyncio.timeout(5):
+            running = asyncio.create_task(app.run(Settings(), Options(), access(script)))
+            await script.until(lambda: bool(script.seen))
+            os.kill(os.getpid(), signal.SIGTERM)
+            await running
+
+    enable_created_metrics()  # type: ignore[no-untyped-call]
+    asyncio.run(run())
+    metrics = Metrics()
+    metrics.write_done("sync-to", "create", "ok", 0.1)
+    assert b"_created" not in generate_latest(metrics.registry)
 
 
 def test_a_secret_manager_is_looked_for_only_where_a_vocabulary_reads_one() -> None:

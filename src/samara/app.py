@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from prometheus_client import disable_created_metrics
+
 from samara import __version__, crds, log
 from samara.assembly import (
     CERTIFICATE,
@@ -60,7 +62,7 @@ from samara.secretstores.poller import PollTimings, SecretPoller
 from samara.secretstores.readings import Readings
 from samara.settings import Settings
 from samara.web.health import Health
-from samara.web.metrics import MetricsPage, Sources, orphans
+from samara.web.metrics import CopyMetrics, MetricsPage, ProcessMetrics, QueueMetrics, WatchMetrics, orphans
 from samara.web.server import answering
 
 if TYPE_CHECKING:
@@ -179,22 +181,15 @@ class Operator:
         converted = _converted_kinds(registry) if self._admission is not None else frozenset()
         self.health = Health(self._reflectors, self._controller, leader, self._admission, self._waiting_for, converted)
         self.metrics = MetricsPage(
-            Sources(
-                registry,
-                self._controller.tallies,
-                self._controller.queue,
-                self._controller.oldest_pending,
-                metrics,
-                guard,
-                self._reflectors,
-                lambda: self._controller.leading,
-                self.health,
-                partial(orphans, cache),
-                cache.sources,
-                lambda: self._watchdog.longest_stall,
-                tuple(environment.waiting),
-            )
+            metrics.registry,
+            CopyMetrics(registry, self._controller.tallies, cache.sources, partial(orphans, cache)),
+            QueueMetrics(self._controller.queue, self._controller.oldest_pending),
+            WatchMetrics(self._reflectors, tuple(environment.waiting)),
+            ProcessMetrics(self.health, guard, self._is_leading, lambda: self._watchdog.longest_stall),
         )
+
+    def _is_leading(self) -> bool:
+        return self._controller.leading
 
     def _build_admission(self, codec: Codec, cache: Cache, metrics: Metrics, home: str) -> Admission | None:
         """The webhook server, unless no vocabulary needs one."""
@@ -211,8 +206,8 @@ class Operator:
         registered = served(self._settings, self.environment.kinds) if listener.in_cluster else guarding
         if not any(source_type.admission is not None for source_type in registered):
             return None
-        leads = lambda: self._controller.leading  # noqa: E731
-        deps = AdmissionDeps(self._clients.admission, codec, cache, registry, home, leads, cache.is_settled, metrics)
+        client, is_leading = self._clients.admission, self._is_leading
+        deps = AdmissionDeps(client, codec, cache, registry, home, is_leading, cache.is_settled, metrics)
         shipped = crds.needed(source_type.resource for source_type in guarding if source_type.resource is not None)
         return Admission(deps, listener, registered, converters=CONVERTERS, crds=shipped, timings=Timings())
 
@@ -321,9 +316,11 @@ def _converted_kinds(registry: Registry) -> frozenset[Kind]:
 
 
 async def run(settings: Settings, options: Options, access: Access) -> None:
-    """The operator, until a signal."""
+    """Runs the operator until a signal."""
     # The cache has no reference cycles and lives long: collecting it would only block the loop.
     gc.set_threshold(20_000, 10, 1000)
+    # Otherwise each counter and histogram has a second series for the time when it began.
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     stop = asyncio.Event()
     _on_signals(stop)
     log.info("starting", version=__version__, server=access.server, vocabularies=",".join(settings.vocabularies))

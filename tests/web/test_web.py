@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import aiohttp
 import pytest
+from prometheus_client import disable_created_metrics
 from prometheus_client.parser import text_string_to_metric_families
 from tests.engine.parts import Clock, a_copy, a_key, a_source, create, deletes, numbered
 from tests.support.engine import EngineHarness
@@ -30,7 +31,7 @@ from samara.kube.errors import ConfigError
 from samara.kube.reflector import Reflector, ReflectorTimings
 from samara.vocabularies import secret_copy
 from samara.web.health import Health, Leader
-from samara.web.metrics import MetricsPage, Sources
+from samara.web.metrics import CopyMetrics, MetricsPage, ProcessMetrics, QueueMetrics, WatchMetrics
 from samara.web.server import answering, split_address
 
 EXPOSITION = Path(__file__).with_name("exposition.txt")
@@ -54,6 +55,12 @@ SPECIFIED = {
     "samara_admission_requests": {"kind", "result"},
     "samara_admission_seconds": {"le"},
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_created_series() -> None:
+    """As `app.run` does."""
+    disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 @dataclass
@@ -104,22 +111,13 @@ class Stage:
     def metrics(self) -> MetricsPage:
         program = self.program
         registry = self.registry or program.registry
+        sources = program.cache.sources if self.registry is None else lambda source_type: [a_key().source]
         return MetricsPage(
-            Sources(
-                registry,
-                self.tallies,
-                program.queue,
-                program.controller.oldest_pending,
-                program.metrics,
-                program.holds,
-                self.reflectors,
-                lambda: True,
-                self.health(),
-                lambda source_type: 2,
-                program.cache.sources if self.registry is None else lambda source_type: [a_key().source],
-                lambda: 0.25,
-                self.unserved,
-            )
+            program.metrics.registry,
+            CopyMetrics(registry, self.tallies, sources, lambda source_type: 2),
+            QueueMetrics(program.queue, program.controller.oldest_pending),
+            WatchMetrics(self.reflectors, self.unserved),
+            ProcessMetrics(self.health(), program.holds, lambda: True, lambda: 0.25),
         )
 
     def samples(self) -> dict[tuple[str, ...], float]:
