@@ -23,6 +23,7 @@ import msgspec
 from samara.core.kinds import is_refused
 from samara.core.model import CONFIG_MAP, SECRET, Kind, KindName
 from samara.core.names import is_namespace_name
+from samara.core.vocabulary import Conflicts, CrossNamespace
 
 FOREVER = "forever"
 DURATION = "a duration such as 90s, 5m, 1h30m or 500ms"
@@ -323,9 +324,6 @@ Duration = Annotated[float, _duration()]
 DurationOrZero = Annotated[float, _duration(zero=True)]
 DurationOrForever = Annotated[float, _duration(forever=True)]
 
-
-Conflicts = Literal["refuse", "overwrite"]
-CrossNamespace = Literal["allow", "consent"]
 
 # Settings that mean the same in every vocabulary that has them.
 Takeover = Annotated[bool, about("serve although the original still runs in this cluster")]

@@ -207,7 +207,7 @@ def _contradictions(settings: Settings) -> Iterator[str]:
 def _overwriting_tenants(settings: Settings, name: str) -> str:
     """Tenants could overwrite objects in the namespaces of others."""
     key = f"vocabularies.{name}.conflicts"
-    own = getattr(settings.vocabularies[name], "conflicts", None)
+    own = settings.vocabularies[name].conflicts
     if own:
         return _mismatch(key, own, "refuse, because tenancy is strict")
     expected = f"refuse, because tenancy is strict and {name} is served (or set {key}: refuse)"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from samara.core.annotated import AnnotatedObjects, CopyRequest
 from samara.core.desired import Adopt, Fault, Template
-from samara.core.model import SECRET, Object, Ref
+from samara.core.model import SECRET, KindName, Object, Ref
 from samara.core.names import NamespaceNames, parse_csv_names, quoted, sample, to_label_value
 from samara.core.selectors import EVERY_NAMESPACE, NamespaceSelector
 from samara.core.source_type import Policy, Protected, SourceType
-from samara.core.vocabulary import BuildContext, Vocabulary
+from samara.core.vocabulary import BuildContext, CrossNamespace, Vocabulary
 from samara.setting_types import Managers, NamespaceName, OwnConflicts, Struct, Takeover, about
 
 NAME = "secret-copy"
@@ -26,6 +26,8 @@ class SecretCopySettings(Struct, frozen=True):
     conflicts: OwnConflicts = None
     takeover: Takeover = False
     managers: Managers = ()
+    kinds: ClassVar[tuple[KindName, ...]] = ()
+    cross_namespace: ClassVar[CrossNamespace | None] = None
 
 
 def build(settings: SecretCopySettings, context: BuildContext) -> tuple[SourceType, ...]:
