@@ -41,7 +41,7 @@ from samara.setting_types import (
     settings_of,
 )
 from samara.settings import STRUCTS, Settings, SettingsError, parse
-from samara.settings.reader import CUSTOM_RESOURCES
+from samara.settings.reader import CUSTOM_RESOURCES, RENAMED
 from samara_devtools.devcluster.cluster import to_stderr
 from samara_devtools.devcluster.helm_program import find_helm
 
@@ -70,7 +70,7 @@ KIND_OBJECT: Json = {"type": "object", "additionalProperties": False, **KIND_FIE
 
 
 def vocabularies() -> str:
-    return HEAD + as_yaml([{"vocabularies": [_vocabulary(name) for name in STRUCTS]}])
+    return HEAD + as_yaml([{"renamed": RENAMED, "vocabularies": [_vocabulary(name) for name in STRUCTS]}])
 
 
 def _vocabulary(name: str) -> Json:
@@ -183,7 +183,10 @@ def uninstall() -> str:
 def schema() -> str:
     """The chart's own values are written by hand; the settings are the program's."""
     made = json.loads((FOLDER / "values.schema.json").read_text())
-    made["properties"]["settings"] = {"description": "The settings of samara", **_record(Settings)}
+    settings = _record(Settings)
+    # The chart refuses these keys itself, because a schema cannot say what they are called now.
+    settings["properties"] |= {old: {"description": f"refused: it is called {new} now"} for old, new in RENAMED.items()}
+    made["properties"]["settings"] = {"description": "The settings of samara", **settings}
     return json.dumps(made, indent=2, ensure_ascii=False) + "\n"
 
 
