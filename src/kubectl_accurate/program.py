@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 from samara import __version__
 from samara.cli.options import Switching, debug_flag, kubectl_options
+from samara.kube.lean import without_public_authorities
 
 PROGRAM = "kubectl-accurate"
 COMPLETION_VARIABLE = "_KUBECTL_ACCURATE_COMPLETE"
@@ -74,7 +75,9 @@ class Group(Switching, click.Group):
         entry = self.entries.get(aliases.get(name, name))
         if entry is None:
             return None
-        command: click.Command = getattr(import_module(f"kubectl_accurate.{entry.module}"), entry.attribute)
+        with without_public_authorities():
+            module = import_module(f"kubectl_accurate.{entry.module}")
+        command: click.Command = getattr(module, entry.attribute)
         return command
 
     def invoke(self, context: click.Context) -> Any:

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 from urllib.parse import quote, urlencode
 
+import aiohttp
 from yarl import URL
 
 from samara import __version__
@@ -19,7 +20,6 @@ from samara.core.model import FIELD_MANAGER, Kind, Ref
 from samara.kube.auth import Access
 from samara.kube.auth.credentials import Headers
 from samara.kube.errors import ApiError, InvalidName, Unauthorized, Unreachable, from_status
-from samara.kube.lean import aiohttp
 from samara.kube.transport import Transport
 
 JSON = "application/json"

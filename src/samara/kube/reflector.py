@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+import aiohttp
 import msgspec
 
 from samara import log
@@ -19,7 +20,6 @@ from samara.kube.codec import MALFORMED, Codec, RawEvent, raw_event
 from samara.kube.discovery import explain
 from samara.kube.errors import MOST_WAIT, ApiError, Forbidden, Gone, NotFound, SamaraError, Unreachable, from_status
 from samara.kube.ingest import Changed, Envelope, Ignored, Ingest, Stale, pages
-from samara.kube.lean import aiohttp
 
 SHORT = 0.2
 """Seconds. If a watch ends sooner than this, the next one waits this long."""
