@@ -119,10 +119,10 @@ async def check_parent(api: ApiClient, name: str, parent: str) -> None:
         if not higher or higher in seen:
             return
         seen.add(higher)
-        found = await api.find_namespace(higher)
-        if found is None:
+        next_above = await api.find_namespace(higher)
+        if next_above is None:
             raise SamaraError(f"parent namespace does not exist: {higher}, the parent of {above.name}; {UNCHANGED}")
-        above = found
+        above = next_above
 
 
 async def _original(api: ApiClient, old: str, name: str) -> SubNamespace:

@@ -107,11 +107,11 @@ def cluster_policy(settings: Settings, access: Access) -> ClusterPolicy:
     return ClusterPolicy(protected, settings.recreate == "allow", names, _own_objects(settings, access.namespace))
 
 
-def _own_objects(settings: Settings, home: str) -> frozenset[Ref]:
+def _own_objects(settings: Settings, own_namespace: str) -> frozenset[Ref]:
     """What the operator reads and writes for itself; outside a cluster its namespace may be anybody's."""
-    certificate, holds = Ref(SECRET, home, CERTIFICATE), Ref(CONFIG_MAP, home, hold_store.NAME)
-    lease = Ref(leader_election.LEASE, home, leader_election.NAME)
-    return frozenset((store_config(settings, home), certificate, holds, lease))
+    certificate, holds = Ref(SECRET, own_namespace, CERTIFICATE), Ref(CONFIG_MAP, own_namespace, hold_store.NAME)
+    lease = Ref(leader_election.LEASE, own_namespace, leader_election.NAME)
+    return frozenset((store_config(settings, own_namespace), certificate, holds, lease))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +138,14 @@ class Operator:
         leader: LeaderElector | None,
         environment: Environment,
     ) -> None:
-        client, home, clock = clients.objects, access.namespace, time.monotonic
+        client, own_namespace, clock = clients.objects, access.namespace, time.monotonic
         self.environment = environment
         self._settings, self._options, self._clients, self._leader = settings, options, clients, leader
         self._waiting_for = environment.waiting
         self._changed = asyncio.Event()
-        registry = registry_of(settings, environment.kinds, frozenset(environment.originals), own_namespace=home)
+        registry = registry_of(
+            settings, environment.kinds, frozenset(environment.originals), own_namespace=own_namespace
+        )
         inbox, metrics = Inbox(), Metrics()
         secrets = _secret_poller(settings, metrics, clock, inbox)
         codec = Codec(registry.managers)
@@ -153,7 +155,7 @@ class Operator:
         outbox = Outbox(clock, limiter)
         applier = Applier(client, codec, cache, registry, FaultPoints())
         guard = MassDeleteGuard(brake_of(settings), settings.mass_delete.hold if settings.mass_delete else 0.0, clock)
-        self._hold_store = HoldStore(clients.own, home, guard, inbox.post)
+        self._hold_store = HoldStore(clients.own, own_namespace, guard, inbox.post)
         self._events = EventRecorder(EventSink(client, clock, silent=options.observe), cache)
         self._controller = Controller(
             inbox,
@@ -161,7 +163,7 @@ class Operator:
             registry,
             cluster_policy(settings, access),
             writer=Writer(outbox, limiter, cache, applier, may_write(options, leader), inbox.post, clock),
-            fetcher=Fetcher(client, codec, cache, home, inbox.post),
+            fetcher=Fetcher(client, codec, cache, own_namespace, inbox.post),
             retry=RetryBackoff(settings.timers.backoff_most, clock),
             guard=guard,
             hold_store=self._hold_store,
@@ -172,12 +174,12 @@ class Operator:
             options=ControllerOptions(settings.source_gone_after, settings.resync, options.observe),
         )
         self._store_config = (
-            StoreConfigWatcher(client, store_config(settings, home), secrets) if secrets is not None else None
+            StoreConfigWatcher(client, store_config(settings, own_namespace), secrets) if secrets is not None else None
         )
         timings = ReflectorTimings(silence=settings.timers.silence, longest=options.watch_seconds)
         self._reflectors = tuple(Reflector(kind, client, cache, codec, inbox, timings) for kind in cache.stores)
         self._watchdog = Watchdog(STANDSTILL * settings.timers.lease)
-        self._admission = self._build_admission(codec, cache, metrics, home)
+        self._admission = self._build_admission(codec, cache, metrics, own_namespace)
         converted = _converted_kinds(registry) if self._admission is not None else frozenset()
         self.health = Health(self._reflectors, self._controller, leader, self._admission, self._waiting_for, converted)
         self.metrics = MetricsPage(
@@ -191,7 +193,7 @@ class Operator:
     def _is_leading(self) -> bool:
         return self._controller.leading
 
-    def _build_admission(self, codec: Codec, cache: Cache, metrics: Metrics, home: str) -> Admission | None:
+    def _build_admission(self, codec: Codec, cache: Cache, metrics: Metrics, own_namespace: str) -> Admission | None:
         """The webhook server, unless no vocabulary needs one."""
         if self._options.webhook is None or self._options.observe:
             return None
@@ -207,7 +209,7 @@ class Operator:
         if not any(source_type.admission is not None for source_type in registered):
             return None
         client, is_leading = self._clients.admission, self._is_leading
-        deps = AdmissionDeps(client, codec, cache, registry, home, is_leading, cache.is_settled, metrics)
+        deps = AdmissionDeps(client, codec, cache, registry, own_namespace, is_leading, cache.is_settled, metrics)
         shipped = crds.needed(source_type.resource for source_type in guarding if source_type.resource is not None)
         return Admission(deps, listener, registered, converters=CONVERTERS, crds=shipped, timings=Timings())
 
@@ -350,8 +352,8 @@ async def _first(*events: asyncio.Event) -> None:
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for each in waits:
-            each.cancel()
+        for wait in waits:
+            wait.cancel()
 
 
 def _on_signals(stop: asyncio.Event) -> None:

@@ -71,26 +71,29 @@ class Environment:
 
     def serves_same_as(self, other: Environment) -> bool:
         """True if the same is served and the same waits, even for another reason."""
-        mine, theirs = ((each.kinds, each.missing.keys(), each.originals.keys()) for each in (self, other))
+        mine, theirs = (
+            (environment.kinds, environment.missing.keys(), environment.originals.keys())
+            for environment in (self, other)
+        )
         return mine == theirs
 
 
 async def discover_environment(client: Client, settings: Settings, before: Environment | None = None) -> Environment:
     """`before` is the result of the last discovery."""
-    found = await discover_kinds(client, settings)
+    discovered = await discover_kinds(client, settings)
     leases = (before or Environment()).leases
-    return Environment(found.kinds, found.missing, await _running_originals(client, settings, leases), leases)
+    return Environment(discovered.kinds, discovered.missing, await _running_originals(client, settings, leases), leases)
 
 
 async def discover_at_start(client: Client, settings: Settings) -> Environment:
     """Raises ConfigError if a right on a watched kind is missing, so that nobody finds out object by object."""
-    found = await discover_environment(client, settings)
+    environment = await discover_environment(client, settings)
     for vocabulary, own in named_vocabularies(settings):
         if vocabulary.rights is not None:
-            kinds = [found.kinds[name] for name in vocabulary.kinds(own) if name in found.kinds]
+            kinds = [environment.kinds[name] for name in vocabulary.kinds(own) if name in environment.kinds]
             await _require(client, vocabulary.rights, kinds)
     await warn_of_outdated_crds(client, settings)
-    return found
+    return environment
 
 
 async def unless_stopped(stop: asyncio.Event, discovery: Coroutine[None, None, Environment]) -> Environment | None:
@@ -123,14 +126,14 @@ async def _may(client: Client, verb: str, kind: Kind) -> bool:
 
 async def discover_kinds(client: Client, settings: Settings) -> Environment:
     """Only the kinds, for commands: they run beside an original as well."""
-    found = await discover(client, kinds_in(settings), WELL_KNOWN)
+    discovered = await discover(client, kinds_in(settings), WELL_KNOWN)
     for vocabulary, own in named_vocabularies(settings):
-        kinds = [found.kinds[name] for name in vocabulary.kinds(own) if name in found.kinds]
+        kinds = [discovered.kinds[name] for name in vocabulary.kinds(own) if name in discovered.kinds]
         fault = vocabulary.refused_kind(vocabulary.name, kinds)
         if fault is not None:
             raise ConfigError(fault)
-    missing = {f"{name.group}/{name.version}/{name.kind}".lstrip("/"): why for name, why in found.missing.items()}
-    return Environment(found.kinds, missing)
+    missing = {f"{name.group}/{name.version}/{name.kind}".lstrip("/"): why for name, why in discovered.missing.items()}
+    return Environment(discovered.kinds, missing)
 
 
 # Original controllers
@@ -138,8 +141,8 @@ async def discover_kinds(client: Client, settings: Settings) -> Environment:
 
 async def _running_originals(client: Client, settings: Settings, leases: LeaseObservations) -> dict[str, str]:
     names = leases_of_originals(settings).items()
-    found = {vocabulary: await _why_wait(client, lease, leases) for vocabulary, lease in names}
-    return {vocabulary: why for vocabulary, why in found.items() if why is not None}
+    reasons = {vocabulary: await _why_wait(client, lease, leases) for vocabulary, lease in names}
+    return {vocabulary: why for vocabulary, why in reasons.items() if why is not None}
 
 
 def leases_of_originals(settings: Settings) -> dict[str, str]:
@@ -172,10 +175,10 @@ def is_live(spec: Json) -> bool:
 
 def _renewed(spec: Json) -> datetime | None:
     try:
-        found = datetime.fromisoformat(str(spec["renewTime"]))
+        renewed = datetime.fromisoformat(str(spec["renewTime"]))
     except (KeyError, ValueError):
         return None
-    return found if found.tzinfo is not None else None
+    return renewed if renewed.tzinfo is not None else None
 
 
 def _duration(spec: Json) -> timedelta:
@@ -212,19 +215,21 @@ async def warn_of_outdated_crds(client: Client, settings: Settings) -> None:
 
 def missing_fields(installed: Json, shipped: Json) -> list[str]:
     """The fields of the shipped CRD that the installed one lacks, in the versions that both have."""
-    have = _schemas(installed)
+    installed_schemas = _schemas(installed)
     return [
         f"{version} {path}"
         for version, schema in _schemas(shipped).items()
-        if version in have
-        for path in _missing(have[version], schema, "")
+        if version in installed_schemas
+        for path in _missing(installed_schemas[version], schema, "")
         if path.startswith(("spec", "status"))
     ]
 
 
 def _schemas(crd: Json) -> dict[str, Json]:
-    found = {each["name"]: (each.get("schema") or {}).get("openAPIV3Schema") for each in crd["spec"]["versions"]}
-    return {version: schema for version, schema in found.items() if schema}
+    schemas = {
+        version["name"]: (version.get("schema") or {}).get("openAPIV3Schema") for version in crd["spec"]["versions"]
+    }
+    return {version: schema for version, schema in schemas.items() if schema}
 
 
 def _missing(installed: Json, shipped: Json, path: str) -> Iterator[str]:

@@ -28,10 +28,10 @@ def warning(event: str, **fields: object) -> None:
 class _Text(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         fields = getattr(record, "fields", {})
-        words = " ".join(f"{key}={_quoted(value)}" for key, value in fields.items())
+        fields_text = " ".join(f"{key}={_quoted(value)}" for key, value in fields.items())
         event = " ".join(record.getMessage().split())  # a library's warning may have several lines
         line = f"{_time(record)} {record.levelname.lower():7} {event}"
-        return f"{line} {words}" if words else line
+        return f"{line} {fields_text}" if fields_text else line
 
 
 class _Json(logging.Formatter):

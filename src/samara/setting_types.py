@@ -154,18 +154,18 @@ def about(text: str, *, min_length: int | None = None) -> msgspec.Meta:
 @cache
 def settings_of(struct: type[Struct]) -> tuple[Setting, ...]:
     return tuple(
-        Setting(each.name, each.encode_name, shape_of(each.type), _about(each.type), each.required)
-        for each in msgspec.structs.fields(struct)
+        Setting(field.name, field.encode_name, shape_of(field.type), _about(field.type), field.required)
+        for field in msgspec.structs.fields(struct)
     )
 
 
 def keys_of(struct: type[Struct]) -> tuple[str, ...]:
-    return tuple(key for each in settings_of(struct) for key in each.keys)
+    return tuple(key for setting in settings_of(struct) for key in setting.keys)
 
 
 def _about(annotation: Any) -> str:
-    found = [each.description for each in _metadata(annotation) if isinstance(each, msgspec.Meta)]
-    return next(filter(None, found), "")
+    descriptions = [meta.description for meta in _metadata(annotation) if isinstance(meta, msgspec.Meta)]
+    return next(filter(None, descriptions), "")
 
 
 def _metadata(annotation: Any) -> tuple[Any, ...]:
@@ -176,14 +176,14 @@ def shape_of(annotation: Any) -> Any:
     """The shape that the type of a field stands for."""
     metadata = _metadata(annotation)
     plain = annotation.__origin__ if metadata else annotation
-    for each in metadata:
-        if isinstance(each, Leaf | Inline | Named):
-            return each
+    for item in metadata:
+        if isinstance(item, Leaf | Inline | Named):
+            return item
     if get_origin(plain) in (Union, UnionType):
-        [inner] = (each for each in get_args(plain) if each is not NoneType)
+        [inner] = (item for item in get_args(plain) if item is not NoneType)
         return Nullable(shape_of(inner))
     if get_origin(plain) is tuple:
-        least = next((each.min_length for each in metadata if each.min_length), 0)
+        least = next((item.min_length for item in metadata if item.min_length), 0)
         return ListOf(shape_of(get_args(plain)[0]), least)
     if isinstance(plain, type) and issubclass(plain, Struct):
         return Record(plain)
@@ -195,12 +195,12 @@ def _leaf(annotation: Any, plain: Any, metadata: tuple[msgspec.Meta, ...]) -> Le
     parse = partial(msgspec.convert, type=annotation)
     schema = {key: value for key, value in msgspec.json.schema(annotation).items() if key != "description"}
     if get_origin(plain) is Literal:
-        words = get_args(plain)
-        return Leaf(" | ".join(words), " or ".join(words), parse, schema={"enum": list(words)})
+        choices = get_args(plain)
+        return Leaf(" | ".join(choices), " or ".join(choices), parse, schema={"enum": list(choices)})
     if plain is bool:
         return Leaf("true | false", "true or false", parse, schema=schema)
     noun = {int: "a whole number", float: "a number"}[plain]
-    low, high = (next((getattr(each, end) for each in metadata), None) for end in ("ge", "le"))
+    low, high = (next((getattr(meta, end) for meta in metadata), None) for end in ("ge", "le"))
     show = scalar if plain is int else "{:g}".format
     if high is None:
         return Leaf(f">= {low}", f"{noun} of at least {low}", parse, show, schema)
@@ -278,9 +278,9 @@ def _duration(*, zero: bool = False, forever: bool = False) -> Leaf:
             raise UnfitError
         return seconds
 
-    words = (["0"] if zero else []) + ([FOREVER] if forever else [])
-    expects = DURATION + ("" if zero else ", more than 0") + "".join(f", or {word}" for word in words)
-    return Leaf(" | ".join(["duration", *words]), expects, parse, format_duration, _duration_schema(zero, forever))
+    others = (["0"] if zero else []) + ([FOREVER] if forever else [])
+    expects = DURATION + ("" if zero else ", more than 0") + "".join(f", or {other}" for other in others)
+    return Leaf(" | ".join(["duration", *others]), expects, parse, format_duration, _duration_schema(zero, forever))
 
 
 def _duration_schema(zero: bool, forever: bool) -> dict[str, object]:

@@ -351,7 +351,7 @@ def _issue(issuer: _Issuer, names: frozenset[str], now: datetime, lifetimes: Lif
         _builder(_name("samara-webhook"), issuer.newest.subject, key.public_key(), now, lifetimes.serving)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([_general(each) for each in sorted(names)]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_general(name) for name in sorted(names)]), critical=False)
         .add_extension(signer, critical=False)  # Python 3.13 refuses a certificate without it
         .sign(issuer.key, hashes.SHA256())
     )

@@ -235,10 +235,10 @@ class Registrar:
 
     async def _get(self, ref: Ref) -> Json | None:
         try:
-            found: Json = decode(await self._client.get(address(ref)))
+            configuration: Json = decode(await self._client.get(address(ref)))
         except NotFound:
             return None
-        return found
+        return configuration
 
     async def _send(self, method: str, path: str, body: Json, content_type: str = JSON) -> None:
         await self._client.request(method, path, encode(body), params=OUR_WRITES, content_type=content_type)

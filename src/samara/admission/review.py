@@ -36,7 +36,7 @@ class GuardedKind:
 
     @property
     def admissions(self) -> tuple[Admission, ...]:
-        return tuple(each.admission for each in self.source_types if each.admission is not None)
+        return tuple(source_type.admission for source_type in self.source_types if source_type.admission is not None)
 
 
 GuardedKinds = Mapping[tuple[str, str, str], GuardedKind]
@@ -54,11 +54,11 @@ class Review:
 
 
 def guarded_kinds(registry: Registry) -> GuardedKinds:
-    found: dict[Kind, list[SourceType]] = {}
+    guarding: dict[Kind, list[SourceType]] = {}
     for source_type in registry.source_types:
         for kind in source_type.admission.kinds if source_type.admission is not None else ():
-            found.setdefault(kind, []).append(source_type)
-    return {(kind.group, kind.version, kind.name): GuardedKind(kind, tuple(found[kind])) for kind in found}
+            guarding.setdefault(kind, []).append(source_type)
+    return {(kind.group, kind.version, kind.name): GuardedKind(kind, tuple(guarding[kind])) for kind in guarding}
 
 
 # the question

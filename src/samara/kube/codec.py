@@ -272,7 +272,7 @@ def with_kept(kind: Kind, sent: bytes, there: bytes) -> bytes:
     """The object to send, with the fields that the API server assigned to the existing one."""
     fields, old = _fields(sent), _fields(there)
     for name, keep in rules_for(kind).restore_own_fields.items():
-        value = keep(*(decode(each.pop(name)) if name in each else None for each in (fields, old)))
+        value = keep(*(decode(entry.pop(name)) if name in entry else None for entry in (fields, old)))
         if value is not None:
             fields[name] = msgspec.Raw(encode(value))
     return encode(fields)

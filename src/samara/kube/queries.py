@@ -107,8 +107,8 @@ async def crd_established(client: Client, query: CrdExists) -> bool:
 async def namespace_alive(client: Client, query: NamespaceIsActive) -> bool:
     """False if the Namespace is gone or being deleted. It is listed rather than read, since the reflector needs the
     right to list Namespaces anyway."""
-    found = _list(await client.get(collection(NAMESPACE), {"fieldSelector": f"metadata.name={query.name}"}))
-    return any(namespace.metadata.deletionTimestamp is None for namespace in found.items or ())
+    namespaces = _list(await client.get(collection(NAMESPACE), {"fieldSelector": f"metadata.name={query.name}"}))
+    return any(namespace.metadata.deletionTimestamp is None for namespace in namespaces.items or ())
 
 
 async def read_object(client: Client, codec: Codec, ref: Ref) -> Object | None:

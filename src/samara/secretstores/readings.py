@@ -86,9 +86,9 @@ class Readings:
         """Replaces all paths that a source reads. None if this edition of the source had the same ones before."""
         new: dict[str, SecretPath] = {}
         for read in reads:
-            twin = new.get(read.path, read)
-            every = max(MIN_REFRESH, min(read.every, twin.every))
-            new[read.path] = SecretPath(read.path, every, read.optional and twin.optional)
+            other = new.get(read.path, read)
+            every = max(MIN_REFRESH, min(read.every, other.every))
+            new[read.path] = SecretPath(read.path, every, read.optional and other.optional)
         old, old_edition = self._subscriptions.get(key, (_NO_PATHS, edition))
         if (new, edition) == (old, old_edition):
             return None

@@ -88,8 +88,8 @@ async def open_store(
     url = parse_url(_required(config, "url"))
     scheme = SCHEMES.get(url.scheme)
     if scheme is None:
-        found = repr(url.scheme) if len(url.scheme) <= _LONGEST_SCHEME else "another"
-        raise bad_url(f"expected one of the schemes {', '.join(SCHEMES)}, found {found}")
+        given = repr(url.scheme) if len(url.scheme) <= _LONGEST_SCHEME else "another"
+        raise bad_url(f"expected one of the schemes {', '.join(SCHEMES)}, found {given}")
     if scheme.needs:
         _required(config, scheme.needs)
     if scheme.plain:

@@ -21,7 +21,9 @@ from samara.setting_types import (
 )
 from samara.vocabularies import VOCABULARIES
 
-STRUCTS: Mapping[str, type[Struct]] = MappingProxyType({each.name: each.settings for each in VOCABULARIES})
+STRUCTS: Mapping[str, type[Struct]] = MappingProxyType(
+    {vocabulary.name: vocabulary.settings for vocabulary in VOCABULARIES}
+)
 """By name: the settings of each vocabulary, in order of rank."""
 _MORE = "more keys that stay behind"
 
@@ -57,7 +59,7 @@ class Timers(Struct, frozen=True):
 
 
 def _all_vocabularies() -> Mapping[str, VocabularySettings]:
-    return MappingProxyType({each.name: each.settings() for each in VOCABULARIES})
+    return MappingProxyType({vocabulary.name: vocabulary.settings() for vocabulary in VOCABULARIES})
 
 
 _VOCABULARIES = Named(

@@ -39,7 +39,9 @@ from samara.vocabularies import VOCABULARIES
 Narrow = Callable[[Settings], Settings]
 """Leaves out of settings what is not to be served."""
 
-CUSTOM_RESOURCES = frozenset((kind.group, kind.name) for each in VOCABULARIES for kind in each.custom_resources)
+CUSTOM_RESOURCES = frozenset(
+    (kind.group, kind.name) for vocabulary in VOCABULARIES for kind in vocabulary.custom_resources
+)
 """By group and kind. A custom resource that requests copies is never copied: its author could request anything."""
 RENAMED = {"dialects": "vocabularies"}
 """By path: keys that had another name before the first release. A file that still has one is refused."""
@@ -190,18 +192,18 @@ def _contradictions(settings: Settings) -> Iterator[str]:
     if renew >= lease:
         expected = f"less than timers.lease ({format_duration(lease)})"
         yield located("timers.renew", f"found {format_duration(renew)}, expected {expected}")
-    for vocabulary, own in settings.vocabularies.items():
+    for name, own in settings.vocabularies.items():
         source = _KeysFile.of(own)
         if source is not None and source.path is not None and source.inline:
             fault = f"found {source.key} and {', '.join(source.inline)}, expected the file or the keys, not both"
-            yield located(f"vocabularies.{vocabulary}", fault)
-    for each in VOCABULARIES:
+            yield located(f"vocabularies.{name}", fault)
+    for vocabulary in VOCABULARIES:
         if (
-            each.is_written_by_tenants
+            vocabulary.is_written_by_tenants
             and settings.tenancy == "strict"
-            and settings.conflicts_of(each.name) == "overwrite"
+            and settings.conflicts_of(vocabulary.name) == "overwrite"
         ):
-            yield _overwriting_tenants(settings, each.name)
+            yield _overwriting_tenants(settings, vocabulary.name)
 
 
 def _overwriting_tenants(settings: Settings, name: str) -> str:
@@ -217,9 +219,9 @@ def _overwriting_tenants(settings: Settings, name: str) -> str:
 def _with_keys_files(settings: Settings, name: str) -> Settings:
     """The settings with the content of each vocabulary's file of keys, checked beyond the types of single settings."""
     vocabularies = {
-        each.name: _checked(each, settings.vocabularies[each.name], name)
-        for each in VOCABULARIES
-        if each.name in settings.vocabularies
+        vocabulary.name: _checked(vocabulary, settings.vocabularies[vocabulary.name], name)
+        for vocabulary in VOCABULARIES
+        if vocabulary.name in settings.vocabularies
     }
     return replace(settings, vocabularies=MappingProxyType(vocabularies))
 

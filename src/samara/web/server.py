@@ -55,8 +55,8 @@ async def _listen(runner: web.AppRunner, address: str) -> None:
 
 def _json(answer: Answer) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def respond(request: web.Request) -> web.StreamResponse:
-        good, told = answer()
-        return web.json_response(told, status=200 if good else 503)
+        is_ok, report = answer()
+        return web.json_response(report, status=200 if is_ok else 503)
 
     return respond
 
