@@ -45,11 +45,11 @@ def helm() -> str:
     bare_binaries()
     from samara_devtools.devcluster import helm_program
 
-    found = helm_program.cached_helm()
-    if found.exists():
-        return f"helm is there, in {found.parent}: nothing to build"
+    program = helm_program.cached_helm()
+    if program.exists():
+        return f"helm is there, in {program.parent}: nothing to build"
     return (
-        f"helm {helm_program.helm_version()} from Go modules, into {found.parent}: "
+        f"helm {helm_program.helm_version()} from Go modules, into {program.parent}: "
         f"about {helm_program.MINUTES} minutes, once per version"
     )
 
@@ -64,7 +64,7 @@ def main() -> None:
     needed = (environment(), control_plane(), helm())
     head = "What this needs, and makes where it is missing (times are those of two cores):"
     tail = f"Then the checks and all tests: about {SUITE_MINUTES} minutes."
-    sys.stdout.write("\n".join((head, *(f"  - {each}" for each in needed), tail)) + "\n")
+    sys.stdout.write("\n".join((head, *(f"  - {need}" for need in needed), tail)) + "\n")
 
 
 if __name__ == "__main__":

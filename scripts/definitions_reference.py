@@ -71,12 +71,12 @@ def _type(schema: Json) -> str:
 
 def _about(schema: Json) -> str:
     """The description, and what the server itself insists on."""
-    words = [
+    sentences = [
         _line(schema),
-        f"One of {', '.join(f'`{each}`' for each in schema['enum'])}." if "enum" in schema else "",
+        f"One of {', '.join(f'`{value}`' for value in schema['enum'])}." if "enum" in schema else "",
         f"Without it: `{schema['default']}`." if "default" in schema else "",
     ]
-    return " ".join(filter(None, words))
+    return " ".join(filter(None, sentences))
 
 
 def _line(schema: Json) -> str:

@@ -78,18 +78,18 @@ def _interpreter() -> Path:
 
 def _copy_package(name: str, into: Path) -> None:
     """The files of one package; its scripts are outside of site-packages, and stay there."""
-    found = distribution(name)
-    for file in found.files or ():
+    package = distribution(name)
+    for file in package.files or ():
         if ".." in file.parts or file.suffix in (".pth", ".pyc"):
             continue
         target = into / file
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(str(found.locate_file(file)), target)
+        shutil.copyfile(str(package.locate_file(file)), target)
 
 
 def _copy_libraries(tree: Path) -> None:
     """The shared libraries that anything in the tree asks for, where the loader looks without being told."""
-    needed = {path for each in _binaries(tree) for path in _libraries(each)}
+    needed = {path for binary in _binaries(tree) for path in _libraries(binary)}
     usual = next(path.parent for path in needed if path.name.startswith("libc.so"))
     for path in sorted(needed):
         if path.is_relative_to(tree):  # a package brought it along
@@ -107,8 +107,8 @@ def _binaries(tree: Path) -> Iterator[Path]:
 
 def _libraries(binary: Path) -> Iterator[Path]:
     """As the loader finds them."""
-    told = subprocess.run(["ldd", str(binary)], capture_output=True, text=True, check=False).stdout
-    for line in told.splitlines():
+    listing = subprocess.run(["ldd", str(binary)], capture_output=True, text=True, check=False).stdout
+    for line in listing.splitlines():
         match = re.match(r"\s*(?:\S+ => )?(/\S+) \(0x", line)
         if match:
             yield Path(match[1])
@@ -124,11 +124,11 @@ def _copy_authorities(tree: Path) -> None:
 
 def authorities(places: Sequence[Path]) -> Path:
     """The first of these files that there is. What the environment names may be anybody's, and is not asked."""
-    found = next((path for path in places if path.is_file()), None)
-    if found is None:
+    library = next((path for path in places if path.is_file()), None)
+    if library is None:
         named = ", ".join(map(str, places))
         sys.exit(f"expected the certificates of authorities in one of {named}, found none: install ca-certificates")
-    return found
+    return library
 
 
 def _write_etc(tree: Path) -> None:

@@ -47,7 +47,7 @@ def metrics() -> str:
 
 
 def _families() -> Iterator[tuple[str, str, str, str]]:
-    for family in sorted(asyncio.run(_collected()), key=lambda each: str(each.name)):
+    for family in sorted(asyncio.run(_collected()), key=lambda family: str(family.name)):
         names = getattr(family, "_labelnames", None) or [name for name in family.samples[0].labels if name != "le"]
         labels = ", ".join(f"`{name}`" for name in names)
         yield family.name + ("_total" if family.type == "counter" else ""), family.type, labels, family.documentation
