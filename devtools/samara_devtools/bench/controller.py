@@ -50,7 +50,7 @@ class Controller:
         self._log = log
         self.longest_answer: float | None = None
         """The longest answer to a probe: an upper bound for the time that the event loop was blocked."""
-        command = [self._filled(word) for word in shlex.split(options.controller)]
+        command = [self._filled(argument) for argument in shlex.split(options.controller)]
         self.started = time.monotonic()
         with log.open("ab") as file:
             self._process = subprocess.Popen(

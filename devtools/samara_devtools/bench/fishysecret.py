@@ -111,11 +111,11 @@ async def _fill(lab: Lab, manager: Provider, fishy: Fishy) -> None:
 async def _rest(lab: Lab, manager: Provider, fishy: Fishy) -> None:
     mark, calls = lab.log.catch_up(), len(manager.calls)
     await asyncio.sleep(REFRESHES * INTERVAL)
-    asked = manager.asked(calls)
+    reads = manager.reads(calls)
     fishy.rest = count(by(lab.log.since(mark), CONTROLLER))
-    fishy.calls_each = asked.total() / REFRESHES / fishy.paths
-    fishy.most_each = max(asked.values(), default=0)
-    say(f"at rest: {asked.total()} reads in {REFRESHES} refreshes of {fishy.paths} paths, {fishy.rest}")
+    fishy.calls_each = reads.total() / REFRESHES / fishy.paths
+    fishy.most_each = max(reads.values(), default=0)
+    say(f"at rest: {reads.total()} reads in {REFRESHES} refreshes of {fishy.paths} paths, {fishy.rest}")
 
 
 async def _rotate(lab: Lab, manager: Provider, fishy: Fishy) -> None:
@@ -134,7 +134,7 @@ async def _restart(lab: Lab, manager: Provider, fishy: Fishy) -> None:
     with lab.running() as controller:
         await lab.up(controller)
         await controller.synced()
-        await lab.until(lambda: len(manager.asked(calls)) >= fishy.paths, "the reads of a restart")
+        await lab.until(lambda: len(manager.reads(calls)) >= fishy.paths, "the reads of a restart")
         await lab.settled()
         controller.check()
         fishy.restart_calls = manager.within(FIRST * INTERVAL, calls)
@@ -157,15 +157,15 @@ async def _time(lab: Lab, fishy: Fishy) -> None:
 
 async def _written(lab: Lab, mark: int, verb: str, wanted: int) -> list[Entry]:
     """Waits for so many good writes of Secrets."""
-    found: list[Entry] = []
+    written: list[Entry] = []
     at = mark
 
     def enough() -> bool:
         nonlocal at
         fresh, at = lab.log.entries[at:], len(lab.log.entries)
-        mine = [each for each in by(fresh, CONTROLLER) if each.resource == "secrets" and each.is_good]
-        found.extend(each for each in mine if each.verb == verb)
-        return len(found) >= wanted
+        mine = [entry for entry in by(fresh, CONTROLLER) if entry.resource == "secrets" and entry.is_good]
+        written.extend(entry for entry in mine if entry.verb == verb)
+        return len(written) >= wanted
 
     await lab.until(enough, f"{wanted} Secrets", POLL if wanted < 1000 else SELDOM)
-    return found
+    return written

@@ -25,13 +25,13 @@ class Latency:
 
     copied: list[float] = field(default_factory=list)
     """To the answer to the write of its copy."""
-    asked: list[float] = field(default_factory=list)
+    requested: list[float] = field(default_factory=list)
     """To the arrival of that write at the server: the controller's own share."""
     refused: int = 0
     """Writes that the server refused meanwhile."""
 
     def __add__(self, other: Latency) -> Latency:
-        both = sorted((*self.copied, *other.copied)), sorted((*self.asked, *other.asked))
+        both = sorted((*self.copied, *other.copied)), sorted((*self.requested, *other.requested))
         return Latency(*both, self.refused + other.refused)
 
 

@@ -57,7 +57,7 @@ async def weigh(lab: Lab) -> Memory:
         )
     memory.alone = await _peak_of_change(lab, source.changed())
     say(f"peak memory: {memory.filled:.1f} MB filling, {memory.alone:.1f} MB changing after a restart")
-    await spread(unrelated(lab.namespaces, memory.unrelated), WORKERS, lambda each: lab.admin.send("POST", *each))
+    await spread(unrelated(lab.namespaces, memory.unrelated), WORKERS, lambda request: lab.admin.send("POST", *request))
     memory.crowded = await _peak_of_change(lab, source.changed().changed())
     say(f"peak memory beside {memory.unrelated} unrelated Secrets: {memory.crowded:.1f} MB")
     return memory
@@ -143,4 +143,4 @@ async def _start(lab: Lab, large: Large) -> None:
 
 
 def _longest(*times: float | None) -> float | None:
-    return max((each for each in times if each is not None), default=None)
+    return max((time for time in times if time is not None), default=None)

@@ -26,7 +26,7 @@ class Provider:
     url: str = ""
     _now: int = 0
 
-    def asked(self, mark: int = 0) -> Counter[str]:
+    def reads(self, mark: int = 0) -> Counter[str]:
         """How often each document was read since."""
         return Counter(document for _, document in self.calls[mark:])
 

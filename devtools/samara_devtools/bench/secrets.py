@@ -51,8 +51,8 @@ class Source:
         return method, path, self.body(), JSON
 
     def body(self) -> bytes:
-        words = {"labels": self.options.labels, "annotations": self.options.annotations}
-        return encode(secret(self.options.home, self.name, self.data, **words))
+        metadata = {"labels": self.options.labels, "annotations": self.options.annotations}
+        return encode(secret(self.options.home, self.name, self.data, **metadata))
 
     def changed(self) -> Source:
         return replace(self, edition=self.edition + 1)
@@ -84,8 +84,8 @@ def source_of(options: Options, name: str) -> Source:
 
 def like_a_copy(namespace: str, name: str, data: dict[str, str], version: str = "") -> bytes:
     """What a controller has to send for a copy: the content, one label and one annotation."""
-    words = {"labels": {"bench/from": f"admin-{name}"}, "annotations": {"bench/origin": f"admin/{name}"}}
-    return encode(secret(namespace, name, data, **words, **({"resourceVersion": version} if version else {})))
+    metadata = {"labels": {"bench/from": f"admin-{name}"}, "annotations": {"bench/origin": f"admin/{name}"}}
+    return encode(secret(namespace, name, data, **metadata, **({"resourceVersion": version} if version else {})))
 
 
 def unrelated(namespaces: list[str], number: int) -> Iterator[tuple[str, bytes]]:

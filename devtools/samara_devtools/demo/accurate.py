@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from samara_devtools.demo.steps import Place, Steps
+from samara_devtools.demo.steps import Address, Steps
 
 TEMPLATE, ROOT, SHOP, BILLING, DEV = "baseline", "acme", "acme-shop", "acme-billing", "acme-shop-dev"
 REGISTRY = "acme-registry"
@@ -71,8 +71,8 @@ class Accurate(Steps):
         self._samara("tree", ROOT)
 
     def _files(self, *names: str) -> list[str]:
-        return [word for name in names for word in ("-f", self._file(name))]
+        return [argument for name in names for argument in ("-f", self._file(name))]
 
 
-def _copies(*namespaces: str) -> set[Place]:
+def _copies(*namespaces: str) -> set[Address]:
     return {(namespace, REGISTRY) for namespace in namespaces}

@@ -52,8 +52,8 @@ class ResourceDistribution(Steps):
         self._samara("status")
 
     def _until_reported(self, name: str, succeeded: int) -> None:
-        def told() -> bool:
-            found = json.loads(self._stage.cluster.kubectl("get", "distributor", name, "--output=json"))
-            return bool(found.get("status", {}).get("succeeded") == succeeded)
+        def has_succeeded() -> bool:
+            distribution = json.loads(self._stage.cluster.kubectl("get", "distributor", name, "--output=json"))
+            return bool(distribution.get("status", {}).get("succeeded") == succeeded)
 
-        self._stage.wait_for(f"the status of {name}", told)
+        self._stage.wait_for(f"the status of {name}", has_succeeded)

@@ -61,8 +61,8 @@ class Operator:
 
     def is_ready(self) -> bool:
         if self.has_ended():
-            said = self._log.read_text(errors="replace")[-_TAIL:].strip()
-            raise DemoError(f"the operator ended by itself; the end of its log: {said or 'nothing'}")
+            tail = self._log.read_text(errors="replace")[-_TAIL:].strip()
+            raise DemoError(f"the operator ended by itself; the end of its log: {tail or 'nothing'}")
         return answers(f"http://{self._address}", "/syncz")
 
     def has_ended(self) -> bool:
@@ -103,12 +103,13 @@ class Stage:
     def start_cluster(self) -> None:
         self._stack.enter_context(self.cluster)
 
-    def samara(self, *words: str) -> str:
+    def samara(self, *arguments: str) -> str:
         """What one of our own commands says about the cluster."""
         env = {**_environment(), "KUBECONFIG": str(self.cluster.kubeconfig)}
-        done = subprocess.run([*_SAMARA, *words], env=env, capture_output=True, text=True, timeout=READY, check=False)  # noqa: S603
+        command = [*_SAMARA, *arguments]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=READY, check=False)  # noqa: S603
         if done.returncode != 0:
-            raise DemoError(f"samara {' '.join(words)} failed: {done.stderr.strip()}")
+            raise DemoError(f"samara {' '.join(arguments)} failed: {done.stderr.strip()}")
         return done.stdout
 
     def start_operator(self, *, log_to_terminal: bool = False) -> None:

@@ -58,14 +58,14 @@ def find(progress: Progress, heartbeat: float = HEARTBEAT_SECONDS) -> Binaries:
         return _from_assets(Path(assets))
     recipe = read_recipe()
     folder = cache_folder() / recipe.key
-    found = _in_folder(folder)
-    if _missing(found):
+    binaries = _in_folder(folder)
+    if _missing(binaries):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with locked(folder.with_suffix(".lock"), progress):
             # Another process may have finished the build while this one waited for the lock.
-            if _missing(found):
+            if _missing(binaries):
                 _build(recipe, folder, progress, heartbeat)
-    return found
+    return binaries
 
 
 def cache_folder() -> Path:
@@ -108,20 +108,20 @@ def _in_folder(folder: Path) -> Binaries:
     )
 
 
-def _missing(found: Binaries) -> list[str]:
-    paths = (found.etcd, found.apiserver, found.controller_manager, found.kubectl)
+def _missing(binaries: Binaries) -> list[str]:
+    paths = (binaries.etcd, binaries.apiserver, binaries.controller_manager, binaries.kubectl)
     return [path.name for path in paths if not os.access(path, os.X_OK)]
 
 
 def _from_assets(folder: Path) -> Binaries:
-    found = _in_folder(folder.absolute())
-    missing = _missing(found)
+    binaries = _in_folder(folder.absolute())
+    missing = _missing(binaries)
     if missing:
         raise DevclusterError(
             f"KUBEBUILDER_ASSETS names {folder}, which lacks {', '.join(missing)}: "
             "add what is missing, or unset the variable to have the programs built with Go."
         )
-    return found
+    return binaries
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import pytest
 from samara_devtools.bench.audit import Counts, Entry
 from samara_devtools.bench.bars import Row, table
 from samara_devtools.bench.controller import stall_in
-from samara_devtools.bench.figures import Cpu, Who, delays, fan_out, median, percentile, ratios, trial
+from samara_devtools.bench.figures import Cpu, WritesOf, delays, fan_out, median, percentile, ratios, trial
 from samara_devtools.bench.options import parse
 from samara_devtools.bench.procfs import cpu_of, megabytes_of, parent_of
 
@@ -24,7 +24,7 @@ def test_a_fan_out_lasts_from_its_cause_to_its_last_copy() -> None:
         Entry("controller", "agent", "get", "secrets", "", "b", "db", 200, 1.2, 9.0),
         wrote("somebody", "c", 1.0, 8.0),
     ]
-    burst = fan_out(entries, Who("bench", ("db",)), Who("controller", ("db",)), Cpu(0.004, 0.002, 0.001))
+    burst = fan_out(entries, WritesOf("bench", ("db",)), WritesOf("controller", ("db",)), Cpu(0.004, 0.002, 0.001))
     assert (burst.copies, burst.seconds, burst.per_second) == (2, 2.0, 1.0)
     assert burst.counts == Counts(writes=2, reads=1)
     assert burst.cpu_ms == pytest.approx(Cpu(2.0, 1.0, 0.5))
@@ -33,7 +33,7 @@ def test_a_fan_out_lasts_from_its_cause_to_its_last_copy() -> None:
 
 def test_a_copy_written_twice_is_one_copy_and_two_requests() -> None:
     entries = [wrote("bench", "admin", 0.0, 0.0), wrote("c", "a", 0.0, 1.0), wrote("c", "a", 1.0, 2.0, "update")]
-    burst = fan_out(entries, Who("bench", ("db",)), Who("c", ("db",)), Cpu(0, 0, 0))
+    burst = fan_out(entries, WritesOf("bench", ("db",)), WritesOf("c", ("db",)), Cpu(0, 0, 0))
     assert (burst.copies, burst.per_copy(burst.counts.writes), burst.seconds) == (1, 2.0, 2.0)
 
 
