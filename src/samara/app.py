@@ -1,4 +1,4 @@
-"""Builds everything and runs it: one task group, from the first list to the last write."""
+"""Builds the parts of the operator and runs them in one task group, from the first list to the last write."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ if TYPE_CHECKING:
 DRAIN = 10.0
 """Seconds that the writes in flight may take after a signal."""
 LAST_EVENTS = 0.5
-"""Seconds that sending their Events may take after that: a standby waits for the lease."""
+"""Seconds that sending their Events may take after that. It is short because a standby waits for the lease."""
 STANDSTILL = 2.0
 """The process ends itself if the event loop does not run for this many durations of the lease."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line adds to the settings."""
+    """The options of `samara run` that are not settings."""
 
     observe: bool = False
     leader_elect: bool = False
@@ -86,21 +86,21 @@ class Options:
     watch_seconds: float = 300.0
     request_seconds: float = 30.0
     webhook: Listener | None = None
-    """Where admission listens; None: no webhook server."""
+    """Where the webhook server listens. None if there is none."""
 
 
 DISCOVERY_FIRST, DISCOVERY_MAX = 2.0, 60.0
-"""Seconds between discoveries while something is missing: at first, and at most."""
+"""Seconds between two discoveries while something is missing: at first, and at most."""
 DISCOVERY_BESIDE_ORIGINAL = 8.0
-"""At most, while an original controller runs. It takes several discoveries to see that it has stopped."""
+"""Most seconds between two discoveries while an original controller runs. It takes several to see that it stopped."""
 
 
 class LeaseLostError(SamaraError):
-    """Somebody else leads, or may: this process must not go on."""
+    """The lease could not be renewed in time. Another process may lead, so this one must not go on."""
 
 
 def cluster_policy(settings: Settings, access: Access) -> ClusterPolicy:
-    """What the settings say for all vocabularies. In a cluster the operator's own namespace is always protected."""
+    """The policy for all vocabularies. In a cluster the operator's own namespace is always protected."""
     own = (access.namespace,) if access.in_cluster else ()
     names = reserved(settings, access.namespace)
     protected = (*settings.protected_namespaces, *own)
@@ -108,7 +108,7 @@ def cluster_policy(settings: Settings, access: Access) -> ClusterPolicy:
 
 
 def _own_objects(settings: Settings, own_namespace: str) -> frozenset[Ref]:
-    """What the operator reads and writes for itself; outside a cluster its namespace may be anybody's."""
+    """The objects that the operator reads and writes for itself. Outside a cluster they may be in any namespace."""
     certificate, holds = Ref(SECRET, own_namespace, CERTIFICATE), Ref(CONFIG_MAP, own_namespace, hold_store.NAME)
     lease = Ref(leader_election.LEASE, own_namespace, leader_election.NAME)
     return frozenset((store_config(settings, own_namespace), certificate, holds, lease))
@@ -116,14 +116,14 @@ def _own_objects(settings: Settings, own_namespace: str) -> frozenset[Ref]:
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """Sessions with the API server. What waits for one must not wait for requests of another."""
+    """Sessions with the API server. There are several so that the lease need not wait for the requests of copies."""
 
     objects: Client
     """For sources and copies. It writes only while this process leads."""
     own: Client
     """For the lease, the held deletions and the environment. It writes also on a standby."""
     admission: Client
-    """For questions of webhooks, which a standby answers too."""
+    """For reads and dry runs of the webhook server, which runs on a standby too."""
 
 
 class Operator:
@@ -194,7 +194,7 @@ class Operator:
         return self._controller.leading
 
     def _build_admission(self, codec: Codec, cache: Cache, metrics: Metrics, own_namespace: str) -> Admission | None:
-        """The webhook server, unless no vocabulary needs one."""
+        """The webhook server. None if it is switched off or no vocabulary needs one."""
         if self._options.webhook is None or self._options.observe:
             return None
         # Imported here: certificates take 8 MB that an operator without a webhook server does not need.
@@ -214,7 +214,7 @@ class Operator:
         return Admission(deps, listener, registered, converters=CONVERTERS, crds=shipped, timings=Timings())
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Works until `stop`, or until the environment has changed; then lets the writes in flight finish."""
+        """Runs until `stop` is set or the environment has changed, and then lets the writes in flight finish."""
         listening = answering(self._options.http_address, self.health, self.metrics)
         async with listening, asyncio.TaskGroup() as group:
             tasks = [group.create_task(task) for task in self._tasks()]
@@ -225,7 +225,7 @@ class Operator:
                 task.cancel()
 
     async def _stop(self) -> None:
-        """Admission first, because closing it depends on leading; the lease last, because it lets a standby lead."""
+        """Closes admission first, since that needs the lease. Releases the lease last, since a standby then leads."""
         close = () if self._admission is None else (self._admission.close(),)
         await asyncio.gather(*close, self._controller.drain(DRAIN))
         with suppress(TimeoutError):
@@ -245,7 +245,7 @@ class Operator:
         yield self._lead()
 
     async def _await_environment(self) -> None:
-        """Waits until something that was missing is there. Kinds that disappear are reported by their reflectors."""
+        """Ends the run when something that was missing has appeared. Reflectors report kinds that disappear."""
         for what, why in self.environment.waiting.items():
             log.warning("waiting", what=what, why=why)
         wait = DISCOVERY_FIRST
@@ -261,14 +261,14 @@ class Operator:
                 return
 
     async def _lead(self) -> None:
-        """Waits until it leads, then plans and writes."""
+        """Waits until this process leads, then plans and writes."""
         if self._leader is not None:
             await self._leader.acquire()
         async with asyncio.TaskGroup() as group:
             if self._leader is not None:
                 group.create_task(_keep_leading(self._leader))
             if not self._options.observe:
-                await self._hold_store.load()  # without it nothing may be deleted
+                await self._hold_store.load()  # nothing may be deleted before the held sets are known
                 group.create_task(self._hold_store.run())
             group.create_task(self._controller.run())
             if self._store_config is not None:
@@ -282,7 +282,7 @@ async def _keep_leading(leader: LeaderElector) -> None:
 
 
 def may_write(options: Options, leader: LeaderElector | None) -> Callable[[], bool]:
-    """Asked directly before each write of a copy."""
+    """The check that `Client` makes directly before each write of a copy."""
     if options.observe:
         return _never
     return leader.may_write if leader is not None else _always
@@ -357,7 +357,7 @@ async def _first(*events: asyncio.Event) -> None:
 
 
 def _on_signals(stop: asyncio.Event) -> None:
-    """The first signal stops; a second one ends at once."""
+    """Sets `stop` at the first signal. The second one ends the process at once."""
     loop = asyncio.get_running_loop()
 
     def received(number: signal.Signals) -> None:

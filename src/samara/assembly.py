@@ -23,7 +23,7 @@ CERTIFICATE = "samara-webhook-tls"
 """The operator's Secret with the certificate of its webhooks."""
 WELL_KNOWN: Kinds = {KindName(kind.group, kind.version, kind.name): kind for kind in (SECRET, CONFIG_MAP)}
 CONVERTERS = dict(converters(VOCABULARIES))
-"""By group and kind: from one version of a custom resource to another."""
+"""By group and kind: converts a custom resource from one version to another."""
 
 
 def registry_of(

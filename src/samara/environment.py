@@ -1,4 +1,4 @@
-"""What the cluster offers to the operator: the kinds that settings name, originals that still run, CRDs of ours."""
+"""Discovers what the operator depends on in the cluster: kinds, running original controllers, and installed CRDs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Environment:
 
     kinds: Kinds = field(default_factory=lambda: WELL_KNOWN)
     missing: dict[str, str] = field(default_factory=dict)
-    """By kind: why it cannot be served. The server does not have it, or refuses to say."""
+    """By kind: why it cannot be served. The API server does not have it, or refuses to answer."""
     originals: dict[str, str] = field(default_factory=dict)
     """By vocabulary: why it waits for its original controller."""
     leases: LeaseObservations = field(default_factory=LeaseObservations, compare=False)
@@ -86,7 +86,7 @@ async def discover_environment(client: Client, settings: Settings, before: Envir
 
 
 async def discover_at_start(client: Client, settings: Settings) -> Environment:
-    """Raises ConfigError if a right on a watched kind is missing, so that nobody finds out object by object."""
+    """Raises ConfigError if a required right is missing, instead of failing later on single objects."""
     environment = await discover_environment(client, settings)
     for vocabulary, own in named_vocabularies(settings):
         if vocabulary.rights is not None:
@@ -97,7 +97,7 @@ async def discover_at_start(client: Client, settings: Settings) -> Environment:
 
 
 async def unless_stopped(stop: asyncio.Event, discovery: Coroutine[None, None, Environment]) -> Environment | None:
-    """The result of a discovery. None if a signal comes first: a server that does not answer must not hold us up."""
+    """The result of a discovery. None if `stop` is set first, since an API server may take long to answer."""
     discovering, stopping = asyncio.create_task(discovery), asyncio.create_task(stop.wait())
     await asyncio.wait((discovering, stopping), return_when=asyncio.FIRST_COMPLETED)
     for task in (discovering, stopping):
@@ -114,7 +114,7 @@ async def _require(client: Client, rights: RequiredRights, kinds: Iterable[Kind]
 
 
 async def _may(client: Client, verb: str, kind: Kind) -> bool:
-    """Whether we have a right in every namespace. An error does not stop the start."""
+    """True if the operator has a right in every namespace, or if that cannot be found out."""
     try:
         return await allowed(client.request, verb, kind)
     except SamaraError:
@@ -125,7 +125,7 @@ async def _may(client: Client, verb: str, kind: Kind) -> bool:
 
 
 async def discover_kinds(client: Client, settings: Settings) -> Environment:
-    """Only the kinds, for commands: they run beside an original as well."""
+    """Discovers the kinds only. Commands use it, since they may run while an original controller does."""
     discovered = await discover(client, kinds_in(settings), WELL_KNOWN)
     for vocabulary, own in named_vocabularies(settings):
         kinds = [discovered.kinds[name] for name in vocabulary.kinds(own) if name in discovered.kinds]
@@ -166,7 +166,7 @@ async def _why_wait(client: Client, lease: str, leases: LeaseObservations) -> st
 
 
 def is_live(spec: Json) -> bool:
-    """True if the holder of this Lease renewed it lately, as far as a single look can tell."""
+    """True if the holder of this Lease renewed it lately, judged by one read and our own clock."""
     renewed, now = _renewed(spec), datetime.now(UTC)
     if not spec.get("holderIdentity") or renewed is None:
         return False
@@ -195,7 +195,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 async def warn_of_outdated_crds(client: Client, settings: Settings) -> None:
-    """Warns of installed CRDs that lack fields of ours: the server drops such fields without telling the author."""
+    """Warns of installed CRDs that lack fields of ours, because the API server drops such fields silently."""
     for name in crds.needed(
         source_type.resource for source_type in served(settings) if source_type.resource is not None
     ):

@@ -8,7 +8,7 @@ import sys
 from datetime import UTC, datetime
 
 _logger = logging.getLogger("samara")
-_logger.addHandler(logging.NullHandler())  # a command that does not ask for lines tells people itself what they need
+_logger.addHandler(logging.NullHandler())  # commands print their messages themselves; only `run` configures logging
 
 
 def debug(event: str, **fields: object) -> None:
@@ -21,7 +21,7 @@ def info(event: str, **fields: object) -> None:
 
 
 def warning(event: str, **fields: object) -> None:
-    """Something a person must do."""
+    """Something that a person should look at."""
     _logger.warning(event, extra={"fields": fields})
 
 

@@ -30,9 +30,9 @@ DURATION = "a duration such as 90s, 5m, 1h30m or 500ms"
 NEVER_COPIED = "kinds that give rights, that keep the cluster's books or that ask for copies are never copied"
 
 PLAIN = re.compile(r"[A-Za-z][-A-Za-z0-9_./]*")
-"""Text that needs no quotes in YAML, but for the words below."""
+"""Matches text that needs no quotes in YAML, unless it is one of `_SPECIAL`."""
 _SPECIAL = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
-"""Words that YAML 1.1 reads as something other than text."""
+"""YAML 1.1 reads these as something other than text."""
 
 
 class Struct(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -43,7 +43,7 @@ class UnfitError(ValueError):
     """A value that a Leaf does not accept. The message, if there is one, is a hint for the user."""
 
 
-# The shapes of values. `form` describes a shape in the few words of the manual, `expects` in those of a message.
+# The shapes of values. The manual shows `form`, messages show `expects`.
 
 
 def scalar(value: object) -> str:
@@ -106,7 +106,7 @@ class Nullable:
 
 @dataclass(frozen=True, slots=True)
 class Inline:
-    """Several keys of the mapping itself, each a list or null; the field holds those that were given, unread.
+    """Several keys of the mapping itself, each a list or null. The field holds the given ones without checking them.
 
     A file can hold these keys instead. The reader puts its content into the field, so both are checked alike.
     """
@@ -115,14 +115,14 @@ class Inline:
     file: str
     """The attribute of the setting that names the file."""
     unreadable: str = ""
-    """How the message about a file begins that cannot be read as such keys."""
+    """The beginning of the message about a file that does not hold such keys."""
     form: str = "list"
     expects: str = "a list or null"
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A mapping from names to structs. It has at least one of them."""
+    """A mapping from names to structs with at least one entry."""
 
     structs: Callable[[], Mapping[str, type[Struct]]]
     form: str
@@ -147,7 +147,7 @@ class Setting(NamedTuple):
 
 
 def about(text: str, *, min_length: int | None = None) -> msgspec.Meta:
-    """The line of a setting in the manual; `min_length` is for lists."""
+    """Describes a setting for the manual. `min_length` is the least length of a list."""
     return msgspec.Meta(description=text, min_length=min_length)
 
 
@@ -173,7 +173,7 @@ def _metadata(annotation: Any) -> tuple[Any, ...]:
 
 
 def shape_of(annotation: Any) -> Any:
-    """The shape that the type of a field stands for."""
+    """The shape that belongs to the type of a field."""
     metadata = _metadata(annotation)
     plain = annotation.__origin__ if metadata else annotation
     for item in metadata:
@@ -191,7 +191,7 @@ def shape_of(annotation: Any) -> Any:
 
 
 def _leaf(annotation: Any, plain: Any, metadata: tuple[msgspec.Meta, ...]) -> Leaf:
-    """A type that msgspec checks."""
+    """The leaf for a type that msgspec checks."""
     parse = partial(msgspec.convert, type=annotation)
     schema = {key: value for key, value in msgspec.json.schema(annotation).items() if key != "description"}
     if get_origin(plain) is Literal:
@@ -238,7 +238,8 @@ def _parse_kind(raw: object) -> KindName:
     return name
 
 
-# Nine digits a part keep every sum exact in a float. Without look-ahead, which not every JSON Schema engine has.
+# At most nine digits in each part, so that a float holds every sum exactly. No look-ahead, since some JSON Schema
+# engines lack it.
 _DURATION = "(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?(?:([0-9]{1,9})ms)?"
 _UNITS = (("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
 
@@ -284,7 +285,7 @@ def _duration(*, zero: bool = False, forever: bool = False) -> Leaf:
 
 
 def _duration_schema(zero: bool, forever: bool) -> dict[str, object]:
-    """A text of at least one part, and a digit that is not 0 unless 0 is accepted."""
+    """Accepts a text of at least one part. Unless zero is accepted, one digit must not be 0."""
     parts: dict[str, object] = {"type": "string", "minLength": 1, "pattern": f"^{_DURATION}$"}
     if zero:
         return {"anyOf": [parts, {"enum": ["0", 0]}]}

@@ -54,12 +54,12 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Of everything in admission that runs by itself. Intervals are in seconds."""
+    """Lifetimes and intervals of the tasks of admission. Intervals are in seconds."""
 
     lifetimes: Lifetimes = field(default_factory=Lifetimes)
     now: Callable[[], datetime] = utc_now
     interval: float = 1.0
-    """Between two looks at what this process knows: its certificate, and whether it leads."""
+    """Between two checks of the loaded certificate and of leading, without a request."""
     recheck_interval: float = 10.0
     """Between two reads of the webhook configurations and CRDs."""
 
@@ -109,7 +109,7 @@ def names_of(certificate: x509.Certificate) -> frozenset[str]:
 
 
 class TlsSecret:
-    """Keeps the Secret with the certificates right while this process leads, and follows it in every replica.
+    """Writes the Secret with the certificates while this process leads, and watches it in every replica.
 
     `load` gets every certificate that can be served, the first and each new one.
     """
@@ -136,7 +136,7 @@ class TlsSecret:
         """True if the API server has answered whether the Secret exists."""
         self._stored: StoredSecret | None = None
         self._loaded: Certificates | None = None
-        """The last that could be served. They stay in use if the Secret is deleted or broken."""
+        """The last ones that could be served. They stay in use if the Secret is deleted or broken."""
         self.not_ready_reason: str | None = "no certificate yet"
 
     @property
@@ -187,7 +187,7 @@ class TlsSecret:
                 await self._delete(stored)
 
     def _current(self) -> Certificates | None:
-        """Those in the Secret. If they cannot be served or are gone, those in use."""
+        """The certificates in the Secret, or the loaded ones if those cannot be served or are gone."""
         inside = self._stored.certificates if self._stored is not None else None
         if self._loaded is None or (inside is not None and is_servable(inside)):
             return inside

@@ -43,7 +43,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What the API server must know."""
+    """The webhook configurations and CRDs to keep correct."""
 
     registry: Registry
     endpoint: Endpoint
@@ -98,7 +98,7 @@ class Registrar:
             await asyncio.sleep(self._timings.interval)
 
     async def _correct(self, bundle: bytes) -> None:
-        """One object that cannot be written does not delay the others."""
+        """Attempts every correction, so that an object that cannot be written does not delay the others."""
         if self._closed:
             return
         successes = [await self._attempt(correction) for correction in self._corrections(bundle)]
@@ -156,7 +156,7 @@ class Registrar:
             raise refusal
 
     async def _write_bundle(self, kind: Kind, configuration: Json, bundle: str) -> None:
-        """All other fields stay as the chart, or an administrator, wrote them."""
+        """Changes `caBundle` only, because the chart or an administrator wrote the other fields."""
         ours = [client for client in _client_configs(configuration) if self._endpoint.is_called_by(client)]
         outdated = [client for client in ours if client.get("caBundle") != bundle]
         for client in outdated:

@@ -1,4 +1,4 @@
-"""The part of the cache that holds answers to queries, and what admission plugins make of our writes."""
+"""The part of the cache that holds answers to queries, and how admission plugins change our writes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ QueryId = str | CrdExists | IsGone | NamespaceIsActive | OwnerAnnotation | tuple
 
 
 class Answers:
-    """Bounded memories. An answer that was dropped is asked for again."""
+    """Holds a bounded number of answers. If an answer was dropped, the next plan asks again."""
 
     def __init__(
         self,

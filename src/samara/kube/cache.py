@@ -21,7 +21,7 @@ from samara.kube.indexes import ClaimIndex, CopyIndex, RelationIndex, Target
 
 @dataclass(slots=True)
 class KindStore:
-    """Everything that is known of one kind."""
+    """The objects of one kind, and how far its watch is."""
 
     objects: dict[Ref, Object] = field(default_factory=dict)
     address_hashes: set[int] = field(default_factory=set)
@@ -140,7 +140,7 @@ class Cache:
     def canonical(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
         return self.answers.content(kind, fields)
 
-    # what else is known
+    # beyond the view
 
     def marked_sources(self) -> Iterable[Key]:
         """Every source that a copy names, whether the source exists or not."""

@@ -199,7 +199,7 @@ class Codec:
         return self._owned(entries), self._owned(applied), any(entry.manager == FIELD_MANAGER for entry in entries)
 
     def _editor(self, meta: _Metadata) -> str:
-        """The manager that wrote last, other than ours. managedFields have whole seconds, so there may be several."""
+        """The manager that wrote last, other than ours. managedFields count in seconds, so several may be last."""
         entries = meta.managedFields or ()
         last = max((entry.time for entry in entries), default="")
         others = {entry.manager for entry in entries if entry.time == last} - self._managers

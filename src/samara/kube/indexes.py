@@ -1,4 +1,4 @@
-"""The indexes of the cache: which sources may write where, where copies are, and which namespaces name each other."""
+"""The indexes of the cache: by claimed target, by the source of a copy, and by labels that name namespaces."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ async def _dry_run(client: Client, namespace: str, query: DryRunCreate) -> bytes
 
 
 async def crd_established(client: Client, query: CrdExists) -> bool:
-    """False if the CRD is gone or being deleted. Its objects then disappear whatever their authors want."""
+    """False if the CRD is gone or being deleted. The API server then deletes its objects as well."""
     kind = query.kind
     try:
         crd = _object(await client.get(address(Ref(CRD, "", f"{kind.plural}.{kind.group}"))))
@@ -133,7 +133,7 @@ async def owner_annotation(client: Client, query: OwnerAnnotation) -> str | Reje
             return ""
         ref = Ref(kind, query.namespace if kind.namespaced else "", owner.name)
         metadata = _object(await client.get(address(ref), accept=METADATA)).metadata
-    except (NotFound, InvalidName):  # anybody can write any name into an owner reference
+    except (NotFound, InvalidName):  # users can write any name into an owner reference
         return ""
     except Forbidden as fault:
         return Rejected(str(fault))

@@ -50,9 +50,9 @@ class SubscriptionChange(NamedTuple):
     """The paths that a new subscription of a source affects."""
 
     added: tuple[str, ...]
-    """Nobody read them before."""
+    """No source read them before."""
     dropped: tuple[str, ...]
-    """Nobody reads them any more."""
+    """No source reads them any more."""
     adjusted: tuple[str, ...]
     """They were read before, but perhaps less often or without success."""
 
@@ -73,7 +73,7 @@ class Readings:
         self.known: dict[str, SecretReading] = {}
         """What plans see. It holds subscribed paths only. Other components keep this dict, so it is never replaced."""
         self.subscribers: dict[str, dict[Key, SecretPath]] = {}
-        """By path: the sources that read it, how often each wants to, and whether it can do without."""
+        """By path: the sources that read it, each with its refresh and whether the value is optional."""
         self._subscriptions: dict[Key, tuple[Mapping[str, SecretPath], object]] = {}
         self._clock = clock
 
@@ -131,7 +131,7 @@ class Readings:
         return max(MIN_REFRESH, read.every - reading.missing) if read.optional and reading.not_found else inf
 
     def _is_served(self, read: SecretPath) -> bool:
-        """True if the subscriber has a value, or can do without and knows that there is none."""
+        """True if the subscriber has a value, or if the value is optional and known to be absent."""
         reading = self.known[read.path]
         return reading.fault is None or (read.optional and reading.not_found and reading.is_absent(read.every))
 
@@ -178,7 +178,7 @@ class Readings:
         return now - document.not_found_since.setdefault(path, now)
 
     def record_fault(self, path: str, fault: StoreError, store: str, missing: float = 0.0) -> bool:
-        """Takes a failed read. The last value stays, and so does the knowledge that there is none."""
+        """Takes a failed read. The last value is kept, and so is the time for which the path was missing."""
         not_found = isinstance(fault, NotFound)
         message = f"cannot read {quoted(path)} from the {store} store: {one_line(fault)}{_ADVICE if not_found else ''}"
         return self.record_unreadable(path, ReadError("FetchError", message), not_found, missing)

@@ -1,4 +1,4 @@
-"""What can be set: one struct per mapping, each field with its default, its type and its line in the manual."""
+"""The settings: one struct per mapping, each field with its default, its type and its line in the manual."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads settings strictly: collects every fault, says where it is and what is accepted, and guesses nothing."""
+"""Reads settings strictly: collects every fault with its path and the accepted values, and guesses nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from samara.settings.yaml_text import SettingsError, is_plain_key, located, quot
 from samara.vocabularies import VOCABULARIES
 
 Narrow = Callable[[Settings], Settings]
-"""Leaves out of settings what is not to be served."""
+"""Removes vocabularies that are not served from the settings, as the option `--vocabulary` asks."""
 
 CUSTOM_RESOURCES = frozenset(
     (kind.group, kind.name) for vocabulary in VOCABULARIES for kind in vocabulary.custom_resources
@@ -48,15 +48,15 @@ RENAMED = {"dialects": "vocabularies"}
 
 
 def load(path: str | None, narrow: Narrow | None = None) -> Settings:
-    """The settings in a file; without one, the defaults."""
+    """The settings in a file, or the defaults if there is no file."""
     return parse("" if path is None else _content(path), path or "settings", narrow)
 
 
 def parse(text: str, name: str, narrow: Narrow | None = None) -> Settings:
     """The settings in a YAML text. Messages begin with `name`, which says where the text came from.
 
-    Every value must be right. Contradictions between settings count only in what `narrow` leaves, since the rest is
-    not served.
+    Every value must be valid. Contradictions between settings are faults only in vocabularies that `narrow` keeps,
+    since the others are not served.
     """
     document = read_text(text, name)
     reader = _Reader()
@@ -187,7 +187,7 @@ def _unknown_key(path: str, key: object, accepted: Iterable[str]) -> str:
 
 
 def _contradictions(settings: Settings) -> Iterator[str]:
-    """Faults of settings that are right one by one but not together."""
+    """Faults of settings that are valid alone but not together."""
     lease, renew = settings.timers.lease, settings.timers.renew
     if renew >= lease:
         expected = f"less than timers.lease ({format_duration(lease)})"
