@@ -50,7 +50,8 @@ _line = msgspec.json.Decoder(_Line).decode
 class Entry(msgspec.Struct, frozen=True, gc=False):
     """One request. Times are seconds since the epoch by the server's clock.
 
-    Not known to the garbage collector: a heap full of them must not slow down the bare client in this process.
+    The garbage collector does not track entries. Otherwise many of them would slow down the bare client, which
+    runs in the same process.
     """
 
     user: str
@@ -75,7 +76,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
 
 def entry_of(line: bytes) -> Entry | None:
-    """One line as an entry; a watch counts once, when it opens, and anything else when it is answered."""
+    """One line as an entry. A watch counts when it opens, every other request when it is answered."""
     event = _line(line)
     opened = event.stage == "ResponseStarted"
     if opened != (event.verb == "watch"):
@@ -126,7 +127,7 @@ class AuditLog:
 
 
 class Pending:
-    """Namespaces that still miss a certain write. Each entry of the log is checked once."""
+    """Namespaces in which a certain write is still missing. Each entry of the log is checked once."""
 
     def __init__(
         self, log: AuditLog, mark: int, missing: set[str], namespaces_in: Callable[[list[Entry]], Iterable[str]]
@@ -143,7 +144,7 @@ class Pending:
 
 
 class Counts(NamedTuple):
-    """Requests by column. Leases are in none of the others, and neither are Events, status or dry runs."""
+    """Requests by column. Each request is in one column, and a refused write in `failed` as well."""
 
     writes: int = 0
     reads: int = 0

@@ -43,7 +43,7 @@ class Baseline:
     """The best concurrency for creates."""
     updates: int = 0
     trials: dict[int, list[Pair]] = field(default_factory=dict)
-    """By concurrency: the trials that decided about the best one."""
+    """By concurrency: the trials from which the best one was chosen."""
     unwatched: list[Pair] = field(default_factory=list)
     """For the record: without a watch."""
     rounds: list[Pair] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Baseline:
 
     async def again(self, lab: Lab) -> None:
         self.unwatched.append(await self._pair(lab, self.creates, self.updates, watched=False))
-        # As many writes as a fan-out has: a short burst is faster than what a server sustains, for whoever sends it.
+        # As many writes as a fan-out has, because a server answers a short burst faster than it can sustain.
         many = min(MOST, len(lab.namespaces) * lab.options.resources)
         self.rounds.append(await self._pair(lab, self.creates, self.updates, many=many))
         say(f"bare client: {_shown(self.rounds[-1:])}; without a watch: {_shown(self.unwatched[-1:])}")
@@ -90,12 +90,12 @@ class Baseline:
 
 
 def watching(lab: Lab) -> AbstractAsyncContextManager[None]:
-    """A controller watches what it writes, so the bare client does, too."""
+    """Watches Secrets with the bare client, since a controller also watches the kind that it writes."""
     return lab.bare.watching("/api/v1/secrets")
 
 
 class BareLoop:
-    """One pair of trials: so many Secrets, spread over the namespaces."""
+    """One pair of trials with a number of Secrets, spread over the namespaces."""
 
     def __init__(self, lab: Lab, name: str, writes: int) -> None:
         self._lab = lab

@@ -1,4 +1,4 @@
-"""Another client's small writes: how long they take during a fan-out, and beside a bare client that is as fast."""
+"""Measures the latency of another client's small writes during a fan-out, and beside an equally fast bare client."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def _beside_bare(lab: Lab, beside: Beside, workers: int, name: str) -> Non
 
 @asynccontextmanager
 async def _writing(lab: Lab) -> AsyncIterator[None]:
-    """Replaces a small ConfigMap again and again."""
+    """Replaces a small ConfigMap repeatedly inside the context."""
     over = asyncio.Event()
 
     async def write() -> None:

@@ -1,4 +1,4 @@
-"""Many FishySecrets over few paths: what the secret manager and the API server are asked, and what a rotation takes."""
+"""Measures many FishySecrets over few paths: requests to the secret manager and the API server, and a rotation."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ OWN = "default"
 TOKEN = "dG9rZW4="
 INTERVAL = 20
 REFRESHES = 3
-"""So many are watched at rest."""
+"""Refresh intervals that are measured at rest."""
 SLOW_INTERVAL = 30
-"""Where every object gets a status write in each."""
+"""Seconds of the refresh interval in the measurement in which each refresh writes a status."""
 SLOW_REFRESHES = 2
 FIRST = 0.85
-"""Of an interval: nothing is read twice in it."""
+"""Share of an interval in which no path is read twice."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class Fishy:
     calls_each: float = 0.0
     """Reads of a path in one refresh interval at rest."""
     most_each: int = 0
-    """Of one path, in all the intervals together."""
+    """Most reads of one path in all intervals together."""
     at_once: int = 0
     rest: Counts | None = None
     restart: Counts | None = None
@@ -156,7 +156,7 @@ async def _time(lab: Lab, fishy: Fishy) -> None:
 
 
 async def _written(lab: Lab, mark: int, verb: str, wanted: int) -> list[Entry]:
-    """Waits for so many good writes of Secrets."""
+    """Waits for this number of successful writes of Secrets."""
     written: list[Entry] = []
     at = mark
 

@@ -22,9 +22,9 @@ class Memory:
 
     namespaces: int
     ready: float | None = None
-    """Seconds, with every namespace there and no copy yet."""
+    """Seconds until it was ready, with all namespaces and no copy."""
     empty: float = 0.0
-    """Resident when it was ready, before any copy."""
+    """Resident size when it was ready, before any copy."""
     filled: float = 0.0
     """Peak of a process that made every copy."""
     alone: float = 0.0
@@ -71,7 +71,7 @@ async def _peak_of_change(lab: Lab, source: Source) -> float:
 
 @asynccontextmanager
 async def probed(controller: Controller) -> AsyncIterator[None]:
-    """Sends requests to the controller meanwhile. A slow answer means that its event loop is blocked."""
+    """Sends requests to the controller inside the context. A slow answer means that its event loop is blocked."""
     task = asyncio.create_task(controller.probe())
     try:
         yield
@@ -86,7 +86,7 @@ class Large:
     namespaces: int
     sources: int
     seconds: float = 0.0
-    """Until every copy was there."""
+    """Until every copy was written."""
     filled: float = 0.0
     """Peak of the process that made the copies, in megabytes."""
     started: float = 0.0

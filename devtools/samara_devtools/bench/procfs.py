@@ -10,7 +10,7 @@ PROC = Path("/proc")
 
 
 def cpu_of(stat: str) -> float:
-    """The CPU seconds in a /proc/<pid>/stat, children that ended included; the name in it may hold anything."""
+    """The CPU seconds in a /proc/<pid>/stat, including children that ended. The name in it may hold any character."""
     fields = stat.rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / TICKS
 

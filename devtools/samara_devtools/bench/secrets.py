@@ -32,7 +32,7 @@ def folder(namespace: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A Secret that the controller copies to every namespace; each edition has another content."""
+    """A Secret that the controller copies to every namespace. Each edition has other content."""
 
     options: Options
     name: str
@@ -45,7 +45,7 @@ class Source:
         return content(f"{self.name} {self.edition}")
 
     def request(self) -> tuple[str, str, bytes, str]:
-        """Method, path, body and its form of the write that makes this edition."""
+        """Method, path, body and content type of the write that makes this edition."""
         where = folder(self.options.home)
         method, path = ("PUT", f"{where}/{self.name}") if self.edition else ("POST", where)
         return method, path, self.body(), JSON
@@ -60,7 +60,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Distribution(Source):
-    """The same by a custom resource that holds the Secret."""
+    """A source as a custom resource that holds the Secret."""
 
     resource = DISTRIBUTIONS
 
@@ -83,7 +83,7 @@ def source_of(options: Options, name: str) -> Source:
 
 
 def like_a_copy(namespace: str, name: str, data: dict[str, str], version: str = "") -> bytes:
-    """What a controller has to send for a copy: the content, one label and one annotation."""
+    """The body that a controller has to send for a copy: the content, one label and one annotation."""
     metadata = {"labels": {"bench/from": f"admin-{name}"}, "annotations": {"bench/origin": f"admin/{name}"}}
     return encode(secret(namespace, name, data, **metadata, **({"resourceVersion": version} if version else {})))
 

@@ -1,4 +1,4 @@
-"""Measures fill and change in turns with the bare client, since the speed of a machine varies."""
+"""Measures fill and change alternately with the bare client, since the speed of a machine varies."""
 
 from __future__ import annotations
 

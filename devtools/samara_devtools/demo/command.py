@@ -56,7 +56,7 @@ def show(screen: Screen, keep: bool) -> None:
 
 
 def _keep(stage: Stage, screen: Screen) -> None:
-    """Until a signal, or until something ends by itself."""
+    """Keeps all running until a signal, or until a process ends by itself."""
     for walk in WALKS:
         walk(stage, screen).sources()
     screen.title("All of it runs until Ctrl-C. In a second terminal:")

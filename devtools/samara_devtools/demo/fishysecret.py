@@ -41,7 +41,7 @@ class FishySecret(Steps):
         self._kubectl("get", "fishysecrets", "--all-namespaces")
 
     def rotated(self) -> None:
-        """The value changes in the manager, and nobody tells Kubernetes."""
+        """The value changes in the manager, without any event in Kubernetes."""
         self._screen.title("18. The password is rotated")
         self._kubectl("patch", "fishysecret", NAME, "--type=merge", f"--patch={OFTEN}")
         self._fresh()
@@ -52,7 +52,7 @@ class FishySecret(Steps):
         self._screen.took("the Secret has the new password; the manager is read every two seconds", took)
 
     def away(self) -> None:
-        """The manager goes away, and then the Secret too."""
+        """The manager does not answer, and the Secret is deleted."""
         self._screen.title("19. The manager is away, and somebody deletes the Secret")
         self._folder.rename(self._elsewhere)
         self._until_condition("FetchError")
@@ -66,7 +66,7 @@ class FishySecret(Steps):
         self._screen.say("The manager is there again, and so is Ready.")
 
     def removed(self) -> None:
-        """The FishySecret goes, and its Secret with it."""
+        """The FishySecret is deleted, and its Secret with it."""
         self._screen.title("20. The FishySecret is deleted")
         self._fresh()
         self._kubectl("delete", "fishysecret", NAME)

@@ -54,14 +54,14 @@ class Steps(ABC):
         return [name for item in listed["items"] if (name := item["metadata"]["name"]) not in besides]
 
     def _fresh(self) -> None:
-        """What was written before the next command does not count for it."""
+        """Skips writes before the next command, so that they do not count for it."""
         for _ in self._audit.news():
             pass
 
     def _until(
         self, verb: str, addresses: set[Address], resource: str = "secrets", since: datetime | None = None
     ) -> float:
-        """Seconds from the moment the server received a person's request, or from `since`, to the last write."""
+        """Seconds from when the server received a person's request, or from `since`, to the last write."""
         missing = set(addresses)
         received = [] if since is None else [since]
         done: list[datetime] = []

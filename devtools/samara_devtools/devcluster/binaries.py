@@ -27,7 +27,7 @@ PACKAGES = (
 )
 VERSION_PACKAGE = "k8s.io/component-base/version"
 MINUTES = 6
-"""What a build takes on two cores."""
+"""Duration of a build on two cores."""
 HEARTBEAT_SECONDS = 30.0
 
 Progress = Callable[[str], None]
@@ -43,7 +43,7 @@ class Binaries:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What is built and how; its key names the folder of the result."""
+    """Versions and flags of a build. Its key is the name of the folder with the result."""
 
     go: str
     kubernetes: str
@@ -52,7 +52,7 @@ class Recipe:
 
 
 def find(progress: Progress, heartbeat: float = HEARTBEAT_SECONDS) -> Binaries:
-    """The programs, built first where nothing on the machine has them yet."""
+    """The programs. They are built first if they are not on this machine yet."""
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     if assets:
         return _from_assets(Path(assets))
@@ -143,7 +143,7 @@ def _build(recipe: Recipe, folder: Path, progress: Progress, heartbeat: float) -
         f"Building a local control plane (Kubernetes {recipe.kubernetes} and etcd) from Go modules into {folder}: "
         f"about {MINUTES} minutes on two cores the first time, then never again for this version."
     )
-    # One fixed name, guarded by the lock: what a killed build left behind is swept by the next one.
+    # One fixed name, guarded by the lock: the next build removes the leftovers of a killed one.
     work = folder.with_suffix(".building")
     shutil.rmtree(work, ignore_errors=True)
     started = time.monotonic()

@@ -1,4 +1,4 @@
-"""Drives one local control plane: starts it, hands out credentials, breaks it on request, and leaves nothing behind."""
+"""Starts one local control plane, issues credentials, injects faults on request, and removes everything at the end."""
 
 import atexit
 import itertools
@@ -36,7 +36,7 @@ def to_stderr(line: str) -> None:
 
 
 class Devcluster:
-    """A context manager; `start` and `stop` are its two halves, and a stopped cluster's data is gone."""
+    """A running control plane. A context manager that calls `start` and `stop`; `stop` deletes the data."""
 
     def __init__(
         self,
