@@ -1,4 +1,4 @@
-"""Says what `make test` is going to build on this machine, and about how long that takes.
+"""Prints what `make test` is going to build on this machine, and about how long that takes.
 
 Run by any Python, before anything is installed: only the standard library is used.
 """
@@ -10,11 +10,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SUITE_MINUTES = 10
-"""What checks and tests take when all is built. What a build takes is said by the module that builds."""
+"""Duration of checks and tests after all builds. The modules that build have the durations of the builds."""
 
 
 def bare_binaries() -> types.ModuleType:
-    """The module that finds the control plane, without its package, whose dependencies may not be there yet."""
+    """The module that finds the control plane, imported without its package, whose dependencies may be missing."""
     sys.path.insert(0, str(ROOT / "devtools"))
     package = types.ModuleType("samara_devtools.devcluster")
     package.__path__ = [str(ROOT / "devtools" / "samara_devtools" / "devcluster")]

@@ -74,7 +74,7 @@ def vocabularies() -> str:
 
 
 def _vocabulary(name: str) -> Json:
-    """All of this is asked of the program, so that a new vocabulary changes nothing here and in no template."""
+    """Everything comes from the program, so that a new vocabulary needs no change here or in a template."""
     listed = KindList.of(name)
     own = {listed.key: [listed.write(PROBE)]} if listed is not None else {}
     settings = _accepted(name, {**own, "takeover": True})
@@ -123,7 +123,7 @@ class KindList(NamedTuple):
 
 
 def _kinds(name: str, listed: KindList, rules: list[Json], hooks: list[Json]) -> Json:
-    """What each kind in the list adds."""
+    """The rules and webhooks that each kind in the list adds."""
     [rule] = [rule for rule in rules if PROBE.group in rule["apiGroups"]]
     default = _accepted(name, {})
     assert default is not None, name
@@ -181,7 +181,7 @@ def uninstall() -> str:
 
 
 def schema() -> str:
-    """The chart's own values are written by hand; the settings are the program's."""
+    """The schema of the chart's values, written by hand, with the generated schema of the settings."""
     made = json.loads((FOLDER / "values.schema.json").read_text())
     settings = _record(Settings)
     # The chart refuses these keys itself, because a schema cannot say what they are called now.
@@ -228,7 +228,7 @@ def _schema_of(shape: Shape, key: str = "") -> Json:
 
 @cache
 def _lists_of_kind_objects() -> frozenset[str]:
-    """The settings that the templates read, of those that the program keeps unread."""
+    """The inline settings that the templates read, so the schema must check their items."""
     lists = filter(None, map(KindList.of, STRUCTS))
     return frozenset(kind_list.key for kind_list in lists if kind_list.as_object)
 
@@ -268,7 +268,7 @@ def rendered(helm: Path) -> list[Json]:
 
 
 def is_stale(base: list[Json]) -> bool:
-    """Compared as objects: versions of helm write YAML differently."""
+    """Compares objects, not text, because versions of helm format YAML differently."""
     return not BASE.exists() or list(yaml.safe_load_all(BASE.read_text())) != base
 
 

@@ -1,7 +1,7 @@
-"""Writes what the program is made of, from the lock file and without a network: a CycloneDX SBOM and a licence list.
+"""Writes a CycloneDX SBOM and a licence list of the dependencies, from the lock file and without a network.
 
-Versions and hashes are those of requirements/all.txt. Licences are read from the installed packages, which the
-development environment has all of, and are SPDX expressions where what a package says of itself allows it.
+Versions and hashes are those of requirements/all.txt. Licences are read from the installed packages, all of
+which the development environment has. They are SPDX expressions if the metadata of the package allows it.
 """
 
 import json
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements" / "all.txt"
 UNKNOWN = "unknown"
 IDS = ("Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MIT-0", "MPL-2.0", "PSF-2.0")
-"""What a free text or a classifier may mean; an expression of the package's own is taken as it is."""
+"""The SPDX identifiers that a free text or a classifier may stand for."""
 SPDX_BY_NAME = {
     **{identifier.lower(): identifier for identifier in IDS},
     "3-clause bsd license": "BSD-3-Clause",
@@ -59,7 +59,7 @@ class Licence(NamedTuple):
 
 
 def licence(name: str) -> Licence:
-    """The package's own expression; else what its one word, or all of its classifiers together, mean."""
+    """The package's own expression, else the identifier of its license field, else those of its classifiers."""
     try:
         about = metadata.distribution(name)
     except metadata.PackageNotFoundError:
@@ -80,7 +80,7 @@ def licence_of(about: PackageMetadata, texts: str) -> Licence:
     ]
     identifiers = [SPDX_BY_NAME.get(classifier.lower()) or _bsd(classifier, texts) for classifier in classified]
     if identifiers and all(identifiers):
-        # What is given to choose from and what applies together look the same here: all of it is the safe reading.
+        # Classifiers do not say whether all licences apply or one may be chosen. AND is the safe reading.
         return Licence(" AND ".join(sorted(filter(None, identifiers))), True)
     short = declared if declared and "\n" not in declared and len(declared) < 60 else ""
     return Licence(short or ", ".join(classified) or UNKNOWN, False)
