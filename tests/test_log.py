@@ -78,12 +78,12 @@ def test_an_event_without_fields_is_a_line_too() -> None:
         (Unreachable("no answer"), '"no answer"'),
     ],
 )
-def test_values_are_quoted_where_they_must_be(value: object, shown: str) -> None:
+def test_values_are_quoted_if_necessary(value: object, shown: str) -> None:
     assert text_of("event", field=value) == f"info    event field={shown}\n"
 
 
 @given(st.text(), st.text())
-def test_a_line_is_never_two(one: str, other: str) -> None:
+def test_an_event_is_always_one_line(one: str, other: str) -> None:
     for form in ("text", "json"):
         with written(form) as stream:
             log.warning("event", one=one, other=other)
@@ -127,7 +127,7 @@ def test_the_level_is_a_choice(level: str, events: int) -> None:
     assert len(stream.getvalue().splitlines()) == events
 
 
-def test_libraries_are_heard_only_when_they_warn() -> None:
+def test_only_warnings_of_libraries_are_logged() -> None:
     with written(level="debug") as stream:
         logging.getLogger("asyncio").info("chatter")
         logging.getLogger("asyncio").warning("trouble")

@@ -49,7 +49,7 @@ def told(settings: str, *asked: str) -> list[str]:
         ("samara", "/app/db", False),
     ],
 )
-def test_rules_say_which_namespaces_may_read_which_paths(namespace: str, where: str, allowed: bool) -> None:
+def test_rules_decide_which_namespaces_may_read_which_paths(namespace: str, where: str, allowed: bool) -> None:
     settings = f"vocabularies: {{fishysecret: {{{PATHS}}}}}"
     assert told(settings, where, f"{namespace}/db", namespace) == ([] if allowed else ["PathNotAllowed"])
 
@@ -62,7 +62,7 @@ def test_rules_say_which_namespaces_may_read_which_paths(namespace: str, where: 
         ("{tenancy: open, vocabularies: {fishysecret: {paths: []}}}", ["PathNotAllowed"]),
     ],
 )
-def test_without_rules_tenancy_says_whether_paths_may_be_read(settings: str, expected: list[str]) -> None:
+def test_without_rules_tenancy_decides_whether_paths_may_be_read(settings: str, expected: list[str]) -> None:
     assert told(settings) == expected
 
 
@@ -75,17 +75,17 @@ def test_without_rules_tenancy_says_whether_paths_may_be_read(settings: str, exp
         ("vocabularies: {fishysecret: {crossNamespace: consent}}", ["not-accepted"]),
     ],
 )
-def test_another_namespace_is_reached_as_the_settings_say(settings: str, expected: list[str]) -> None:
+def test_the_settings_decide_about_consent_between_namespaces(settings: str, expected: list[str]) -> None:
     assert told(settings, "/app/db", "team-b/db") == expected
 
 
-def test_the_configuration_of_the_store_is_in_the_operators_namespace_unless_said_otherwise() -> None:
+def test_the_store_configuration_is_in_the_operators_namespace_by_default() -> None:
     assert store_config(parse("{}", "test"), "samara") == at("samara", "fishysecret-config")
     said = parse("vocabularies: {fishysecret: {namespace: keys}}", "test")
     assert store_config(said, "samara") == at("keys", "fishysecret-config")
 
 
-def test_one_that_is_switched_off_is_recognised_and_asks_for_nothing() -> None:
+def test_a_disabled_vocabulary_recognises_its_copies_and_desires_none() -> None:
     registry = registry_of(parse("vocabularies: {sync-to: {}}", "test"))
     world = World(registry)
     world.namespace("team-a")

@@ -87,6 +87,6 @@ BAD = [b"", b"[]", b"{}", b"\xff", b"[" * 100_000, json.dumps(a_conversion("v2")
 
 
 @pytest.mark.parametrize("body", BAD, ids=range(len(BAD)))
-def test_what_is_no_review_is_refused(body: bytes) -> None:
+def test_a_body_that_is_no_review_is_refused(body: bytes) -> None:
     with pytest.raises(MalformedError):
         convert_review(body, CONVERTERS)

@@ -52,7 +52,7 @@ def test_an_answer_is_found_by_an_equal_query() -> None:
     assert known.value(a_trial(b"[]")) is UNREAD
 
 
-def test_a_path_is_a_question_too() -> None:
+def test_an_answer_can_be_kept_for_a_path() -> None:
     known = Answers(None)
     known.keep("team/db", "secret")
     assert (known.value("team/db"), known.value("team/other")) == ("secret", UNREAD)
@@ -97,7 +97,7 @@ def test_with_many_sources_every_answer_is_found(askers: int, again: int) -> Non
     assert reads == 1500 + again
 
 
-def test_every_source_is_one_who_asks() -> None:
+def test_there_is_room_for_an_answer_for_every_source() -> None:
     source_type = toys.propagation(SECRET, generated=True)
     cache = Cache(Registry((source_type,)))
     for store in cache.stores.values():
@@ -148,7 +148,7 @@ def test_a_replaced_answer_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> N
     assert [known.value(a_trial(body)) is UNREAD for body in (b"1", b"2", b"3")] == [False, True, False]
 
 
-def test_a_path_of_the_secret_manager_is_answered_by_whoever_reads_it_whatever_its_interval() -> None:
+def test_a_path_of_the_secret_manager_has_one_reading_for_all_intervals() -> None:
     known = Answers(None)
     assert known.value(SecretPath("team/db", 300.0)) is UNREAD
     known.add_readings({"team/db": SecretReading(CANARY, "now")})

@@ -42,26 +42,26 @@ def headers(found: Access) -> dict[str, list[str]]:
     return told
 
 
-def test_cluster_and_user_are_taken_in_place_of_the_contexts(tmp_path: Path) -> None:
+def test_the_flags_cluster_and_user_replace_those_of_the_context(tmp_path: Path) -> None:
     found = access(tmp_path, config(tmp_path), Flags(cluster="there", user="adam"))
     assert (found.server, found.namespace) == ("https://there", "team")
     assert headers(found)["Authorization"][0].startswith("Basic ")
 
 
 @pytest.mark.parametrize(("flags", "what"), [(Flags(cluster="x"), "cluster"), (Flags(user="x"), "user")])
-def test_a_name_that_is_not_defined_is_told(tmp_path: Path, flags: Flags, what: str) -> None:
+def test_the_error_names_an_undefined_cluster_or_user(tmp_path: Path, flags: Flags, what: str) -> None:
     with pytest.raises(ConfigError, match=f"expected the name of a {what}, found 'x'"):
         access(tmp_path, config(tmp_path), flags)
 
 
-def test_another_server_is_not_checked_for_the_old_ones_name(tmp_path: Path) -> None:
+def test_tls_server_name_of_the_kubeconfig_does_not_apply_to_another_server(tmp_path: Path) -> None:
     assert access(tmp_path, config(tmp_path), NO_FLAGS).server_hostname == "inner"
     found = access(tmp_path, config(tmp_path), Flags(server="https://other:1"))
     assert (found.server, found.server_hostname) == ("https://other:1", None)
     assert access(tmp_path, config(tmp_path), Flags(tls_server_name="n")).server_hostname == "n"
 
 
-def test_a_token_is_meant_whoever_the_kubeconfig_is_for(tmp_path: Path) -> None:
+def test_a_token_replaces_the_user_of_the_kubeconfig(tmp_path: Path) -> None:
     found = access(tmp_path, config(tmp_path), Flags(user="adam", token="t"))
     assert headers(found)["Authorization"] == ["Bearer t"]
 
@@ -88,7 +88,9 @@ def test_a_server_needs_no_context_and_no_kubeconfig(tmp_path: Path) -> None:
         )
 
 
-def test_files_in_flags_count_from_here_and_replace_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_in_flags_are_relative_to_the_working_directory_and_replace_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     flags = Flags(server="https://x", certificate_authority="ca.pem", client_certificate="c", client_key="k")
     chosen = select_context(None, None, flags)
@@ -96,7 +98,7 @@ def test_files_in_flags_count_from_here_and_replace_data(tmp_path: Path, monkeyp
     assert (chosen.user.client_certificate, chosen.user.client_key) == (str(tmp_path / "c"), str(tmp_path / "k"))
 
 
-def test_insecure_leaves_the_authority_of_the_kubeconfig_out(tmp_path: Path) -> None:
+def test_insecure_drops_the_authority_of_the_kubeconfig(tmp_path: Path) -> None:
     file = config(tmp_path)
     text = yaml.safe_load(file.read_text())
     text["clusters"][0]["cluster"]["certificate-authority-data"] = "bm9uc2Vuc2U="
@@ -106,5 +108,5 @@ def test_insecure_leaves_the_authority_of_the_kubeconfig_out(tmp_path: Path) -> 
     assert not found.ssl.check_hostname
 
 
-def test_a_token_is_in_no_repr() -> None:
+def test_no_repr_shows_a_token() -> None:
     assert "hush" not in repr(Flags(token="hush"))

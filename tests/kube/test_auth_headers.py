@@ -29,7 +29,7 @@ def test_a_token_is_sent_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "user", [{"token": CANARY}, {"tokenFile": "t"}, {"client-key": "k"}, {"exec": {"command": "c"}}]
 )
-def test_no_secret_travels_over_plain_http(tmp_path: Path, user: dict[str, Any]) -> None:
+def test_no_credentials_are_sent_over_plain_http(tmp_path: Path, user: dict[str, Any]) -> None:
     found = access(tmp_path, user | {"as": "bob"}, {"server": "http://localhost:8001"})
 
     assert headers(found) == [("Impersonate-User", "bob")]
@@ -80,7 +80,7 @@ def test_a_token_file_is_read_again_after_a_401(tmp_path: Path) -> None:
     assert asyncio.run(credentials.headers()) == [("Authorization", "Bearer two")]
 
 
-def test_a_token_outlives_its_file_until_the_server_refuses_it(tmp_path: Path) -> None:
+def test_a_token_is_used_after_its_file_is_gone_until_the_server_refuses_it(tmp_path: Path) -> None:
     now = 0.0
     path = tmp_path / "token"
     path.write_text("one")
@@ -96,7 +96,7 @@ def test_a_token_outlives_its_file_until_the_server_refuses_it(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("content", [b"", b" \n", f"{CANARY}\nX: y".encode(), f"{CANARY} ä".encode(), b"\xff\xfe"])
-def test_a_token_that_fits_no_header_is_refused_unseen(tmp_path: Path, content: bytes) -> None:
+def test_a_token_that_fits_no_header_is_refused_without_showing_it(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "token"
     path.write_bytes(content)
 
@@ -120,7 +120,7 @@ def test_a_token_that_fits_no_header_is_refused_unseen(tmp_path: Path, content: 
         ({"as": "a\r\nX-Evil: 1"}, "impersonated names to be printable"),
     ],
 )
-def test_a_user_that_cannot_work_is_refused(tmp_path: Path, user: dict[str, Any], says: str) -> None:
+def test_an_unusable_user_is_refused(tmp_path: Path, user: dict[str, Any], says: str) -> None:
     assert re.search(says, refusal(tmp_path, user))
 
 

@@ -22,7 +22,7 @@ from tests.kube.files import CANARY, access, b64, headers, refusal
         ("https://[fd00::1]:6443", "https://[fd00::1]:6443"),
     ],
 )
-def test_the_server_has_no_slash_at_its_end(tmp_path: Path, url: str, server: str) -> None:
+def test_a_trailing_slash_of_the_server_is_removed(tmp_path: Path, url: str, server: str) -> None:
     assert access(tmp_path, cluster={"server": url}).server == server
 
 
@@ -53,18 +53,18 @@ def test_plain_http_needs_no_tls(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_cluster_that_cannot_work_is_refused(tmp_path: Path, cluster: dict[str, Any], says: str) -> None:
+def test_an_unusable_cluster_is_refused(tmp_path: Path, cluster: dict[str, Any], says: str) -> None:
     assert re.search(says, refusal(tmp_path, None, cluster))
 
 
-def test_an_empty_authority_does_not_mean_the_systems(tmp_path: Path) -> None:
+def test_an_empty_authority_does_not_trust_the_systems_authorities(tmp_path: Path) -> None:
     (tmp_path / "empty.crt").write_text("")
 
     assert "expected certificates in PEM" in refusal(tmp_path, None, {"certificate-authority": "../empty.crt"})
 
 
 @pytest.mark.parametrize("meanwhile", [b"", "Zürich".encode()[1:3], b"-----BEGIN CERTIFICATE-----\nMII", None])
-def test_an_authority_that_is_being_replaced_ends_nothing(tmp_path: Path, meanwhile: bytes | None) -> None:
+def test_the_old_authority_stays_trusted_while_its_file_is_replaced(tmp_path: Path, meanwhile: bytes | None) -> None:
     old, new, file = pki.authority(), pki.authority("new"), tmp_path / "ca.crt"
     file.write_bytes(old.certificate)
     found = access(tmp_path, cluster={"certificate-authority": "../ca.crt"})
@@ -79,7 +79,7 @@ def test_an_authority_that_is_being_replaced_ends_nothing(tmp_path: Path, meanwh
     pki.handshake(found.ssl, new, pki.server(new, "server"), "server")
 
 
-def test_a_proxy_is_handed_on(tmp_path: Path) -> None:
+def test_the_proxy_of_the_kubeconfig_is_used(tmp_path: Path) -> None:
     assert access(tmp_path, cluster={"proxy-url": "http://u:p@proxy:3128"}).proxy == "http://u:p@proxy:3128"
     assert access(tmp_path).proxy is None
 
@@ -115,7 +115,7 @@ def test_a_server_of_another_name_is_refused_unless_tls_server_name_says_so(tmp_
         pki.handshake(found.ssl, ca, pki.server(ca, "inner"), "server")
 
 
-def test_an_intermediate_may_be_the_root_of_trust_as_in_go(tmp_path: Path) -> None:
+def test_an_intermediate_certificate_can_be_the_trusted_authority(tmp_path: Path) -> None:
     middle = pki.authority("middle", pki.authority("root"))
     found = access(tmp_path, cluster={"certificate-authority-data": b64(middle.certificate)})
 

@@ -320,7 +320,7 @@ def filled(*objects: Object) -> Cache:
 
 
 @given(st.permutations([*range(6)]))
-def test_it_agrees_with_the_world_of_the_other_tests(order: list[int]) -> None:
+def test_the_cache_agrees_with_the_reference_view(order: list[int]) -> None:
     world = World(REGISTRY)
     for name in ("admin", "a", "b"):
         world.namespace(name)
@@ -374,7 +374,7 @@ def test_a_recreated_object_is_not_removed_with_the_deleted_one() -> None:
     assert cache.get(at("a", "x")) is not None
 
 
-def test_a_copy_without_its_marks_is_still_known_as_made_by_us() -> None:
+def test_a_copy_without_its_marks_is_still_known_as_ours() -> None:
     cache = filled(a_source("x"), a_copy("a", "x"))
     stripped = an_object(at("a", "x"), 2, uid="uid of a/x")
     cache.put(stripped)
@@ -408,15 +408,15 @@ def stripped(*, ours: frozenset[ManagedKey] = frozenset(), **more: str) -> Objec
 RECORD = frozenset({ManagedKey("old-copier", "annotations", ORIGIN)})
 
 
-def test_law_4_a_copy_that_an_original_has_made_is_not_freed_by_taking_its_marks_off() -> None:
+def test_law_4_removing_the_marks_does_not_release_a_copy_of_an_original() -> None:
     assert stripped(ours=RECORD).known_copy
 
 
-def test_law_4_a_mark_that_somebody_pasted_makes_nothing_ours_that_it_would_not_be_without() -> None:
+def test_law_4_a_forged_mark_does_not_make_an_object_ours() -> None:
     assert not stripped().known_copy
 
 
-def test_law_4_what_was_adopted_is_its_peoples_again_when_they_take_all_our_words_off() -> None:
+def test_law_4_removing_all_marks_releases_an_adopted_object() -> None:
     assert not stripped(ours=RECORD, **{ADOPTED: "true"}).known_copy
 
 
@@ -433,7 +433,7 @@ def test_a_foreign_object_is_kept_only_while_a_source_claims_its_address() -> No
 
 
 @pytest.mark.parametrize("ours", [frozenset(), frozenset({ManagedKey(FIELD_MANAGER, "annotations", ORIGIN)})])
-def test_copies_that_are_equal_share_one_content_without_bytes(ours: frozenset[ManagedKey]) -> None:
+def test_equal_copies_share_one_content_without_bytes(ours: frozenset[ManagedKey]) -> None:
     copies = [replace(a_copy(namespace, "x", content=secret("one")), managed_keys=ours) for namespace in ("a", "b")]
     one, two = filled(a_source("x"), *copies).copies_of(a_key("x"))
 
@@ -443,7 +443,7 @@ def test_copies_that_are_equal_share_one_content_without_bytes(ours: frozenset[M
     assert all(each.raw is None for each in one.content.fields)
 
 
-def test_a_source_keeps_its_bytes_until_it_is_none_any_more() -> None:
+def test_an_object_keeps_its_bytes_while_it_is_a_source() -> None:
     cache = filled(a_source("x"))
     found = cache.get(at("admin", "x"))
     assert found is not None
@@ -471,7 +471,7 @@ def test_a_source_with_another_value_keeps_its_bytes() -> None:
     assert None not in [field.raw for field in held.content.fields]
 
 
-def test_a_copy_with_other_content_is_found_counted_and_told_as_before() -> None:
+def test_a_copy_with_other_content_is_indexed_counted_and_reported_as_before() -> None:
     cache = Cache(REGISTRY)
     cache.put(a_source())
     old = a_copy("a", version=2, content=secret("one"))
@@ -496,7 +496,7 @@ def test_a_copy_with_other_content_is_found_counted_and_told_as_before() -> None
     ],
     ids=["the mark is gone", "the mark names another", "the mark is not ours any more"],
 )
-def test_a_copy_whose_standing_changes_is_found_and_counted_by_its_new_one(
+def test_a_copy_with_changed_marks_is_indexed_and_counted_by_the_new_ones(
     other: dict[str, Any], copies: int, counted: int
 ) -> None:
     cache = Cache(REGISTRY)
@@ -546,7 +546,7 @@ def test_an_object_newer_than_a_list_is_not_removed_by_it() -> None:
     assert cache.get(at("a", "x")) is not None
 
 
-def test_rivals_are_named_when_a_source_comes_changes_or_goes() -> None:
+def test_a_change_of_a_source_names_its_rivals() -> None:
     fetch = an_object(at("a", "x", toys.FETCH), annotations={toys.PATH: "p", toys.INTO: "b"})
     cache = filled(fetch)
     rival = (Key("fetch", fetch.ref),)
@@ -564,7 +564,7 @@ def test_the_cache_knows_which_version_the_watch_has_reported() -> None:
     assert not cache.watch_passed(NAMESPACE, 9)
 
 
-def test_an_unknown_kind_is_not_known_and_holds_nothing() -> None:
+def test_a_kind_that_is_not_watched_has_no_objects_and_is_never_synced() -> None:
     other = Kind("", "v1", "ConfigMap", "configmaps")
 
     assert not filled().has_synced(other)
@@ -650,13 +650,13 @@ def test_an_unrelated_object_costs_a_hash() -> None:
 
 
 @pytest.mark.parametrize("listed", [None, NamespaceNames(("b", "zz"), (), frozenset({"b", "zz"}))])
-def test_a_list_of_namespaces_is_answered_as_it_is_written(listed: NamespaceNames | None) -> None:
+def test_listed_namespaces_are_returned_without_a_lookup(listed: NamespaceNames | None) -> None:
     cache = filled(a_namespace("a"), a_namespace("b"))
 
     assert tuple(cache.namespaces(listed)) == (("a", "b") if listed is None else ("b", "zz"))
 
 
-def test_a_kind_whose_definition_is_gone_is_not_known_until_it_is_listed_again() -> None:
+def test_a_kind_whose_crd_is_gone_is_not_synced_until_it_is_listed_again() -> None:
     cache = Cache(REGISTRY)
     cache.stores[SECRET].listed = True
     assert cache.has_synced(SECRET)

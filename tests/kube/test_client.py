@@ -131,7 +131,7 @@ def test_the_body_goes_out_as_it_is() -> None:
     with_server(deed, OK)
 
 
-def test_a_continue_token_survives_the_way() -> None:
+def test_a_continue_token_is_sent_unchanged() -> None:
     async def deed(client: Client, script: Script) -> None:
         token = "eyJ2IjoibWV0YS5rOHMuaW8vdjEi+/=&x=1 é"
         await client.get("/api/v1/secrets", {"limit": "500", "continue": token})
@@ -199,7 +199,7 @@ def test_retry_after_is_in_the_error(answer: Answer, wait: float | None) -> None
     assert found.retry_after == wait
 
 
-def test_a_terminating_namespace_is_known_by_its_cause() -> None:
+def test_a_terminating_namespace_is_recognised_by_its_cause() -> None:
     cause = {
         "reason": "NamespaceTerminating",
         "message": "namespace a is being terminated",
@@ -235,7 +235,7 @@ def test_an_error_without_a_status_is_an_error_too(body: bytes) -> None:
     assert "\n" not in str(found)
 
 
-def test_an_endless_error_is_not_read_to_its_end() -> None:
+def test_an_endless_error_body_is_read_only_in_part() -> None:
     found = error_of(says(b"x" * 2**22, 500))
 
     assert len(str(found)) < 1000

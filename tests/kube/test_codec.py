@@ -68,7 +68,7 @@ def recorded(*entries: dict[str, Any]) -> Object:
 # what is read
 
 
-def test_everything_that_matters_is_read() -> None:
+def test_every_field_of_an_object_is_decoded() -> None:
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u1", "controller": True}
     found = codec().object(
         SECRET,
@@ -102,14 +102,14 @@ def test_everything_that_matters_is_read() -> None:
         {"creationTimestamp": None, "deletionTimestamp": None},
     ],
 )
-def test_what_is_missing_or_null_is_empty(meta: dict[str, Any]) -> None:
+def test_missing_and_null_fields_are_empty(meta: dict[str, Any]) -> None:
     found = codec().object(SECRET, raw(meta=meta))
 
     assert (found.labels, found.annotations, found.finalizers, found.owner_references) == ({}, {}, (), ())
     assert (found.deleting, found.known_copy, found.last_manager, found.managed_keys) == (False, False, "", frozenset())
 
 
-def test_an_object_with_nothing_but_a_name_can_be_read() -> None:
+def test_an_object_with_only_a_name_is_decoded() -> None:
     found = codec().object(NAMESPACE, b'{"metadata":{"name":"a"}}')
 
     assert (found.ref, found.uid, found.resource_version, found.content) == (Ref(NAMESPACE, "", "a"), "", 0, Content())
@@ -118,7 +118,7 @@ def test_an_object_with_nothing_but_a_name_can_be_read() -> None:
 @pytest.mark.parametrize(
     "odd", [b"", b"[]", b'{"metadata":{}}', b'{"metadata":{"name":7}}', b'{"metadata":{"name":"\xff"}}']
 )
-def test_what_is_no_object_is_refused_as_such(odd: bytes) -> None:
+def test_anything_but_an_object_is_malformed(odd: bytes) -> None:
     with pytest.raises((msgspec.DecodeError, UnicodeDecodeError)):
         codec().object(SECRET, odd)
 
@@ -140,7 +140,7 @@ def test_the_status_is_no_content() -> None:
 # who did what
 
 
-def test_our_own_record_makes_a_copy_ours() -> None:
+def test_managed_fields_of_our_manager_make_a_copy_ours() -> None:
     found = recorded(entry())
 
     assert found.known_copy
@@ -151,14 +151,14 @@ def test_our_own_record_makes_a_copy_ours() -> None:
     assert found.applied_keys == frozenset()
 
 
-def test_the_record_of_an_original_names_its_keys_but_does_not_make_a_copy_ours() -> None:
+def test_managed_fields_of_an_original_name_its_keys_but_do_not_make_a_copy_ours() -> None:
     found = recorded(entry(THEIRS))
 
     assert not found.known_copy
     assert {owned.manager for owned in found.managed_keys} == {THEIRS}
 
 
-def test_applied_keys_are_known_apart() -> None:
+def test_applied_keys_are_listed_separately() -> None:
     found = recorded(entry(operation="Apply"), entry(THEIRS))
 
     assert {owned.manager for owned in found.applied_keys} == {FIELD_MANAGER}
@@ -179,14 +179,14 @@ def test_applied_keys_are_known_apart() -> None:
         entry("samara-2"),
     ],
 )
-def test_a_record_that_proves_nothing_is_ignored(theirs: dict[str, Any]) -> None:
+def test_an_unreliable_entry_of_managed_fields_is_ignored(theirs: dict[str, Any]) -> None:
     found = recorded(theirs)
 
     assert (found.managed_keys, found.applied_keys, found.known_copy) == (frozenset(), frozenset(), False)
 
 
 @pytest.mark.parametrize("time", [CREATED, "2026-11-15T09:59:59Z", "2026-11-15T09:59:30Z"])
-def test_an_entry_that_is_as_old_as_admission_may_take_counts(time: str) -> None:
+def test_an_entry_older_than_the_object_by_less_than_admission_takes_counts(time: str) -> None:
     """The server notes who wrote before it asks admission, and when it was created after."""
     assert recorded(entry(time=time)).known_copy
 
@@ -200,19 +200,19 @@ def test_an_entry_without_keys_owns_none(fields: dict[str, Any] | None) -> None:
     assert (found.managed_keys, found.known_copy) == (frozenset(), True)
 
 
-def test_the_editor_is_who_changed_it_last_and_is_not_us() -> None:
+def test_the_last_manager_is_the_newest_one_that_is_not_ours() -> None:
     assert recorded(entry(time=CREATED), entry("kubectl-edit", time=LATER)).last_manager == "kubectl-edit"
     assert recorded(entry("kubectl-edit", time=CREATED), entry(time=LATER)).last_manager == ""
     assert recorded(entry("kubectl-edit", time=CREATED), entry(THEIRS, time=LATER)).last_manager == ""
 
 
-def test_of_two_who_changed_it_in_the_same_second_the_editor_is_who_is_not_us() -> None:
+def test_of_two_managers_in_the_same_second_the_last_is_not_ours() -> None:
     """The server puts those who applied first, and then goes by name: the order says nothing."""
     for pair in ((entry(), entry("zz-tool")), (entry("a-tool"), entry())):
         assert recorded(*pair).last_manager.endswith("-tool")
 
 
-def test_nobody_is_blamed_alone_for_what_another_may_have_done_in_the_same_second() -> None:
+def test_all_managers_of_the_same_last_second_are_named() -> None:
     pair = (entry("maker", time=LATER), entry("breaker", time=LATER))
     assert recorded(entry(time=CREATED), *pair).last_manager == "breaker or maker"
 
@@ -220,7 +220,7 @@ def test_nobody_is_blamed_alone_for_what_another_may_have_done_in_the_same_secon
 # what is shared
 
 
-def test_copies_share_content_words_and_records() -> None:
+def test_equal_copies_share_content_metadata_and_managed_keys() -> None:
     one = codec()
     meta = {"labels": {"x": "y"}, "annotations": {"k": "v"}, "managedFields": [entry()]}
     a, b = (one.object(SECRET, raw(namespace, meta=meta)) for namespace in ("a", "b"))
@@ -241,7 +241,7 @@ def test_fields_are_shared_between_contents_that_differ() -> None:
     assert a.content.get("data") is b.content.get("data")
 
 
-def test_what_nobody_holds_any_more_is_forgotten() -> None:
+def test_unused_interned_values_are_freed() -> None:
     one = codec()
     held = one.object(SECRET, raw(meta={"labels": {"x": "y"}}))
     assert len(one._shared_contents) == len(one._shared_fields) - 1 == 1
@@ -250,7 +250,7 @@ def test_what_nobody_holds_any_more_is_forgotten() -> None:
     assert (len(one._shared_contents), len(one._shared_fields)) == (0, 0)
 
 
-def test_a_digest_says_nothing_to_another_process() -> None:
+def test_two_processes_have_different_digests() -> None:
     a, b = codec().object(SECRET, raw()), codec().object(SECRET, raw())
 
     assert a.content != b.content
@@ -262,7 +262,7 @@ def test_contents_that_differ_in_one_byte_differ() -> None:
     assert one.object(SECRET, raw(data={"k": "YQ=="})).content != one.object(SECRET, raw(data={"k": "YR=="})).content
 
 
-def test_what_we_build_equals_what_the_server_writes() -> None:
+def test_built_content_equals_that_of_the_server() -> None:
     one = codec()
     written = b'{"metadata":{"name":"x"},"data":{"a":"MQ==","b":"Mg=="},"type":"Opaque"}'
 
@@ -332,7 +332,7 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["data", "type", "immutable", "spec", "stringData", "é"]), JSON), st.booleans())
-def test_whatever_comes_goes_out_again(fields: dict[str, Any], ascii_only: bool) -> None:
+def test_any_object_is_encoded_as_it_was_decoded(fields: dict[str, Any], ascii_only: bool) -> None:
     text = json.dumps({"metadata": {"name": "x"}, **fields}, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
 
     found = json.loads(sent(codec().object(SECRET, text)))
@@ -342,7 +342,7 @@ def test_whatever_comes_goes_out_again(fields: dict[str, Any], ascii_only: bool)
 # what is shown
 
 
-def test_no_value_is_in_the_repr_of_anything() -> None:
+def test_no_repr_shows_a_value() -> None:
     meta = {"annotations": {"note": CANARY}, "labels": {"x": CANARY}, "managedFields": [entry()]}
     found = codec().object(SECRET, raw(meta=meta, status={"x": CANARY}))
     key = codec().object(SECRET, raw()).ref

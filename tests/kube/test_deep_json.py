@@ -32,14 +32,14 @@ def depth(found: Any) -> int:
 
 
 @given(JSON)
-def test_what_is_not_deep_stays_as_it_is(found: Any) -> None:
+def test_json_that_is_not_deep_is_unchanged(found: Any) -> None:
     raw = json.dumps(found, ensure_ascii=False).encode()
     assert truncate_deep_json(raw) == raw
     assert not is_truncated(truncate_deep_json(raw))
 
 
 @given(JSON, st.integers(MAX_DEPTH - 1, MAX_DEPTH + 40), JSON)
-def test_what_is_deep_is_cut_and_the_rest_stays(core: Any, levels: int, beside: Any) -> None:
+def test_a_deep_part_is_cut_and_the_rest_is_kept(core: Any, levels: int, beside: Any) -> None:
     made = truncate_deep_json(json.dumps({"deep": nested(levels, core), "beside": beside}).encode())
     found = json.loads(made)
     assert found["beside"] == beside
@@ -55,7 +55,7 @@ def test_every_deep_part_is_cut() -> None:
 
 
 @pytest.mark.parametrize("end", [0, 1, 5000, 9999])
-def test_what_does_not_end_cannot_be_read(end: int) -> None:
+def test_unterminated_json_stays_malformed(end: int) -> None:
     raw = b"[" * 10_000 + b"]" * end
     with pytest.raises(ValueError, match="Expecting"):
         json.loads(truncate_deep_json(raw))

@@ -71,7 +71,7 @@ VERSIONS = {
     ],
     ids=["other versions", "other kinds", "versions that do not answer", "no group", "forbidden", "built in"],
 )
-def test_a_kind_that_is_there_in_other_versions_only_is_told_with_them(
+def test_the_message_lists_other_versions_of_a_kind(
     served: dict[str, object], kind: Kind, fault: SamaraError, others: str
 ) -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -87,12 +87,12 @@ def test_a_kind_that_is_there_in_other_versions_only_is_told_with_them(
     assert (others in told and "samara crds" in told) if others else told == str(fault)
 
 
-def test_what_is_known_is_not_asked_for() -> None:
+def test_known_kinds_are_not_requested() -> None:
     told, asked = found(*KNOWN)
     assert (told.kinds, asked) == (KNOWN, [])
 
 
-def test_a_kind_that_the_server_does_not_have_is_told_and_the_others_are_found() -> None:
+def test_a_missing_kind_is_reported_and_the_others_are_found() -> None:
     told, _ = found(GONE, POLICY, KindName("", "v1", "Nothing"))
     assert list(told.kinds) == [POLICY]
     assert told.missing == {
@@ -101,7 +101,7 @@ def test_a_kind_that_the_server_does_not_have_is_told_and_the_others_are_found()
     }
 
 
-def test_fault_12_a_group_that_does_not_answer_leaves_the_others_alone() -> None:
+def test_fault_12_a_group_that_does_not_answer_does_not_affect_the_others() -> None:
     told, _ = found(GONE, POLICY, broken="/apis/gone.example.com/v1")
     assert list(told.kinds) == [POLICY]
     assert "away" in told.missing[GONE]
@@ -117,7 +117,7 @@ def test_fault_12_a_group_that_does_not_answer_leaves_the_others_alone() -> None
         ("Patch", "patches"),
     ],
 )
-def test_without_a_server_a_kind_is_called_by_the_rules_of_grammar(kind: str, plural: str) -> None:
+def test_without_a_server_the_plural_follows_english_grammar(kind: str, plural: str) -> None:
     assert guess(KindName("", "v1", kind)).plural == plural
 
 
@@ -147,7 +147,7 @@ ALL = {
 }
 
 
-def test_all_that_can_be_listed_is_found_in_preferred_versions_and_an_api_that_is_away_is_named() -> None:
+def test_all_listable_kinds_are_found_in_preferred_versions_and_missing_apis_are_named() -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
         if request.path not in ALL:
             return web.json_response({"message": "the aggregated server is away"}, status=503)

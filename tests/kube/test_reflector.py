@@ -213,7 +213,7 @@ def _events() -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("end", ["ends", "cut"])
-def test_a_truncated_line_is_read_again_from_the_last_whole_event(end: str) -> None:
+def test_after_a_truncated_line_the_watch_continues_from_the_last_complete_event(end: str) -> None:
     half = json.dumps(added("z", 12)).encode()[:40]
 
     async def deed(stage: Stage) -> None:
@@ -430,7 +430,7 @@ def test_absence_after_a_relist_is_unproven_for_a_while() -> None:
     watching(deed, streams(*listing(source("x", 5)), error(410)), streams(*listing(source("y", 21), version=22)))
 
 
-def test_an_empty_first_list_is_believed_at_once() -> None:
+def test_an_empty_first_list_is_accepted_at_once() -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
         assert len(stage.script.seen) == 1

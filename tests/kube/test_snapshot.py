@@ -96,7 +96,7 @@ def test_a_list_whose_pages_expired_starts_again() -> None:
     assert [obj.ref.path for obj in shot.cache.objects_of(SECRET)] == ["admin/db"]
 
 
-def test_a_kind_that_is_not_served_is_not_taken_for_empty() -> None:
+def test_a_kind_that_is_not_served_does_not_count_as_empty() -> None:
     shot = asyncio.run(seen(Server(expiries=0, unknown="secrets")))
     assert list(shot.unknown) == [SECRET]
     assert not shot.cache.has_synced(SECRET)
@@ -115,7 +115,7 @@ DEFINED = CrdExists(Kind("toys.dev", "v1", "Queue", "queues"))
     ],
     ids=["stands", "goes", "gone", "who may not know plans as if it stood"],
 )
-def test_what_a_definition_does_is_asked_as_the_operator_asks(answer: Answer, stands: bool) -> None:
+def test_whether_a_crd_is_established_is_read_from_the_server(answer: Answer, stands: bool) -> None:
     async def told() -> object:
         async with serving(answer) as script, Client(access(script), may_write=unrestricted) as client:
             shot = Snapshot(client, Codec(REGISTRY.managers), Cache(REGISTRY), "operator")
@@ -125,7 +125,7 @@ def test_what_a_definition_does_is_asked_as_the_operator_asks(answer: Answer, st
     assert asyncio.run(told()) is stands
 
 
-def test_the_paths_of_the_secret_manager_are_read_once_and_those_of_before_stay_known() -> None:
+def test_each_path_of_the_secret_manager_is_read_once_and_earlier_readings_stay() -> None:
     asked: list[list[str]] = []
 
     async def read_paths(paths: Collection[SecretPath]) -> dict[str, SecretReading]:
@@ -144,7 +144,7 @@ def test_the_paths_of_the_secret_manager_are_read_once_and_those_of_before_stay_
     assert asked == [["one"], ["two"]]
 
 
-def test_without_a_secret_manager_the_reading_says_so() -> None:
+def test_without_a_secret_manager_the_reading_has_a_fault() -> None:
     async def told() -> object:
         async with serving(refuses(500)) as script, Client(access(script), may_write=unrestricted) as client:
             shot = Snapshot(client, Codec(REGISTRY.managers), Cache(REGISTRY), "operator")

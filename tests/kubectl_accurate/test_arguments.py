@@ -95,7 +95,7 @@ def test_a_flag_that_is_switched_off_after_the_command_wins_over_the_same_before
     assert [each.rare["insecure_skip_tls_verify"] for each in asked] == [True, False, False]
 
 
-def test_what_may_be_given_more_than_once_adds_up_over_all_places(asked: list[Cluster]) -> None:
+def test_values_of_a_repeatable_flag_add_up_before_and_after_the_command(asked: list[Cluster]) -> None:
     assert accurate_inside("--as-group=a", "--as=u", "list", "--as-group=b", "--as-group=c").good == ""
     assert accurate_inside("--as-group=a", "--as=u", "list").good == ""
     assert [each.rare["as_groups"] for each in asked] == [("a", "b", "c"), ("a",)]
@@ -146,12 +146,12 @@ def test_7_wrong_usage_is_exit_1_and_one_line_without_the_usage(args: tuple[str,
     ],
     ids=str,
 )
-def test_an_empty_name_is_refused_before_anything_is_asked(command: tuple[str, ...], place: int, nobody: Path) -> None:
+def test_an_empty_name_is_refused_before_any_request(command: tuple[str, ...], place: int, nobody: Path) -> None:
     told = accurate_inside(*command[:place], "", *command[place + 1 :], f"--kubeconfig={nobody}")
     assert ": expected a name, found ''" in told.fault
 
 
-def test_a_name_is_one_part_of_a_path_whatever_it_says() -> None:
+def test_any_name_is_one_segment_of_a_path() -> None:
     async def run() -> None:
         found = {"metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}}
         async with serving(says(found)) as script, Client(access(script), may_write=unrestricted) as client:
@@ -182,12 +182,12 @@ def test_7_pairs_are_read_as_kubectl_reads_them(given: list[str], pairs: dict[st
     assert create.make_context("create", ["a", "r", *flags]).params["annotations"] == pairs
 
 
-def test_7_a_type_that_there_is_not_is_a_fault_of_one_line_and_no_cluster_is_asked(nobody: Path) -> None:
+def test_7_an_unknown_type_is_refused_on_one_line_without_a_request(nobody: Path) -> None:
     told = accurate("ns", "set-type", "a", "tree", f"--kubeconfig={nobody}")
     assert told.fault == "invalid type: tree; expected root, template or none"
 
 
-def test_version_is_told_without_a_cluster_and_without_what_speaks_to_one() -> None:
+def test_version_needs_no_cluster_and_imports_no_client() -> None:
     script = (
         "import sys; sys.argv = ['kubectl-accurate', '--version']\nfrom kubectl_accurate import program\n"
         "try:\n    program.main()\nexcept SystemExit as end:\n    code = end.code\n"
@@ -213,7 +213,7 @@ def test_a_group_without_a_command_shows_its_help(words: tuple[str, ...]) -> Non
     assert accurate_inside(*words).good == accurate_inside(*words, "--help").good
 
 
-def test_the_first_interrupt_lets_a_change_of_place_finish(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_interrupt_lets_a_move_finish(capsys: pytest.CaptureFixture[str]) -> None:
     before = signal.getsignal(signal.SIGINT)
     with finish_on_interrupt():
         signal.raise_signal(signal.SIGINT)
@@ -240,5 +240,5 @@ def test_the_completion_that_is_printed_completes() -> None:
     assert accurate_inside(env=env).out.split() == ["plain,graft"]
 
 
-def test_no_cluster_at_all_is_one_line_and_exit_1() -> None:
+def test_a_missing_cluster_is_one_line_and_exit_1() -> None:
     assert "expected a cluster to talk to" in accurate("list").fault

@@ -169,7 +169,7 @@ async def outcome(store: SecretsManager, name: str) -> bytes | StoreError:
         ("db#a/b", Location("db", "a/b")),
     ],
 )
-def test_a_path_is_a_name_as_it_is_and_a_field(path: str, location: Location) -> None:
+def test_a_path_is_a_name_and_a_field(path: str, location: Location) -> None:
     assert SecretsManager("eu-west-1", None, None).locate(path) == location
 
 
@@ -189,12 +189,12 @@ def test_a_path_is_a_name_as_it_is_and_a_field(path: str, location: Location) ->
         "a%20b",
     ],
 )
-def test_what_cannot_be_a_name_is_never_asked_for(path: str) -> None:
+def test_an_impossible_name_is_never_requested(path: str) -> None:
     with pytest.raises(Unusable):
         SecretsManager("eu-west-1", None, None).locate(path)
 
 
-def test_an_arn_is_called_what_it_is() -> None:
+def test_the_error_for_an_arn_names_it_as_one() -> None:
     with pytest.raises(Unusable, match="found an ARN"):
         SecretsManager("eu-west-1", None, None).locate("arn:aws:secretsmanager:eu-west-1:1:secret:db")
 
@@ -245,7 +245,7 @@ def test_a_url_that_is_no_region_or_no_safe_endpoint_is_refused(url: str) -> Non
         "aws-sm://eu-west-1?endpoint=https://vpce-1.secretsmanager.eu-west-1.vpce.amazonaws.com",
     ],
 )
-def test_a_region_makes_a_store_without_asking_anybody(url: str) -> None:
+def test_a_store_opens_without_a_request(url: str) -> None:
     async def main() -> str:
         store = await open_store({"url": url.encode()}, nobody)
         await store.close()
@@ -255,7 +255,7 @@ def test_a_region_makes_a_store_without_asking_anybody(url: str) -> None:
 
 
 @pytest.mark.parametrize("missing", KEYS)
-def test_half_a_credential_is_refused_and_never_completed_from_elsewhere(missing: str) -> None:
+def test_half_a_credential_is_refused_and_never_completed_from_the_environment(missing: str) -> None:
     found = fault("aws-sm://eu-west-1", **{key: value for key, value in KEYS.items() if key != missing})
     assert found.reason == "TokenError"
     assert missing in str(found)
@@ -265,7 +265,7 @@ def test_a_session_token_alone_is_refused() -> None:
     assert fault("aws-sm://eu-west-1", **{"session-token": CANARY.encode()}).reason == "TokenError"
 
 
-def test_a_credential_of_several_lines_is_refused_and_not_told() -> None:
+def test_a_credential_of_several_lines_is_refused_without_showing_it() -> None:
     found = fault("aws-sm://eu-west-1", **{**KEYS, "secret-access-key": f"{CANARY}\nx".encode()})
     assert found.reason == "TokenError"
 
@@ -291,18 +291,18 @@ CODES: Mapping[str, type[StoreError]] = {
 }
 
 
-def test_an_error_code_means_one_thing_and_its_message_is_never_told() -> None:
+def test_each_error_code_has_one_error_without_the_message_of_aws() -> None:
     found = outcomes({code: error(code) for code in CODES})
     assert {code: type(each) for code, each in found.items()} == CODES
 
 
-def test_a_failing_server_is_an_outage_whatever_it_says() -> None:
+def test_a_failing_server_is_an_outage_for_every_code() -> None:
     bodies = (b"", f"<html>{CANARY}</html>".encode(), b'{"__type": "canary-c07e"}')
     answers = {f"{status}-{n}": http(body, status) for status in (429, 500, 502, 503) for n, body in enumerate(bodies)}
     assert {type(each) for each in outcomes(answers).values()} == {Unavailable}
 
 
-def test_when_to_come_back_is_passed_on_if_it_is_a_number_of_seconds() -> None:
+def test_retry_after_is_used_if_it_is_a_number_of_seconds() -> None:
     odd = ("Wed, 21 Oct 2026 07:28:00 GMT", "-1", "nan", "9" * 30, "1e9")
     times = {"good": "17", **{f"odd{n}": when for n, when in enumerate(odd)}}
     found = outcomes({name: error("ThrottlingException", 429, Retry_After=when) for name, when in times.items()})
@@ -310,7 +310,7 @@ def test_when_to_come_back_is_passed_on_if_it_is_a_number_of_seconds() -> None:
     assert told == {"good": 17.0, **{f"odd{n}": None for n in range(len(odd))}}
 
 
-def test_an_answer_that_cannot_be_read_is_no_value() -> None:
+def test_a_malformed_answer_is_an_outage() -> None:
     bodies = {
         "text": CANARY.encode(),
         "list": b"[]",
@@ -326,23 +326,23 @@ def test_an_answer_that_cannot_be_read_is_no_value() -> None:
     assert {name for name, each in found.items() if not isinstance(each, Unavailable | Unusable)} == set()
 
 
-def test_an_answer_without_a_value_is_unfit_and_not_absent() -> None:
+def test_an_answer_without_a_value_is_unusable_and_not_absent() -> None:
     bodies: tuple[object, ...] = ({}, {"SecretString": None}, {"SecretString": 5}, {"SecretString": {"a": CANARY}})
     found = outcomes({str(n): http(body) for n, body in enumerate(bodies)})
     assert {type(each) for each in found.values()} == {Unusable}
 
 
-def test_a_value_is_taken_as_it_is() -> None:
+def test_a_value_is_not_changed() -> None:
     texts = ("", "a\0b", "{{ .Values.x }} ${HOME} `id`", "ü" * 1000, "x" * MAX_VALUE)
     found = outcomes({str(n): value(text) for n, text in enumerate(texts)})
     assert list(found.values()) == [text.encode() for text in texts]
 
 
-def test_a_value_that_is_too_large_is_unfit() -> None:
+def test_a_value_that_is_too_large_is_unusable() -> None:
     assert isinstance(outcomes({"db": value("x" * 5 * MAX_VALUE)})["db"], Unusable)
 
 
-def test_credentials_that_the_environment_lacks_are_explained() -> None:
+def test_the_error_without_credentials_says_where_to_put_them() -> None:
     async def deed(store: SecretsManager, script: Script) -> None:
         with pytest.raises(Unauthenticated, match="access-key-id"):
             await read(store, script)
@@ -351,7 +351,7 @@ def test_credentials_that_the_environment_lacks_are_explained() -> None:
     play(lambda _: value(CANARY), deed, config={})
 
 
-def test_a_role_that_may_not_be_taken_is_no_forbidden_secret() -> None:
+def test_a_role_that_may_not_be_assumed_is_unauthenticated_and_not_forbidden() -> None:
     answer = {"Error": {"Code": "AccessDenied", "Message": CANARY}, "ResponseMetadata": {"HTTPStatusCode": 403}}
     taking = _error(ClientError(answer, "AssumeRoleWithWebIdentity"), "db", "eu-west-1")
     reading = _error(ClientError(answer, "GetSecretValue"), "db", "eu-west-1")
@@ -365,7 +365,7 @@ def test_a_role_that_may_not_be_taken_is_no_forbidden_secret() -> None:
 # outages
 
 
-def test_a_connection_that_is_broken_off_is_an_outage_and_is_not_tried_again() -> None:
+def test_a_broken_connection_is_an_outage_and_not_retried() -> None:
     async def deed(store: SecretsManager, script: Script) -> int:
         with pytest.raises(Unavailable):
             await read(store, script)
@@ -375,7 +375,7 @@ def test_a_connection_that_is_broken_off_is_an_outage_and_is_not_tried_again() -
     assert play(lambda _: error("ThrottlingException"), deed) == 1
 
 
-def test_nobody_at_the_endpoint_is_an_outage() -> None:
+def test_a_refused_connection_is_an_outage() -> None:
     async def main() -> None:
         there = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1")
         port = there.sockets[0].getsockname()[1]
@@ -409,7 +409,7 @@ def test_an_endpoint_without_a_trusted_certificate_is_an_outage_that_says_so(tmp
     asyncio.run(main())
 
 
-def test_a_slow_answer_is_given_up_at_the_callers_deadline_and_the_next_one_comes() -> None:
+def test_a_slow_read_ends_at_the_callers_deadline_and_the_next_one_succeeds() -> None:
     answers = iter([value("warm"), HANG, value("x")])
 
     async def deed(store: SecretsManager, script: Script) -> bytes:
@@ -422,7 +422,7 @@ def test_a_slow_answer_is_given_up_at_the_callers_deadline_and_the_next_one_come
     assert play(lambda _: next(answers), deed) == b"x"
 
 
-def test_a_store_that_is_closed_under_a_read_tells_an_outage_and_opens_nothing_again() -> None:
+def test_closing_the_store_during_a_read_is_an_outage_and_opens_no_connection() -> None:
     async def main(store: SecretsManager, script: Script) -> None:
         await read(store, script)
         reading = asyncio.ensure_future(store.read("slow"))
@@ -463,7 +463,7 @@ def test_credentials_of_the_configuration_are_used_before_any_other(monkeypatch:
     assert play(lambda asked: value(asked.key), read, config={}) == b"AKIDENVIRONMENT"
 
 
-def test_credentials_that_were_renewed_are_found_at_the_first_refusal(tmp_path: Path) -> None:
+def test_renewed_credentials_are_loaded_after_the_first_refusal(tmp_path: Path) -> None:
     async def deed(store: SecretsManager, script: Script) -> list[str]:
         keep(tmp_path / "credentials", "AKIDOLD")
         with pytest.raises(Unauthenticated):
@@ -485,7 +485,7 @@ def test_credentials_of_the_configuration_are_not_tried_twice() -> None:
     assert play(only("AKIDNEW"), deed) == 1
 
 
-def test_a_read_under_way_while_credentials_are_renewed_is_asked_again(tmp_path: Path) -> None:
+def test_a_read_during_a_renewal_of_credentials_is_repeated(tmp_path: Path) -> None:
     keep(tmp_path / "credentials", "AKIDOLD")
     both = asyncio.Barrier(2)
 
@@ -526,9 +526,7 @@ def test_the_credentials_of_a_pod_identity_are_used(monkeypatch: pytest.MonkeyPa
 # the environment
 
 
-def test_no_variable_and_no_file_sends_a_read_to_another_address(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_no_variable_or_file_redirects_a_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Not those for fetching credentials either, which go through the same session."""
     (tmp_path / "config").write_text("[default]\nendpoint_url = http://127.0.0.1:1\n")
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_SECRETS_MANAGER", "AWS_ENDPOINT_URL_STS"):
@@ -543,7 +541,7 @@ def test_no_variable_and_no_file_sends_a_read_to_another_address(
     assert asyncio.run(main()) == "https://secretsmanager.eu-west-1.amazonaws.com"
 
 
-def test_proxies_of_the_environment_never_see_what_a_local_endpoint_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_local_endpoint_is_never_reached_through_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     assert play(lambda _: value("x"), read) == b"x"
@@ -552,7 +550,7 @@ def test_proxies_of_the_environment_never_see_what_a_local_endpoint_says(monkeyp
 # what is told
 
 
-def test_no_value_and_no_credential_is_in_any_log_or_repr(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_log_or_repr_shows_a_value_or_credential(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     for name in ("botocore", "aiobotocore"):
         logging.getLogger(name).setLevel(logging.NOTSET)

@@ -406,7 +406,7 @@ FAULTS = [Forbidden("not yours"), NotFound("none"), Unusable("too large"), Unava
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
-def test_a_failing_document_is_retried_less_and_less_often_whatever_its_refresh(fault: StoreError) -> None:
+def test_a_failing_document_is_retried_less_and_less_often_for_every_refresh(fault: StoreError) -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"bad": fault}
         await stage.ask("f", "bad#a", every=IMPATIENT)
@@ -851,7 +851,7 @@ def test_one_document_that_never_answers_does_not_stop_the_others() -> None:
     on_stage(deed)
 
 
-def test_a_source_with_a_value_hears_of_an_outage_only_if_it_is_confirmed() -> None:
+def test_a_source_with_a_value_is_planned_for_a_confirmed_outage_only() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", "good")
         await stage.after(EVERY - 0.5)

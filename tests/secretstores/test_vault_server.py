@@ -17,7 +17,7 @@ def with_server(deed: Callable[[Admin, VaultServer], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-def test_version_2_keeps_versions_and_says_when_the_newest_is_deleted() -> None:
+def test_version_2_keeps_versions_and_reports_a_deleted_newest_one() -> None:
     async def deed(admin: Admin, server: VaultServer) -> None:
         mount = await admin.mount("2")
         for word in ("one", "two"):
@@ -45,7 +45,7 @@ def test_version_1_has_its_data_at_the_path_itself() -> None:
     with_server(deed)
 
 
-def test_what_is_not_mounted_or_not_of_this_version_is_another_404() -> None:
+def test_a_wrong_mount_or_version_is_a_404_of_its_own() -> None:
     async def deed(admin: Admin, server: VaultServer) -> None:
         mount = await admin.mount("2")
         assert (await admin.call("GET", "nowhere/db"))[1]["errors"]
@@ -54,7 +54,7 @@ def test_what_is_not_mounted_or_not_of_this_version_is_another_404() -> None:
     with_server(deed)
 
 
-def test_a_policy_says_what_a_token_reads() -> None:
+def test_a_policy_decides_which_paths_a_token_reads() -> None:
     async def deed(admin: Admin, server: VaultServer) -> None:
         mount = await admin.mount("2")
         await admin.write(mount, "2", "app/db", {"word": "one"})
@@ -65,7 +65,7 @@ def test_a_policy_says_what_a_token_reads() -> None:
     with_server(deed)
 
 
-def test_a_token_ends_is_renewed_up_to_its_last_end_and_looks_itself_up() -> None:
+def test_a_token_expires_is_renewed_up_to_its_maximum_and_looks_itself_up() -> None:
     async def deed(admin: Admin, server: VaultServer) -> None:
         token = await admin.make_token("none", ttl="60s", explicit_max_ttl="100s")
         server.now += 50
@@ -90,7 +90,7 @@ def test_a_token_without_the_default_policy_may_not_look_itself_up() -> None:
     with_server(deed)
 
 
-def test_a_login_wants_the_right_proof() -> None:
+def test_a_login_needs_valid_credentials() -> None:
     async def deed(admin: Admin, server: VaultServer) -> None:
         role, config = await admin.approle("none")
         login = role.replace("role/reader", "login")
@@ -107,7 +107,7 @@ def test_a_login_wants_the_right_proof() -> None:
     with_server(deed)
 
 
-def test_it_can_be_sealed_and_can_be_told_what_to_say() -> None:
+def test_a_test_can_seal_it_and_set_its_answers() -> None:
     async def deed(admin: Admin, server: VaultServer) -> None:
         server.sealed = True
         assert (await admin.call("GET", "secret/db"))[0] == 503

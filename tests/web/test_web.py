@@ -158,7 +158,7 @@ async def _get(session: aiohttp.ClientSession, url: str) -> tuple[int, str, str]
 # health
 
 
-def test_all_is_well() -> None:
+def test_a_healthy_process_is_live_ready_and_synced() -> None:
     async def deed(stage: Stage) -> None:
         answers = await asked(stage, "/healthz", "/readyz", "/syncz")
         assert [status for status, _, _ in answers] == [200, 200, 200]
@@ -200,7 +200,7 @@ def test_a_watch_may_be_quiet_for_twice_its_silence() -> None:
     on_stage(deed)
 
 
-def test_a_lease_out_of_reach_is_named() -> None:
+def test_a_stalled_lease_is_named() -> None:
     async def deed(stage: Stage) -> None:
         stage.leader = Stalled("the lease has been out of reach for 31 s")
         assert stage.health().live()[1]["faults"] == ["the lease has been out of reach for 31 s"]
@@ -208,7 +208,7 @@ def test_a_lease_out_of_reach_is_named() -> None:
     on_stage(deed)
 
 
-def test_why_a_lease_cannot_be_had_is_named_and_does_not_make_a_standby_unready() -> None:
+def test_a_refused_lease_is_named_and_does_not_make_a_standby_unready() -> None:
     async def deed(stage: Stage) -> None:
         stage.leader = Stalled(why="forbidden")
         assert stage.health().live()[0]
@@ -217,7 +217,7 @@ def test_why_a_lease_cannot_be_had_is_named_and_does_not_make_a_standby_unready(
     on_stage(deed)
 
 
-def test_nothing_is_ready_before_every_kind_is_listed() -> None:
+def test_the_process_is_not_ready_before_every_kind_is_listed() -> None:
     async def deed(stage: Stage) -> None:
         stage.reflectors[1].not_ready_reason = "not listed yet"
         answers = await asked(stage, "/healthz", "/readyz", "/syncz")
@@ -227,7 +227,7 @@ def test_nothing_is_ready_before_every_kind_is_listed() -> None:
     on_stage(deed)
 
 
-def test_a_kind_that_cannot_be_served_is_named_and_does_not_matter() -> None:
+def test_a_kind_that_is_not_served_is_named_and_does_not_prevent_readiness() -> None:
     async def deed(stage: Stage) -> None:
         stage.reflectors[1].not_ready_reason = "the API server answered 403"
         stage.program.cache.set_served(SECRET, False)
@@ -239,7 +239,7 @@ def test_a_kind_that_cannot_be_served_is_named_and_does_not_matter() -> None:
     on_stage(deed)
 
 
-def test_readiness_does_not_depend_on_the_queue_and_sync_does() -> None:
+def test_sync_depends_on_the_queue_and_readiness_does_not() -> None:
     async def deed(stage: Stage) -> None:
         stage.engine.synced = False
         (ready, _, _), (synced, _, text) = await asked(stage, "/readyz", "/syncz")
@@ -249,7 +249,7 @@ def test_readiness_does_not_depend_on_the_queue_and_sync_does() -> None:
     on_stage(deed)
 
 
-def test_the_metric_of_sync_says_what_syncz_says() -> None:
+def test_the_metric_of_sync_agrees_with_syncz() -> None:
     async def deed(stage: Stage) -> None:
         assert stage.samples()[("samara_synced",)] == 1
         stage.reflectors[1].not_ready_reason = "not listed yet"
@@ -259,7 +259,7 @@ def test_the_metric_of_sync_says_what_syncz_says() -> None:
     on_stage(deed)
 
 
-def test_there_is_nothing_else() -> None:
+def test_other_paths_are_not_found() -> None:
     async def deed(stage: Stage) -> None:
         assert [status for status, _, _ in await asked(stage, "/", "/debug")] == [404, 404]
 
@@ -345,7 +345,7 @@ def test_the_oldest_work_may_wait_for_a_plan_or_for_its_write() -> None:
     on_stage(deed)
 
 
-def test_a_kind_that_the_server_does_not_know_is_named_by_a_metric() -> None:
+def test_a_metric_names_a_kind_that_the_server_does_not_know() -> None:
     async def deed(stage: Stage) -> None:
         stage.unserved = ("toys.dev/v1/Widget",)
         assert stage.samples()["samara_kind_waiting", "toys.dev/v1/Widget"] == 1
@@ -442,12 +442,12 @@ def test_an_address_is_a_host_and_a_port(address: str, host: str | None, port: i
 
 
 @pytest.mark.parametrize("address", ["", "8080", "localhost", "localhost:", ":http", ":-1", ":65536", ":8 0", ":8080 "])
-def test_what_is_no_address_is_refused_by_name(address: str) -> None:
+def test_an_invalid_address_is_refused_by_name(address: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(f"expected host:port or :port, found {address!r}")):
         split_address(address)
 
 
-def test_an_address_that_is_taken_is_said_to_be() -> None:
+def test_the_error_names_an_address_in_use() -> None:
     async def deed(stage: Stage) -> None:
         with socket.socket() as other:
             other.bind(("127.0.0.1", 0))
@@ -460,7 +460,7 @@ def test_an_address_that_is_taken_is_said_to_be() -> None:
     on_stage(deed)
 
 
-def test_of_port_0_the_log_names_the_one_that_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_for_port_0_the_log_names_the_chosen_port(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     monkeypatch.setattr(log, "info", lambda event, address: told.append(address))
 
@@ -481,7 +481,7 @@ def test_no_answer_holds_a_value() -> None:
     on_stage(deed)
 
 
-def test_nothing_is_ready_while_the_webhook_server_does_not_answer() -> None:
+def test_the_process_is_not_ready_while_the_webhook_server_does_not_answer() -> None:
     async def deed(stage: Stage) -> None:
         health = replace(stage.health(), webhooks=SimpleNamespace(not_ready_reason="not listening yet"))
         assert health.ready() == (False, {"ok": False, "waiting": {"webhook": "not listening yet"}})
@@ -499,7 +499,7 @@ def test_readiness_does_not_wait_for_a_kind_behind_our_own_conversion() -> None:
     on_stage(deed)
 
 
-def test_what_waits_besides_the_kinds_is_named_and_does_not_matter() -> None:
+def test_a_waiting_vocabulary_is_named_and_does_not_prevent_readiness() -> None:
     async def deed(stage: Stage) -> None:
         health = replace(stage.health(), unserved={"resource-distribution": "original running"})
         assert health.ready() == (True, {"ok": True, "waiting": {"resource-distribution": "original running"}})

@@ -18,7 +18,7 @@ async def ask(made: Provider, *documents: str) -> list[str]:
         return list(await asyncio.gather(*(one(session, each) for each in documents)))
 
 
-def test_it_counts_reads_by_document_and_how_many_meet() -> None:
+def test_it_counts_reads_by_document_and_concurrent_ones() -> None:
     async def run() -> None:
         async with provider() as made:
             assert await ask(made, "a", "b", "a") == ["a 0", "b 0", "a 0"]

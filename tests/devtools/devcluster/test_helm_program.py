@@ -41,6 +41,6 @@ def test_a_failed_build_is_one_line_with_its_reason_and_leaves_nothing(machine: 
     assert [path.suffix for path in cached_helm().parent.parent.iterdir()] == [".lock"]
 
 
-def test_without_go_one_line_says_what_to_do(machine: Path) -> None:
+def test_without_go_one_line_gives_advice(machine: Path) -> None:
     with pytest.raises(DevclusterError, match="the variable HELM"):
         find_helm(lambda line: None)
