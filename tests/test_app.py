@@ -1,4 +1,4 @@
-"""What the settings make of the program."""
+"""Tests how the settings configure the operator."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def an_operator(
     options: Options | None = None,
     environment: Environment | None = None,
 ) -> Operator:
-    """A program that is built and not started."""
+    """An operator that is built but not started."""
     client = client or Client(an_access(), may_write=unrestricted)
     clients = Clients(client, client, client)
     return Operator(settings, options or Options(), client.access, clients, None, environment or Environment())
@@ -195,7 +195,7 @@ def test_only_the_kinds_of_served_vocabularies_are_watched() -> None:
 
 @pytest.mark.parametrize("in_cluster", [True, False])
 def test_in_a_cluster_webhooks_of_waiting_vocabularies_are_answered(in_cluster: bool) -> None:
-    """Else everybody who writes a SubNamespace would wait for nobody, and be refused."""
+    """Otherwise every write of a SubNamespace would time out and be refused."""
     place, reached = Listener(in_cluster=in_cluster), an_access()
     around = Environment(originals={"accurate": "accurate"})
     settings = Settings(vocabularies={"accurate": AccurateSettings()})

@@ -64,7 +64,7 @@ def test_without_a_live_lease_the_vocabulary_is_served(answer: Answer) -> None:
 
 @pytest.mark.parametrize("age", [120.0, HOUR, -HOUR], ids=["a while", "an hour ago", "in an hour"])
 def test_fault_36_a_lease_is_live_until_it_has_not_changed_for_twice_its_duration(age: float) -> None:
-    """Whatever the clocks say, ours or the other's: both may be wrong, and only the time between two looks counts."""
+    """Either clock may be wrong, so only the time between two reads of the Lease counts."""
 
     async def run() -> None:
         answers = [says(lease(age, version=version)) for version in (1, 2, 3, 3, 3)]

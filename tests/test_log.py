@@ -20,7 +20,7 @@ from samara.kube.errors import Unreachable
 
 @contextmanager
 def written(form: str = "text", level: str = "info") -> Iterator[io.StringIO]:
-    """What goes to stderr meanwhile; afterwards logging is as it was."""
+    """Captures stderr inside the context, and restores logging afterwards."""
     root, ours, stderr = logging.getLogger(), logging.getLogger("samara"), sys.stderr
     handlers, levels = list(root.handlers), (root.level, ours.level)
     sys.stderr = stream = io.StringIO()

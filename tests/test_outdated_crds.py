@@ -25,7 +25,7 @@ def ours(name: str = FISHY) -> Json:
 
 
 def without(*path: str) -> Json:
-    """Our definition as it was before it had a field."""
+    """Our CRD without one field, as an older version had it."""
     older = deepcopy(ours())
     for version in older["spec"]["versions"]:
         schema = version["schema"]["openAPIV3Schema"]

@@ -1,4 +1,4 @@
-"""What the settings make of the vocabularies."""
+"""Tests how the settings configure the vocabularies."""
 
 from __future__ import annotations
 

@@ -250,7 +250,7 @@ class Cluster(Store):
             self.tell(type, self.objects[path])
 
     def tell(self, type: str, obj: Json) -> None:
-        """Sends an event to the watches of the Secret, whatever the store has."""
+        """Sends an event to the watches of the Secret, independent of the store."""
         for each in self._watches:
             each.put_nowait({"type": type, "object": obj})
 

@@ -1,4 +1,4 @@
-"""Admission as a whole, over loopback TLS: answers, certificates that change under it, registration and its end."""
+"""Tests admission over loopback TLS: answers, changing certificates, registration and its removal."""
 
 from __future__ import annotations
 

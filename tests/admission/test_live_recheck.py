@@ -1,4 +1,4 @@
-"""What happens between a vocabulary's refusal and the answer: a look at the server itself."""
+"""Tests the live reads between a vocabulary's refusal and the answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Secret with our certificates: who writes it, who follows it, and what people can do to it."""
+"""Tests the Secret with our certificates: writing, watching, and edits by others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API server is told to ask us about."""
+"""Tests webhook configurations and the conversion of CRDs."""
 
 from __future__ import annotations
 

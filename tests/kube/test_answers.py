@@ -1,4 +1,4 @@
-"""What was learnt besides the objects: known by digests, bounded, and never kept for nothing."""
+"""Tests the answers to queries: they are found by digests and bounded."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_the_body_of_a_dry_run_is_not_kept() -> None:
 
 
 def test_two_processes_use_different_digests() -> None:
-    """Whoever sees a digest cannot find out what it stands for."""
+    """A digest does not reveal the body of the dry run."""
     both = [Answers(None), Answers(None)]
     for known in both:
         known.keep(a_trial(), Rejected("no"))
@@ -83,7 +83,7 @@ def test_a_forgotten_answer_is_unread() -> None:
 
 @pytest.mark.parametrize(("askers", "again"), [(0, 1500), (500, 0), (1500, 0)])
 def test_with_many_sources_every_answer_is_found(askers: int, again: int) -> None:
-    """Else each would push out the answer of the one that is next, and all would be read anew in every round."""
+    """Otherwise each answer would displace one that is needed next, and all would be read again in every round."""
     known = Answers(None, lambda: askers)
     words = [
         OwnerAnnotation(OwnerReference("v1", "Thing", f"o{number}", f"uid-{number}"), "a", "says")
@@ -127,7 +127,7 @@ def test_the_least_recently_used_answer_is_dropped_first(monkeypatch: pytest.Mon
 
 
 def test_answers_are_bounded_by_their_size_and_the_newest_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A source of a megabyte that changes every minute must not fill the memory with what it was."""
+    """A source of a megabyte that changes every minute must not fill the memory with old bodies."""
     monkeypatch.setattr(answers, "_MAX_BYTES", 100)
     known = Answers(None)
     for body, size in ((b"1", 60), (b"2", 60), (b"3", 30)):

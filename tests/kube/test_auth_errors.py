@@ -1,4 +1,4 @@
-"""The error tree: which Status becomes which error, and what never survives in a message."""
+"""Tests the error tree: the error for each Status, and values that no message may contain."""
 
 from __future__ import annotations
 

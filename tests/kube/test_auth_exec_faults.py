@@ -131,7 +131,7 @@ def test_a_plugin_does_not_outlive_the_request_that_started_it(tmp_path: Path) -
 
 
 def _gone(pid: int) -> bool:
-    """Ended, or ending: a killed process closes its pipes a moment before it is gone."""
+    """True if a process has ended or is ending. A killed process closes its pipes shortly before it ends."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:

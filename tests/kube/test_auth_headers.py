@@ -1,4 +1,4 @@
-"""What is sent with each request, and when it is renewed."""
+"""Tests the headers of each request, and when credentials are renewed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cache answers every question as a naive copy of it does, after any order of events."""
+"""Tests that the cache agrees with a naive model after any order of events."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ KINDS = (NAMESPACE, SECRET, toys.FETCH)
 
 @dataclass
 class Naive:
-    """What a cache knows, in one dictionary: an object, or None where only the address is known."""
+    """A naive model of the cache: an object by address, or None if only the address is known."""
 
     known_of: dict[Ref, Object | None] = field(default_factory=dict)
     tombs: dict[Ref, str] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class Naive:
         return True
 
     def _was_ours(self, old: Object) -> bool:
-        """A copy by its mark, which we have set."""
+        """A copy with a mark that managedFields attribute to us."""
         owner = REGISTRY.owner(old, self)
         return owner is not None and any(
             each.key in REGISTRY[owner.source_type].ownership.marks for each in old.managed_keys
@@ -180,7 +180,7 @@ def ids(objects: Iterable[Object]) -> set[tuple[Ref, str, int, bool]]:
 
 
 class CacheAgainstNaive(RuleBasedStateMachine):
-    """Few addresses and few versions, so that everything collides: stale news, new uids, claims that come and go."""
+    """Uses few addresses and versions, so that stale events, new uids and changing claims collide."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -390,7 +390,7 @@ def test_a_copy_without_its_marks_is_still_known_as_ours() -> None:
 
 
 def stripped(*, ours: frozenset[ManagedKey] = frozenset(), **more: str) -> Object:
-    """What is left in the cache of a marked object, not made by us, from which somebody has taken all words."""
+    """The cached form of a marked object that we did not create, after all marks were removed."""
     registry = Registry((secret_copy.source_type("admin", managers=frozenset({"old-copier"})),))
     cache = Cache(registry)
     words = {ORIGIN: "admin/x", **more}
@@ -508,7 +508,7 @@ def test_a_copy_with_changed_marks_is_indexed_and_counted_by_the_new_ones(
 
 
 def test_forged_marks_never_count() -> None:
-    """Else whoever may write a Secret could make a source look larger than it is, and the brake weaker."""
+    """Otherwise users who may write a Secret could make a source look larger, and so weaken the brake."""
     forged = [replace(a_copy(f"f{number}", "x"), managed_keys=frozenset()) for number in range(9)]
     cache = filled(a_source("x"), a_copy("a", "x"), a_copy("b", "y"), *forged)
 
@@ -522,7 +522,7 @@ def test_forged_marks_never_count() -> None:
 
 
 def test_a_fetched_object_stays_while_its_source_changes() -> None:
-    """Else every change of a source would read every conflict anew."""
+    """Otherwise every change of a source would read every conflicting object again."""
     cache = filled(a_source("x"), an_object(at("a", "x"), content=secret("theirs")))
     cache.put(a_source("x", version=2))
 

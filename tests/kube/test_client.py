@@ -1,4 +1,4 @@
-"""Requests: what is sent, what an error means, and that nothing is sent twice."""
+"""Tests the requests that are sent, the errors for answers, and that no request is sent twice."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_every_request_has_our_user_agent_and_refuses_compression() -> None:
 @pytest.mark.parametrize("name", ["x HTTP/1.1\r\nHost: k\r\n\r\nPOST /api", "a b", "ä", "a\nb"])
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_a_path_with_other_characters_is_not_sent(method: str, name: str) -> None:
-    """A name may come from an annotation that anybody wrote: it must not become a second request."""
+    """A name may come from an annotation of any user, so it must not become a second request."""
 
     async def deed(client: Client, script: Script) -> None:
         with pytest.raises(errors.ConfigError, match="expected a path of the API server"):

@@ -1,4 +1,4 @@
-"""Bytes of the server to values and back: nothing lost, nothing shown, nothing held twice."""
+"""Tests decoding and encoding: values are kept, hidden from reprs, and interned."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_an_unreliable_entry_of_managed_fields_is_ignored(theirs: dict[str, Any]
 
 @pytest.mark.parametrize("time", [CREATED, "2026-11-15T09:59:59Z", "2026-11-15T09:59:30Z"])
 def test_an_entry_older_than_the_object_by_less_than_admission_takes_counts(time: str) -> None:
-    """The server notes who wrote before it asks admission, and when it was created after."""
+    """The server sets the time of the entry before admission, and creationTimestamp after it."""
     assert recorded(entry(time=time)).known_copy
 
 
@@ -207,7 +207,7 @@ def test_the_last_manager_is_the_newest_one_that_is_not_ours() -> None:
 
 
 def test_of_two_managers_in_the_same_second_the_last_is_not_ours() -> None:
-    """The server puts those who applied first, and then goes by name: the order says nothing."""
+    """The server sorts entries by operation and name, so their order does not tell which was last."""
     for pair in ((entry(), entry("zz-tool")), (entry("a-tool"), entry())):
         assert recorded(*pair).last_manager.endswith("-tool")
 

@@ -1,4 +1,4 @@
-"""JSON that is nested too deep, without its depths."""
+"""Tests the truncation of JSON that is nested too deep."""
 
 from __future__ import annotations
 

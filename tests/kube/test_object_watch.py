@@ -1,4 +1,4 @@
-"""One object that is followed: what is seen of it, in which order, and what is not believed."""
+"""Tests the watcher of one object: the versions that it reports, their order, and those that it ignores."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Followed:
 
 
 def followed(*answers: Answer, until: Callable[[Followed], Any]) -> Followed:
-    """Follows it through these answers until something is true."""
+    """Runs the watcher against these answers until a condition is true."""
 
     async def run() -> Followed:
         async with serving(*answers) as script, Client(access(script), may_write=unrestricted) as client:

@@ -1,4 +1,4 @@
-"""Everything about a watch that can go wrong, with a server that does exactly that."""
+"""Tests the faults of a watch against a server that produces them."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Stage:
         await self.script.until(true)
 
     async def requests(self, number: int) -> None:
-        """Until so many requests have come in."""
+        """Waits for this number of requests."""
         await self.until(lambda: len(self.script.seen) >= number)
 
     def queries(self, name: str) -> list[str | None]:
@@ -118,7 +118,7 @@ class Stage:
 
 
 def watching(deed: Callable[[Stage], Awaitable[None]], *answers: Answer, timings: ReflectorTimings = TIMINGS) -> None:
-    """Runs a watch against these answers, and checks what every one of its requests must be like."""
+    """Runs a watch against these answers, and checks each of its requests."""
 
     async def run() -> None:
         async with serving(*answers) as script, Client(access(script), may_write=unrestricted) as client:
@@ -182,7 +182,7 @@ def test_only_the_address_of_an_unrelated_object_is_kept() -> None:
 
 
 def test_an_object_deleted_during_the_list_is_not_kept() -> None:
-    """A source whose place seems taken would count as one that does not ask any more, and lose its copies at once."""
+    """Otherwise its address would seem to hold an object that is no source, and its copies would be deleted."""
 
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
@@ -284,7 +284,7 @@ def test_an_error_in_the_stream_reopens_it_after_a_pause(code: int) -> None:
 
 
 def test_events_before_an_error_are_reported() -> None:
-    """Both in one piece: the event has changed the cache, and the server will not tell of it again."""
+    """Both are in one piece. The event has changed the cache, and the server will not send it again."""
     together = b"".join(json.dumps(each).encode() + b"\n" for each in (added("y", 11), error(500)))
 
     async def deed(stage: Stage) -> None:
@@ -467,7 +467,7 @@ def test_410_on_a_later_page_starts_the_list_again() -> None:
 
 
 def test_a_server_that_ignores_sendinitialevents_is_listed_in_pages() -> None:
-    """It sends what there is and then watches; a bookmark that ends no list gives it away."""
+    """It sends all objects and then watches. A bookmark that ends no list shows this."""
 
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: "+z" in stage.heard.names())
@@ -669,7 +669,7 @@ DEPTHS = [990, 1100, 1600, 9000, 60_000]
 
 
 def deep(about: dict[str, Any], levels: int, where: str = "spec") -> bytes:
-    """An object that is nested so deep."""
+    """An object that is nested this deep."""
     nested = b'{"a":' * (levels - 1) + b"[7]" + b"}" * (levels - 1)
     if where == "managedFields":
         about["metadata"]["managedFields"] = [{"manager": "x", "fieldsV1": "DEEP"}]

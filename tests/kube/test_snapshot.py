@@ -1,4 +1,4 @@
-"""A snapshot against a server that speaks HTTP as the API server does, and forgets its pages when told to."""
+"""Tests a snapshot against an HTTP server whose pages can expire."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def thing(name: str, namespace: str = "", **words: str) -> dict[str, Any]:
 
 
 class Server:
-    """Two pages per list; the second page of a kind expires as often as `expiries` says."""
+    """Two pages per list. The second page of a kind expires `expiries` times."""
 
     def __init__(self, expiries: int, unknown: str = "") -> None:
         self.asked: list[dict[str, str]] = []

@@ -1,4 +1,4 @@
-"""Writes on a connection of our own: what is reused, what is given up, and what is never sent."""
+"""Tests writes on our own connections: reuse, faults, and requests that are never sent."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def serving(*answers: bytes, path: str = "") -> AsyncIterator[tuple[Server
 
 
 def allow() -> None:
-    """Nothing stands against it."""
+    """A check that allows every request."""
 
 
 async def post(

@@ -1,4 +1,4 @@
-"""The plugin as people meet it, with its exit code and both outputs: a process of its own, or inside this one."""
+"""Runs the plugin as a process or inside this one, and returns its exit code and both outputs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Told(NamedTuple):
 
     @property
     def good(self) -> str:
-        """The output of a command that has done what it was asked, and had nothing else to say."""
+        """The output of a command that succeeded without a note on stderr."""
         assert (self.code, self.err) == (0, ""), self
         return self.out
 
     @property
     def fault(self) -> str:
-        """The one line of a fault that a person can act on."""
+        """The one line of a fault for the user."""
         assert self.code == 1, self
         assert self.err.count("\n") == 1, self.err
         assert self.err.startswith("kubectl-accurate: ")

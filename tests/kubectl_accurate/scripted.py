@@ -1,4 +1,4 @@
-"""A server of namespaces and SubNamespaces in memory, with an operator at work, where any request can go wrong."""
+"""A server of namespaces and SubNamespaces in memory, with an operator, on which any request can fail."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Scripted:
         raise Unreachable("no answer")
 
     def end(self) -> None:
-        """What was on its way arrives, and the operator does what is left to do."""
+        """Delivers delayed requests, and lets the operator finish its work."""
         for request in self.late:
             try:
                 self._done(*request, dry=False)
@@ -140,7 +140,7 @@ class Scripted:
     # the operator
 
     def _operate(self) -> None:
-        """After every request it does what it must: finish deletions, and make what is missing."""
+        """The work of the operator after every request: it finishes deletions and creates missing objects."""
         for (namespace, name), each in list(self.subs.items()):
             if "deletionTimestamp" in each["metadata"]:
                 del self.subs[namespace, name]

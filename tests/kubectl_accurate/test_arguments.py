@@ -1,4 +1,4 @@
-"""Commands, aliases, flags at every place, and wrong usage; no cluster is needed to get that far."""
+"""Tests commands, aliases, flags in every position, and wrong usage. None of it needs a cluster."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ FLAGS = (
 
 @pytest.fixture
 def nobody(tmp_path: Path) -> Path:
-    """A kubeconfig of a server that is not there."""
+    """A kubeconfig for a server that does not exist."""
     return kubeconfig(tmp_path, f"http://127.0.0.1:{free_port()}")
 
 
@@ -73,7 +73,7 @@ def test_a_command_takes_kubectls_flags_before_and_between(command: tuple[str, .
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Cluster]:
-    """The clusters that `list` is called with; it does nothing else here."""
+    """The clusters with which `list` is called. Its work is replaced."""
     clusters: list[Cluster] = []
 
     @click.command("list", cls=Command)

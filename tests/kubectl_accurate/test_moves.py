@@ -1,4 +1,4 @@
-"""Changes of place, with a fault at every request there is: nothing is ever lost, and what is told is true."""
+"""Tests moves with a fault at every request: no namespace is lost, and messages are true."""
 
 from __future__ import annotations
 

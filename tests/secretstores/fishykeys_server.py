@@ -74,7 +74,7 @@ class FishyKeysServer:
         return f"{head}.{body}.{self._signature(head, body)}"
 
     def rotate_key(self) -> None:
-        """Every token that was given out has a bad signature from now on."""
+        """Changes the signing key, so that all earlier tokens have a bad signature."""
         self._key = secrets.token_bytes(32)
 
     # the server
@@ -98,7 +98,7 @@ class FishyKeysServer:
         return self.address
 
     def stop(self) -> None:
-        """Breaks off what is under way."""
+        """Stops the server and breaks off running calls."""
         self.gate.set()
         if self._server is not None:
             self._server.stop(grace=None).wait()

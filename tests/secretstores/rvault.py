@@ -1,4 +1,4 @@
-"""RustyVault, a Vault that nobody here wrote: built once with cargo into the user's cache folder, and run for tests.
+"""RustyVault, an independent Vault: built once with cargo into the user's cache folder, and run for tests.
 
 `python -m tests.secretstores.rvault` builds it. Only the standard library is used until something is built or run.
 """
@@ -35,7 +35,7 @@ Progress = Callable[[str], None]
 
 
 class Unbuilt(Exception):  # noqa: N818 - named for what it means
-    """There is no RustyVault, and why; one line for a person."""
+    """RustyVault cannot be built. The message gives the reason in one line."""
 
 
 class Running(NamedTuple):
@@ -53,7 +53,7 @@ def program() -> Path:
 
 
 def find(progress: Progress, heartbeat: float = HEARTBEAT_SECONDS) -> Path:
-    """The program, built first where it is not there yet; whoever comes meanwhile waits."""
+    """The program. It is built first if necessary, and concurrent callers wait."""
     found = program()
     folder = found.parent
     if not found.exists():

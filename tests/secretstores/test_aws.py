@@ -53,7 +53,7 @@ class Asked:
 
 @dataclass
 class Script:
-    """Answers by what was asked; `HANG` never answers and `RESET` breaks off."""
+    """Answers by requested name. `HANG` never answers and `RESET` breaks the connection."""
 
     answer: Callable[[Asked], bytes | Awaitable[bytes]]
     asked: list[Asked] = field(default_factory=list)
@@ -116,7 +116,7 @@ Deed = Callable[[SecretsManager, Script], Awaitable[object]]
 
 
 def play(answer: Callable[[Asked], bytes | Awaitable[bytes]], deed: Deed, config: Mapping[str, bytes] = KEYS) -> object:
-    """Plays a deed on the loop that the program uses."""
+    """Runs a test on the event loop that the program uses."""
 
     async def main() -> object:
         async with scripted(answer) as script, asyncio.timeout(30):
@@ -135,7 +135,7 @@ async def read(store: SecretsManager, script: Script) -> bytes:
 
 
 def outcomes(answers: Mapping[str, bytes]) -> dict[str, bytes | StoreError]:
-    """What reading each name gives, where the server has these answers; one store reads them all."""
+    """The results of reading each name with one store from a server with these answers."""
 
     async def deed(store: SecretsManager, script: Script) -> dict[str, bytes | StoreError]:
         return {name: await outcome(store, name) for name in answers}
@@ -310,7 +310,7 @@ def test_retry_after_is_used_if_it_is_a_number_of_seconds() -> None:
     assert told == {"good": 17.0, **{f"odd{n}": None for n in range(len(odd))}}
 
 
-def test_a_malformed_answer_is_an_outage() -> None:
+def test_a_malformed_answer_gives_no_value() -> None:
     bodies = {
         "text": CANARY.encode(),
         "list": b"[]",
@@ -527,7 +527,7 @@ def test_the_credentials_of_a_pod_identity_are_used(monkeypatch: pytest.MonkeyPa
 
 
 def test_no_variable_or_file_redirects_a_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Not those for fetching credentials either, which go through the same session."""
+    """Requests that fetch credentials are not redirected either. They use the same session."""
     (tmp_path / "config").write_text("[default]\nendpoint_url = http://127.0.0.1:1\n")
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_SECRETS_MANAGER", "AWS_ENDPOINT_URL_STS"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")

@@ -1,4 +1,4 @@
-"""AWS Secrets Manager against moto, a server that others wrote after the real one, signatures and policies included."""
+"""Tests AWS Secrets Manager against moto, an independent server that checks signatures and policies."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def moto() -> Iterator[str]:
 
 @pytest.fixture
 def api(moto: str) -> Iterator[Api]:
-    """What an administrator does to the server; it is empty before and after each test."""
+    """The API of the server, which is empty before and after each test."""
 
     def client(name: str) -> Any:
         made = botocore.session.get_session().create_client(
@@ -195,7 +195,7 @@ def test_a_missing_field_is_absent_and_a_field_of_plain_text_unusable(moto: str,
 
 
 def test_a_wrong_signature_or_a_denied_user_is_refused(moto: str, api: Api) -> None:
-    """Moto says no in XML, where the real one has a code: all that can be read from it is the status 403."""
+    """Moto refuses in XML without the code of the real server, so only the status 403 can be checked."""
     api("secretsmanager").create_secret(Name="db", SecretString="x")
     reader = a_user(api, "reader", Effect="Allow", Resource="*")
     other = a_user(api, "other", Effect="Deny", Resource="*")

@@ -1,4 +1,4 @@
-"""The Secret that says which secret manager there is: found, changed, broken, gone."""
+"""Tests the Secret that configures the secret manager: found, changed, broken and deleted."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def a_poller(clock: Callable[[], float], post: Callable[[SecretValues], None]) -
 
 @dataclass
 class Stage:
-    """A watcher whose Secret a test shows it, and whose stores it makes."""
+    """A watcher with a Secret and stores from the test."""
 
     client: Client
     opened: list[Manager] = field(default_factory=list)
@@ -83,7 +83,7 @@ class Stage:
         return self.opened[-1]
 
     async def shown(self, raw: bytes | None) -> None:
-        """The server shows the Secret, or that there is none."""
+        """Passes the Secret, or its absence, to the watcher."""
         self.watcher._on_object(raw)
         await self.settle()
 

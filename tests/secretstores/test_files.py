@@ -1,4 +1,4 @@
-"""`file://`: files below one directory, and nothing that is not below it."""
+"""Tests `file://`: only files below one directory are read."""
 
 import asyncio
 import errno
@@ -15,7 +15,7 @@ from samara.secretstores.local import Files, open_file
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A directory with one file, and a secret of somebody else beside it."""
+    """A directory with one file, and a foreign secret beside it."""
     (tmp_path / "outside").write_bytes(b"canary-value-4711")
     made = tmp_path / "store"
     (made / "app").mkdir(parents=True)

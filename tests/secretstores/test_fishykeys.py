@@ -1,4 +1,4 @@
-"""FishyKeys: what is asked for and how, and what each of its answers means."""
+"""Tests the requests to FishyKeys and the error for each of its answers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def address(server: FishyKeysServer) -> str:
 
 
 def run(url: str, config: Mapping[str, bytes], deed: Deed) -> object:
-    """On the loop that the program uses."""
+    """Runs a test on the event loop that the program uses."""
 
     async def main() -> object:
         store = open_fishykeys(urlsplit(url), config)
@@ -393,7 +393,7 @@ def test_no_log_or_repr_shows_a_value_or_token(
 
 
 def test_grpc_writes_no_lines_of_its_own(tmp_path: Path) -> None:
-    """In a process of its own: it decides that once."""
+    """Runs in its own process, because gRPC reads the variable once."""
     program = tmp_path / "program.py"
     program.write_text(
         "import asyncio\n"

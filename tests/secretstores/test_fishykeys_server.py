@@ -27,7 +27,7 @@ PATH, VALUE = "/app/db/password", "click me!"
 
 @dataclass(frozen=True)
 class Line:
-    """A plain client, which sends what it is told."""
+    """A plain client without checks."""
 
     channel: grpc.Channel
     token: str
@@ -59,7 +59,7 @@ def server() -> Iterator[FishyKeysServer]:
 
 @pytest.fixture
 def line(request: pytest.FixtureRequest) -> Iterator[Line]:
-    """To the real server where there is one, else to the stand-in."""
+    """A client of the real server if there is one, else of the stand-in."""
     if ADDRESS is not None:
         with grpc.insecure_channel(ADDRESS) as channel:
             yield Line(channel, TOKEN)
@@ -71,7 +71,7 @@ def line(request: pytest.FixtureRequest) -> Iterator[Line]:
 
 @pytest.fixture
 def own(server: FishyKeysServer) -> Iterator[Line]:
-    """To the stand-in, for what a test cannot bring about in a real one."""
+    """A client of the stand-in, for states that a test cannot cause in a real server."""
     with grpc.insecure_channel(server.start()) as channel:
         yield Line(channel, server.token())
 

@@ -1,4 +1,4 @@
-"""Documents of JSON: which field is meant, and what value it is."""
+"""Tests the fields and values of JSON documents."""
 
 import pytest
 

@@ -12,7 +12,7 @@ CONFIG = ("samara", "fishysecret-config")
 
 
 class Server:
-    """The cluster's Secrets, and which were asked for."""
+    """The cluster's Secrets, and the names that were requested."""
 
     def __init__(self, *secrets: tuple[str, str, KubeSecret]) -> None:
         self.secrets = {(namespace, name): secret for namespace, name, secret in secrets}

@@ -1,4 +1,4 @@
-"""When the secret manager is asked, how often, and what is known of a path whatever it answers."""
+"""Tests when the secret manager is read, and the reading of a path after each kind of answer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MISSING = ReadError("TokenError", "the Secret is not there")
 
 @dataclass
 class Manager:
-    """A store whose documents a test sets as it likes: what is there, or the fault that reading it raises."""
+    """A store with documents from the test. A document is a value, or the fault that reading it raises."""
 
     documents: dict[str, Content | Exception] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
@@ -121,7 +121,7 @@ class Stage:
         await self.settle()
 
     async def settle(self) -> None:
-        """Reads all that is due now, and all that follows from it."""
+        """Performs all reads that are due now, and those that follow from them."""
         quiet = 0
         while quiet < 3:
             before = self._progress()
@@ -134,7 +134,7 @@ class Stage:
         return sum(self.calls.values()), list(self.poller._in_flight)
 
     async def after(self, seconds: float) -> list[str]:
-        """Lets time pass at once; what has been asked for then."""
+        """Advances the clock in one step, and returns the documents that were read."""
         self.manager.asked.clear()
         self.planned.clear()
         self.touched.clear()
@@ -143,7 +143,7 @@ class Stage:
         return list(self.manager.asked)
 
     async def in_steps(self, seconds: float, step: float = 1.0) -> list[float]:
-        """Lets time pass bit by bit; when the store was asked, from now on."""
+        """Advances the clock in small steps, and returns the times of the reads."""
         began, asked = self.clock.now, []
         while self.clock.now < began + seconds:
             found = await self.after(step)
@@ -151,7 +151,7 @@ class Stage:
         return asked
 
     async def until_asked(self) -> None:
-        """Lets time pass until the store is asked for anything."""
+        """Advances the clock until the next read."""
         while not await self.after(1.0):
             pass
 

@@ -1,4 +1,4 @@
-"""Which store a configuration opens, and what is refused before anybody is connected to."""
+"""Tests which store a configuration opens, and which configurations are refused without a connection."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def refused(url: str) -> StoreConfigError:
 
 @pytest.fixture
 def toys(monkeypatch: pytest.MonkeyPatch) -> list[StoreArguments]:
-    """Three more schemes, whose stores only note what they were given."""
+    """Three more schemes, whose stores only record their arguments."""
     seen: list[StoreArguments] = []
 
     def make(given: StoreArguments) -> Store:

@@ -1,4 +1,4 @@
-"""Vault, KV version 1, against a server that nobody here wrote: RustyVault."""
+"""Tests Vault with KV version 1 against RustyVault, an independent server."""
 
 from __future__ import annotations
 

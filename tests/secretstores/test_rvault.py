@@ -18,7 +18,7 @@ echo '#!/bin/sh' > "$root/bin/rvault"
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with an empty cache and nothing but a shell on its PATH."""
+    """A machine with an empty cache and only a shell on its PATH."""
     (tmp_path / "path").mkdir()
     for name in ("sh", "mkdir", "sleep"):
         (tmp_path / "path" / name).symlink_to(f"/bin/{name}")

@@ -1,4 +1,4 @@
-"""Vault as it is read: by a small one written for this, and by the real one that the environment names, if any."""
+"""Tests reads from Vault with our small server, and with a real one if the environment names it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which configurations make a Vault, and what is said of those that cannot be meant."""
+"""Tests which configurations open a Vault, and the messages for invalid ones."""
 
 from __future__ import annotations
 

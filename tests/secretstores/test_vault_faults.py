@@ -1,4 +1,4 @@
-"""What goes wrong with a Vault: outages, limits, certificates, hostile answers; and that nobody reads a value of it."""
+"""Tests faults of a Vault: outages, limits, certificates and hostile answers. No message shows a value."""
 
 from __future__ import annotations
 

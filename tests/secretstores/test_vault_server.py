@@ -1,4 +1,4 @@
-"""The small Vault does as the interface says: what its users rely on is tested here, without our client."""
+"""Tests our small Vault without our client: the parts of the interface on which other tests rely."""
 
 from __future__ import annotations
 

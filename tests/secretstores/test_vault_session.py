@@ -1,4 +1,4 @@
-"""Being known to Vault for long: renewal at two thirds, another login where that ends, one login for many reads."""
+"""Tests the session with Vault: renewal at two thirds, a new login after that, one login for many reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOGIN, LOOKUP, RENEWAL = "/login", "/lookup-self", "/renew-self"
 
 
 class Clock:
-    """Sleeps that end when a test says so, and how long they were meant to be."""
+    """Sleeps that a test ends, and their durations."""
 
     def __init__(self, server: VaultServer) -> None:
         self._server = server
@@ -30,12 +30,12 @@ class Clock:
         await self._over.get()
 
     async def next(self) -> float:
-        """How long the sleep is that begins now, or has begun."""
+        """The duration of the current or next sleep."""
         async with asyncio.timeout(5):
             return await self._asked.get()
 
     def passes(self, seconds: float) -> None:
-        """Wakes who sleeps; the server's clock goes on by that much."""
+        """Ends the current sleep, and advances the server's clock by its duration."""
         self._server.now += seconds
         self._over.put_nowait(None)
 

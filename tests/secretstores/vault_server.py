@@ -1,6 +1,6 @@
 """A small Vault on loopback, written from its public interface: tokens, policies, logins, KV versions 1 and 2.
 
-Its clock stands still until a test moves it, and it can be told to answer otherwise than it would.
+Its clock stands still until a test moves it, and a test can replace its answers.
 """
 
 from __future__ import annotations

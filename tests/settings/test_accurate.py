@@ -174,7 +174,7 @@ def test_a_settings_file_reads_the_originals_file_too(tmp_path: Path, file: Path
 
 
 def message(text: str) -> str:
-    """What the document is told, nothing where it is legal; any other exception fails the test."""
+    """The message about the document, empty if it is legal. Any other exception fails the test."""
     try:
         read_keys(text.encode(), INLINE)
     except SettingError as error:

@@ -1,4 +1,4 @@
-"""What a wrong settings file is told."""
+"""Tests the messages about faulty settings files."""
 
 from pathlib import Path
 

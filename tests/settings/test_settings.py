@@ -1,4 +1,4 @@
-"""What a right settings file gives, and what is there without one."""
+"""Tests valid settings files, and the defaults without one."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Health, readiness, sync and metrics, as they are asked for over HTTP."""
+"""Tests health, readiness, sync and metrics over HTTP."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Stalled:
 
 @dataclass
 class Stage:
-    """An engine that was never started, with watches that a test sets as it likes."""
+    """An engine that was never started, with reflectors whose state a test sets."""
 
     clock: Clock = field(default_factory=Clock)
     leader: Leader | None = None
@@ -279,7 +279,7 @@ def blocked(*namespaces: str) -> CopyCounts:
 
 
 def full(stage: Stage) -> None:
-    """Something for every metric."""
+    """Fills every metric with at least one sample."""
     program = stage.program
     program.cache.put(a_source())
     program.cache.put(a_copy("a"))
