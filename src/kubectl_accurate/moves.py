@@ -34,7 +34,7 @@ class NewSub(NamedTuple):
 
 
 async def move(api: ApiClient, name: str, new: str, leave_original: bool) -> tuple[list[str], SamaraError | None]:
-    """What was done, and the error if only the deletion of the original failed."""
+    """Moves it. Returns a description, and the error if only the deletion of the original failed."""
     namespace = await sub_namespace(api, name)
     old = namespace.labels[PARENT]
     if old == new:

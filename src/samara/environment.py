@@ -146,7 +146,7 @@ async def _running_originals(client: Client, settings: Settings, leases: LeaseOb
 
 
 def leases_of_originals(settings: Settings) -> dict[str, str]:
-    """By vocabulary: the Lease for whose holder it waits, unless `takeover` is set."""
+    """By vocabulary: the Lease of its original, for which it waits unless `takeover` is set."""
     return {
         vocabulary.name: vocabulary.original_lease
         for vocabulary, own in named_vocabularies(settings)
@@ -158,7 +158,7 @@ async def _why_wait(client: Client, lease: str, leases: LeaseObservations) -> st
     try:
         raw = await client.get(collection(LEASE), {"fieldSelector": f"metadata.name={lease}"})
     except (Forbidden, NotFound):
-        return None  # users who never ran the original need not grant this right
+        return None  # without the original, this right need not be granted
     except SamaraError as fault:
         return f"whether the original is running is not known: {fault}"
     held = [leases.is_held(item) for item in decode(raw).get("items") or ()]

@@ -16,7 +16,7 @@ def debug(event: str, **fields: object) -> None:
 
 
 def info(event: str, **fields: object) -> None:
-    """A change in the cluster, or in what we do about it."""
+    """A change in the cluster or in the operator's state."""
     _logger.info(event, extra={"fields": fields})
 
 

@@ -1,4 +1,4 @@
-"""The types of settings: what each accepts, and how messages and the manual describe it.
+"""The types of settings, with the values they accept and their descriptions in messages and the manual.
 
 A setting is a field of a `Struct`; its key in YAML is its name in camelCase:
 

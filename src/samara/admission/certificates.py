@@ -66,7 +66,7 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """What the server presents and what its clients trust, as PEM."""
+    """The certificate and key of the server, and the authorities that its clients trust, as PEM."""
 
     serving: bytes
     key: bytes = field(repr=False)
@@ -90,7 +90,7 @@ def renew(current: Certificates | None, names: Iterable[str], now: datetime, lif
 
 
 def is_servable(certificates: Certificates) -> bool:
-    """True if there is a certificate with its key, whoever signed it."""
+    """True if there is a certificate with its key. The signer does not matter."""
     serving, key = _parse_certificates(certificates.serving), _parse_key(certificates.key)
     return bool(serving) and key is not None and key.public_key() == serving[0].public_key()
 

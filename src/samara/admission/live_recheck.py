@@ -96,7 +96,7 @@ class Validator:
 
 
 class RecordingView(ViewWrapper):
-    """A view for one request: records what is looked up, and prefers what was read live since."""
+    """A view for one request. It records lookups, and prefers objects that were read live since."""
 
     def __init__(self, view: View) -> None:
         super().__init__(view)
@@ -145,7 +145,7 @@ class RecordingView(ViewWrapper):
         self._dry_runs.add(read)
         return self._dry_run_results[read] if read in self._dry_run_results else self._view.answer(read)
 
-    # what was looked up and not read live yet
+    # lookups to read live
 
     def unread_refs(self) -> set[Ref]:
         return self._refs - self._read
@@ -160,7 +160,7 @@ class RecordingView(ViewWrapper):
         """Dry runs without a result, not even a cached one."""
         return [query for query in self._dry_runs if self.answer(query) is UNREAD]
 
-    # what was read live
+    # results of live reads
 
     def record_object(self, ref: Ref, obj: Object | None) -> None:
         self._read.add(ref)

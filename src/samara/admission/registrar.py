@@ -1,4 +1,4 @@
-"""Tells the API server where the webhooks are, in webhook configurations and CRDs. Only the leader writes.
+"""Registers the webhooks in webhook configurations and CRDs. Only the leader writes.
 
 With a URL the configurations are the operator's own: created while it runs, deleted when it stops. In a cluster they
 are the chart's, and the operator writes only `caBundle` into them. In a CRD it writes only `spec.conversion`.

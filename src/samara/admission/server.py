@@ -1,4 +1,4 @@
-"""The webhook server: HTTPS on one port, `/admit`, `/mutate` and `/convert`. It logs nothing of what it is sent."""
+"""The webhook server: HTTPS on one port, `/admit`, `/mutate` and `/convert`. It never logs a request body."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Answers:
         self._sources = sources
         """The number of sources. With fewer answers than sources, each answer could be dropped before it is used."""
         self._readings = readings
-        """By path: what the secret poller knows. It updates this mapping itself."""
+        """By path: the readings of the secret poller, which updates this mapping itself."""
         self._key = secrets.token_bytes(32)
         self._ids: WeakKeyDictionary[DryRunCreate, QueryId] = WeakKeyDictionary()
         """For dry runs in use. All slices of a plan share one query, so a body of a megabyte is digested once."""

@@ -199,7 +199,7 @@ class Cache:
         )
 
     def _keep(self, store: KindStore, obj: Object) -> Object | None:
-        """Keeps an object with its content, with digests only, or just its address, depending on what it is."""
+        """Keeps a source with its content, other relevant objects with digests only, and of others the address."""
         store.objects[obj.ref] = obj  # already here, because the addresses of a source may depend on the source
         keys = list(self.registry.sources(obj, self))
         owner = self.registry.owner(obj, self)
@@ -324,7 +324,7 @@ class Cache:
         return tuple(key for key in rivals if key.source != ref)
 
     def _unindex(self, old: Object | None) -> list[Addresses]:
-        """Removes an object from all indexes, and returns what it claimed."""
+        """Removes an object from all indexes, and returns the addresses that it claimed."""
         if old is None:
             return []
         source_types = [name for name, sources in self._sources.items() if old.ref in sources]

@@ -41,7 +41,7 @@ OUR_WRITES: Params = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Ignore"
 """The parameters of our writes. Field validation would make the API server decode the body twice, which is 7 % of its
 CPU for a write as measured. It would add only warnings, which the operator does not read."""
 PRESERVED_WRITES: Params = {**OUR_WRITES, "fieldManager": f"{FIELD_MANAGER}-for-others"}
-"""For fields that Samara sets but must not remove again. managedFields tell them apart by the field manager."""
+"""For fields that Samara sets but must not remove again. In managedFields they have this other field manager."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9._:-]+").fullmatch
 # Segments as `segment` writes them. Not %2F, %25 or an encoded control character: the API server decodes a path before

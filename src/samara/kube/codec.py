@@ -38,9 +38,9 @@ ADMISSION = timedelta(seconds=30)
 MALFORMED = (msgspec.DecodeError, ValueError, RecursionError)
 """Raised for bytes that are no JSON or no UTF-8, that are nested too deep, or that lack a field we need."""
 MAX_DEPTH = 64
-"""Levels that `truncate_deep_json` keeps. Metadata lies much higher."""
+"""Levels that `truncate_deep_json` keeps. Metadata is nested less deep."""
 _CUT = b'"cut-%s"' % secrets.token_hex(16).encode()
-"""Replaces what was cut out. Nothing outside this process can write it."""
+"""Replaces a part that was cut out. No client can write it, because it is random."""
 _has_cut = re.compile(re.escape(_CUT)).search
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
 _OPENING, _CLOSING = frozenset(b"[{"), frozenset(b"]}")

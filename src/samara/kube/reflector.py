@@ -74,7 +74,7 @@ class QuotaChanged:
 
 
 class Inbox(Protocol):
-    """Takes what a reflector observes."""
+    """Takes the messages of a reflector."""
 
     def post(self, message: Observed | Listed | QuotaChanged) -> None: ...
 

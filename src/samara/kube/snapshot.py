@@ -143,7 +143,7 @@ class Snapshot:
                 raise TypeError(f"expected a question to the API server, found {type(query).__name__}")
 
     async def _crd_established(self, query: CrdExists) -> bool:
-        """A user who may list the objects but not read their CRD sees what follows if the CRD is established."""
+        """True also if the user may not read the CRD, since its objects could be listed."""
         try:
             return await crd_established(self.client, query)
         except Forbidden:

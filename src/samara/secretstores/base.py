@@ -87,7 +87,7 @@ def config_text(config: Mapping[str, bytes], key: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """True if traffic to the host cannot leave this machine, whatever DNS answers."""
+    """True if traffic to the host cannot leave this machine, even with a wrong answer from DNS."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

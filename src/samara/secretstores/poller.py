@@ -120,7 +120,7 @@ class SecretPoller:
         return any(changes)
 
     def _advance(self, document: Document, path: str) -> None:
-        """Reads a document earlier if a new subscriber has a shorter refresh, or may have corrected what was wrong."""
+        """Reads a document earlier if a new subscriber has a shorter refresh, or may have corrected a fault."""
         every = self.readings.shortest_refresh(path) * self._timings.jitter()
         if self.readings.is_faulty(path):
             every, document.failures = MIN_REFRESH, 0
@@ -191,7 +191,7 @@ class SecretPoller:
     # the loop
 
     async def run(self) -> None:
-        """Reads what is due, until cancelled."""
+        """Reads documents that are due, until cancelled."""
         async with asyncio.TaskGroup() as group:
             self.begin(group)
             while True:

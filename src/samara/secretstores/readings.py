@@ -1,4 +1,4 @@
-"""Which sources read which paths of the secret manager, and what is known of each path."""
+"""Keeps which sources read which paths of the secret manager, and the reading of each path."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ class Updated(NamedTuple):
     """The sources to inform after a read."""
 
     changed: tuple[Key, ...]
-    """What is known of one of their paths has changed."""
+    """The reading of one of their paths has changed."""
     refreshed: tuple[Key, ...]
     """One of their values was read again, changed or not."""
 
 
 class Readings:
-    """Holds the subscriptions and what is known of their paths. It does no I/O."""
+    """Holds the subscriptions and the readings of their paths. It does no I/O."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.known: dict[str, SecretReading] = {}
@@ -159,7 +159,7 @@ class Readings:
         return Updated(tuple(changed), tuple(refreshed))
 
     def record_path(self, path: str, document: Document, result: ReadResult, store: str) -> bool:
-        """Takes the result for one path. True if what is known of it has changed."""
+        """Takes the result for one path. True if its reading has changed."""
         if isinstance(result, StoreError):
             return self.record_fault(path, result, store, self._missing_for(path, document, result))
         try:
