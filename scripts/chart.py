@@ -1,4 +1,6 @@
-"""Writes the generated parts of deploy/chart, and what the program takes from the chart; `--check` only compares.
+"""Writes the generated parts of deploy/chart, and the part of the program that is rendered from the chart.
+
+`--check` only compares.
 
 From the program to the chart: what each vocabulary brings with it, the CRDs, the rights of the uninstall job and the
 schema of the settings. From the chart to the program: a rendering of the objects that no vocabulary changes.
@@ -281,7 +283,7 @@ def files() -> dict[Path, str]:
 
 
 def stale_files() -> list[Path]:
-    """Generated files of the chart that differ from what the program says, and CRDs that it does not have."""
+    """Generated files of the chart that are out of date, and CRDs that the program does not have."""
     made = files()
     left = [path for path in (FOLDER / "files" / "crds").iterdir() if path not in made]
     return left + [path for path, text in made.items() if not path.exists() or path.read_text() != text]

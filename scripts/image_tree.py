@@ -44,7 +44,7 @@ def requirements() -> list[str]:
 def _is_here(name: str) -> bool:
     try:
         distribution(name)
-    except ModuleNotFoundError:  # of another platform or Python, or of a manager that nobody wants
+    except ModuleNotFoundError:  # for another platform or Python version, or for a secret manager that is not installed
         return False
     return True
 

@@ -1,4 +1,4 @@
-"""Writes the generated parts of docs/reference anew, from the program itself; `--check` only compares."""
+"""Writes the generated parts of docs/reference from the program; `--check` only compares."""
 
 import asyncio
 import sys
@@ -86,7 +86,7 @@ PAGES: dict[str, Callable[[], str]] = {
 
 
 def renewed(page: str) -> str:
-    """A page with its generated part written anew."""
+    """A page with its generated part replaced."""
     text = (FOLDER / page).read_text()
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)

@@ -143,7 +143,7 @@ async def _restart(lab: Lab, manager: Provider, fishy: Fishy) -> None:
 
 
 async def _time(lab: Lab, fishy: Fishy) -> None:
-    """Counts what the time of the last sync costs in the server, once it is written regularly."""
+    """Measures the server's CPU for writes of the last sync time, once they are regular."""
     with lab.running() as controller:
         await lab.up(controller)
         await asyncio.sleep(1.2 * SLOW_INTERVAL)

@@ -1,4 +1,4 @@
-"""A controller in sync: how soon a new namespace is served, what it does at rest, and what a restart costs."""
+"""Measures a controller in sync: the latency for a new namespace, requests at rest, and a restart."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def _idle(lab: Lab, source: Source) -> Latency:
 
 
 async def _busy(lab: Lab, source: Source) -> Latency:
-    """Namespaces made while a change goes out to all the others."""
+    """Creates namespaces while a change is copied to all others."""
     mark = lab.log.catch_up()
     await lab.write(source)
     fan_out = asyncio.create_task(lab.copied(source, mark))

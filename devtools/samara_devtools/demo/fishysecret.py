@@ -25,7 +25,7 @@ class FishySecret(Steps):
         self.removed()
 
     def sources(self) -> None:
-        """A folder is the manager; a FishySecret asks for two of its values."""
+        """A folder is the manager. A FishySecret reads two of its values."""
         self._screen.title("17. FishySecret: a Secret from a secret manager")
         self._screen.say(f"The manager is a folder, with the files {USER} and {PASSWORD} in it.")
         self._put(USER, "app_user")

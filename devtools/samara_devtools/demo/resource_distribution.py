@@ -1,4 +1,4 @@
-"""The walk through ResourceDistribution: a custom resource that holds the object and says where it goes."""
+"""The walk through ResourceDistribution: a custom resource with an object and its target namespaces."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ResourceDistribution(Steps):
         self.wider()
 
     def sources(self) -> None:
-        """A Secret for every namespace, and a ConfigMap for those whose label asks for it."""
+        """A Secret for every namespace, and a ConfigMap for those with a certain label."""
         self._screen.title("9. ResourceDistribution: a Secret for every namespace, a ConfigMap for those with a label")
         self._kubectl("apply", "-f", self._file("namespaces.yaml"))
         self._fresh()

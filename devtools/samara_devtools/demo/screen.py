@@ -1,4 +1,4 @@
-"""What the demo prints: coloured on a terminal, the same lines in plain text elsewhere."""
+"""Prints the lines of the demo, coloured on a terminal and as plain text elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A control plane and an operator beside it, both gone at the end whatever happens."""
+"""A control plane and an operator, which are removed at the end in any case."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class DemoError(SamaraError):
 
 
 class Operator:
-    """`samara run` as a process of its own, which the kernel ends with us."""
+    """`samara run` as a child process, which the kernel kills when this process ends."""
 
     def __init__(self, kubeconfig: Path, settings: Path, data: Path, log_to_terminal: bool) -> None:
         self._address = f"127.0.0.1:{free_port()}"
@@ -56,7 +56,7 @@ class Operator:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=None if log_to_terminal else log,
-                process_group=0,  # Ctrl-C goes to us alone, so that things end in order
+                process_group=0,  # only this process gets Ctrl-C, so that it can stop all in order
             )
 
     def is_ready(self) -> bool:

@@ -1,4 +1,4 @@
-"""What the walks are made of: commands as people type them, and the server's own times."""
+"""The steps of the walks: commands as users type them, and times from the server's audit log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Address = tuple[str, str]
 
 
 class Steps(ABC):
-    """One vocabulary's walk; every step does one thing and shows what the operator made of it."""
+    """One vocabulary's walk. Every step runs one command and shows its effect."""
 
     vocabulary = ""
 

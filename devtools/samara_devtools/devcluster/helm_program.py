@@ -1,6 +1,6 @@
 """Finds helm, with which the chart is tested: the variable HELM, then the user's cache folder, else a build with Go.
 
-A module of its own, so that an upgrade of helm builds no control plane.
+A separate module, so that an upgrade of helm does not rebuild the control plane.
 """
 
 import hashlib
