@@ -77,7 +77,10 @@ def registry_of(
     }
     never = settings.never_copied
     registry = Registry(
-        tuple(each if each.vocabulary in enabled else disabled(each, watched) for each in source_types),
+        tuple(
+            source_type if source_type.vocabulary in enabled else disabled(source_type, watched)
+            for source_type in source_types
+        ),
         never.labels,
         never.annotations,
     )
@@ -87,7 +90,7 @@ def registry_of(
 def served(settings: Settings, kinds: Kinds = WELL_KNOWN) -> tuple[SourceType, ...]:
     """The source types of the vocabularies that the settings name."""
     source_types = registry_of(settings, kinds).source_types
-    return tuple(each for each in source_types if each.vocabulary in settings.vocabularies)
+    return tuple(source_type for source_type in source_types if source_type.vocabulary in settings.vocabularies)
 
 
 def named_vocabularies(settings: Settings) -> list[tuple[Vocabulary[Any], VocabularySettings]]:

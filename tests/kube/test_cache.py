@@ -562,6 +562,17 @@ def test_the_cache_knows_which_version_the_watch_has_reported() -> None:
 
     assert [cache.watch_passed(SECRET, version) for version in (9, 10, 11)] == [True, True, False]
     assert not cache.watch_passed(NAMESPACE, 9)
+    cache.advance(SECRET, 8)
+    assert cache.watch_passed(SECRET, 10)
+
+
+def test_an_object_that_a_list_missed_is_taken_and_its_kind_listed_again() -> None:
+    cache = filled()
+    cache.put_unlisted(a_source("x"))
+    assert cache.get(at("admin", "x")) is not None
+    assert cache.stores[SECRET].needs_relist
+    cache.begin_relist(SECRET)
+    assert not cache.stores[SECRET].needs_relist
 
 
 def test_a_kind_that_is_not_watched_has_no_objects_and_is_never_synced() -> None:
