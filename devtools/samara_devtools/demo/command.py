@@ -69,6 +69,6 @@ def _keep(stage: Stage, screen: Screen) -> None:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     # Only once: a second signal must not interrupt the clean-up that the first one began.
-    for number in _SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+    for ignored in _SIGNALS:
+        signal.signal(ignored, signal.SIG_IGN)
     raise KeyboardInterrupt

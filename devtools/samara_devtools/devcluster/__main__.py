@@ -59,8 +59,8 @@ def up() -> int:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     # Only once: a second signal must not interrupt the clean-up that the first one began.
-    for number in SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+    for ignored in SIGNALS:
+        signal.signal(ignored, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
