@@ -63,14 +63,14 @@ def with_secret_copy(secret_copy: SecretCopySettings) -> Settings:
 
 
 def test_by_default_every_vocabulary_is_served() -> None:
-    assert [type(each) for each in planned(Settings(), a_namespace("a"), a_source()).writes] == [Create]
+    assert [type(write) for write in planned(Settings(), a_namespace("a"), a_source()).writes] == [Create]
 
 
 def test_a_disabled_vocabulary_plans_no_writes() -> None:
     off = Settings(vocabularies={})
-    found = planned(off, a_namespace("a"), a_namespace("b"), a_source(targets="b"), a_copy("a"))
+    plan_ = planned(off, a_namespace("a"), a_namespace("b"), a_source(targets="b"), a_copy("a"))
 
-    assert found == Plan()
+    assert plan_ == Plan()
 
 
 def test_a_disabled_vocabulary_still_recognises_its_copies_and_keys() -> None:
@@ -84,9 +84,9 @@ def test_a_disabled_vocabulary_still_recognises_its_copies_and_keys() -> None:
 def test_the_namespace_of_secret_copy_is_a_setting() -> None:
     moved = with_secret_copy(SecretCopySettings(home="vault"))
     source = replace(a_source(), ref=at("vault", "db"))
-    found = planned(moved, a_namespace("a"), source, a_source(), key=Key("secret-copy", source.ref))
+    plan_ = planned(moved, a_namespace("a"), source, a_source(), key=Key("secret-copy", source.ref))
 
-    assert [each.ref for each in found.writes] == [at("a", "db")]
+    assert [item.ref for item in plan_.writes] == [at("a", "db")]
     assert planned(moved, a_namespace("a"), a_source()).writes == ()
 
 
@@ -104,10 +104,10 @@ def test_conflicts_are_refused_unless_the_settings_say_otherwise() -> None:
         replace(a_copy("a"), annotations={}, managed_keys=frozenset(), known_copy=False),
     )
 
-    assert [each.reason for each in planned(Settings(), *there).blocked] == ["conflict"]
+    assert [item.reason for item in planned(Settings(), *there).blocked] == ["conflict"]
     for settings in (Settings(conflicts="overwrite"), with_secret_copy(SecretCopySettings(conflicts="overwrite"))):
-        (found,) = planned(settings, *there).writes
-        assert isinstance(found, Create | Update) or found.ref == at("a", "db")
+        (plan_,) = planned(settings, *there).writes
+        assert isinstance(plan_, Create | Update) or plan_.ref == at("a", "db")
         desired = registry_of(settings)["secret-copy"].desired(KEY.source, _view(settings, *there))
         assert desired.copies[0].template.adopt is Adopt.ANY
 
@@ -135,9 +135,9 @@ def test_marks_of_accurates_own_manager_count_as_ours_unless_the_settings_say_ot
 def test_the_settings_add_keys_that_are_never_copied() -> None:
     registry = registry_of(Settings(never_copied=NeverCopied(labels=("team/*",), annotations=("note",))))
 
-    words = {"team/a": "1", "note": "2", "kept": "3"}
-    assert registry.copyable(LABELS, words) == {"note": "2", "kept": "3"}
-    assert registry.copyable(ANNOTATIONS, words) == {"team/a": "1", "kept": "3"}
+    metadata = {"team/a": "1", "note": "2", "kept": "3"}
+    assert registry.copyable(LABELS, metadata) == {"note": "2", "kept": "3"}
+    assert registry.copyable(ANNOTATIONS, metadata) == {"team/a": "1", "kept": "3"}
 
 
 def test_the_cluster_policy_comes_from_the_settings() -> None:
@@ -182,8 +182,8 @@ def test_copies_are_written_only_while_leading_and_not_with_observe(options: Opt
 
 def test_only_the_kinds_of_served_vocabularies_are_watched() -> None:
     assert [kind.name for kind in registry_of(with_secret_copy(SecretCopySettings())).kinds] == ["Namespace", "Secret"]
-    whole = registry_of(with_secret_copy(SecretCopySettings()), every_kind=True)
-    assert {kind.name for kind in whole.kinds} == {
+    registry = registry_of(with_secret_copy(SecretCopySettings()), every_kind=True)
+    assert {kind.name for kind in registry.kinds} == {
         "Namespace",
         "Secret",
         "ConfigMap",
@@ -196,10 +196,10 @@ def test_only_the_kinds_of_served_vocabularies_are_watched() -> None:
 @pytest.mark.parametrize("in_cluster", [True, False])
 def test_in_a_cluster_webhooks_of_waiting_vocabularies_are_answered(in_cluster: bool) -> None:
     """Otherwise every write of a SubNamespace would time out and be refused."""
-    place, reached = Listener(in_cluster=in_cluster), an_access()
+    listener, reached = Listener(in_cluster=in_cluster), an_access()
     around = Environment(originals={"accurate": "accurate"})
     settings = Settings(vocabularies={"accurate": AccurateSettings()})
-    operator = an_operator(settings, Client(reached, may_write=unrestricted), Options(webhook=place), around)
+    operator = an_operator(settings, Client(reached, may_write=unrestricted), Options(webhook=listener), around)
 
     admission = operator._admission
     assert (admission is not None) is in_cluster

@@ -32,16 +32,16 @@ def lease(age: float, holder: str = "kruise", version: int = 1, **more: Any) -> 
 def discovered(settings: str, *answers: Answer) -> tuple[Environment, list[tuple[str, dict[str, str]]]]:
     async def run() -> tuple[Environment, list[tuple[str, dict[str, str]]]]:
         async with serving(*answers) as script, Client(access(script), may_write=unrestricted) as client:
-            found = await discover_environment(client, parse(settings, "test"))
-            return found, [(seen.path, seen.query) for seen in script.seen]
+            environment = await discover_environment(client, parse(settings, "test"))
+            return environment, [(seen.path, seen.query) for seen in script.seen]
 
     return asyncio.run(run())
 
 
 def test_a_live_lease_of_the_original_makes_the_vocabulary_wait() -> None:
-    found, asked = discovered(DISTRIBUTE, says(lease(age=3)))
-    assert found.waiting["resource-distribution"].startswith("original running")
-    assert asked == [("/apis/coordination.k8s.io/v1/leases", {"fieldSelector": "metadata.name=kruise-manager"})]
+    environment, requests = discovered(DISTRIBUTE, says(lease(age=3)))
+    assert environment.waiting["resource-distribution"].startswith("original running")
+    assert requests == [("/apis/coordination.k8s.io/v1/leases", {"fieldSelector": "metadata.name=kruise-manager"})]
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,8 @@ def test_a_live_lease_of_the_original_makes_the_vocabulary_wait() -> None:
     ids=["none", "old", "released", "odd", "beyond all time", "from tomorrow", "unreadable"],
 )
 def test_without_a_live_lease_the_vocabulary_is_served(answer: Answer) -> None:
-    found, _ = discovered(DISTRIBUTE, answer)
-    assert found.waiting == {}
+    environment, _ = discovered(DISTRIBUTE, answer)
+    assert environment.waiting == {}
 
 
 @pytest.mark.parametrize("age", [120.0, HOUR, -HOUR], ids=["a while", "an hour ago", "in an hour"])
@@ -81,19 +81,19 @@ def test_fault_36_a_lease_is_live_until_it_has_not_changed_for_twice_its_duratio
 
 
 def test_an_unreachable_server_makes_the_vocabulary_wait() -> None:
-    found, _ = discovered(DISTRIBUTE, refuses(500, "InternalError", "etcd is away"))
-    assert "not known" in found.waiting["resource-distribution"]
+    environment, _ = discovered(DISTRIBUTE, refuses(500, "InternalError", "etcd is away"))
+    assert "not known" in environment.waiting["resource-distribution"]
 
 
 def test_with_takeover_no_lease_is_read() -> None:
-    found, asked = discovered("vocabularies: {resource-distribution: {takeover: true}}", says(lease(age=3)))
-    assert (found.waiting, asked) == ({}, [])
+    environment, requests = discovered("vocabularies: {resource-distribution: {takeover: true}}", says(lease(age=3)))
+    assert (environment.waiting, requests) == ({}, [])
 
 
 def test_a_kind_that_the_server_does_not_have_waits_and_the_others_are_served() -> None:
-    found, _ = discovered(POLICIES, refuses(404, "NotFound"))
-    assert list(found.waiting) == ["networking.k8s.io/v1/NetworkPolicy"]
-    assert [kind.name for kind in found.kinds.values()] == ["Secret"]
+    environment, _ = discovered(POLICIES, refuses(404, "NotFound"))
+    assert list(environment.waiting) == ["networking.k8s.io/v1/NetworkPolicy"]
+    assert [kind.name for kind in environment.kinds.values()] == ["Secret"]
 
 
 def test_the_error_for_a_cluster_scoped_kind_names_the_path_of_its_key() -> None:

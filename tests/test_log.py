@@ -89,8 +89,8 @@ def test_an_event_is_always_one_line(one: str, other: str) -> None:
             log.warning("event", one=one, other=other)
         (line,) = stream.getvalue().splitlines()
         if form == "json":
-            told = json.loads(line)
-            assert (told["one"], told["other"]) == (one, other)
+            fields = json.loads(line)
+            assert (fields["one"], fields["other"]) == (one, other)
 
 
 def test_a_librarys_warning_of_several_lines_is_one_line() -> None:
@@ -103,10 +103,10 @@ def test_a_librarys_warning_of_several_lines_is_one_line() -> None:
 def test_json_keeps_numbers_and_names_the_rest() -> None:
     with written("json") as stream:
         log.warning("watch.failed", kind=at("a", "db").kind, again=True, count=3, wait=0.5, fault=None)
-    told = json.loads(stream.getvalue())
-    del told["time"]
+    fields = json.loads(stream.getvalue())
+    del fields["time"]
 
-    assert told == {
+    assert fields == {
         "level": "warning",
         "event": "watch.failed",
         "kind": "v1/Secret",

@@ -20,8 +20,8 @@ Json = dict[str, Any]
 
 
 def ours(name: str = FISHY) -> Json:
-    found: Json = yaml.safe_load(crds.text(name))
-    return found
+    crd: Json = yaml.safe_load(crds.text(name))
+    return crd
 
 
 def without(*path: str) -> Json:
@@ -65,18 +65,18 @@ def test_a_crd_without_a_schema_is_not_compared(version: Json) -> None:
     assert missing_fields({"spec": {"versions": [version]}}, ours()) == []
 
 
-def told(caplog: pytest.LogCaptureFixture, answer: Answer) -> list[str]:
+def warnings(caplog: pytest.LogCaptureFixture, answer: Answer) -> list[str]:
     async def run() -> None:
         async with serving(answer) as script, Client(access(script), may_write=unrestricted) as client:
             await warn_of_outdated_crds(client, parse("vocabularies: {fishysecret: {}, secret-copy: {}}", "test"))
             assert [seen.path.rpartition("/")[2] for seen in script.seen] == [FISHY]
 
     asyncio.run(run())
-    return [f"{each.message} {getattr(each, 'fields', '')}" for each in caplog.records]
+    return [f"{record.message} {getattr(record, 'fields', '')}" for record in caplog.records]
 
 
 def test_the_warning_about_an_older_crd_gives_advice(caplog: pytest.LogCaptureFixture) -> None:
-    (line,) = told(caplog, says(without("spec", "refreshInterval")))
+    (line,) = warnings(caplog, says(without("spec", "refreshInterval")))
     assert line.startswith("definition.older")
     assert "spec.refreshInterval" in line
     assert "samara crds" in line
@@ -86,4 +86,4 @@ def test_the_warning_about_an_older_crd_gives_advice(caplog: pytest.LogCaptureFi
 def test_there_is_no_warning_for_an_equal_missing_or_unreadable_crd(
     caplog: pytest.LogCaptureFixture, answer: Answer
 ) -> None:
-    assert told(caplog, answer) == []
+    assert warnings(caplog, answer) == []

@@ -21,8 +21,8 @@ PATHS = "paths: [{namespaces: [team-*], allow: [/app/*, kv/db#user]}, {namespace
 def planned(settings: str, where: str = "/app/db", target: str = "team-a/db", namespace: str = "team-a") -> Plan:
     world = World(registry_of(parse(settings, "test"), own_namespace="samara"))
     to, _, name = target.partition("/")
-    for each in ("team-a", "team-b", "ops", "samara", "keys"):
-        world.namespace(each)
+    for existing in ("team-a", "team-b", "ops", "samara", "keys"):
+        world.namespace(existing)
     source = SOURCE._replace(namespace=namespace)
     item = {"secretPath": where, "secretKeyName": "key"}
     spec = {"target": {"name": name, "namespace": to}, "data": [item]}
@@ -31,9 +31,9 @@ def planned(settings: str, where: str = "/app/db", target: str = "team-a/db", na
     return plan(Key(NAME, source), world, world.registry, ClusterPolicy())
 
 
-def told(settings: str, *asked: str) -> list[str]:
-    found = planned(settings, *asked)
-    return [*(each.reason for each in found.faults), *(each.reason for each in found.blocked)]
+def reasons(settings: str, *paths: str) -> list[str]:
+    result = planned(settings, *paths)
+    return [*(fault.reason for fault in result.faults), *(fault.reason for fault in result.blocked)]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def told(settings: str, *asked: str) -> list[str]:
 )
 def test_rules_decide_which_namespaces_may_read_which_paths(namespace: str, where: str, allowed: bool) -> None:
     settings = f"vocabularies: {{fishysecret: {{{PATHS}}}}}"
-    assert told(settings, where, f"{namespace}/db", namespace) == ([] if allowed else ["PathNotAllowed"])
+    assert reasons(settings, where, f"{namespace}/db", namespace) == ([] if allowed else ["PathNotAllowed"])
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_rules_decide_which_namespaces_may_read_which_paths(namespace: str, wher
     ],
 )
 def test_without_rules_tenancy_decides_whether_paths_may_be_read(settings: str, expected: list[str]) -> None:
-    assert told(settings) == expected
+    assert reasons(settings) == expected
 
 
 @pytest.mark.parametrize(
@@ -76,13 +76,13 @@ def test_without_rules_tenancy_decides_whether_paths_may_be_read(settings: str, 
     ],
 )
 def test_the_settings_decide_about_consent_between_namespaces(settings: str, expected: list[str]) -> None:
-    assert told(settings, "/app/db", "team-b/db") == expected
+    assert reasons(settings, "/app/db", "team-b/db") == expected
 
 
 def test_the_store_configuration_is_in_the_operators_namespace_by_default() -> None:
     assert store_config(parse("{}", "test"), "samara") == at("samara", "fishysecret-config")
-    said = parse("vocabularies: {fishysecret: {namespace: keys}}", "test")
-    assert store_config(said, "samara") == at("keys", "fishysecret-config")
+    settings = parse("vocabularies: {fishysecret: {namespace: keys}}", "test")
+    assert store_config(settings, "samara") == at("keys", "fishysecret-config")
 
 
 def test_a_disabled_vocabulary_recognises_its_copies_and_desires_none() -> None:

@@ -101,8 +101,8 @@ def says(body: object, status: int = 200, **headers: str) -> Answer:
 
 
 def refuses(status: int, reason: str = "", message: str = "", **details: object) -> Answer:
-    told: dict[str, object] = {"kind": "Status", "code": status, "reason": reason, "message": message}
-    return says({**told, "details": details} if details else told, status)
+    status_body: dict[str, object] = {"kind": "Status", "code": status, "reason": reason, "message": message}
+    return says({**status_body, "details": details} if details else status_body, status)
 
 
 def streams(*events: object, end: str = "stays") -> Answer:
@@ -163,16 +163,16 @@ class Store:
         if method == "POST":
             sent = json.loads(body)
             return self._create(f"{path}/{sent['metadata']['name']}", sent)
-        have = self.objects.get(path)
-        if have is None:
+        stored = self.objects.get(path)
+        if stored is None:
             return refuses(404, "NotFound", f"{path} not found")
         if method == "GET":
-            return says(have)
+            return says(stored)
         sent = json.loads(body)
-        asked = sent.get("metadata", {}).get("resourceVersion")
-        if asked is not None and asked != have["metadata"]["resourceVersion"]:
+        expected = sent.get("metadata", {}).get("resourceVersion")
+        if expected is not None and expected != stored["metadata"]["resourceVersion"]:
             return refuses(409, "Conflict", "the object has been modified")
-        return self.write(path, merged(have, sent) if method == "PATCH" else {**have, **sent})
+        return self.write(path, merged(stored, sent) if method == "PATCH" else {**stored, **sent})
 
     def _create(self, path: str, sent: dict[str, Any]) -> Answer:
         if path in self.objects:
@@ -186,10 +186,10 @@ class Store:
         return says(self.objects[path])
 
 
-def merged(have: Any, patch: Any) -> Any:
+def merged(stored: Any, patch: Any) -> Any:
     """Merges as the server does: null removes a key, and other keys stay."""
     if not isinstance(patch, dict):
         return patch
-    before = have if isinstance(have, dict) else {}
+    before = stored if isinstance(stored, dict) else {}
     after = {**before, **{key: merged(before.get(key), value) for key, value in patch.items()}}
     return {key: value for key, value in after.items() if value is not None}

@@ -33,15 +33,15 @@ def a_content(size: int, name: str = "spec") -> Content:
 
 def held(of: object) -> bytes:
     """All bytes that are kept, here and below."""
-    found, waiting, seen = b"", [of], set()
+    kept, waiting, seen = b"", [of], set()
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, bytes):
-            found += each
-        if id(each) not in seen and not isinstance(each, type):
-            seen.add(id(each))
-            waiting += gc.get_referents(each) if not callable(each) else []
-    return found
+        obj = waiting.pop()
+        if isinstance(obj, bytes):
+            kept += obj
+        if id(obj) not in seen and not isinstance(obj, type):
+            seen.add(id(obj))
+            waiting += gc.get_referents(obj) if not callable(obj) else []
+    return kept
 
 
 def test_an_answer_is_found_by_an_equal_query() -> None:
@@ -85,15 +85,15 @@ def test_a_forgotten_answer_is_unread() -> None:
 def test_with_many_sources_every_answer_is_found(askers: int, again: int) -> None:
     """Otherwise each answer would displace one that is needed next, and all would be read again in every round."""
     known = Answers(None, lambda: askers)
-    words = [
+    queries = [
         OwnerAnnotation(OwnerReference("v1", "Thing", f"o{number}", f"uid-{number}"), "a", "says")
         for number in range(1500)
     ]
     reads = 0
-    for word in words * 2:
-        if known.value(word) is UNREAD:
+    for query in queries * 2:
+        if known.value(query) is UNREAD:
             reads += 1
-            known.keep(word, "update")
+            known.keep(query, "update")
     assert reads == 1500 + again
 
 

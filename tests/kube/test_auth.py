@@ -67,11 +67,11 @@ def test_the_namespace_comes_from_the_flag_or_the_context_or_is_default(tmp_path
 
 
 def test_a_pod_uses_its_service_account(tmp_path: Path) -> None:
-    found = load(None, None, None, None, POD, tmp_path, service_account=pod(tmp_path / "sa", "team\n"))
+    loaded = load(None, None, None, None, POD, tmp_path, service_account=pod(tmp_path / "sa", "team\n"))
 
-    assert (found.server, found.namespace, found.context) == ("https://10.0.0.1:443", "team", "in-cluster")
-    assert found.in_cluster
-    assert headers(found) == [("Authorization", "Bearer first")]
+    assert (loaded.server, loaded.namespace, loaded.context) == ("https://10.0.0.1:443", "team", "in-cluster")
+    assert loaded.in_cluster
+    assert headers(loaded) == [("Authorization", "Bearer first")]
 
 
 def test_access_from_a_kubeconfig_is_not_in_cluster(tmp_path: Path) -> None:

@@ -191,7 +191,7 @@ def test_text_after_a_dropped_value_is_kept() -> None:
 
 @pytest.mark.parametrize("character", ["'Z'", "'\\''", "'\"'", "'\\n'", "'\\u00ff'", "'é'"])
 def test_the_character_at_which_a_decoder_failed_is_dropped(character: str) -> None:
-    told = (
+    message = (
         f'data[.dockerconfigjson]: Invalid value: "<secret contents redacted>": invalid character {character} looking'
     )
-    assert errors.redact(told).endswith("invalid character … looking")
+    assert errors.redact(message).endswith("invalid character … looking")

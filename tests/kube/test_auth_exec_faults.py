@@ -70,13 +70,13 @@ def test_a_token_on_stderr_is_not_repeated(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bad", ["exit 1", "echo no", f"echo '{credential(token='two words')}'"])
 def test_a_plugin_that_failed_is_run_again_for_the_next_request(tmp_path: Path, bad: str) -> None:
-    found = access(tmp_path, spec(script(tmp_path / "plugin", bad)))
+    loaded = access(tmp_path, spec(script(tmp_path / "plugin", bad)))
     with pytest.raises(SamaraError):
-        headers(found)
+        headers(loaded)
 
     prints(tmp_path, credential(token="t"))
 
-    assert headers(found) == [("Authorization", "Bearer t")]
+    assert headers(loaded) == [("Authorization", "Bearer t")]
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ def _gone(pid: int) -> bool:
 
 
 def test_no_repr_shows_a_secret(tmp_path: Path) -> None:
-    found = ready("c", args=(CANARY,))
+    loaded = ready("c", args=(CANARY,))
     credentials = ExecCredentials(ready(prints(tmp_path, credential(token=CANARY))), CONTEXT)
     asyncio.run(credentials.headers())
 
-    assert CANARY not in f"{found!r} {credentials!r}"
+    assert CANARY not in f"{loaded!r} {credentials!r}"

@@ -29,9 +29,9 @@ def test_a_plugin_gets_its_arguments_and_both_environments(tmp_path: Path) -> No
     answer = f'{{"apiVersion":"{V1}","kind":"ExecCredential","status":{{"token":"$1-$2-$MINE-$0"}}}}'
     command = script(tmp_path / "plugin", f'test -n "$PATH" || exit 1; cat <<END\n{answer}\nEND')
 
-    found = access(tmp_path, spec(command, args=["a", "b"], env=[{"name": "MINE", "value": "c"}]))
+    loaded = access(tmp_path, spec(command, args=["a", "b"], env=[{"name": "MINE", "value": "c"}]))
 
-    assert headers(found) == [("Authorization", f"Bearer a-b-c-{command}")]
+    assert headers(loaded) == [("Authorization", f"Bearer a-b-c-{command}")]
 
 
 def test_a_command_with_a_slash_is_relative_to_the_kubeconfig(tmp_path: Path) -> None:
@@ -49,13 +49,13 @@ def test_a_bare_command_is_found_on_the_path(tmp_path: Path) -> None:
 
 
 def test_an_answer_without_expiry_is_kept_until_a_401(tmp_path: Path) -> None:
-    found = access(tmp_path, spec(prints(tmp_path, credential(token="t"))))
-    headers(found)
-    headers(found)
+    loaded = access(tmp_path, spec(prints(tmp_path, credential(token="t"))))
+    headers(loaded)
+    headers(loaded)
     assert runs(tmp_path) == 1
 
-    found.credentials.forget()
-    headers(found)
+    loaded.credentials.forget()
+    headers(loaded)
 
     assert runs(tmp_path) == 2
 
@@ -76,19 +76,19 @@ def test_an_answer_is_kept_until_it_expires(tmp_path: Path) -> None:
 
 
 def test_concurrent_requests_wait_for_one_run(tmp_path: Path) -> None:
-    found = access(tmp_path, spec(prints(tmp_path, credential(token="t"))))
+    loaded = access(tmp_path, spec(prints(tmp_path, credential(token="t"))))
 
     async def many() -> list[list[tuple[str, str]]]:
-        return await asyncio.gather(*(found.credentials.headers() for _ in range(20)))
+        return await asyncio.gather(*(loaded.credentials.headers() for _ in range(20)))
 
     assert asyncio.run(many()) == [[("Authorization", "Bearer t")]] * 20
     assert runs(tmp_path) == 1
 
 
 def test_a_token_in_the_kubeconfig_outranks_the_plugin(tmp_path: Path) -> None:
-    found = access(tmp_path, spec(str(tmp_path / "missing")), user={"token": "t"})
+    loaded = access(tmp_path, spec(str(tmp_path / "missing")), user={"token": "t"})
 
-    assert headers(found) == [("Authorization", "Bearer t")]
+    assert headers(loaded) == [("Authorization", "Bearer t")]
 
 
 def test_a_client_certificate_from_a_plugin_is_presented_by_the_same_context(tmp_path: Path) -> None:
@@ -96,16 +96,16 @@ def test_a_client_certificate_from_a_plugin_is_presented_by_the_same_context(tmp
     serving, ann, bob = pki.server(ca, "server"), pki.client(ca, "ann"), pki.client(ca, "bob")
     command = prints(tmp_path, _pair(ann))
     authority = {"certificate-authority-data": base64.b64encode(ca.certificate).decode()}
-    found = access(tmp_path, spec(command), authority)
-    context = found.ssl
+    loaded = access(tmp_path, spec(command), authority)
+    context = loaded.ssl
     assert context
 
     assert pki.handshake(context, ca, serving, "server") is None
-    assert headers(found) == []
+    assert headers(loaded) == []
     assert pki.handshake(context, ca, serving, "server") == "ann"
     prints(tmp_path, _pair(bob))
-    found.credentials.forget()
-    headers(found)
+    loaded.credentials.forget()
+    headers(loaded)
     assert pki.handshake(context, ca, serving, "server") == "bob"
 
 

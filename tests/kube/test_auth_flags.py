@@ -35,17 +35,17 @@ def access(folder: Path, file: Path | None, flags: Flags, context: str | None = 
     return load(str(file) if file else None, context, None, None, {}, folder, flags=flags)
 
 
-def headers(found: Access) -> dict[str, list[str]]:
-    told: dict[str, list[str]] = {}
-    for key, value in asyncio.run(found.credentials.headers()):
-        told.setdefault(key, []).append(value)
-    return told
+def headers(loaded: Access) -> dict[str, list[str]]:
+    sent: dict[str, list[str]] = {}
+    for key, value in asyncio.run(loaded.credentials.headers()):
+        sent.setdefault(key, []).append(value)
+    return sent
 
 
 def test_the_flags_cluster_and_user_replace_those_of_the_context(tmp_path: Path) -> None:
-    found = access(tmp_path, config(tmp_path), Flags(cluster="there", user="adam"))
-    assert (found.server, found.namespace) == ("https://there", "team")
-    assert headers(found)["Authorization"][0].startswith("Basic ")
+    loaded = access(tmp_path, config(tmp_path), Flags(cluster="there", user="adam"))
+    assert (loaded.server, loaded.namespace) == ("https://there", "team")
+    assert headers(loaded)["Authorization"][0].startswith("Basic ")
 
 
 @pytest.mark.parametrize(("flags", "what"), [(Flags(cluster="x"), "cluster"), (Flags(user="x"), "user")])
@@ -56,23 +56,23 @@ def test_the_error_names_an_undefined_cluster_or_user(tmp_path: Path, flags: Fla
 
 def test_tls_server_name_of_the_kubeconfig_does_not_apply_to_another_server(tmp_path: Path) -> None:
     assert access(tmp_path, config(tmp_path), NO_FLAGS).server_hostname == "inner"
-    found = access(tmp_path, config(tmp_path), Flags(server="https://other:1"))
-    assert (found.server, found.server_hostname) == ("https://other:1", None)
+    loaded = access(tmp_path, config(tmp_path), Flags(server="https://other:1"))
+    assert (loaded.server, loaded.server_hostname) == ("https://other:1", None)
     assert access(tmp_path, config(tmp_path), Flags(tls_server_name="n")).server_hostname == "n"
 
 
 def test_a_token_replaces_the_user_of_the_kubeconfig(tmp_path: Path) -> None:
-    found = access(tmp_path, config(tmp_path), Flags(user="adam", token="t"))
-    assert headers(found)["Authorization"] == ["Bearer t"]
+    loaded = access(tmp_path, config(tmp_path), Flags(user="adam", token="t"))
+    assert headers(loaded)["Authorization"] == ["Bearer t"]
 
 
 def test_groups_uid_and_extra_replace_those_of_the_kubeconfig(tmp_path: Path) -> None:
     flags = Flags(as_groups=("h", "i"), as_uid="7", as_user_extra=("k=v", "k=w"))
-    told = headers(access(tmp_path, config(tmp_path), flags))
-    assert told["Impersonate-User"] == ["boss"]
-    assert told["Impersonate-Group"] == ["h", "i"]
-    assert told["Impersonate-Uid"] == ["7"]
-    assert told["Impersonate-Extra-k"] == ["v", "w"]
+    sent = headers(access(tmp_path, config(tmp_path), flags))
+    assert sent["Impersonate-User"] == ["boss"]
+    assert sent["Impersonate-Group"] == ["h", "i"]
+    assert sent["Impersonate-Uid"] == ["7"]
+    assert sent["Impersonate-Extra-k"] == ["v", "w"]
     with pytest.raises(ConfigError, match="expected KEY=VALUE"):
         access(tmp_path, config(tmp_path), Flags(as_user_extra=("k",)))
 
@@ -80,8 +80,8 @@ def test_groups_uid_and_extra_replace_those_of_the_kubeconfig(tmp_path: Path) ->
 def test_a_server_needs_no_context_and_no_kubeconfig(tmp_path: Path) -> None:
     flags = Flags(server="https://other", token="t")
     for file in (None, config(tmp_path, current="")):
-        found = access(tmp_path, file, flags)
-        assert (found.server, found.namespace, headers(found)["Authorization"]) == (
+        loaded = access(tmp_path, file, flags)
+        assert (loaded.server, loaded.namespace, headers(loaded)["Authorization"]) == (
             "https://other",
             "default",
             ["Bearer t"],
@@ -103,9 +103,9 @@ def test_insecure_drops_the_authority_of_the_kubeconfig(tmp_path: Path) -> None:
     text = yaml.safe_load(file.read_text())
     text["clusters"][0]["cluster"]["certificate-authority-data"] = "bm9uc2Vuc2U="
     file.write_text(yaml.safe_dump(text))
-    found = access(tmp_path, file, Flags(insecure_skip_tls_verify=True))
-    assert found.ssl is not None
-    assert not found.ssl.check_hostname
+    loaded = access(tmp_path, file, Flags(insecure_skip_tls_verify=True))
+    assert loaded.ssl is not None
+    assert not loaded.ssl.check_hostname
 
 
 def test_no_repr_shows_a_token() -> None:

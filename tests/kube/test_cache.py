@@ -75,8 +75,8 @@ class Naive:
         return [obj for obj in self.objects_of(NAMESPACE) if obj.labels.get(label) == value]
 
     def sources(self, source_type: str, namespace: str | None = None) -> list[Ref]:
-        found = [key.source for key in self.keys() if key.source_type == source_type]
-        return [ref for ref in found if namespace in (None, ref.namespace)]
+        sources = [key.source for key in self.keys() if key.source_type == source_type]
+        return [ref for ref in sources if namespace in (None, ref.namespace)]
 
     def sources_targeting(self, source_type: str, namespace: str) -> list[Ref]:
         spots = {ref: REGISTRY[source_type].addresses(ref, self) for ref in self.sources(source_type)}
@@ -124,7 +124,7 @@ class Naive:
         """A copy with a mark that managedFields attribute to us."""
         owner = REGISTRY.owner(old, self)
         return owner is not None and any(
-            each.key in REGISTRY[owner.source_type].ownership.marks for each in old.managed_keys
+            managed.key in REGISTRY[owner.source_type].ownership.marks for managed in old.managed_keys
         )
 
     def remove(self, ref: Ref, version: int | None = None) -> bool:
@@ -193,19 +193,19 @@ class CacheAgainstNaive(RuleBasedStateMachine):
 
     @rule(
         ref=st.sampled_from(REFS),
-        words=st.sampled_from(WORDS),
+        annotations=st.sampled_from(WORDS),
         uid=st.sampled_from(["u1", "u1", "u2"]),
         back=st.sampled_from([0, 0, 0, 1, 4]),
         made=st.booleans(),
         forged=st.booleans(),
     )
-    def put(self, ref: Ref, words: dict[str, str], uid: str, back: int, made: bool, forged: bool) -> None:
-        ours = frozenset(ManagedKey(FIELD_MANAGER, "annotations", key) for key in words if not forged)
+    def put(self, ref: Ref, annotations: dict[str, str], uid: str, back: int, made: bool, forged: bool) -> None:
+        ours = frozenset(ManagedKey(FIELD_MANAGER, "annotations", key) for key in annotations if not forged)
         obj = an_object(
             ref,
             self._version(back),
             uid=uid,
-            annotations=words,
+            annotations=annotations,
             known_copy=made,
             content=secret("one"),
             managed_keys=ours,
@@ -279,8 +279,8 @@ class CacheAgainstNaive(RuleBasedStateMachine):
         for source_type in REGISTRY.source_types:
             assert sorted(self.cache.sources(source_type.name)) == sorted(self.naive.sources(source_type.name))
             for namespace in ("a", "b", "admin") if source_type.hierarchy is not None else ():
-                found = self.cache.sources(source_type.name, namespace)
-                assert sorted(found) == sorted(self.naive.sources(source_type.name, namespace))
+                sources = self.cache.sources(source_type.name, namespace)
+                assert sorted(sources) == sorted(self.naive.sources(source_type.name, namespace))
             for ref in (*SPOTS, *ASKS):
                 key = Key(source_type.name, ref)
                 copies = self.naive.copies_of(key)
@@ -295,17 +295,17 @@ class CacheAgainstNaive(RuleBasedStateMachine):
 
     @invariant()
     def homes_are_counted_as_the_sum_of_their_sources(self) -> None:
-        for home in ("admin", "a", "b"):
-            refs = [ref for ref in (*SPOTS, *ASKS) if ref.namespace == home]
+        for namespace in ("admin", "a", "b"):
+            refs = [ref for ref in (*SPOTS, *ASKS) if ref.namespace == namespace]
             keys = [Key(source_type.name, ref) for source_type in REGISTRY.source_types for ref in refs]
-            found = sum(self._ours(self.naive.copies_of(key), key) for key in keys)
-            assert self.cache.count_in_namespace(home) == found
+            copies = sum(self._ours(self.naive.copies_of(key), key) for key in keys)
+            assert self.cache.count_in_namespace(namespace) == copies
 
     @invariant()
     def only_a_source_is_held_with_its_bytes(self) -> None:
         for obj in self.cache.objects_of(SECRET):
             is_source = any(REGISTRY.sources(obj, self.cache))
-            assert all((each.raw is not None) == is_source for each in obj.content.fields)
+            assert all((field.raw is not None) == is_source for field in obj.content.fields)
 
 
 TestCacheAgainstNaive = CacheAgainstNaive.TestCase
@@ -379,30 +379,30 @@ def test_a_copy_without_its_marks_is_still_known_as_ours() -> None:
     stripped = an_object(at("a", "x"), 2, uid="uid of a/x")
     cache.put(stripped)
 
-    found = cache.get(at("a", "x"))
-    assert found is not None
-    assert found.known_copy
+    held = cache.get(at("a", "x"))
+    assert held is not None
+    assert held.known_copy
     assert list(cache.copies_of(a_key("x"))) == []
     cache.put(an_object(at("a", "x"), 3, uid="another"))
-    found = cache.get(at("a", "x"))
-    assert found is not None
-    assert not found.known_copy
+    held = cache.get(at("a", "x"))
+    assert held is not None
+    assert not held.known_copy
 
 
 def stripped(*, ours: frozenset[ManagedKey] = frozenset(), **more: str) -> Object:
     """The cached form of a marked object that we did not create, after all marks were removed."""
     registry = Registry((secret_copy.source_type("admin", managers=frozenset({"old-copier"})),))
     cache = Cache(registry)
-    words = {ORIGIN: "admin/x", **more}
+    annotations = {ORIGIN: "admin/x", **more}
     for obj in (
         a_source("x"),
-        an_object(at("a", "x"), 2, annotations=words, managed_keys=ours),
+        an_object(at("a", "x"), 2, annotations=annotations, managed_keys=ours),
         an_object(at("a", "x"), 3),
     ):
         cache.put(obj)
-    found = cache.get(at("a", "x"))
-    assert found is not None
-    return found
+    held = cache.get(at("a", "x"))
+    assert held is not None
+    return held
 
 
 RECORD = frozenset({ManagedKey("old-copier", "annotations", ORIGIN)})
@@ -422,10 +422,10 @@ def test_law_4_removing_all_marks_releases_an_adopted_object() -> None:
 
 def test_a_foreign_object_is_kept_only_while_a_source_claims_its_address() -> None:
     cache = filled(a_source("x"), an_object(at("a", "x"), content=secret("theirs")))
-    found = cache.get(at("a", "x"))
-    assert found is not None
-    assert found.content == secret("theirs")
-    assert [each.raw for each in found.content.fields] == [None, None]
+    held = cache.get(at("a", "x"))
+    assert held is not None
+    assert held.content == secret("theirs")
+    assert [field.raw for field in held.content.fields] == [None, None]
     cache.remove(at("admin", "x"))
 
     assert cache.get(at("a", "x")) is None
@@ -440,14 +440,14 @@ def test_equal_copies_share_one_content_without_bytes(ours: frozenset[ManagedKey
     assert one.content is two.content
     assert one.content == secret("one")
     assert one.content != secret("two")
-    assert all(each.raw is None for each in one.content.fields)
+    assert all(field.raw is None for field in one.content.fields)
 
 
 def test_an_object_keeps_its_bytes_while_it_is_a_source() -> None:
     cache = filled(a_source("x"))
-    found = cache.get(at("admin", "x"))
-    assert found is not None
-    assert all(each.raw is not None for each in found.content.fields)
+    held = cache.get(at("admin", "x"))
+    assert held is not None
+    assert all(field.raw is not None for field in held.content.fields)
     cache.put(an_object(at("admin", "x"), 2, content=secret("one"), annotations={ORIGIN: "admin/x"}))
 
     assert cache.get(at("admin", "x")) is None
@@ -457,8 +457,8 @@ def test_bytes_are_kept_for_a_diff() -> None:
     cache = Cache(REGISTRY, keep_bytes=True)
     cache.put(a_copy("a", "x", content=secret("one")))
 
-    (found,) = cache.copies_of(a_key("x"))
-    assert all(each.raw is not None for each in found.content.fields)
+    (held,) = cache.copies_of(a_key("x"))
+    assert all(field.raw is not None for field in held.content.fields)
 
 
 def test_a_source_with_another_value_keeps_its_bytes() -> None:
@@ -614,7 +614,7 @@ def test_ten_thousand_copies_share_one_content_and_cost_little_each() -> None:
         before = tracemalloc.get_traced_memory()[0]
         for raw in wires:
             cache.put(codec.object(SECRET, raw))
-        each = (tracemalloc.get_traced_memory()[0] - before) / many
+        size = (tracemalloc.get_traced_memory()[0] - before) / many
     finally:
         tracemalloc.stop()
 
@@ -626,7 +626,7 @@ def test_ten_thousand_copies_share_one_content_and_cost_little_each() -> None:
         ManagedKey(FIELD_MANAGER, "annotations", ORIGIN),
         ManagedKey(FIELD_MANAGER, "labels", FROM),
     }
-    assert each < 900, f"{each:.0f} bytes per copy"
+    assert size < 900, f"{size:.0f} bytes per copy"
 
 
 def test_forged_marks_do_not_fill_the_memory() -> None:
@@ -636,13 +636,13 @@ def test_forged_marks_do_not_fill_the_memory() -> None:
         before = tracemalloc.get_traced_memory()[0]
         for number in range(many):
             cache.put(codec.object(SECRET, wire(number).replace(b"x" * 1024, f"{number}-".encode() * 50_000)))
-        each = (tracemalloc.get_traced_memory()[0] - before) / many
+        size = (tracemalloc.get_traced_memory()[0] - before) / many
     finally:
         tracemalloc.stop()
 
     assert len(list(cache.copies_of(a_key()))) == many
     # Each has 100,000 bytes or more; the interpreter's own table of strings may happen to grow meanwhile.
-    assert each < 60_000, f"{each:.0f} bytes per copy"
+    assert size < 60_000, f"{size:.0f} bytes per copy"
 
 
 def test_an_unrelated_object_costs_a_hash() -> None:
@@ -652,12 +652,12 @@ def test_an_unrelated_object_costs_a_hash() -> None:
         before = tracemalloc.get_traced_memory()[0]
         for number in range(many):
             cache.note_ignored(at("a", f"theirs-{number}"))
-        each = (tracemalloc.get_traced_memory()[0] - before) / many
+        size = (tracemalloc.get_traced_memory()[0] - before) / many
     finally:
         tracemalloc.stop()
 
     assert cache.exists_unread(at("a", "theirs-7"))
-    assert each < 120, f"{each:.0f} bytes per object"
+    assert size < 120, f"{size:.0f} bytes per object"
 
 
 @pytest.mark.parametrize("listed", [None, NamespaceNames(("b", "zz"), (), frozenset({"b", "zz"}))])

@@ -70,7 +70,7 @@ def recorded(*entries: dict[str, Any]) -> Object:
 
 def test_every_field_of_an_object_is_decoded() -> None:
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u1", "controller": True}
-    found = codec().object(
+    obj = codec().object(
         SECRET,
         raw(
             meta={
@@ -84,13 +84,13 @@ def test_every_field_of_an_object_is_decoded() -> None:
         ),
     )
 
-    assert found.ref == at("a", "db")
-    assert (found.uid, found.resource_version, found.generation, found.created) == ("u-a", 7, 3, CREATED)
-    assert (found.labels, found.annotations) == ({"team": "red"}, {"note": "x"})
-    assert (found.finalizers, found.deleting) == (("somebody/else",), True)
-    assert found.owner_references == (OwnerReference("apps/v1", "Deployment", "web", "u1", True, None),)
-    assert owner_references(found.owner_references) == [owner]
-    assert [field.name for field in found.content.fields] == ["data", "type"]
+    assert obj.ref == at("a", "db")
+    assert (obj.uid, obj.resource_version, obj.generation, obj.created) == ("u-a", 7, 3, CREATED)
+    assert (obj.labels, obj.annotations) == ({"team": "red"}, {"note": "x"})
+    assert (obj.finalizers, obj.deleting) == (("somebody/else",), True)
+    assert obj.owner_references == (OwnerReference("apps/v1", "Deployment", "web", "u1", True, None),)
+    assert owner_references(obj.owner_references) == [owner]
+    assert [field.name for field in obj.content.fields] == ["data", "type"]
 
 
 @pytest.mark.parametrize(
@@ -103,16 +103,16 @@ def test_every_field_of_an_object_is_decoded() -> None:
     ],
 )
 def test_missing_and_null_fields_are_empty(meta: dict[str, Any]) -> None:
-    found = codec().object(SECRET, raw(meta=meta))
+    obj = codec().object(SECRET, raw(meta=meta))
 
-    assert (found.labels, found.annotations, found.finalizers, found.owner_references) == ({}, {}, (), ())
-    assert (found.deleting, found.known_copy, found.last_manager, found.managed_keys) == (False, False, "", frozenset())
+    assert (obj.labels, obj.annotations, obj.finalizers, obj.owner_references) == ({}, {}, (), ())
+    assert (obj.deleting, obj.known_copy, obj.last_manager, obj.managed_keys) == (False, False, "", frozenset())
 
 
 def test_an_object_with_only_a_name_is_decoded() -> None:
-    found = codec().object(NAMESPACE, b'{"metadata":{"name":"a"}}')
+    obj = codec().object(NAMESPACE, b'{"metadata":{"name":"a"}}')
 
-    assert (found.ref, found.uid, found.resource_version, found.content) == (Ref(NAMESPACE, "", "a"), "", 0, Content())
+    assert (obj.ref, obj.uid, obj.resource_version, obj.content) == (Ref(NAMESPACE, "", "a"), "", 0, Content())
 
 
 @pytest.mark.parametrize(
@@ -141,28 +141,28 @@ def test_the_status_is_no_content() -> None:
 
 
 def test_managed_fields_of_our_manager_make_a_copy_ours() -> None:
-    found = recorded(entry())
+    obj = recorded(entry())
 
-    assert found.known_copy
-    assert found.managed_keys == {
+    assert obj.known_copy
+    assert obj.managed_keys == {
         ManagedKey(FIELD_MANAGER, ANNOTATIONS, "secret-copy/origin"),
         ManagedKey(FIELD_MANAGER, LABELS, "secret-copy/from"),
     }
-    assert found.applied_keys == frozenset()
+    assert obj.applied_keys == frozenset()
 
 
 def test_managed_fields_of_an_original_name_its_keys_but_do_not_make_a_copy_ours() -> None:
-    found = recorded(entry(THEIRS))
+    obj = recorded(entry(THEIRS))
 
-    assert not found.known_copy
-    assert {owned.manager for owned in found.managed_keys} == {THEIRS}
+    assert not obj.known_copy
+    assert {owned.manager for owned in obj.managed_keys} == {THEIRS}
 
 
 def test_applied_keys_are_listed_separately() -> None:
-    found = recorded(entry(operation="Apply"), entry(THEIRS))
+    obj = recorded(entry(operation="Apply"), entry(THEIRS))
 
-    assert {owned.manager for owned in found.applied_keys} == {FIELD_MANAGER}
-    assert {owned.manager for owned in found.managed_keys} == {FIELD_MANAGER, THEIRS}
+    assert {owned.manager for owned in obj.applied_keys} == {FIELD_MANAGER}
+    assert {owned.manager for owned in obj.managed_keys} == {FIELD_MANAGER, THEIRS}
 
 
 @pytest.mark.parametrize(
@@ -180,9 +180,9 @@ def test_applied_keys_are_listed_separately() -> None:
     ],
 )
 def test_an_unreliable_entry_of_managed_fields_is_ignored(theirs: dict[str, Any]) -> None:
-    found = recorded(theirs)
+    obj = recorded(theirs)
 
-    assert (found.managed_keys, found.applied_keys, found.known_copy) == (frozenset(), frozenset(), False)
+    assert (obj.managed_keys, obj.applied_keys, obj.known_copy) == (frozenset(), frozenset(), False)
 
 
 @pytest.mark.parametrize("time", [CREATED, "2026-11-15T09:59:59Z", "2026-11-15T09:59:30Z"])
@@ -195,9 +195,9 @@ def test_an_entry_older_than_the_object_by_less_than_admission_takes_counts(time
     "fields", [None, {}, {"f:data": {}}, {"f:metadata": {}}, {"f:metadata": {"f:labels": {".": {}}}}]
 )
 def test_an_entry_without_keys_owns_none(fields: dict[str, Any] | None) -> None:
-    found = recorded(entry(fieldsV1=fields))
+    obj = recorded(entry(fieldsV1=fields))
 
-    assert (found.managed_keys, found.known_copy) == (frozenset(), True)
+    assert (obj.managed_keys, obj.known_copy) == (frozenset(), True)
 
 
 def test_the_last_manager_is_the_newest_one_that_is_not_ours() -> None:
@@ -290,18 +290,18 @@ def sent(obj: Object) -> bytes:
     ids=["plain", "empty", "null", "odd", "1 MiB", "not UTF-8", "numbers"],
 )
 def test_a_body_carries_the_bytes_of_the_content_unchanged(data: bytes) -> None:
-    found = codec().object(SECRET, b'{"metadata":{"name":"x","namespace":"a"},"data":' + data + b',"type":"Opaque"}')
+    obj = codec().object(SECRET, b'{"metadata":{"name":"x","namespace":"a"},"data":' + data + b',"type":"Opaque"}')
 
-    assert data in sent(found)
-    assert json.loads(sent(found))["data"] == json.loads(data)
+    assert data in sent(obj)
+    assert json.loads(sent(obj))["data"] == json.loads(data)
 
 
 def test_a_body_has_its_own_head() -> None:
-    found = json.loads(sent(codec().object(SECRET, raw(meta={"labels": {"a": "b"}}))))
+    sent_body = json.loads(sent(codec().object(SECRET, raw(meta={"labels": {"a": "b"}}))))
 
-    assert (found["apiVersion"], found["kind"]) == ("v1", "Secret")
-    assert found["metadata"] == {"name": "db", "namespace": "a", "labels": {"a": "b"}}
-    assert set(found) == {"apiVersion", "kind", "metadata", "data", "type"}
+    assert (sent_body["apiVersion"], sent_body["kind"]) == ("v1", "Secret")
+    assert sent_body["metadata"] == {"name": "db", "namespace": "a", "labels": {"a": "b"}}
+    assert set(sent_body) == {"apiVersion", "kind", "metadata", "data", "type"}
 
 
 def test_the_body_of_a_namespace_is_in_no_namespace() -> None:
@@ -315,13 +315,13 @@ def test_a_copy_without_labels_can_be_sent() -> None:
 
 
 def test_sealed_content_is_equal_and_never_sent() -> None:
-    found = codec().object(SECRET, raw())
-    sealed = found.content.digests_only()
+    obj = codec().object(SECRET, raw())
+    sealed = obj.content.digests_only()
 
-    assert sealed == found.content
+    assert sealed == obj.content
     assert all(field.raw is None for field in sealed.fields)
     with pytest.raises(AssertionError, match="sealed content is for comparison only"):
-        body(found.ref, sealed, {})
+        body(obj.ref, sealed, {})
 
 
 JSON = st.recursive(
@@ -335,8 +335,8 @@ JSON = st.recursive(
 def test_any_object_is_encoded_as_it_was_decoded(fields: dict[str, Any], ascii_only: bool) -> None:
     text = json.dumps({"metadata": {"name": "x"}, **fields}, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
 
-    found = json.loads(sent(codec().object(SECRET, text)))
-    assert {name: found[name] for name in fields} == fields
+    sent_body = json.loads(sent(codec().object(SECRET, text)))
+    assert {name: sent_body[name] for name in fields} == fields
 
 
 # what is shown
@@ -344,21 +344,21 @@ def test_any_object_is_encoded_as_it_was_decoded(fields: dict[str, Any], ascii_o
 
 def test_no_repr_shows_a_value() -> None:
     meta = {"annotations": {"note": CANARY}, "labels": {"x": CANARY}, "managedFields": [entry()]}
-    found = codec().object(SECRET, raw(meta=meta, status={"x": CANARY}))
+    obj = codec().object(SECRET, raw(meta=meta, status={"x": CANARY}))
     key = codec().object(SECRET, raw()).ref
-    copy = Copy(found.ref, Template(found.content, found.labels, found.annotations))
-    things = [
-        found,
-        found.content,
-        found.content.fields,
-        found.status,
+    copy = Copy(obj.ref, Template(obj.content, obj.labels, obj.annotations))
+    items = [
+        obj,
+        obj.content,
+        obj.content.fields,
+        obj.status,
         copy,
-        Overlay(found.ref, found.labels, found.annotations),
-        Create(("d", key, None), found.ref, copy),  # type: ignore[arg-type]
-        Update(("d", key, None), found.ref, copy, found, "why"),  # type: ignore[arg-type]
-        Hold("k", frozenset({found.ref}), 1, 0.0, 1.0),
+        Overlay(obj.ref, obj.labels, obj.annotations),
+        Create(("d", key, None), obj.ref, copy),  # type: ignore[arg-type]
+        Update(("d", key, None), obj.ref, copy, obj, "why"),  # type: ignore[arg-type]
+        Hold("k", frozenset({obj.ref}), 1, 0.0, 1.0),
     ]
 
-    for shown in (form(thing) for thing in things for form in (repr, str)):
+    for shown in (form(item) for item in items for form in (repr, str)):
         assert CANARY not in shown
         assert "password" not in shown

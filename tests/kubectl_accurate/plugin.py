@@ -12,7 +12,7 @@ from tests.support import forks
 from kubectl_accurate.program import main
 
 
-class Told(NamedTuple):
+class Result(NamedTuple):
     code: int
     out: str
     err: str
@@ -32,10 +32,10 @@ class Told(NamedTuple):
         return self.err.removeprefix("kubectl-accurate: ").strip()
 
 
-def accurate(*args: str | Path, env: Mapping[str, str] | None = None) -> Told:
+def accurate(*args: str | Path, env: Mapping[str, str] | None = None) -> Result:
     done = forks.run("kubectl-accurate", list(map(str, args)), environment(env), timeout=TIMEOUT)
-    return Told(done.returncode, done.stdout, done.stderr)
+    return Result(done.returncode, done.stdout, done.stderr)
 
 
-def accurate_inside(*args: str | Path, env: Mapping[str, str] | None = None) -> Told:
-    return Told(*inside(main, *args, env=env))
+def accurate_inside(*args: str | Path, env: Mapping[str, str] | None = None) -> Result:
+    return Result(*inside(main, *args, env=env))

@@ -60,15 +60,15 @@ def nobody(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_every_command_takes_kubectls_flags_after_it(command: tuple[str, ...], nobody: Path) -> None:
-    told = accurate_inside(*command, f"--kubeconfig={nobody}", *FLAGS)
-    assert told.fault.startswith("no answer from http://127.0.0.1")
+    result = accurate_inside(*command, f"--kubeconfig={nobody}", *FLAGS)
+    assert result.fault.startswith("no answer from http://127.0.0.1")
 
 
 @pytest.mark.parametrize("command", [("list",), ("sub", "create", "a", "r"), ("ns", "set-type", "a", "root")])
 def test_a_command_takes_kubectls_flags_before_and_between(command: tuple[str, ...], nobody: Path) -> None:
     for place in range(len(command)):
-        told = accurate_inside(*command[:place], f"--kubeconfig={nobody}", *FLAGS, *command[place:])
-        assert told.fault.startswith("no answer from http://127.0.0.1"), place
+        result = accurate_inside(*command[:place], f"--kubeconfig={nobody}", *FLAGS, *command[place:])
+        assert result.fault.startswith("no answer from http://127.0.0.1"), place
 
 
 @pytest.fixture
@@ -92,18 +92,18 @@ def test_a_flag_that_is_switched_off_after_the_command_wins_over_the_same_before
     assert accurate_inside("--insecure-skip-tls-verify=T", "list").good == ""
     assert accurate_inside("--insecure-skip-tls-verify", "list", off).good == ""
     assert accurate_inside("list", "--insecure-skip-tls-verify", off).good == ""
-    assert [each.rare["insecure_skip_tls_verify"] for each in asked] == [True, False, False]
+    assert [cluster.rare["insecure_skip_tls_verify"] for cluster in asked] == [True, False, False]
 
 
 def test_values_of_a_repeatable_flag_add_up_before_and_after_the_command(asked: list[Cluster]) -> None:
     assert accurate_inside("--as-group=a", "--as=u", "list", "--as-group=b", "--as-group=c").good == ""
     assert accurate_inside("--as-group=a", "--as=u", "list").good == ""
-    assert [each.rare["as_groups"] for each in asked] == [("a", "b", "c"), ("a",)]
+    assert [cluster.rare["as_groups"] for cluster in asked] == [("a", "b", "c"), ("a",)]
 
 
 def test_a_flag_after_the_command_wins_over_the_same_before_it(nobody: Path) -> None:
-    told = accurate_inside("--kubeconfig=/nonexistent/file", "sub", "list", f"--kubeconfig={nobody}")
-    assert told.fault.startswith("no answer")
+    result = accurate_inside("--kubeconfig=/nonexistent/file", "sub", "list", f"--kubeconfig={nobody}")
+    assert result.fault.startswith("no answer")
 
 
 @pytest.mark.parametrize(
@@ -131,9 +131,9 @@ def test_a_flag_after_the_command_wins_over_the_same_before_it(nobody: Path) -> 
     ids=lambda args: " ".join(args)[:40],
 )
 def test_7_wrong_usage_is_exit_1_and_one_line_without_the_usage(args: tuple[str, ...]) -> None:
-    told = accurate_inside(*args)
-    assert told.fault.endswith("--help` shows how it is used")
-    assert (told.out, "Usage:" in told.err) == ("", False)
+    result = accurate_inside(*args)
+    assert result.fault.endswith("--help` shows how it is used")
+    assert (result.out, "Usage:" in result.err) == ("", False)
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ def test_7_wrong_usage_is_exit_1_and_one_line_without_the_usage(args: tuple[str,
     ids=str,
 )
 def test_an_empty_name_is_refused_before_any_request(command: tuple[str, ...], place: int, nobody: Path) -> None:
-    told = accurate_inside(*command[:place], "", *command[place + 1 :], f"--kubeconfig={nobody}")
-    assert ": expected a name, found ''" in told.fault
+    result = accurate_inside(*command[:place], "", *command[place + 1 :], f"--kubeconfig={nobody}")
+    assert ": expected a name, found ''" in result.fault
 
 
 def test_any_name_is_one_segment_of_a_path() -> None:
@@ -183,8 +183,8 @@ def test_7_pairs_are_read_as_kubectl_reads_them(given: list[str], pairs: dict[st
 
 
 def test_7_an_unknown_type_is_refused_on_one_line_without_a_request(nobody: Path) -> None:
-    told = accurate("ns", "set-type", "a", "tree", f"--kubeconfig={nobody}")
-    assert told.fault == "invalid type: tree; expected root, template or none"
+    result = accurate("ns", "set-type", "a", "tree", f"--kubeconfig={nobody}")
+    assert result.fault == "invalid type: tree; expected root, template or none"
 
 
 def test_version_needs_no_cluster_and_imports_no_client() -> None:
@@ -203,9 +203,9 @@ def test_version_needs_no_cluster_and_imports_no_client() -> None:
 
 @pytest.mark.parametrize("words", [(), ("sub",), ("sub", "move"), ("ns", "describe")])
 def test_help_is_the_help_of_the_command(words: tuple[str, ...]) -> None:
-    told = accurate_inside("help", *words).good
-    assert told.startswith("Usage: kubectl-accurate")
-    assert told.splitlines()[2:] == accurate_inside(*words, "--help").good.splitlines()[2:]
+    result = accurate_inside("help", *words).good
+    assert result.startswith("Usage: kubectl-accurate")
+    assert result.splitlines()[2:] == accurate_inside(*words, "--help").good.splitlines()[2:]
 
 
 @pytest.mark.parametrize("words", [(), ("sub",), ("ns",), ("template",)])
@@ -224,10 +224,10 @@ def test_the_first_interrupt_lets_a_move_finish(capsys: pytest.CaptureFixture[st
 
 
 def test_help_shows_every_flag_of_kubectl() -> None:
-    told = accurate_inside("--help").good
+    result = accurate_inside("--help").good
     for flag in FLAGS:
         if flag.startswith("--"):
-            assert flag.partition("=")[0] in told
+            assert flag.partition("=")[0] in result
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

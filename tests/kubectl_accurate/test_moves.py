@@ -69,20 +69,20 @@ def test_no_failing_request_loses_a_namespace_or_leaves_half_a_move(
             assert number > 4
             assert fault is None
             return
-        told = f"{name}: {way} at {server.sent[number]}"
+        context = f"{name}: {way} at {server.sent[number]}"
         server.end()
-        assert server.lost == [], told
+        assert server.lost == [], context
         changed = server.parent(space) != before
         if fault is None:
-            assert changed, told
+            assert changed, context
         if fault is not None and "nothing was changed" in str(fault):
-            assert not changed, told
-            assert target not in server.subs, told
+            assert not changed, context
+            assert target not in server.subs, context
         if "; undone" in str(fault):
-            assert not changed, told
-            assert target not in server.subs, told
+            assert not changed, context
+            assert target not in server.subs, context
         if changed and target is not None:
-            assert target in server.subs, told
+            assert target in server.subs, context
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

@@ -54,15 +54,15 @@ def program() -> Path:
 
 def find(progress: Progress, heartbeat: float = HEARTBEAT_SECONDS) -> Path:
     """The program. It is built first if necessary, and concurrent callers wait."""
-    found = program()
-    folder = found.parent
-    if not found.exists():
+    program_ = program()
+    folder = program_.parent
+    if not program_.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with folder.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not found.exists():
+            if not program_.exists():
                 _build(folder, progress, heartbeat)
-    return found
+    return program_
 
 
 def _build(folder: Path, progress: Progress, heartbeat: float) -> None:
@@ -99,8 +99,8 @@ def _compile(cargo: str, work: Path, progress: Progress, heartbeat: float) -> No
         )
         code = _waited(child, progress, heartbeat)
     if code != 0 or not (work / "bin" / PROGRAM).exists():
-        said = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
-        why = next((line for line in said if line.startswith("error")), said[-1] if said else "it said nothing")
+        lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        why = next((line for line in lines if line.startswith("error")), lines[-1] if lines else "it said nothing")
         raise Unbuilt(
             f"cargo could not build {CRATE} {VERSION} ({why[:300]}): a newer Rust, or OpenSSL's headers, may help"
         )

@@ -38,12 +38,12 @@ def moto() -> Iterator[str]:
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as server:
         assert server.stderr is not None
         try:
-            told = ""
-            while (found := re.search(r"Running on (http://127\.0\.0\.1:\d+)", told)) is None:
+            output = ""
+            while (match := re.search(r"Running on (http://127\.0\.0\.1:\d+)", output)) is None:
                 line = server.stderr.readline().decode()
-                assert line, f"moto has not started: {told}"
-                told += line
-            yield found[1]
+                assert line, f"moto has not started: {output}"
+                output += line
+            yield match[1]
         finally:
             server.kill()
 
@@ -67,8 +67,8 @@ def api(moto: str) -> Iterator[Api]:
     clients: list[Any] = []
     post(f"{moto}/moto-api/reset")
     yield client
-    for each in clients:
-        each.close()
+    for made in clients:
+        made.close()
 
 
 @contextmanager
@@ -133,8 +133,8 @@ def test_strings_fields_and_binaries_are_read(moto: str, api: Api) -> None:
     manager.create_secret(Name="/app/db", SecretString='{"user": "app_user", "tls": {"port": 5432}}')
     manager.create_secret(Name="plain", SecretString="click me!")
     manager.create_secret(Name="binary", SecretBinary=b"\x00\xff")
-    found = read(moto, "/app/db#user", "/app/db#tls.port", "plain", "binary")
-    assert found == [b"app_user", b"5432", b"click me!", b"\x00\xff"]
+    values = read(moto, "/app/db#user", "/app/db#tls.port", "plain", "binary")
+    assert values == [b"app_user", b"5432", b"click me!", b"\x00\xff"]
 
 
 def test_the_current_version_is_read(moto: str, api: Api) -> None:

@@ -90,7 +90,7 @@ def refused(kind: type[StoreError], address: str, token: str, path: str = PATH) 
 
 def test_a_path_is_requested_with_its_slash(server: FishyKeysServer, address: str) -> None:
     assert read(address, server.token()) == VALUE.encode()
-    assert server.asked == [PATH]
+    assert server.requested == [PATH]
 
 
 @pytest.mark.parametrize("path", ["/a", "/ab", "/abc", "/größe/ключ", "/~~~/>>>", "/with a/blank#and-more"])
@@ -123,7 +123,7 @@ def test_concurrent_reads_share_one_connection(server: FishyKeysServer, address:
         server.put(f"/n/{number}", str(number))
 
     async def deed(store: FishyKeys) -> list[bytes]:
-        return [each.value("") for each in await asyncio.gather(*(store.read(f"/n/{n}") for n in range(20)))]
+        return [content.value("") for content in await asyncio.gather(*(store.read(f"/n/{n}") for n in range(20)))]
 
     assert run(f"fishykeys://{address}", {"token": server.token().encode()}, deed) == [b"%d" % n for n in range(20)]
 
@@ -247,9 +247,9 @@ def test_closing_the_store_during_a_read_is_an_outage_and_cancels_no_task(
         reading = asyncio.ensure_future(store.read(PATH))
         await asyncio.to_thread(server.reached.wait)
         await store.close()
-        for each in (reading, store.read(PATH)):
+        for read in (reading, store.read(PATH)):
             with pytest.raises(Unavailable):
-                await each
+                await read
 
     run(f"fishykeys://{address}", {"token": server.token().encode()}, deed)
 
@@ -302,7 +302,7 @@ def test_tls_trusts_no_other_authority(server: FishyKeysServer, safe: str) -> No
     for other in (pki.authority("another CA"), None):
         with pytest.raises(Unavailable, match="TLS"):
             read_safely(server, safe, other)
-    assert server.asked == []
+    assert server.requested == []
 
 
 def test_a_certificate_for_another_name_is_not_trusted(server: FishyKeysServer, authority: pki.Pair) -> None:
@@ -310,7 +310,7 @@ def test_a_certificate_for_another_name_is_not_trusted(server: FishyKeysServer, 
     address = server.start(credentials=grpc.ssl_server_credentials([(pair.key, pair.certificate)]))
     with pytest.raises(Unavailable):
         read_safely(server, address, authority)
-    assert server.asked == []
+    assert server.requested == []
 
 
 # the configuration
@@ -332,9 +332,9 @@ def fault(url: str, **config: bytes) -> StoreConfigError:
 
 @pytest.mark.parametrize("prefix", ["", "fishykeys://"])
 def test_plain_text_leaves_this_machine_only_with_insecure_true(prefix: str) -> None:
-    found = fault(f"{prefix}fishykeys.example:8090", token=b"t")
-    assert found.reason == "ConnectionError"
-    assert "insecure=true" in str(found)
+    error = fault(f"{prefix}fishykeys.example:8090", token=b"t")
+    assert error.reason == "ConnectionError"
+    assert "insecure=true" in str(error)
 
     async def main() -> None:
         for url in (f"{prefix}fishykeys.example:8090?insecure=true", f"{prefix}localhost:8090", f"{prefix}[::1]:8090"):
@@ -369,9 +369,9 @@ def test_a_missing_or_invalid_token_is_refused_without_showing_it(token: bytes |
     "ca", [b"", CANARY.encode(), b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"]
 )
 def test_an_authority_that_is_no_certificate_is_refused(ca: bytes) -> None:
-    found = fault("fishykeys+tls://localhost:8090", token=b"t", **{"ca.crt": ca})
-    assert found.reason == "ConnectionError"
-    assert str(found).startswith("the configuration's key ca.crt: ")
+    error = fault("fishykeys+tls://localhost:8090", token=b"t", **{"ca.crt": ca})
+    assert error.reason == "ConnectionError"
+    assert str(error).startswith("the configuration's key ca.crt: ")
 
 
 # what is told
@@ -387,9 +387,9 @@ def test_no_log_or_repr_shows_a_value_or_token(
         return repr((store, await store.read(PATH)))
 
     token = server.token()
-    told = str(run(f"fishykeys://{address}", {"token": token.encode()}, deed)) + caplog.text
-    assert CANARY not in told
-    assert token not in told
+    shown = str(run(f"fishykeys://{address}", {"token": token.encode()}, deed)) + caplog.text
+    assert CANARY not in shown
+    assert token not in shown
 
 
 def test_grpc_writes_no_lines_of_its_own(tmp_path: Path) -> None:

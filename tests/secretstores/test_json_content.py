@@ -74,11 +74,11 @@ def test_a_field_that_cannot_be_text_is_unusable(value: bytes) -> None:
 
 
 def test_a_value_that_is_too_large_is_unusable() -> None:
-    whole = TextOrJson(b'{"user": "' + b"x" * (MAX_VALUE + 1) + b'", "small": "s"}')
+    content = TextOrJson(b'{"user": "' + b"x" * (MAX_VALUE + 1) + b'", "small": "s"}')
     for field in ("", "user"):
         with pytest.raises(Unusable, match=str(MAX_VALUE)):
-            whole.value(field)
-    assert whole.value("small") == b"s"
+            content.value(field)
+    assert content.value("small") == b"s"
 
 
 def test_no_repr_shows_a_value() -> None:

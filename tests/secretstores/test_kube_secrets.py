@@ -16,10 +16,10 @@ class Server:
 
     def __init__(self, *secrets: tuple[str, str, KubeSecret]) -> None:
         self.secrets = {(namespace, name): secret for namespace, name, secret in secrets}
-        self.asked: list[tuple[str, str]] = []
+        self.requested: list[tuple[str, str]] = []
 
     async def read(self, namespace: str, name: str) -> KubeSecret:
-        self.asked.append((namespace, name))
+        self.requested.append((namespace, name))
         if (namespace, name) not in self.secrets:
             raise NotFound("no such Secret")
         return self.secrets[namespace, name]
@@ -41,7 +41,7 @@ def test_a_path_is_a_secret_and_a_key_of_it() -> None:
     server = Server(("vault", "db", KubeSecret("Opaque", {"password": b"\0\xff"})))
     assert value(store(server), "/db/password") == b"\0\xff"
     assert value(store(server), "db/password") == b"\0\xff"
-    assert server.asked == [("vault", "db")] * 2
+    assert server.requested == [("vault", "db")] * 2
 
 
 def test_all_keys_of_a_secret_are_one_document() -> None:
@@ -70,7 +70,7 @@ def test_the_operators_own_secrets_are_refused_without_a_request(url: str, path:
     server = Server()
     with pytest.raises(Forbidden, match="operator's own"):
         value(store(server, url), path)
-    assert server.asked == []
+    assert server.requested == []
 
 
 def test_a_secret_of_the_configurations_name_in_another_namespace_is_read() -> None:

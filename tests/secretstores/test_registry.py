@@ -51,9 +51,9 @@ def test_the_scheme_chooses_the_store() -> None:
 
 
 def test_the_store_gets_the_names_of_the_operators_own_secrets() -> None:
-    found = open_url("kube://team")
-    assert isinstance(found, KubeSecrets)
-    assert "config" in found.refused
+    store = open_url("kube://team")
+    assert isinstance(store, KubeSecrets)
+    assert "config" in store.refused
 
 
 def test_an_address_without_a_scheme_is_a_fishykeys_server(toys: list[StoreArguments]) -> None:

@@ -38,8 +38,8 @@ def test_one_build_fills_the_cache_and_leaves_nothing_else(machine: Path) -> Non
     install(machine, BUILDS)
     lines: list[str] = []
     with ThreadPoolExecutor(3) as several:
-        found = set(several.map(lambda _: rvault.find(lines.append), range(3)))
-    assert found == {rvault.program()}
+        programs = set(several.map(lambda _: rvault.find(lines.append), range(3)))
+    assert programs == {rvault.program()}
     (call,) = (machine / "calls").read_text().splitlines()
     assert call.startswith("install rusty_vault --version =0.2.1 --locked")
     assert [path.name for path in rvault.program().parent.iterdir()] == ["rvault"]

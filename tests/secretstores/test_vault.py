@@ -137,8 +137,8 @@ def test_a_dead_token_is_distinguished_from_a_forbidden_path(with_vault: Callabl
         store = admin.opened(mount, {"token": token.encode()})
         await fault(store, "db#user", NotFound)
         await admin.do("POST", "auth/token/revoke", {"token": token})
-        said = await fault(store, "db#user", Unauthenticated)
-        assert token not in said
+        message = await fault(store, "db#user", Unauthenticated)
+        assert token not in message
         await fault(admin.opened(mount, {"token": b"hvs.never-was"}), "db#user", Unauthenticated)
 
     with_vault(deed)
@@ -165,9 +165,9 @@ def test_a_revoked_secret_id_is_unauthenticated(with_vault: Callable[[Deed], Non
         role, config = await admin.approle(await admin.policy(f"{mount}/data/*"))
         await admin.do("POST", f"{role}/secret-id/destroy", {"secret_id": config["secret-id"].decode()})
         store = admin.opened(mount, config)
-        said = await fault(store, "db#user", Unauthenticated)
-        assert "login" in said
-        assert config["secret-id"].decode() not in said
+        message = await fault(store, "db#user", Unauthenticated)
+        assert "login" in message
+        assert config["secret-id"].decode() not in message
 
     with_vault(deed)
 

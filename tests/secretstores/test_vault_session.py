@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.secretstores.vault_admin import Admin, administering, value
-from tests.secretstores.vault_server import Said, VaultServer, vault_server
+from tests.secretstores.vault_server import Reply, VaultServer, vault_server
 
 from samara.secretstores.base import Forbidden, Unauthenticated, Unavailable
 from samara.secretstores.vault import Vault
@@ -49,7 +49,7 @@ class Stage:
         return self.admin.opened(self.mount, config, sleep=self.clock.sleep, **more)
 
     def count(self, part: str) -> int:
-        return len(self.server.asked(part))
+        return len(self.server.requests(part))
 
     async def token(self, **more: object) -> dict[str, bytes]:
         return {"token": (await self.admin.make_token(self.policy, **more)).encode()}
@@ -95,7 +95,7 @@ def test_renewal_is_retried_after_an_outage_before_the_token_expires() -> None:
         store = stage.opened(await stage.token(ttl="90s"))
         await value(store, "app/db#user")
         assert await stage.clock.next() == 60
-        stage.server.instead.append(Said(503, b"{}"))
+        stage.server.instead.append(Reply(503, b"{}"))
         stage.clock.passes(60)
         assert await stage.clock.next() == 20  # two thirds of the 30 s that were left
         stage.clock.passes(20)
@@ -147,7 +147,7 @@ def test_logins_that_give_dead_tokens_are_not_repeated_forever() -> None:
         store = stage.opened(config)
         invalid = {"errors": ["permission denied", "invalid token"]}
         fresh = {"auth": {"client_token": "hvs.none", "lease_duration": 90, "renewable": True}}
-        stage.server.instead.extend([Said(200, fresh), Said(403, invalid)] * 2)
+        stage.server.instead.extend([Reply(200, fresh), Reply(403, invalid)] * 2)
         with pytest.raises(Unauthenticated):
             await value(store, "app/db#user")
         assert stage.count(LOGIN) == 2
@@ -252,9 +252,9 @@ def test_an_outage_at_login_is_an_outage_and_not_unauthenticated() -> None:
         _, config = await stage.admin.approle(stage.policy)
         token = await stage.token()
         stage.server.sealed = True
-        for each in (config, token):
+        for keys in (config, token):
             with pytest.raises(Unavailable):
-                await value(stage.opened(each), "app/db#user")
+                await value(stage.opened(keys), "app/db#user")
         stage.server.sealed = False
         assert await value(stage.admin.stores[-1], "app/db#user") == b"x"
 

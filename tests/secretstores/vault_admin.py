@@ -34,9 +34,9 @@ class Admin:
             return answer.status, json.loads(text) if text else None
 
     async def do(self, method: str, path: str, body: object = None) -> Any:
-        status, said = await self.call(method, path, body)
+        status, answer = await self.call(method, path, body)
         assert status < 300, f"{method} {path}: {status}"
-        return said
+        return answer
 
     async def mount(self, version: str) -> str:
         """Creates a mount for one test, so that a real server can be reused."""

@@ -33,9 +33,9 @@ READ = Config(
 
 
 def accurate(own: str) -> AccurateSettings:
-    found = parse(f"vocabularies: {{accurate: {own}}}", "f").vocabularies["accurate"]
-    assert isinstance(found, AccurateSettings)
-    return found
+    settings = parse(f"vocabularies: {{accurate: {own}}}", "f").vocabularies["accurate"]
+    assert isinstance(settings, AccurateSettings)
+    return settings
 
 
 def fault(own: str) -> str:
@@ -168,9 +168,9 @@ def test_a_settings_file_reads_the_originals_file_too(tmp_path: Path, file: Path
     file.write_text(FILE)
     settings = tmp_path / "samara.yaml"
     settings.write_text(f"vocabularies: {{accurate: {{configFile: {file}}}}}")
-    found = load(str(settings)).vocabularies["accurate"]
-    assert isinstance(found, AccurateSettings)
-    assert read(found.config) == READ
+    own = load(str(settings)).vocabularies["accurate"]
+    assert isinstance(own, AccurateSettings)
+    assert read(own.config) == READ
 
 
 def message(text: str) -> str:

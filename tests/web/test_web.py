@@ -71,11 +71,11 @@ class Synced:
 
 @dataclass
 class Stalled:
-    told: str | None = None
+    reason: str | None = None
     why: str | None = None
 
     def stalled(self) -> str | None:
-        return self.told
+        return self.reason
 
     def refused(self) -> str | None:
         return self.why
@@ -123,13 +123,13 @@ class Stage:
     def samples(self) -> dict[tuple[str, ...], float]:
         """Every sample by its name and the values of its labels, in the order of their names."""
         text = self.metrics().text().decode()
-        found = {}
+        values = {}
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
-                place = (sample.name, *(value for _, value in sorted(sample.labels.items())))
-                assert place not in found, f"{place} is there twice"
-                found[place] = sample.value
-        return found
+                key = (sample.name, *(value for _, value in sorted(sample.labels.items())))
+                assert key not in values, f"{key} is there twice"
+                values[key] = sample.value
+        return values
 
 
 def on_stage(deed: Callable[[Stage], Awaitable[None]]) -> None:
@@ -139,7 +139,7 @@ def on_stage(deed: Callable[[Stage], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-async def asked(stage: Stage, *paths: str) -> list[tuple[int, str, str]]:
+async def responses(stage: Stage, *paths: str) -> list[tuple[int, str, str]]:
     """The answers of the real server: status, type and text."""
     port = free_port()
     async with (
@@ -160,11 +160,11 @@ async def _get(session: aiohttp.ClientSession, url: str) -> tuple[int, str, str]
 
 def test_a_healthy_process_is_live_ready_and_synced() -> None:
     async def deed(stage: Stage) -> None:
-        answers = await asked(stage, "/healthz", "/readyz", "/syncz")
+        answers = await responses(stage, "/healthz", "/readyz", "/syncz")
         assert [status for status, _, _ in answers] == [200, 200, 200]
         assert all(type_.startswith("application/json") for _, type_, _ in answers)
-        told = [json.loads(text) for _, _, text in answers]
-        assert told == [
+        reports = [json.loads(text) for _, _, text in answers]
+        assert reports == [
             {"ok": True, "faults": []},
             {"ok": True, "waiting": {}},
             {"ok": True, "waiting": {}, "synced": True},
@@ -176,7 +176,7 @@ def test_a_healthy_process_is_live_ready_and_synced() -> None:
 def test_a_watch_without_progress_is_named() -> None:
     async def deed(stage: Stage) -> None:
         stage.reflectors[1].last_heard -= 21.0
-        ((status, _, text), (ready, _, _)) = await asked(stage, "/healthz", "/readyz")
+        ((status, _, text), (ready, _, _)) = await responses(stage, "/healthz", "/readyz")
         assert (status, ready) == (503, 200)
         assert json.loads(text) == {"ok": False, "faults": ["the watch of v1/Secret has been quiet for 21 s"]}
 
@@ -220,7 +220,7 @@ def test_a_refused_lease_is_named_and_does_not_make_a_standby_unready() -> None:
 def test_the_process_is_not_ready_before_every_kind_is_listed() -> None:
     async def deed(stage: Stage) -> None:
         stage.reflectors[1].not_ready_reason = "not listed yet"
-        answers = await asked(stage, "/healthz", "/readyz", "/syncz")
+        answers = await responses(stage, "/healthz", "/readyz", "/syncz")
         assert [status for status, _, _ in answers] == [200, 503, 503]
         assert json.loads(answers[1][2]) == {"ok": False, "waiting": {"v1/Secret": "not listed yet"}}
 
@@ -232,7 +232,7 @@ def test_a_kind_that_is_not_served_is_named_and_does_not_prevent_readiness() -> 
         stage.reflectors[1].not_ready_reason = "the API server answered 403"
         stage.program.cache.set_served(SECRET, False)
         stage.reflectors[1].last_heard -= 1000.0
-        answers = await asked(stage, "/healthz", "/readyz", "/syncz")
+        answers = await responses(stage, "/healthz", "/readyz", "/syncz")
         assert [status for status, _, _ in answers] == [200, 200, 200]
         assert json.loads(answers[1][2]) == {"ok": True, "waiting": {"v1/Secret": "the API server answered 403"}}
 
@@ -242,7 +242,7 @@ def test_a_kind_that_is_not_served_is_named_and_does_not_prevent_readiness() -> 
 def test_sync_depends_on_the_queue_and_readiness_does_not() -> None:
     async def deed(stage: Stage) -> None:
         stage.engine.synced = False
-        (ready, _, _), (synced, _, text) = await asked(stage, "/readyz", "/syncz")
+        (ready, _, _), (synced, _, text) = await responses(stage, "/readyz", "/syncz")
         assert (ready, synced) == (200, 503)
         assert json.loads(text) == {"ok": False, "waiting": {}, "synced": False}
 
@@ -261,7 +261,7 @@ def test_the_metric_of_sync_agrees_with_syncz() -> None:
 
 def test_other_paths_are_not_found() -> None:
     async def deed(stage: Stage) -> None:
-        assert [status for status, _, _ in await asked(stage, "/", "/debug")] == [404, 404]
+        assert [status for status, _, _ in await responses(stage, "/", "/debug")] == [404, 404]
 
     on_stage(deed)
 
@@ -298,7 +298,7 @@ def full(stage: Stage) -> None:
 def test_every_figure_is_shown() -> None:
     async def deed(stage: Stage) -> None:
         full(stage)
-        found = stage.samples()
+        samples = stage.samples()
         expected: dict[tuple[str, ...], float] = {
             ("samara_copies", "right", "secret-copy"): 1,
             ("samara_copies", "pending", "secret-copy"): 1,
@@ -327,7 +327,7 @@ def test_every_figure_is_shown() -> None:
             ("samara_admission_seconds_count",): 1,
             ("samara_admission_seconds_sum",): 0.3,
         }
-        assert {place: found.get(place) for place in expected} == expected
+        assert {key: samples.get(key) for key in expected} == expected
 
     on_stage(deed)
 
@@ -408,17 +408,17 @@ def test_the_source_types_of_one_vocabulary_are_one_series() -> None:
         two = (replace(one, name="both:tree"), replace(one, name="both:sub"))
         stage.registry = Registry(two)
         stage.tallies = {a_key(source_type="both:tree"): blocked("a"), a_key(source_type="both:sub"): blocked("a", "b")}
-        found = stage.samples()
-        assert found["samara_copies", "blocked", "both"] == 3
-        assert found["samara_sources", "both"] == 2
-        assert found["samara_orphans", "both"] == 4
+        samples = stage.samples()
+        assert samples["samara_copies", "blocked", "both"] == 3
+        assert samples["samara_sources", "both"] == 2
+        assert samples["samara_orphans", "both"] == 4
 
     on_stage(deed)
 
 
 def test_metrics_are_served_as_prometheus_reads_them() -> None:
     async def deed(stage: Stage) -> None:
-        ((status, type_, text),) = await asked(stage, "/metrics")
+        ((status, type_, text),) = await responses(stage, "/metrics")
         assert (status, type_) == (200, "text/plain; version=0.0.4; charset=utf-8")
         assert re.search(r"^# TYPE samara_copies gauge$", text, re.MULTILINE)
 
@@ -461,12 +461,12 @@ def test_the_error_names_an_address_in_use() -> None:
 
 
 def test_for_port_0_the_log_names_the_chosen_port(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(log, "info", lambda event, address: told.append(address))
+    addresses: list[str] = []
+    monkeypatch.setattr(log, "info", lambda event, address: addresses.append(address))
 
     async def deed(stage: Stage) -> None:
         async with answering("127.0.0.1:0", stage.health(), stage.metrics()), aiohttp.ClientSession() as session:
-            assert (await _get(session, f"http://{told[0]}/healthz"))[0] == 200
+            assert (await _get(session, f"http://{addresses[0]}/healthz"))[0] == 200
 
     on_stage(deed)
 
@@ -475,7 +475,7 @@ def test_no_answer_holds_a_value() -> None:
     async def deed(stage: Stage) -> None:
         full(stage)
         stage.program.cache.put(a_copy("b", content=secret("canary-81f2")))
-        answers = await asked(stage, "/healthz", "/readyz", "/syncz", "/metrics")
+        answers = await responses(stage, "/healthz", "/readyz", "/syncz", "/metrics")
         assert not [text for _, _, text in answers if "canary" in text]
 
     on_stage(deed)

@@ -11,11 +11,11 @@ async def ask(made: Provider, *documents: str) -> list[str]:
     async def one(session: aiohttp.ClientSession, document: str) -> str:
         url = f"{made.url.removeprefix('vault+').replace('/kv', '/v1/kv/data')}/{document}"
         async with session.get(url) as response:
-            told = await response.json()
-            return str(told["data"]["data"]["value"])
+            body = await response.json()
+            return str(body["data"]["data"]["value"])
 
     async with aiohttp.ClientSession() as session:
-        return list(await asyncio.gather(*(one(session, each) for each in documents)))
+        return list(await asyncio.gather(*(one(session, document) for document in documents)))
 
 
 def test_it_counts_reads_by_document_and_concurrent_ones() -> None:

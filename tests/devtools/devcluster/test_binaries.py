@@ -48,11 +48,11 @@ def calls(machine: Path) -> list[str]:
 def test_a_build_leaves_four_programs_in_the_cache_and_is_not_repeated(machine: Path) -> None:
     install(machine / "path" / "go", BUILDS)
     lines: list[str] = []
-    found = find(lines.append)
-    assert find(lines.append) == found
+    binaries = find(lines.append)
+    assert find(lines.append) == binaries
     assert len(calls(machine)) == 1
-    assert sorted(path.name for path in found.etcd.parent.iterdir()) == sorted(PROGRAMS)
-    assert found.etcd.parent == cache_folder() / read_recipe().key
+    assert sorted(path.name for path in binaries.etcd.parent.iterdir()) == sorted(PROGRAMS)
+    assert binaries.etcd.parent == cache_folder() / read_recipe().key
     assert f"about {MINUTES} minutes" in lines[0]
 
 

@@ -21,8 +21,8 @@ chmod +x "${out}helm"
 def test_a_build_is_kept_and_not_repeated(machine: Path) -> None:
     install(machine / "path" / "go", BUILDS)
     lines: list[str] = []
-    found = find_helm(lines.append)
-    assert found == find_helm(lines.append) == cached_helm()
+    program = find_helm(lines.append)
+    assert program == find_helm(lines.append) == cached_helm()
     assert len(calls(machine)) == 1
     assert "helm.sh/helm/v4/cmd/helm" in calls(machine)[0]
     assert f"about {MINUTES} minutes" in lines[0]
