@@ -1,10 +1,9 @@
-"""Writes the generated parts of the pages in docs anew, from the program itself; `--check` only compares."""
+"""Writes the generated parts of the pages in docs from the program; `--check` only compares."""
 
 import asyncio
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import click
 from scripts.definitions_reference import custom_resources
 
+from samara.assembly import registry_of
 from samara.cli.main import COMMANDS, SEPARATE, samara
 from samara.core.metadata_keys import ADOPTED
 from samara.core.occupant import Occupant
@@ -23,9 +23,8 @@ from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.metrics import Metrics
 from samara.engine.workqueue import WorkQueue
 from samara.settings import Settings, help_text
-from samara.source_types import registry_of
 from samara.web.health import Health
-from samara.web.metrics import MetricsPage, Sources
+from samara.web.metrics import CopyMetrics, ProcessMetrics, QueueMetrics, WatchMetrics
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs"
 POLICY = FOLDER.parent / "examples" / "security" / "marks-policy.yaml"
@@ -55,7 +54,7 @@ def metrics() -> str:
 
 
 def _families() -> Iterator[tuple[str, str, str, str]]:
-    for family in sorted(asyncio.run(_collected()), key=lambda each: str(each.name)):
+    for family in sorted(asyncio.run(_collected()), key=lambda family: str(family.name)):
         names = getattr(family, "_labelnames", None) or [name for name in family.samples[0].labels if name != "le"]
         labels = ", ".join(f"`{name}`" for name in names)
         yield family.name + ("_total" if family.type == "counter" else ""), family.type, labels, family.documentation
@@ -68,17 +67,15 @@ async def _collected() -> list[Any]:
     counted.provider_called("", "")
     counted.admission_answered("", "", 0.0)
     clock = asyncio.get_running_loop().time
-    parts: dict[str, Any] = {each.name: lambda *about: 0 for each in fields(Sources)}
-    parts |= {
-        "registry": registry_of(Settings()),
-        "tallies": {},
-        "reflectors": (),
-        "sources": lambda source_type: (),
-    }
-    parts |= {"queue": WorkQueue(clock), "metrics": counted, "holds": MassDeleteGuard(None, 0.0, clock), "unserved": ()}
     idle = SimpleNamespace(synced=False, obstacle=None)
-    parts |= {"health": Health((), idle, leader=None, webhooks=None, unserved={}, converted=frozenset())}
-    return [*MetricsPage(Sources(**parts)).collect(), *counted.registry.collect()]
+    health = Health((), idle, leader=None, webhooks=None, unserved={}, converted=frozenset())
+    collectors = (
+        CopyMetrics(registry_of(Settings()), {}, sources=lambda source_type: (), orphans=lambda source_type: 0),
+        QueueMetrics(WorkQueue(clock), oldest_pending=lambda: 0.0),
+        WatchMetrics((), unserved=()),
+        ProcessMetrics(health, MassDeleteGuard(None, 0.0, clock), is_leading=lambda: False, longest_stall=lambda: 0.0),
+    )
+    return [*(family for collector in collectors for family in collector.collect()), *counted.registry.collect()]
 
 
 def events() -> str:
@@ -145,7 +142,7 @@ def guarded_marks() -> set[str]:
 
 
 def renewed(page: str) -> str:
-    """A page with its generated parts written anew."""
+    """A page with its generated parts replaced."""
     before, *parts = (FOLDER / page).read_text().split(BEGIN)
     generated = (f"{BEGIN}{part()}{END}{rest.partition(END)[2]}" for part, rest in zip(PAGES[page], parts, strict=True))
     return before + "".join(generated)

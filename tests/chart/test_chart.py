@@ -178,6 +178,11 @@ REFUSED: dict[str, tuple[Json, str]] = {
     "an unknown value": ({"replica": 3}, "replica"),
     "an unknown setting": ({"settings": {"tenacy": "open"}}, "tenacy"),
     "an unknown vocabulary": ({"settings": {"vocabularies": {"secretcopy": {}}}}, "secretcopy"),
+    "a key with an old name": (
+        {"settings": {"dialects": {"sync-to": {}}}},
+        "settings.dialects: unknown key, it is called 'vocabularies' now",
+    ),
+    "a key with an old name and no value": ({"settings": {"dialects": {}}}, "it is called 'vocabularies' now"),
     "no vocabulary": ({"settings": {"vocabularies": {}}}, "vocabularies"),
     "a word that is none of the choices": ({"settings": {"tenancy": "closed"}}, "tenancy"),
     "a number that is too small": ({"replicas": 0}, "replicas"),

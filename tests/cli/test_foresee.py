@@ -14,6 +14,7 @@ from tests.support.server import perform
 from tests.support.settle import settle
 from tests.support.world import World, at, content, secret
 
+from samara.assembly import registry_of
 from samara.cli.inspect.diff import changes
 from samara.cli.inspect.simulate import NAMED, lay, left_by
 from samara.core.desired import Copy, Overlay, Template
@@ -23,7 +24,6 @@ from samara.core.status import status_of
 from samara.core.writes import Apply, Create, Delete, SetFinalizer, Update, Write, WriteStatus
 from samara.kube.cache import Cache
 from samara.settings import Settings
-from samara.source_types import registry_of
 from samara.vocabularies import fishysecret
 from samara.vocabularies.accurate.labels import ACCURATE_MANAGER, SUB_NAMESPACE
 

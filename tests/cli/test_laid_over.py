@@ -10,6 +10,7 @@ import pytest
 from tests.kube.scripted import access, refuses, serving
 from tests.support.caches import a_plain_cache, unread
 
+from samara.assembly import registry_of
 from samara.cli.files import Text
 from samara.cli.inspect.overlay import overlay_manifests
 from samara.core.model import SECRET, Kind, Ref
@@ -18,7 +19,6 @@ from samara.kube.codec import Codec
 from samara.kube.errors import ConfigError
 from samara.kube.snapshot import Snapshot
 from samara.settings import Settings
-from samara.source_types import registry_of
 from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION
 
 TABLE = registry_of(Settings())

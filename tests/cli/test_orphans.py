@@ -16,13 +16,13 @@ from tests.cluster.support.operators import FAST
 from tests.cluster.support.stage import FROM, ORIGIN, USER, Stage
 from tests.cluster.support.waiting import eventually
 
+from samara.assembly import WELL_KNOWN
 from samara.cli.commands.orphans import orphans as find_orphans
 from samara.cli.inspect.orphan_scan import Orphan
 from samara.cli.session import Session, picture, snapshot
 from samara.kube.auth import load
 from samara.kube.client import Client, unrestricted
 from samara.settings import Settings
-from samara.source_types import WELL_KNOWN
 from samara_devtools.devcluster import Devcluster
 
 pytestmark = pytest.mark.cluster

@@ -12,6 +12,7 @@ from tests.engine.parts import an_access
 from tests.support.caches import a_plain_cache, unread
 from tests.support.world import content, secret
 
+from samara.assembly import WELL_KNOWN
 from samara.cli.commands.orphans import _certain, _meant, orphans
 from samara.cli.commands.uninstall import _going
 from samara.cli.session import Picture, Session
@@ -22,7 +23,6 @@ from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
 from samara.kube.snapshot import Snapshot
 from samara.settings import Settings
-from samara.source_types import WELL_KNOWN
 from samara.vocabularies import sync_to
 from samara.vocabularies.fishysecret import FINALIZER, FISHY_SECRET, OWNER_NAME, OWNER_NAMESPACE, FishySecretSettings
 from samara.vocabularies.secret_copy import SecretCopySettings

@@ -20,6 +20,7 @@ from tests.support.strategies import CANARY
 from tests.support.world import World, at, content, secret
 
 import samara.core
+from samara.assembly import registry_of
 from samara.core.copy_counts import CopyCounts
 from samara.core.desired import UNAVAILABLE, Adopt, Mode
 from samara.core.mass_delete import MassDeleteLimit
@@ -44,7 +45,6 @@ from samara.engine.deletions import DeletionGate
 from samara.engine.limits import FlapDamper
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.settings import Settings
-from samara.source_types import registry_of
 from samara.vocabularies import VOCABULARIES, resource_distribution, sync_to
 from samara.vocabularies.accurate import labels as trees
 from samara.vocabularies.accurate.labels import PROPAGATE, SUB_NAMESPACE

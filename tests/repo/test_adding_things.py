@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 from tests.support.pages import ROOT, fences
 
-from samara import source_types, vocabularies
+from samara import vocabularies
 from samara.vocabularies import VOCABULARIES
 
 PAGE = ROOT / "docs" / "development" / "adding-things.md"
@@ -20,7 +20,7 @@ def test_the_vocabulary_on_the_page_passes_the_tests_on_the_page(
 ) -> None:
     added = _module("samara.vocabularies.share_to", EXAMPLE, tmp_path, monkeypatch)
     monkeypatch.setattr(vocabularies, "share_to", added, raising=False)
-    monkeypatch.setattr(source_types, "VOCABULARIES", (*VOCABULARIES, added.VOCABULARY))
+    monkeypatch.setattr(assembly, "VOCABULARIES", (*VOCABULARIES, added.VOCABULARY))
     file = tmp_path / "test_share_to.py"
     file.write_text(TESTS)
     passed = _Passed()

@@ -5,9 +5,9 @@ import re
 import yaml
 from scripts import reference
 
+from samara.assembly import registry_of
 from samara.core.metadata_keys import ADOPTED
 from samara.settings import Settings
-from samara.source_types import registry_of
 from samara.vocabularies.accurate.labels import PARENT
 
 

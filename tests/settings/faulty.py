@@ -1,4 +1,4 @@
-"""Faulty settings, and the messages that they stop the start with.
+"""Faulty settings, and the messages with which the start fails.
 
 `python -m tests.settings.faulty` writes the file anew after a change that users should see: read its diff.
 """

@@ -1,4 +1,4 @@
-"""What a right settings file gives, and what is there without one."""
+"""Tests valid settings files, and the defaults without one."""
 
 import math
 from pathlib import Path
@@ -116,7 +116,7 @@ def test_accurate_counts_the_marks_of_the_original_controller_as_ours() -> None:
     assert accurate == AccurateSettings(config={}, managers=("accurate-controller",))
 
 
-def test_the_brake_can_be_taken_off() -> None:
+def test_the_brake_can_be_switched_off() -> None:
     assert parse("massDelete: null", "f").mass_delete is None
 
 
@@ -145,12 +145,12 @@ def test_anchors_and_merges_are_understood() -> None:
         ("{conflicts: overwrite, vocabularies: {secret-copy: {conflicts: null}}}", "overwrite"),
     ],
 )
-def test_a_vocabularys_own_word_on_conflicts_outranks_the_general_one(text: str, expected: str) -> None:
+def test_a_vocabularys_own_setting_for_conflicts_outranks_the_general_one(text: str, expected: str) -> None:
     assert parse(text, "f").conflicts_of("secret-copy") == expected
 
 
 @pytest.mark.parametrize("name", ["resource-distribution", "fishysecret"])
-def test_vocabularies_without_the_choice_always_refuse_conflicts(name: str) -> None:
+def test_vocabularies_without_the_setting_always_refuse_conflicts(name: str) -> None:
     assert parse("conflicts: overwrite", "f").conflicts_of(name) == "refuse"
 
 
@@ -164,7 +164,7 @@ def test_vocabularies_without_the_choice_always_refuse_conflicts(name: str) -> N
     ],
 )
 @pytest.mark.parametrize("name", ["sync-to", "fishysecret"])
-def test_consent_is_asked_for_by_tenancy_unless_said_otherwise(
+def test_tenancy_decides_about_consent_unless_the_vocabulary_does(
     name: str, tenancy: str, own: str, expected: str
 ) -> None:
     settings = parse(f"{{tenancy: {tenancy}, vocabularies: {{{name}: {{{own}}}}}}}", "f")
@@ -186,12 +186,12 @@ def test_the_manual_read_as_settings_gives_the_defaults() -> None:
     assert parse(help_text(), "manual") == load(None)
 
 
-def test_the_manual_names_what_never_travels() -> None:
+def test_the_manual_names_the_keys_that_are_never_copied() -> None:
     for pattern in (*NEVER_COPIED, *NOT_COPIED_BY_DEFAULT):
         assert pattern in help_text()
 
 
-def test_every_line_of_the_manual_says_what_it_is_about() -> None:
+def test_every_line_of_the_manual_has_a_comment() -> None:
     lines = [line.strip() for line in help_text().splitlines()]
     assert [line for line in lines if "#" not in line] == [f"{name}:" for name in STRUCTS]
 

@@ -12,6 +12,7 @@ from tests.support.pages import EXAMPLES
 from tests.support.settle import RULES, settle
 from tests.support.world import World, content
 
+from samara.assembly import WELL_KNOWN, kinds_in, registry_of
 from samara.core.kinds import rules_for
 from samara.core.model import NAMESPACE, Content, Kind, KindName, Ref, namespace_ref
 from samara.core.queries import Query, SecretPath, SecretReading
@@ -19,7 +20,6 @@ from samara.core.registry import Registry
 from samara.core.source_type import Annotated
 from samara.kube.discovery import guess
 from samara.settings import Settings, load
-from samara.source_types import WELL_KNOWN, kinds_in, registry_of
 from samara.vocabularies import VOCABULARIES
 
 ADDRESS = ("apiVersion", "kind", "metadata")

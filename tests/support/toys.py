@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec.structs import replace as replaced
 
+from samara.assembly import WELL_KNOWN, Kinds, copyable_metadata, registry_of
 from samara.core.copy_counts import CopyCounts
 from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Overlay, Template
 from samara.core.model import (
@@ -36,10 +37,9 @@ from samara.core.source_type import (
     Status,
 )
 from samara.core.view import View
-from samara.core.vocabulary import Vocabulary
+from samara.core.vocabulary import Conflicts, CrossNamespace, Vocabulary
 from samara.setting_types import Managers, Struct, Takeover
 from samara.settings import Settings
-from samara.source_types import WELL_KNOWN, Kinds, copyable_metadata, registry_of
 from samara.vocabularies import VOCABULARIES, secret_copy
 from samara.vocabularies.accurate import config as accurate_config
 from samara.vocabularies.accurate import propagate
@@ -158,6 +158,9 @@ def options(**more: Any) -> Options:
 
 
 class ToySettings(Struct, frozen=True):
+    kinds: ClassVar[tuple[KindName, ...]] = ()
+    conflicts: ClassVar[Conflicts | None] = None
+    cross_namespace: ClassVar[CrossNamespace | None] = None
     takeover: Takeover = False
     managers: Managers = ()
 

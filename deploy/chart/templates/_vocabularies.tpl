@@ -148,8 +148,13 @@ either does. Takes a list of the two.
 {{- end -}}
 {{- end -}}
 
-{{/* Fails on values that are valid alone but not together. */}}
+{{/* Fails on keys that had another name before, and on values that are valid alone but not together. */}}
 {{- define "samara.check" -}}
+{{- range $old, $new := (.Files.Get "files/vocabularies.yaml" | fromYaml).renamed -}}
+{{- if hasKey $.Values.settings $old -}}
+{{- fail (printf "settings.%s: unknown key, it is called '%s' now" $old $new) -}}
+{{- end -}}
+{{- end -}}
 {{- if and .Values.image.tag .Values.image.digest -}}
 {{- fail "image: expected a tag or a digest, found both; leave one empty" -}}
 {{- end -}}

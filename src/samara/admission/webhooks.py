@@ -1,4 +1,4 @@
-"""Webhook configurations, how CRDs convert, and the conversion itself: what the API server is told and asks.
+"""Builds webhook configurations and the conversion of CRDs, and answers ConversionReviews.
 
 The configurations follow from the vocabularies alone. Every field that the API server would default is set, so that a
 stored configuration can be compared with a wanted one.
@@ -80,7 +80,7 @@ class Endpoint:
         return {"service": service, **trusted}
 
     def is_called_by(self, client_config: Mapping[str, Any]) -> bool:
-        """True if a `clientConfig`, whoever wrote it, leads to this operator."""
+        """True if a `clientConfig` leads to this operator. Its author does not matter."""
         service = client_config.get("service") or {}
         if self.url is not None and str(client_config.get("url") or "").startswith(self.url.rstrip("/")):
             return True
@@ -182,7 +182,7 @@ def _fails_closed(guards: list[Guard]) -> bool:
 
 
 def _match_conditions(guards: list[Guard]) -> Iterator[Json]:
-    """Objects without our keys never depend on the operator, and the end of an object's life does not either."""
+    """Excludes objects without our keys, and objects under deletion, so that neither depends on the operator."""
     if _fails_closed(guards):
         alive = "[object, oldObject].all(o, o == null || !has(o.metadata.deletionTimestamp))"
         yield {"name": "not-deleting", "expression": alive}

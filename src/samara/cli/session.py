@@ -11,6 +11,7 @@ from math import inf
 from typing import Any, TypeVar
 
 from samara.app import cluster_policy
+from samara.assembly import WELL_KNOWN, Kinds, brake_of, registry_of, store_config
 from samara.cli.inspect.secret_values import corrected, readings
 from samara.cli.installed import FILE, LABEL, Installed, find_installed
 from samara.cli.options import Cluster
@@ -30,7 +31,6 @@ from samara.kube.discovery import listable
 from samara.kube.errors import ConfigError, Forbidden, NotFound, SamaraError, Unreachable
 from samara.kube.snapshot import Snapshot, list_cluster
 from samara.settings import Settings, load, parse
-from samara.source_types import WELL_KNOWN, Kinds, brake_of, registry_of, store_config
 
 EVENTS = frozenset({("", "Event"), ("events.k8s.io", "Event")})
 """Nobody copies these, and there are more of them than of anything else."""

@@ -4,25 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from samara.core.desired import Adopt
 from samara.core.kinds import is_refused
 from samara.core.model import Kind, KindName, Ref
 from samara.core.source_type import Copyable, SourceType
 
+Conflicts = Literal["refuse", "overwrite"]
+CrossNamespace = Literal["allow", "consent"]
+
 
 class VocabularySettings(Protocol):
-    """What the settings of every vocabulary have.
-
-    Three more settings mean the same in every vocabulary that has them: `kinds`, `conflicts` and `cross_namespace`.
-    """
+    """What is read of the settings of every vocabulary. If a vocabulary lacks one of them, its value is a class
+    variable, so that users cannot set it."""
 
     @property
     def takeover(self) -> bool: ...
 
     @property
     def managers(self) -> tuple[str, ...]: ...
+
+    @property
+    def kinds(self) -> tuple[KindName, ...]: ...
+
+    @property
+    def conflicts(self) -> Conflicts | None:
+        """None: as the general setting says."""
+
+    @property
+    def cross_namespace(self) -> CrossNamespace | None:
+        """None: what follows from the tenancy."""
 
 
 S = TypeVar("S", bound=VocabularySettings)
@@ -55,9 +67,8 @@ class BuildContext:
 
 
 def named_kinds(settings: VocabularySettings) -> tuple[KindName, ...]:
-    """The setting `kinds`, if the vocabulary has it."""
-    found: tuple[KindName, ...] = getattr(settings, "kinds", ())
-    return found
+    """The setting `kinds`. Empty if the vocabulary lacks it."""
+    return settings.kinds
 
 
 def refused_kind(vocabulary: str, kinds: Iterable[Kind]) -> str | None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from samara.core.annotated import AnnotatedObjects, CopyRequest
 from samara.core.desired import Adopt, Fault, Mistake, Template
-from samara.core.model import SECRET, Object, Ref
+from samara.core.model import SECRET, KindName, Object, Ref
 from samara.core.names import NamespaceNames, parse_csv_names, quoted, sample, to_label_value
 from samara.core.selectors import EVERY_NAMESPACE, NamespaceSelector, illegal_names
 from samara.core.source_type import Policy, Protected, SourceType
-from samara.core.vocabulary import BuildContext, Vocabulary
+from samara.core.vocabulary import BuildContext, CrossNamespace, Vocabulary
 from samara.setting_types import Managers, NamespaceName, OwnConflicts, Struct, Takeover, about
 
 NAME = "secret-copy"
@@ -28,6 +28,8 @@ class SecretCopySettings(Struct, frozen=True):
     conflicts: OwnConflicts = None
     takeover: Takeover = False
     managers: Managers = ()
+    kinds: ClassVar[tuple[KindName, ...]] = ()
+    cross_namespace: ClassVar[CrossNamespace | None] = None
 
 
 def build(settings: SecretCopySettings, context: BuildContext) -> tuple[SourceType, ...]:

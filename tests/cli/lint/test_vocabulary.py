@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from tests.cli.lint.test_lint import found_in
 
-from samara import source_types
+from samara import assembly
 from samara.cli.lint import Finding, rules
 from samara.core.annotated import AnnotatedObjects, CopyRequest
 from samara.core.desired import Fault, Mistake, Template
@@ -15,7 +16,7 @@ from samara.core.model import CONFIG_MAP, KindName, Object
 from samara.core.names import parse_csv_names
 from samara.core.selectors import NamespaceSelector
 from samara.core.source_type import SourceType
-from samara.core.vocabulary import BuildContext, Vocabulary
+from samara.core.vocabulary import BuildContext, Conflicts, CrossNamespace, Vocabulary
 from samara.setting_types import Managers, Struct, Takeover
 from samara.settings import Settings
 from samara.vocabularies import VOCABULARIES
@@ -25,6 +26,8 @@ TO, FROM = "toy.example/copy-to", "toy.example/copied-from"
 
 class ToySettings(Struct, frozen=True):
     kinds: tuple[KindName, ...] = (KindName("", "v1", "ConfigMap"),)
+    conflicts: ClassVar[Conflicts | None] = None
+    cross_namespace: ClassVar[CrossNamespace | None] = None
     takeover: Takeover = False
     managers: Managers = ()
 
@@ -55,7 +58,7 @@ def build(settings: ToySettings, context: BuildContext) -> tuple[SourceType, ...
 @pytest.fixture(autouse=True)
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
     every = (*VOCABULARIES, Vocabulary("toy", ToySettings, build, frozenset({TO, FROM})))
-    monkeypatch.setattr(source_types, "VOCABULARIES", every)
+    monkeypatch.setattr(assembly, "VOCABULARIES", every)
     monkeypatch.setattr(rules, "VOCABULARIES", every)
 
 
@@ -114,7 +117,7 @@ def test_what_is_never_copied_is_found_on_a_source(tmp_path: Path) -> None:
 
 
 def test_lint_names_no_vocabulary() -> None:
-    folder = Path(source_types.__file__).parent / "cli" / "lint"
+    folder = Path(assembly.__file__).parent / "cli" / "lint"
     names = [vocabulary.name for vocabulary in VOCABULARIES]
     modules = [name.replace("-", "_") for name in names]
     for file in folder.glob("*.py"):

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.world import World, content
 
+from samara.assembly import reserved
 from samara.core.admission import Operation, PatchOperation, Refused, Request, Undecidable
 from samara.core.model import Object, Ref, namespace_ref
 from samara.core.registry import Registry
 from samara.kube.errors import redact
 from samara.settings import Settings
-from samara.source_types import reserved
 from samara.vocabularies.accurate import AccurateSettings
 from samara.vocabularies.accurate.admit import AdmitRules, add_finalizer, admit_namespace, admit_sub_namespace
 from samara.vocabularies.accurate.labels import FINALIZER, PARENT, SUB_NAMESPACE, TEMPLATE, TYPE

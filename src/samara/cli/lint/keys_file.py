@@ -9,11 +9,11 @@ from typing import Any
 
 import yaml
 
+from samara.assembly import named_vocabularies
 from samara.cli.lint.nodes import Finding, Manifest, as_json, line_of
 from samara.core.vocabulary import SettingError, Vocabulary
 from samara.setting_types import Inline, Struct, settings_of
 from samara.settings import Settings
-from samara.source_types import named_vocabularies
 
 _NEARLY = 0.8
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
+from samara.assembly import WELL_KNOWN, named_vocabularies, registry_of
 from samara.cli.lint.definitions import embedded, misfits, served_versions
 from samara.cli.lint.keys_file import faulty_keys
 from samara.cli.lint.nodes import Finding, Manifest, Word, as_json, held_in, kind_of, spot
@@ -21,7 +22,6 @@ from samara.kube.answers import NO_READINGS
 from samara.kube.cache import Cache
 from samara.kube.codec import Codec
 from samara.settings import Settings
-from samara.source_types import WELL_KNOWN, named_vocabularies, registry_of
 from samara.vocabularies import VOCABULARIES
 
 KEY_FORM = "name or prefix/name: name of up to 63 letters, digits, - _ . and prefix a DNS name of up to 253"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from samara.core.admission import Operation, Request
 from samara.core.desired import Adopt
 from samara.core.model import FIELD_MANAGER, NAMESPACE, Kind, KindName
 from samara.core.source_type import Admission, Copyable, SourceType
 from samara.core.view import View
-from samara.core.vocabulary import BuildContext, RequiredRights, Vocabulary
+from samara.core.vocabulary import BuildContext, CrossNamespace, RequiredRights, Vocabulary
 from samara.setting_types import FilePath, Inline, Managers, OwnConflicts, Struct, Takeover, about
 from samara.vocabularies.accurate.admit import AdmitRules, add_finalizer, admit_namespace, admit_sub_namespace
 from samara.vocabularies.accurate.config import HINTS, KEYS, UNREADABLE, VERBS, Config, cluster_scoped, lacking, read
@@ -42,6 +42,9 @@ class AccurateSettings(Struct, frozen=True):
     conflicts: OwnConflicts = None
     takeover: Takeover = False
     managers: Managers = (ACCURATE_MANAGER,)
+    kinds: ClassVar[tuple[KindName, ...]] = ()
+    """Named by `config` instead: see `watched_kinds`."""
+    cross_namespace: ClassVar[CrossNamespace | None] = None
 
 
 def build(settings: AccurateSettings, context: BuildContext) -> tuple[SourceType, ...]:

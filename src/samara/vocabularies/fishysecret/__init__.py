@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 from weakref import WeakKeyDictionary
 
 from samara.core.copy_counts import CopyCounts
 from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Fault, Mistake, Template
-from samara.core.model import FIELD_MANAGER, NAMESPACE, SECRET, Field, Key, Object, Ref, namespace_ref
+from samara.core.model import FIELD_MANAGER, NAMESPACE, SECRET, Field, Key, KindName, Object, Ref, namespace_ref
 from samara.core.names import matches_any_glob, quoted, sample
 from samara.core.ownership import ByMark
 from samara.core.queries import SecretPath
 from samara.core.source_type import Addresses, CustomResource, Policy, SourceType, Status
 from samara.core.view import View
-from samara.core.vocabulary import BuildContext, Vocabulary
+from samara.core.vocabulary import BuildContext, Conflicts, Vocabulary
 from samara.setting_types import (
     Duration,
     Managers,
@@ -69,6 +69,8 @@ class FishySecretSettings(Struct, frozen=True):
     last_synced: Annotated[Literal["interval", "change"], about("when status.lastSyncedTime is written")] = "interval"
     takeover: Takeover = False
     managers: Managers = ()
+    kinds: ClassVar[tuple[KindName, ...]] = ()
+    conflicts: ClassVar[Conflicts | None] = "refuse"
 
 
 def build(settings: FishySecretSettings, context: BuildContext) -> tuple[SourceType, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from samara.core.admission import Request
 from samara.core.copy_counts import CopyCounts
@@ -23,7 +23,7 @@ from samara.core.source_type import (
     Status,
 )
 from samara.core.view import View
-from samara.core.vocabulary import BuildContext, Vocabulary
+from samara.core.vocabulary import BuildContext, Conflicts, CrossNamespace, Vocabulary
 from samara.setting_types import SECRETS_AND_CONFIG_MAPS, CopiedKind, Managers, Struct, Takeover, about
 from samara.vocabularies.resource_distribution.admit import refusals
 from samara.vocabularies.resource_distribution.convert import convert as convert
@@ -52,6 +52,8 @@ class ResourceDistributionSettings(Struct, frozen=True):
     )
     takeover: Takeover = False
     managers: Managers = ()
+    conflicts: ClassVar[Conflicts | None] = "refuse"
+    cross_namespace: ClassVar[CrossNamespace | None] = None
 
 
 def build(settings: ResourceDistributionSettings, context: BuildContext) -> tuple[SourceType, ...]:

@@ -23,7 +23,7 @@ CERTIFICATE = "samara-webhook-tls"
 """The operator's Secret with the certificate of its webhooks."""
 WELL_KNOWN: Kinds = {KindName(kind.group, kind.version, kind.name): kind for kind in (SECRET, CONFIG_MAP)}
 CONVERTERS = dict(converters(VOCABULARIES))
-"""By group and kind: from one version of a custom resource to another."""
+"""By group and kind: converts a custom resource from one version to another."""
 
 
 def registry_of(
@@ -33,13 +33,14 @@ def registry_of(
     *,
     own_namespace: str = "",
     every_kind: bool = False,
-    vocabularies: tuple[Vocabulary[Any], ...] = VOCABULARIES,
+    vocabularies: tuple[Vocabulary[Any], ...] | None = None,
 ) -> Registry:
     """Every source type, also those of vocabularies that are not served or that wait: they recognise their copies.
 
     The kinds of a disabled source type are watched only if an enabled one watches them, or with `every_kind`.
     """
 
+    vocabularies = VOCABULARIES if vocabularies is None else vocabularies
     copyable = copyable_metadata(settings, vocabularies)
 
     def context(vocabulary: Vocabulary[Any], own: VocabularySettings) -> BuildContext:
@@ -69,19 +70,25 @@ def registry_of(
         if every_kind or source_type.vocabulary in enabled
         for kind in source_type.kinds
     }
-    return Registry(tuple(each if each.vocabulary in enabled else disabled(each, watched) for each in source_types))
+    return Registry(
+        tuple(
+            source_type if source_type.vocabulary in enabled else disabled(source_type, watched)
+            for source_type in source_types
+        )
+    )
 
 
-def copyable_metadata(settings: Settings, vocabularies: tuple[Vocabulary[Any], ...] = VOCABULARIES) -> CopyableMetadata:
+def copyable_metadata(settings: Settings, vocabularies: tuple[Vocabulary[Any], ...] | None = None) -> CopyableMetadata:
     """Which labels and annotations are copied from a source."""
-    keys = frozenset().union(*(vocabulary.metadata_keys for vocabulary in vocabularies))
+    known = VOCABULARIES if vocabularies is None else vocabularies
+    keys = frozenset().union(*(vocabulary.metadata_keys for vocabulary in known))
     return CopyableMetadata(keys, settings.never_copied.labels, settings.never_copied.annotations)
 
 
 def served(settings: Settings, kinds: Kinds = WELL_KNOWN) -> tuple[SourceType, ...]:
     """The source types of the vocabularies that the settings name."""
     source_types = registry_of(settings, kinds).source_types
-    return tuple(each for each in source_types if each.vocabulary in settings.vocabularies)
+    return tuple(source_type for source_type in source_types if source_type.vocabulary in settings.vocabularies)
 
 
 def named_vocabularies(settings: Settings) -> list[tuple[Vocabulary[Any], VocabularySettings]]:
