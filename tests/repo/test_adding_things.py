@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 from tests.support.pages import ROOT, fences
 
-from samara import vocabularies
+from samara import assembly, vocabularies
 from samara.vocabularies import VOCABULARIES
 
 PAGE = ROOT / "docs" / "development" / "adding-things.md"
