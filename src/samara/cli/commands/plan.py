@@ -121,7 +121,7 @@ def _is_sealed(content: Content) -> bool:
 def _shape(seen: Picture, found: Outcome, diffs: list[tuple[Change, ...]]) -> dict[str, Any]:
     made = shape(seen, found)
     for write, diff in zip(made["writes"], diffs, strict=False):
-        write["diff"] = [change.shape() for change in diff]
+        write["diff"] = [change.as_json() for change in diff]
     return made
 
 

@@ -13,11 +13,11 @@ import msgspec
 
 from samara.cli.files import Text, documents
 from samara.cli.inspect.admitted import admitted, changed_plurals
-from samara.cli.inspect.simulate import NAMED, invented_uid
 from samara.cli.output import note
 from samara.core import model as kinds
 from samara.core.kinds import canonical_base64
 from samara.core.model import NAMESPACE, SECRET, Kind, Object, Ref, namespace_ref
+from samara.core.simulate import NAME_LABEL, invented_uid
 from samara.kube.client import address
 from samara.kube.codec import decode
 from samara.kube.errors import ConfigError, NotFound
@@ -140,7 +140,7 @@ def _applied(manifest: Manifest, existing: _Existing) -> dict[str, Any]:
                 now = _strings(manifest, name, manifest.body.get(name))
                 body[name] = _three_way(live.get(name), last.get(name), now)
         case kinds.NAMESPACE:
-            body["metadata"]["labels"] = {**words["labels"], NAMED: manifest.ref.name}
+            body["metadata"]["labels"] = {**words["labels"], NAME_LABEL: manifest.ref.name}
             return body
         case _:
             spec = {name: value for name, value in manifest.body.items() if name not in _ASIDE}
