@@ -16,9 +16,10 @@ from tests.cluster.support.operators import FAST
 from tests.cluster.support.stage import FROM, ORIGIN, USER, Stage
 from tests.cluster.support.waiting import eventually
 
-from samara.cli.commands.orphans import orphans as find_orphans
+from samara.cli.commands.orphans import find_orphans
+from samara.cli.inspect.cluster_plans import plan_cluster, take_snapshot
 from samara.cli.inspect.orphan_scan import Orphan
-from samara.cli.session import Session, picture, snapshot
+from samara.cli.session import Session
 from samara.kube.auth import load
 from samara.kube.client import Client, unrestricted
 from samara.settings import Settings
@@ -114,8 +115,9 @@ async def _with_nothing_on(stage: Stage) -> list[Orphan]:
     settings = Settings(vocabularies={})
     access = load(str(stage.cluster.kubeconfig), None, None, None, {}, stage.folder)
     async with Client(access, may_write=unrestricted) as client:
-        at = Session(client, access, settings, None, WELL_KNOWN)
-        return list(find_orphans(await picture(at, await snapshot(at, at.full_registry)), at.rules))
+        session = Session(client, access, settings, None, WELL_KNOWN)
+        plans = await plan_cluster(session, await take_snapshot(session, session.full_registry))
+        return list(find_orphans(plans, session.policy))
 
 
 def test_copies_in_a_namespace_that_was_protected_later_are_listed(stage: Stage, shell: Shell, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.support.pages import ROOT, fences
 from tests.support.trees import namespace, obj
 
 from samara.cli.advice import ADVICE
-from samara.cli.inspect.outcome import VERBS
+from samara.cli.inspect.forecast import VERBS
 from samara.cli.inspect.trees import add_propagations, build_forest
 from samara.core.desired import Fault, Reason
 from samara.core.model import SECRET

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.world import at, content, secret
 
-from samara.cli.inspect.simulate import lay
+from samara.cli.inspect.forecast import apply_to_cache
 from samara.core.desired import Copy, Template
 from samara.core.model import Key, Object, namespace_ref
 from samara.core.writes import Create
@@ -41,7 +41,7 @@ def test_created_copy_is_in_the_cache_and_its_source_is_planned_again() -> None:
     cache = a_cache(a_namespace("admin"), a_namespace("a"), source)
     template = Template(source.content, {"secret-copy/from": "admin-db"}, {"secret-copy/origin": "admin/db"})
     copy = Copy(at("a", "db"), template)
-    assert COPY_KEY in set(lay(cache, Create(COPY_KEY, copy.ref, copy), NOW))
+    assert COPY_KEY in set(apply_to_cache(cache, Create(COPY_KEY, copy.ref, copy), NOW))
     cached = cache.get(copy.ref)
     assert cached is not None
     assert cached.known_copy
@@ -50,4 +50,4 @@ def test_created_copy_is_in_the_cache_and_its_source_is_planned_again() -> None:
 def test_created_namespace_queues_the_sources_that_select_it() -> None:
     cache = a_cache(a_namespace("admin"), a_source(""))
     ref = namespace_ref("web")
-    assert COPY_KEY in set(lay(cache, Create(SUB_KEY, ref, Copy(ref, Template(content()))), NOW))
+    assert COPY_KEY in set(apply_to_cache(cache, Create(SUB_KEY, ref, Copy(ref, Template(content()))), NOW))
