@@ -109,7 +109,8 @@ def _own_objects(settings: Settings, home: str) -> frozenset[Ref]:
     """What the operator reads and writes for itself; outside a cluster its namespace may be anybody's."""
     certificate, holds = Ref(SECRET, home, CERTIFICATE), Ref(CONFIG_MAP, home, hold_store.NAME)
     lease = Ref(leader_election.LEASE, home, leader_election.NAME)
-    return frozenset((store_config(settings, home), certificate, holds, lease))
+    config = store_config(settings, home)
+    return frozenset((certificate, holds, lease, *(() if config is None else (config,))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +170,9 @@ class Operator:
             clock=clock,
             options=ControllerOptions(settings.source_gone_after, settings.resync, options.observe),
         )
+        config = store_config(settings, home)
         self._store_config = (
-            StoreConfigWatcher(client, store_config(settings, home), secrets) if secrets is not None else None
+            StoreConfigWatcher(client, config, secrets) if secrets is not None and config is not None else None
         )
         timings = ReflectorTimings(silence=settings.timers.silence, longest=options.watch_seconds)
         self._reflectors = tuple(Reflector(kind, client, cache, codec, inbox, timings) for kind in cache.stores)
