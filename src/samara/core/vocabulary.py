@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from samara.core.desired import Adopt
 from samara.core.kinds import is_refused
@@ -78,6 +78,14 @@ class RequiredRights:
     """The message about missing rights, each a verb and a kind. None if none is missing."""
 
 
+class KindRights(NamedTuple):
+    """The operator's rights to write objects of one kind."""
+
+    verbs: tuple[str, ...]
+    reason: str
+    """Printed by `samara rbac --explain`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Vocabulary(Generic[S]):
     """One way of asking for copies that people know: annotations or custom resources, and their settings."""
@@ -98,6 +106,13 @@ class Vocabulary(Generic[S]):
     refused_kind: Callable[[str, Iterable[Kind]], str | None] = refused_kind
     """Why one of these kinds, as the API server knows it, cannot be served. Such a kind stops the start."""
     rights: RequiredRights | None = None
+    kind_rights: Mapping[Kind, KindRights] = field(default_factory=dict)
+    """Replaces the usual rights on copies for kinds whose objects are no copies, such as Namespaces."""
+    namespaced_reach: tuple[Kind, ...] = ()
+    """Custom resources that reach no further than the tree of their own namespace.
+
+    `samara manifests` adds roles for them to the API server's `admin`, `edit` and `view`.
+    """
     check: Callable[[S], None] = lambda settings: None
     """Raises SettingError for settings that their types accept and that still cannot be served."""
     reserved_namespaces: Callable[[S], tuple[str, ...]] = lambda settings: ()
