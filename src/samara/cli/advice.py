@@ -26,7 +26,7 @@ ADVICE = {
 
 
 def advise(reasons: Iterable[str]) -> None:
-    """One line for each reason that was shown."""
+    """Prints one line for each of these reasons."""
     known = [reason for reason in dict.fromkeys(reasons) if reason in ADVICE]
     if known:
         click.echo("What to do:")

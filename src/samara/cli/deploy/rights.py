@@ -1,4 +1,4 @@
-"""The rights that an installation needs, each with its reason: the operator's, and those of people.
+"""The rights that an installation needs, each with its reason: those of the operator and those of users.
 
 They follow from the settings. A vocabulary that is not served needs none.
 """
@@ -213,7 +213,7 @@ def own_rules(settings: Settings) -> list[Rule]:
     return rules
 
 
-# people
+# users
 
 
 def aggregated_roles(settings: Settings) -> list[Json]:

@@ -1,4 +1,4 @@
-"""What a write changes in an object: which keys, and their sizes. Never a value."""
+"""Lists the keys that a write changes in an object, and their sizes. Never a value."""
 
 from __future__ import annotations
 
