@@ -12,12 +12,14 @@ import click
 from scripts.definitions_reference import custom_resources
 
 from samara.cli.main import COMMANDS, SEPARATE, samara
+from samara.core.vocabulary import declared_reasons
 from samara.engine.event_sink import EVENT_REASONS
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.metrics import Metrics
 from samara.engine.workqueue import WorkQueue
 from samara.settings import Settings, help_text
 from samara.source_types import registry_of
+from samara.vocabularies import VOCABULARIES
 from samara.web.health import Health
 from samara.web.metrics import MetricsPage, Sources
 
@@ -75,7 +77,9 @@ async def _collected() -> list[Any]:
 
 
 def events() -> str:
-    rows = "\n".join(f"| `{reason}` | {about.type} | {about.meaning} |" for reason, about in EVENT_REASONS.items())
+    reasons = {reason: (about.type, about.meaning) for reason, about in EVENT_REASONS.items()}
+    reasons |= {reason: ("Warning", about.meaning) for reason, about in declared_reasons(VOCABULARIES).items()}
+    rows = "\n".join(f"| `{reason}` | {kind} | {meaning} |" for reason, (kind, meaning) in reasons.items())
     return f"| reason | type | means |\n| --- | --- | --- |\n{rows}\n"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args
 
 import pytest
 from tests.cli.conftest import Shell
@@ -16,8 +16,10 @@ from tests.support.trees import namespace, obj
 from samara.cli.advice import ADVICE
 from samara.cli.inspect.forecast import VERBS
 from samara.cli.inspect.trees import add_propagations, build_forest
-from samara.core.desired import Fault, Reason
+from samara.core.desired import Reason
 from samara.core.model import SECRET
+from samara.core.vocabulary import declared_reasons
+from samara.vocabularies import VOCABULARIES
 
 PAGE = ROOT / "docs" / "reference" / "commands.md"
 WHERE = ["kind", "namespace", "name"]
@@ -65,12 +67,12 @@ def test_verbs_and_reasons_are_those_of_the_program() -> None:
     assert at("why", ("answers",))["properties"]["blocked"]["properties"]["reason"]["enum"] == list(get_args(Reason))
 
 
-def test_status_names_faults_of_a_source_besides_the_reasons_of_a_place() -> None:
-    told = {"PathNotAllowed", "TokenError", "ConnectionError", "FetchError"}
-    assert told == set(get_args(get_type_hints(Fault)["reason"])) - {"Invalid", "Refused", "NoNamespace"}
-    words = {"path-not-allowed", "token-error", "connection-error", "fetch-error"}
+def test_status_has_reasons_of_faults_besides_those_of_blocked_copies() -> None:
+    declared = {"PathNotAllowed", "NoNamespace", "TokenError", "ConnectionError", "FetchError"}
+    assert declared == declared_reasons(VOCABULARIES).keys()
+    of_faults = {"path-not-allowed", "token-error", "connection-error", "fetch-error"}
     reasons = at("status", ("sources", "reasons"))["properties"]["reason"]["enum"]
-    assert set(reasons) == {*get_args(Reason), *words}
+    assert set(reasons) == {*get_args(Reason), *of_faults}
     assert set(ADVICE) == set(reasons)
 
 

@@ -86,6 +86,17 @@ class KindRights(NamedTuple):
     """Printed by `samara rbac --explain`."""
 
 
+class ReasonInfo(NamedTuple):
+    """A reason of faults that only one vocabulary has."""
+
+    meaning: str
+    """As the reference of Events says it."""
+    advice: str = ""
+    """What users can do about it, as commands print it. Empty if blocked copies show the problem already."""
+    is_of_secret_manager: bool = False
+    """True if the fault is one of the secret manager or of its configuration, and not of the source."""
+
+
 @dataclass(frozen=True, slots=True)
 class Vocabulary(Generic[S]):
     """One way of asking for copies that people know: annotations or custom resources, and their settings."""
@@ -117,6 +128,8 @@ class Vocabulary(Generic[S]):
     """Raises SettingError for settings that their types accept and that still cannot be served."""
     reserved_namespaces: Callable[[S], tuple[str, ...]] = lambda settings: ()
     """Names that no Namespace made by Samara may have, because the vocabulary trusts what is in them."""
+    reasons: Mapping[str, ReasonInfo] = field(default_factory=dict)
+    """The reasons of its faults, besides `Invalid` and `Refused`, which all vocabularies share."""
     secret_store: Callable[[S, str], Ref] | None = None
     """If its values come from a secret manager: the Secret that configures it. Takes the operator's own namespace."""
 
@@ -133,3 +146,8 @@ def converters(vocabularies: Iterable[Vocabulary[Any]]) -> Iterator[tuple[str, C
     for vocabulary in vocabularies:
         if vocabulary.convert is not None:
             yield from ((f"{kind.group}/{kind.name}", vocabulary.convert) for kind in vocabulary.custom_resources)
+
+
+def declared_reasons(vocabularies: Iterable[Vocabulary[Any]]) -> dict[str, ReasonInfo]:
+    """The reasons of faults that these vocabularies add to `Invalid` and `Refused`."""
+    return {reason: about for vocabulary in vocabularies for reason, about in vocabulary.reasons.items()}

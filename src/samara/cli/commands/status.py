@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import click
 
-from samara.cli.advice import advise
+from samara.cli.advice import advise, fault_reason
 from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster
 from samara.cli.inspect.forecast import address_as_json, count_copies
 from samara.cli.inspect.reported import merge_reported
@@ -18,7 +17,6 @@ from samara.cli.output import emit, folded, hint, plural, table
 from samara.cli.session import Session, open_session
 from samara.cli.watch import until_interrupted, watch_flag, watched
 from samara.core.copy_counts import CopyCounts
-from samara.core.desired import Fault
 from samara.core.model import Key
 from samara.core.names import sample
 from samara.core.policy import paused_by
@@ -105,7 +103,7 @@ def _blocked(counts: CopyCounts) -> list[Json]:
 
 def _faults(cluster: ClusterPlans, key: Key, plan: Plan, counts: CopyCounts) -> list[Json]:
     """Faults of the source itself. The sample is the message, because a fault is in no namespace."""
-    faults = [(fault_reason(fault), fault.message) for fault in plan.faults]
+    faults = [(fault_reason(fault.reason), fault.message) for fault in plan.faults]
     reasons: list[Json] = [
         {"reason": reason, "count": 1, "sample": [message]}
         for reason, message in faults
@@ -116,11 +114,6 @@ def _faults(cluster: ClusterPlans, key: Key, plan: Plan, counts: CopyCounts) -> 
     if paused and not plan.blocked:
         reasons.append({"reason": "held", "count": 0, "sample": [paused]})
     return reasons
-
-
-def fault_reason(fault: Fault) -> str:
-    """The reason of a fault in the form of other reasons: `FetchError` is `fetch-error`."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "-", fault.reason).lower()
 
 
 # tables

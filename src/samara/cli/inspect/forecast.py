@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from samara.cli.inspect.cluster_plans import ClusterPlans, plan_keys
-from samara.cli.inspect.reported import STORE_FAULTS, is_unread
+from samara.cli.inspect.reported import is_unread
 from samara.cli.session import Session
 from samara.core.copy_counts import CopyCounts
 from samara.core.desired import Reason
@@ -23,11 +23,13 @@ from samara.core.policy import ClusterPolicy, paused_by
 from samara.core.simulate import simulate_write
 from samara.core.source_type import is_explicit_deletion
 from samara.core.status import status_to_write
+from samara.core.vocabulary import declared_reasons
 from samara.core.writes import Blocked, Delete, Plan, ReadFirst, Recreate, SetFinalizer, Step, Write, WriteStatus
 from samara.engine.apply import verb
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.periodic import utc_now
 from samara.kube.cache import Cache, Change
+from samara.vocabularies import VOCABULARIES
 
 VERBS = ("create", "update", "recreate", "delete", "overlay", "guard", "report")
 MAX_ROUNDS = 60
@@ -37,10 +39,9 @@ FAULT, STATUS = "fault", "status"
 _BLOCKING_FAULTS: dict[str, Reason] = {
     "Invalid": "invalid",
     "Refused": "refused",
-    "PathNotAllowed": "refused",
-    **dict.fromkeys(STORE_FAULTS, "refused"),
+    **{reason: "refused" for reason, about in declared_reasons(VOCABULARIES).items() if about.advice},
 }
-"""Without `NoNamespace`: the address in that namespace is blocked already."""
+"""Without reasons that have no advice of their own, such as `NoNamespace`: the copy is blocked already."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from math import inf
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,6 +22,7 @@ from samara.core.queries import SecretPath, SecretReading
 from samara.core.registry import Registry
 from samara.core.status import status_of
 from samara.core.view import View
+from samara.core.vocabulary import declared_reasons
 from samara.core.writes import Apply, Blocked, Create, Outcome, Plan, ReadFirst, Recreate, Update
 from samara.engine.event_sink import KEY, NAMESPACE_COUNT, NAMESPACES, REPEAT_AFTER
 from samara.engine.periodic import utc_now
@@ -29,9 +30,12 @@ from samara.kube.client import Client, collection
 from samara.kube.codec import decode
 from samara.kube.errors import Forbidden
 from samara.secretstores.config import read_once
+from samara.vocabularies import VOCABULARIES
 
 REASONS: dict[str, Reason] = {"Refused": "refused", "Fought": "fought"}
-STORE_FAULTS: Final = ("TokenError", "ConnectionError", "FetchError")
+STORE_FAULTS = frozenset(
+    reason for reason, about in declared_reasons(VOCABULARIES).items() if about.is_of_secret_manager
+)
 """The reasons of faults of the secret manager and of its configuration."""
 _FRESH = timedelta(seconds=REPEAT_AFTER + 60.0)
 """The operator repeats the Event of a lasting problem within this time."""
@@ -192,8 +196,7 @@ def with_operator_readings(key: Key, plan: Plan, view: View, registry: Registry)
 
 def _store_fault(ready: ReadyCondition) -> Fault | None:
     """The fault of the secret manager that the operator has reported. None if it could read."""
-    reason = next((reason for reason in STORE_FAULTS if reason == ready.reason), None)
-    return None if ready.ready or reason is None else Fault(reason, ready.message)
+    return None if ready.ready or ready.reason not in STORE_FAULTS else Fault(ready.reason, ready.message)
 
 
 def _outcome_with_fault(outcome: Outcome, fault: Fault | None) -> Outcome:
