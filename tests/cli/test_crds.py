@@ -28,7 +28,7 @@ def schemas() -> dict[str, Json]:
     return {each["name"]: each["schema"]["openAPIV3Schema"] for each in definition()["spec"]["versions"]}
 
 
-def test_what_the_settings_need_is_printed_and_nothing_else() -> None:
+def test_only_the_definitions_that_the_settings_need_are_printed() -> None:
     assert definitions(Settings(vocabularies={"resource-distribution": ResourceDistributionSettings()})) == [
         crds.text(NAME)
     ]
@@ -120,7 +120,7 @@ def undescribed(schema: Json, at: str, top: bool = False) -> list[str]:
     ]
 
 
-def test_the_texts_say_what_the_program_does() -> None:
+def test_descriptions_match_what_the_program_does() -> None:
     text = crds.text(NAME)
     assert f"After the first {MAX_LISTED} the last entry" in text
     told = schemas()["v1beta1"]["properties"]["status"]["properties"]["conditions"]["description"]

@@ -47,11 +47,11 @@ def item() -> Json:
     return found
 
 
-def test_it_is_printed_where_the_settings_need_it() -> None:
+def test_definition_of_fishysecret_is_printed_if_the_settings_need_it() -> None:
     assert definitions(Settings(vocabularies={"fishysecret": FishySecretSettings()})) == [crds.text(NAME)]
 
 
-def test_it_is_named_by_its_kind_and_has_a_short_name() -> None:
+def test_definition_of_fishysecret_is_named_by_its_kind_and_has_a_short_name() -> None:
     made, kind = definition(), FISHY_SECRET
     assert made["metadata"]["name"] == f"{kind.plural}.{kind.group}" == NAME
     assert made["spec"]["names"]["kind"] == kind.name
@@ -98,19 +98,19 @@ def accepts(field: Json, text: str) -> bool:
 
 
 @pytest.mark.parametrize("path", LEGAL)
-def test_the_server_takes_a_legal_path(path: str) -> None:
+def test_schema_accepts_a_legal_path(path: str) -> None:
     assert accepts(item()["secretPath"], path)
 
 
 @pytest.mark.parametrize("path", [path for path, _ in ILLEGAL if path != "a\ud800"])
-def test_the_server_takes_no_other_path(path: str) -> None:
+def test_schema_rejects_any_other_path(path: str) -> None:
     assert not accepts(item()["secretPath"], path)
 
 
 @pytest.mark.parametrize(
     "key", ["a", "DB_PASS", "tls.crt", ".a", ".", "..", "..a", "", "a b", "ü", "a/b", "-", "x" * 254]
 )
-def test_the_server_takes_the_keys_that_the_vocabulary_takes(key: str) -> None:
+def test_schema_accepts_the_keys_that_the_vocabulary_accepts(key: str) -> None:
     assert accepts(item()["secretKeyName"], key) == is_key(key)
 
 

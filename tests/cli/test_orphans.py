@@ -57,7 +57,7 @@ def test_json_has_the_promised_shape(stage: Stage, shell: Shell) -> None:
     ]
 
 
-def test_a_wanted_copy_is_none(stage: Stage, shell: Shell) -> None:
+def test_wanted_copy_is_no_orphan(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     stage.operator()
@@ -66,7 +66,7 @@ def test_a_wanted_copy_is_none(stage: Stage, shell: Shell) -> None:
     assert shell("orphans").out == "No orphans.\n"
 
 
-def test_what_a_source_with_an_invalid_value_keeps_is_none(stage: Stage, shell: Shell) -> None:
+def test_copy_that_an_invalid_source_keeps_is_no_orphan(stage: Stage, shell: Shell) -> None:
     ask, listed = "openkruise.io/sync-to", "openkruise.io/sync-to-namespaces"
     stage.namespace("team", "a", "b")
     stage.foreign("team", "db", metadata={"annotations": {ask: "namespaces", listed: "a"}})
@@ -133,7 +133,7 @@ def test_copies_in_a_namespace_that_was_protected_later_are_listed(stage: Stage,
     assert list(orphans(shell, "--config", str(settings))) == [("a", "db")]
 
 
-def test_delete_asks_and_no_is_no(stage: Stage, shell: Shell) -> None:
+def test_delete_asks_first_and_n_deletes_nothing(stage: Stage, shell: Shell) -> None:
     left_behind(stage, "a", "b")
     done = shell("orphans", "--delete", stdin="n\n")
     assert done.code == 1
@@ -141,7 +141,7 @@ def test_delete_asks_and_no_is_no(stage: Stage, shell: Shell) -> None:
     assert stage.secret("a", "db") is not None
 
 
-def test_delete_removes_what_is_ours(stage: Stage, shell: Shell) -> None:
+def test_delete_removes_only_our_copies(stage: Stage, shell: Shell) -> None:
     left_behind(stage, "a", "b")
     stage.foreign("a", "bystander")
     done = shell("orphans", "--delete", "-n", "a", stdin="y\n")
@@ -153,7 +153,7 @@ def test_delete_removes_what_is_ours(stage: Stage, shell: Shell) -> None:
     assert stage.secret("a", "bystander") is not None
 
 
-def test_what_was_adopted_only_loses_our_marks(stage: Stage, shell: Shell) -> None:
+def test_adopted_object_only_loses_our_marks(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     made = stage.source("db", "a")
     stage.api.create("/api/v1/namespaces/a/secrets", {"metadata": {"name": "db"}, "data": made["data"]})
@@ -262,7 +262,7 @@ def test_a_pause_holds_for_copies_of_another_home_too(stage: Stage, shell: Shell
     assert stage.secret("a", "db") is None
 
 
-def test_nothing_is_deleted_while_it_cannot_be_read_what_the_brake_holds(
+def test_nothing_is_deleted_while_the_held_deletions_cannot_be_read(
     stage: Stage, shell: Shell, cluster: Devcluster
 ) -> None:
     left_behind(stage, "a")
@@ -320,7 +320,7 @@ def test_operator_2_copies_of_a_kind_that_is_no_longer_configured_stay_are_liste
     assert all(stage.api.find(each) is None for each in copies)
 
 
-def test_who_may_not_list_all_kinds_is_told_so_in_one_line(stage: Stage, shell: Shell, cluster: Devcluster) -> None:
+def test_kinds_that_may_not_be_listed_are_noted_in_one_line(stage: Stage, shell: Shell, cluster: Devcluster) -> None:
     left_behind(stage, "a")
     rules = [{"apiGroups": [""], "resources": ["namespaces", "secrets", "configmaps"], "verbs": ["get", "list"]}]
     with granted(cluster, "reads-a-little", rules, "reader"):

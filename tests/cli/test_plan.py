@@ -42,20 +42,20 @@ def test_json_has_the_promised_shape(stage: Stage, shell: Shell) -> None:
     assert (found["summary"]["create"], found["summary"]["blocked"]) == (1, 3)
 
 
-def test_yaml_says_the_same_as_json(stage: Stage, shell: Shell) -> None:
+def test_yaml_has_the_same_values_as_json(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     assert yaml.safe_load(shell("plan", "-o", "yaml").out) == shell("plan", "-o", "json").json
 
 
-def test_it_writes_nothing(stage: Stage, shell: Shell) -> None:
+def test_plan_writes_nothing(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     shell("plan")
     assert stage.secret("a", "db") is None
 
 
-def test_exit_code_is_3_only_when_asked_for_and_something_would_be_written(stage: Stage, shell: Shell) -> None:
+def test_exit_code_is_3_only_with_the_flag_and_something_to_write(stage: Stage, shell: Shell) -> None:
     assert shell("plan", "--exit-code").code == 0
     stage.namespace("a")
     stage.source("db", "a")
@@ -64,7 +64,7 @@ def test_exit_code_is_3_only_when_asked_for_and_something_would_be_written(stage
     assert shell("plan", "--exit-code", "-o", "json").code == 3
 
 
-def test_what_is_in_sync_needs_nothing(stage: Stage, shell: Shell) -> None:
+def test_plan_in_sync_has_nothing_to_write(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     stage.operator()
@@ -87,7 +87,7 @@ def test_the_operator_does_what_was_planned(stage: Stage, shell: Shell) -> None:
     stage.until_copied("tls", "a")
 
 
-def test_a_place_that_is_taken_by_a_stranger_is_looked_at_and_not_promised(stage: Stage, shell: Shell) -> None:
+def test_address_with_a_foreign_object_is_read_and_blocked(stage: Stage, shell: Shell) -> None:
     stage.namespace("a", "z")
     stage.foreign("a", "db", {"n": "another"})
     stage.source("db", "")
@@ -143,7 +143,7 @@ def test_diff_shows_a_changed_type(stage: Stage, shell: Shell) -> None:
     assert "mine" not in out  # what people wrote on a copy is on the new one, too
 
 
-def test_diff_of_an_adoption_shows_the_marks_that_come(stage: Stage, shell: Shell) -> None:
+def test_diff_of_an_adoption_shows_the_added_marks(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     made = stage.source("db", "a")
     stage.api.create("/api/v1/namespaces/a/secrets", {"metadata": {"name": "db"}, "data": made["data"]})
@@ -155,7 +155,7 @@ def test_diff_of_an_adoption_shows_the_marks_that_come(stage: Stage, shell: Shel
     ]
 
 
-def test_diff_of_a_take_over_reads_what_is_there(stage: Stage, shell: Shell) -> None:
+def test_diff_of_a_take_over_shows_the_replaced_data(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     stage.foreign("a", "db", {"theirs": "123"})
@@ -204,7 +204,7 @@ def test_a_forbidden_list_is_one_line_and_exit_1(stage: Stage) -> None:
     assert "Traceback" not in done.err
 
 
-def test_the_settings_of_the_installed_operator_are_read_and_named(stage: Stage, shell: Shell) -> None:
+def test_settings_of_the_installed_operator_are_used_and_named(stage: Stage, shell: Shell) -> None:
     stage.namespace("samara-system", "shop", "a")
     body = {
         "metadata": {"name": "samara", "labels": {"app.kubernetes.io/name": "samara"}},

@@ -112,7 +112,7 @@ def test_no_rule_has_a_wildcard() -> None:
     assert "*" not in samara_inside("rbac").out
 
 
-def test_yaml_and_json_print_the_same_objects_for_the_namespace_asked_for() -> None:
+def test_yaml_and_json_print_the_same_objects_for_the_requested_namespace() -> None:
     printed = list(yaml.safe_load_all(samara_inside("rbac", "-n", "ops").out))
     assert printed == samara_inside("rbac", "-n", "ops", "-o", "json").json["items"] == objects(Settings(), "ops")
     assert [each["kind"] for each in printed] == [
@@ -171,7 +171,7 @@ def test_the_printed_rights_are_enough_for_all_operations(stage: Stage, shell: S
 
 
 @pytest.mark.cluster
-def test_the_printed_account_may_do_nothing_else(stage: Stage, token: Path) -> None:
+def test_the_printed_account_has_no_other_rights(stage: Stage, token: Path) -> None:
     def may(*args: str) -> bool:
         try:
             return "yes" in stage.cluster.kubectl("auth", "can-i", *args, kubeconfig=token)

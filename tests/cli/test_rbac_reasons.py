@@ -47,6 +47,6 @@ def test_the_table_is_for_people_and_has_no_manifest() -> None:
     assert "apiVersion" not in out
 
 
-def test_yaml_is_printed_if_it_is_asked_for() -> None:
+def test_yaml_is_printed_if_it_is_requested() -> None:
     explained = {form: samara_inside("rbac", "--explain", "-o", form).out for form in ("yaml", "json")}
     assert yaml.safe_load(explained["yaml"]) == json.loads(explained["json"])

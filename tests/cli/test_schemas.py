@@ -157,6 +157,6 @@ GOOD = {"sources": [], "held": [{"key": "k", "count": 1, "since": "", "until": "
         {**GOOD, "held": {}},
     ],
 )
-def test_the_judge_finds_what_is_wrong(bad: dict[str, Any]) -> None:
+def test_schema_checker_rejects_wrong_answers(bad: dict[str, Any]) -> None:
     assert list(faults_of(schema("status"), GOOD)) == []
     assert list(faults_of(schema("status"), bad)) != []

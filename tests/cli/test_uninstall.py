@@ -45,14 +45,14 @@ def copied(stage: Stage) -> None:
 
 
 @pytest.mark.cluster
-def test_nothing_to_remove_is_said_and_is_no_fault(shell: Shell, stage: Stage) -> None:
+def test_nothing_to_remove_is_exit_0_with_a_message(shell: Shell, stage: Stage) -> None:
     done = shell("uninstall", "-n", OWN)
     assert done.code == 0
     assert done.out.splitlines()[-1] == "Nothing to remove."
 
 
 @pytest.mark.cluster
-def test_it_asks_first_and_no_means_no(shell: Shell, stage: Stage) -> None:
+def test_uninstall_asks_first_and_n_removes_nothing(shell: Shell, stage: Stage) -> None:
     hook(stage, "ours", "things.example.com.samara.dev")
     done = shell("uninstall", "-n", OWN, stdin="n\n")
     assert done.code == 1
@@ -70,7 +70,7 @@ def test_a_configuration_whose_webhooks_are_not_ours_stays(shell: Shell, stage: 
 
 
 @pytest.mark.cluster
-def test_while_an_operator_is_at_work_nothing_is_removed(shell: Shell, stage: Stage) -> None:
+def test_nothing_is_removed_while_an_operator_runs(shell: Shell, stage: Stage) -> None:
     hook(stage, "ours", "things.example.com.samara.dev")
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     spec = {"holderIdentity": "somebody", "leaseDurationSeconds": 15, "renewTime": now}
@@ -82,7 +82,7 @@ def test_while_an_operator_is_at_work_nothing_is_removed(shell: Shell, stage: St
 
 
 @pytest.mark.cluster
-def test_copies_stay_unless_they_are_asked_for(shell: Shell, stage: Stage) -> None:
+def test_copies_stay_without_the_flag(shell: Shell, stage: Stage) -> None:
     copied(stage)
     done = shell("uninstall", "-n", OWN, "--yes")
     assert "Copies stay; --copies deletes them." in done.out
@@ -90,7 +90,7 @@ def test_copies_stay_unless_they_are_asked_for(shell: Shell, stage: Stage) -> No
 
 
 @pytest.mark.cluster
-def test_with_copies_those_that_we_made_go_and_nothing_else(shell: Shell, stage: Stage) -> None:
+def test_with_the_flag_only_our_copies_are_deleted(shell: Shell, stage: Stage) -> None:
     copied(stage)
     words = {"secret-copy/origin": "admin/db"}
     stage.foreign("c", "pasted", metadata={"annotations": words})
@@ -106,7 +106,7 @@ def test_with_copies_those_that_we_made_go_and_nothing_else(shell: Shell, stage:
 
 
 @pytest.mark.cluster
-def test_copies_in_a_paused_namespace_stay_and_that_is_said(shell: Shell, stage: Stage) -> None:
+def test_copies_in_a_paused_namespace_stay_with_a_note(shell: Shell, stage: Stage) -> None:
     copied(stage)
     stage.annotate("/api/v1/namespaces/a", {"samara.dev/paused": "true"})
     done = shell("uninstall", "-n", OWN, "--copies", "--yes")
@@ -116,7 +116,7 @@ def test_copies_in_a_paused_namespace_stay_and_that_is_said(shell: Shell, stage:
 
 
 @pytest.mark.cluster
-def test_copies_of_a_paused_source_stay_and_that_is_said(shell: Shell, stage: Stage) -> None:
+def test_copies_of_a_paused_source_stay_with_a_note(shell: Shell, stage: Stage) -> None:
     copied(stage)
     stage.annotate(stage.path("admin", "db"), {"samara.dev/paused": "true"})
     done = shell("uninstall", "-n", OWN, "--copies", "--yes")

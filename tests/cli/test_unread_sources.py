@@ -99,14 +99,14 @@ def test_operator_4_6_copies_whose_sources_could_not_be_listed_are_not_deleted(
     assert all(config_map(stage, namespace) is not None for namespace in ("a", "b"))
 
 
-def test_a_copy_that_has_lost_its_owner_is_not_deleted_either(stage: Stage, shell: Shell, config: str) -> None:
+def test_copy_without_its_owner_reference_is_not_deleted(stage: Stage, shell: Shell, config: str) -> None:
     path = "/api/v1/namespaces/a/configmaps/ca"
     stage.api.patch(path, {"metadata": {"ownerReferences": None}})
     shell("orphans", "--delete", "--yes", config, f"--as={READER}")
     assert config_map(stage, "a") is not None
 
 
-def test_what_the_settings_name_no_more_is_an_orphan_whoever_may_read_its_source(
+def test_copy_of_a_vocabulary_outside_the_settings_is_an_orphan_even_if_its_source_may_not_be_read(
     stage: Stage, shell: Shell, config: str, tmp_path: Path
 ) -> None:
     found = shell("orphans", "-o", "json", settings(tmp_path, "secret-copy"), f"--as={READER}").json["orphans"]
@@ -131,7 +131,7 @@ def why(shell: Shell, what: str, namespace: str, *flags: str) -> dict[str, Any]:
     return done.json
 
 
-def test_operator_1_why_answers_from_the_marks_where_the_source_could_not_be_read(
+def test_operator_1_why_answers_from_marks_if_the_source_may_not_be_read(
     stage: Stage, shell: Shell, config: str
 ) -> None:
     found = why(shell, "cm/ca", "a", config)
@@ -147,7 +147,7 @@ def test_operator_1_why_answers_from_the_marks_where_the_source_could_not_be_rea
     assert "could not be read: the sources" in told.err
 
 
-def test_why_does_not_say_that_nobody_wants_a_place_while_a_kind_of_source_could_not_be_read(
+def test_why_leaves_open_if_a_copy_is_wanted_while_a_kind_of_source_may_not_be_read(
     stage: Stage, shell: Shell, config: str
 ) -> None:
     found = why(shell, "cm/other", "a", config)
@@ -155,7 +155,7 @@ def test_why_does_not_say_that_nobody_wants_a_place_while_a_kind_of_source_could
     assert "resourcedistributions" in found["unread"][0]
 
 
-def test_why_tells_what_it_knows_besides_what_it_could_not_read(stage: Stage, shell: Shell, tmp_path: Path) -> None:
+def test_why_shows_known_answers_beside_what_could_not_be_read(stage: Stage, shell: Shell, tmp_path: Path) -> None:
     file = tmp_path / "both.yaml"
     file.write_text(yaml.safe_dump({"vocabularies": {"secret-copy": {}, "resource-distribution": {}}}))
     stage.namespace("a", "b")

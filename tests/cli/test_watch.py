@@ -51,32 +51,32 @@ class Script:
         return self
 
 
-def test_only_a_change_is_told() -> None:
+def test_watch_shows_only_changes() -> None:
     assert Script("a", "a", "b", "b", "a").run().told == ["a", "b", "a"]
 
 
-def test_a_server_that_is_away_is_waited_for_and_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_watch_waits_for_an_unreachable_server_and_notes_it_once(capsys: pytest.CaptureFixture[str]) -> None:
     away = Unreachable("no answer")
     assert Script("a", away, away, "a", "b").run().told == ["a", "b"]
     assert capsys.readouterr().err == "samara: no answer; it is tried again\n"
 
 
-def test_the_first_look_must_go_well() -> None:
+def test_error_in_the_first_round_ends_the_watch() -> None:
     assert Script(Unreachable("no answer"), "a").run(ends=Unreachable).told == []
 
 
 @pytest.mark.parametrize(("form", "between"), [("table", "\n"), ("json", "\n"), ("yaml", "---\n")])
-def test_blocks_are_set_apart_in_a_pipe(form: str, between: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_answers_in_a_pipe_are_separated(form: str, between: str, capsys: pytest.CaptureFixture[str]) -> None:
     Script("a", "b", "c").run(form)
     assert capsys.readouterr().out == between * 2
 
 
-def test_a_look_is_a_small_part_of_the_time() -> None:
+def test_reading_takes_a_small_part_of_the_time() -> None:
     assert Script("a").run().pauses == [MIN_PAUSE]
     assert PAUSE_FACTOR >= 9
 
 
-def test_a_watch_has_no_exit_code_of_a_plan() -> None:
+def test_watch_with_exit_code_is_wrong_usage() -> None:
     assert samara_inside("plan", "--watch", "--exit-code").code == 2
 
 
@@ -86,7 +86,7 @@ class Screen(io.StringIO):
 
 
 @pytest.mark.parametrize(("stream", "shown"), [(Screen(), True), (io.StringIO(), False)])
-def test_progress_is_told_on_a_terminal_only_and_goes(
+def test_progress_is_shown_on_terminals_only_and_cleared(
     stream: io.StringIO, shown: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stderr", stream)
@@ -96,7 +96,7 @@ def test_progress_is_told_on_a_terminal_only_and_goes(
     assert stream.getvalue().endswith("\r\x1b[2K") is shown
 
 
-def test_who_watches_is_told_of_progress_the_first_time_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_shows_progress_in_the_first_round_only(monkeypatch: pytest.MonkeyPatch) -> None:
     screen, looks = Screen(), []
 
     async def look() -> str:
@@ -117,7 +117,7 @@ def test_who_watches_is_told_of_progress_the_first_time_only(monkeypatch: pytest
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("command", ["status", "plan"])
-def test_each_change_is_a_block_and_an_interrupt_ends_it_well(command: str, stage: Stage, tmp_path: Path) -> None:
+def test_watch_prints_every_change_and_an_interrupt_exits_0(command: str, stage: Stage, tmp_path: Path) -> None:
     stage.namespace("a")
     out, err = tmp_path / "out", tmp_path / "err"
     program = (sys.executable, "-m", "samara.cli.main", command, "--watch", "-o", "json")

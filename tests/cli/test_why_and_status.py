@@ -51,7 +51,7 @@ def test_why_has_the_promised_shape(stage: Stage, shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("what", ["secret/db", "Secrets/db", "SECRET/db", "v1/Secret/db"])
-def test_why_takes_a_kind_as_people_write_it(what: str, stage: Stage, shell: Shell) -> None:
+def test_why_accepts_a_kind_as_users_write_it(what: str, stage: Stage, shell: Shell) -> None:
     assert why(shell, "default", what)["object"]["kind"] == "v1/Secret"
 
 
@@ -69,7 +69,7 @@ def test_why_says_that_a_source_does_not_name_the_namespace(stage: Stage, shell:
     assert "does not ask for a copy in namespace b" in the_answer(found)["rule"]
 
 
-def test_why_says_that_a_namespace_is_not_meant_although_all_are(stage: Stage, shell: Shell) -> None:
+def test_why_says_that_a_namespace_is_excluded_from_all(stage: Stage, shell: Shell) -> None:
     stage.namespace("a", samara_ignore="true")
     stage.source("db", "")
     found = why(shell, "a")
@@ -87,7 +87,7 @@ def test_why_says_what_blocks_a_copy(stage: Stage, shell: Shell) -> None:
     assert the_answer(why(shell, "later"))["blocked"]["reason"] == "no-namespace"
 
 
-def test_what_the_server_refuses_is_blocked_and_why(stage: Stage, shell: Shell) -> None:
+def test_write_that_the_server_refuses_is_blocked_with_its_message(stage: Stage, shell: Shell) -> None:
     stage.namespace("a", "full")
     stage.api.create("/api/v1/namespaces/full/resourcequotas", QUOTA)
     eventually(lambda: (stage.api.get("/api/v1/namespaces/full/resourcequotas/none").get("status") or {}).get("hard"))
@@ -104,7 +104,7 @@ def test_what_the_server_refuses_is_blocked_and_why(stage: Stage, shell: Shell) 
     assert the_answer(why(shell, "a"))["blocked"] is None
 
 
-def test_why_of_an_object_that_nobody_wants_is_answered(stage: Stage, shell: Shell) -> None:
+def test_why_of_an_unwanted_object_says_that_no_source_wants_it(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     stage.foreign("a", "mine")
     found = why(shell, "a", "secret/mine")
@@ -128,7 +128,7 @@ def test_why_of_an_orphan_names_the_source_that_is_gone(stage: Stage, shell: She
     assert "which is gone" in answer["rule"]
 
 
-def test_why_of_a_copy_whose_source_asks_no_more_does_not_call_it_gone(stage: Stage, shell: Shell) -> None:
+def test_why_of_a_copy_whose_source_requests_no_copies_does_not_call_it_gone(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     stage.operator()
@@ -173,7 +173,7 @@ def test_why_with_rights_in_one_namespace_answers_from_marks_and_events(stage: S
     answers_from_marks_and_events(as_tenant(stage))
 
 
-def test_why_answers_so_too_where_besides_all_namespaces_may_be_listed(stage: Stage, cluster: Devcluster) -> None:
+def test_why_with_rights_to_list_namespaces_answers_from_marks_and_events(stage: Stage, cluster: Devcluster) -> None:
     tenant = as_tenant(stage)
     rules = [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list"]}]
     with granted(cluster, "lists-namespaces", rules, "tenant"):
@@ -238,7 +238,7 @@ def hold(stage: Stage, shell: Shell) -> list[str]:
     return names
 
 
-def test_what_the_brake_holds_is_listed_and_released(stage: Stage, shell: Shell) -> None:
+def test_held_deletions_are_listed_and_released(stage: Stage, shell: Shell) -> None:
     names = hold(stage, shell)
     (held,) = shell("status", "-o", "json").json["held"]
     assert list(held) == ["key", "count", "since", "until"]
@@ -254,7 +254,7 @@ def test_what_the_brake_holds_is_listed_and_released(stage: Stage, shell: Shell)
     eventually(lambda: shell("status", "-o", "json").json["held"] == [])
 
 
-def test_what_is_discarded_stays_as_orphans(stage: Stage, shell: Shell) -> None:
+def test_discarded_deletions_leave_orphans(stage: Stage, shell: Shell) -> None:
     names = hold(stage, shell)
     assert shell("release", "secret-copy/Secret/admin/db", "--discard").code == 0
     eventually(lambda: shell("status", "-o", "json").json["held"] == [])
@@ -262,7 +262,7 @@ def test_what_is_discarded_stays_as_orphans(stage: Stage, shell: Shell) -> None:
     assert len(shell("orphans", "-o", "json").json["orphans"]) == 7
 
 
-def test_releasing_what_is_not_held_lists_what_is(stage: Stage, shell: Shell) -> None:
+def test_release_of_another_key_lists_the_held_keys(stage: Stage, shell: Shell) -> None:
     assert "nothing is held" in shell("release", "secret-copy/Secret/admin/other").fault
     hold(stage, shell)
     told = shell("release", "secret-copy/Secret/admin/other").fault
@@ -270,5 +270,5 @@ def test_releasing_what_is_not_held_lists_what_is(stage: Stage, shell: Shell) ->
 
 
 @pytest.mark.parametrize("key", ["nothing/Secret/admin/db", "secret-copy/Thing/admin/db"])
-def test_a_key_with_words_that_do_not_exist_is_wrong_usage(key: str, stage: Stage, shell: Shell) -> None:
+def test_key_with_an_unknown_vocabulary_or_kind_is_wrong_usage(key: str, stage: Stage, shell: Shell) -> None:
     assert shell("release", key).code == 2

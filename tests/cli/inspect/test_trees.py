@@ -40,7 +40,7 @@ def drawn(forest: Forest, root: str | None = None) -> list[str]:
         ),
     ],
 )
-def test_a_fault_is_told_where_it_is(namespaces: list[Namespace], name: str, told: str) -> None:
+def test_fault_is_shown_at_its_namespace(namespaces: list[Namespace], name: str, told: str) -> None:
     forest = build_forest(namespaces)
     assert [fault for fault in forest.nodes[name].faults if fault.startswith(told)] != []
     assert any(told in line for line in drawn(forest))
@@ -86,14 +86,14 @@ def test_copies_are_counted_in_the_namespaces_directly_below() -> None:
     assert "    │   │   Secret db: update, from r; copies 0 of 1; missing in d" in drawn(forest)
 
 
-def test_a_copy_from_a_namespace_that_is_upstream_no_more_is_told() -> None:
+def test_copy_from_a_namespace_that_is_no_longer_upstream_is_shown() -> None:
     forest = build_forest([namespace("r", type="root"), namespace("s", type="root"), namespace("a", parent="s")])
     add_propagations(forest, SECRET, [obj("a", "db", "create", "r")])
     assert forest.nodes["a"].propagations[0].as_json()["stale"] is True
     assert "            Secret db: create, from r, which is neither its parent nor its template" in drawn(forest)
 
 
-def test_a_mode_that_means_nothing_is_told() -> None:
+def test_unknown_mode_is_shown() -> None:
     forest = build_forest([namespace("r", type="root"), namespace("a", parent="r")])
     add_propagations(forest, SECRET, [obj("r", "db", "always\x1b[31m")])
     assert forest.nodes["r"].propagations[0].as_json()["copies"] is None
@@ -102,7 +102,7 @@ def test_a_mode_that_means_nothing_is_told() -> None:
     assert "\x1b" not in line
 
 
-def test_a_namespace_that_is_being_deleted_misses_nothing() -> None:
+def test_terminating_namespace_has_no_missing_copies() -> None:
     going = Namespace("a", {f"{KEY}/parent": "r"}, is_terminating=True)
     forest = build_forest([namespace("r", type="root"), going])
     add_propagations(forest, SECRET, [obj("r", "db", "update")])
@@ -137,6 +137,6 @@ def test_ten_thousand_namespaces_are_drawn_within_seconds() -> None:
     assert time.process_time() - begun < 3
 
 
-def test_a_root_is_shown_whatever_it_is() -> None:
+def test_requested_root_is_shown_even_outside_of_any_tree() -> None:
     assert drawn(build_forest([namespace("plain")], "plain"), "plain") == ["└── plain (plain)"]
     assert build_forest([namespace("plain")]).nodes == {}
