@@ -22,29 +22,29 @@ Json = dict[str, Any]
 
 
 def definition() -> Json:
-    found: Json = yaml.safe_load(crds.text(NAME))
-    return found
+    definition: Json = yaml.safe_load(crds.text(NAME))
+    return definition
 
 
 def version() -> Json:
     (only,) = definition()["spec"]["versions"]
-    found: Json = only
-    return found
+    only_version: Json = only
+    return only_version
 
 
 def schema() -> Json:
-    found: Json = version()["schema"]["openAPIV3Schema"]
-    return found
+    root: Json = version()["schema"]["openAPIV3Schema"]
+    return root
 
 
 def spec() -> Json:
-    found: Json = schema()["properties"]["spec"]
-    return found
+    fields: Json = schema()["properties"]["spec"]
+    return fields
 
 
 def item() -> Json:
-    found: Json = spec()["properties"]["data"]["items"]["properties"]
-    return found
+    fields: Json = spec()["properties"]["data"]["items"]["properties"]
+    return fields
 
 
 def test_definition_of_fishysecret_is_printed_if_the_settings_need_it() -> None:
@@ -65,7 +65,7 @@ def test_4_the_status_is_a_subresource() -> None:
 
 
 def test_25_columns_are_ready_reason_target_last_sync_and_age() -> None:
-    columns = [each["name"] for each in version()["additionalPrinterColumns"]]
+    columns = [column["name"] for column in version()["additionalPrinterColumns"]]
     assert columns == ["READY", "REASON", "TARGET", "LAST SYNC", "AGE"]
 
 
@@ -85,12 +85,12 @@ def test_limits_are_those_of_the_vocabulary() -> None:
     assert (data["minItems"], data["maxItems"], data["x-kubernetes-list-map-keys"]) == (1, MOST, ["secretKeyName"])
     assert item()["secretPath"]["maxLength"] == LONGEST_PATH
     (rule,) = spec()["properties"]["target"]["properties"]["type"]["x-kubernetes-validations"]
-    assert all(f"'{each}'" in rule["rule"] for each in NEVER_COPIED_TYPES)
+    assert all(f"'{secret_type}'" in rule["rule"] for secret_type in NEVER_COPIED_TYPES)
 
 
 def accepts(field: Json, text: str) -> bool:
     """What the server does with a text: its length, its pattern, and the rule about dots."""
-    rules = [each["rule"] for each in field.get("x-kubernetes-validations", ())]
+    rules = [validation["rule"] for validation in field.get("x-kubernetes-validations", ())]
     dots = any("[.][.]?" in rule for rule in rules) and re2.search(r"(^|[/#])[.][.]?([/#]|$)", text)
     return (
         field["minLength"] <= len(text) <= field["maxLength"] and bool(re2.search(field["pattern"], text)) and not dots

@@ -106,8 +106,8 @@ def test_lists_are_read_within_lists() -> None:
 
 def test_an_item_without_a_kind_is_of_the_kind_of_its_list() -> None:
     item = {"metadata": {"name": "a"}}
-    (found,) = read(json.dumps(listed(item, kind="RoleList", version="rbac.authorization.k8s.io/v1")))
-    assert found == {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", **item}
+    (document,) = read(json.dumps(listed(item, kind="RoleList", version="rbac.authorization.k8s.io/v1")))
+    assert document == {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", **item}
     assert read(json.dumps(listed(item))) == [item]
 
 
@@ -117,7 +117,7 @@ def test_an_object_that_only_sounds_like_a_list_is_one_document() -> None:
         assert read(json.dumps(wish)) == [wish]
 
 
-def test_list_that_contains_itself_is_refused() -> None:
+def test_deep_lists_are_read_and_recursive_ones_are_refused() -> None:
     with pytest.raises(ConfigError):
         read("&a\nkind: List\nitems: [*a]\n")
     deep = '{"kind": "List", "items": [' * 150 + "{}" + "]}" * 150

@@ -20,8 +20,8 @@ def parsed(*args: str, **variables: str) -> dict[str, Any]:
 
 
 def test_flag_that_is_not_given_has_its_default() -> None:
-    found = parsed()
-    assert (found["leader_elect"], found["observe"]) == (None, False)
+    params = parsed()
+    assert (params["leader_elect"], params["observe"]) == (None, False)
 
 
 @pytest.mark.parametrize(
@@ -63,5 +63,5 @@ def test_arguments_after_two_dashes_are_no_flags() -> None:
     @click.argument("words", nargs=-1)
     def command() -> None: ...
 
-    found = command.make_context("x", ["--loud", "--", "--loud=false"]).params
-    assert found == {"loud": True, "words": ("--loud=false",)}
+    params = command.make_context("x", ["--loud", "--", "--loud=false"]).params
+    assert params == {"loud": True, "words": ("--loud=false",)}

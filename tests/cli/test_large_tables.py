@@ -159,15 +159,15 @@ def test_status_of_few_sources_has_a_row_for_each(capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(("origins", "rows"), [(1, 1), (20, 20), (MANY, 1)])
 def test_ten_thousand_orphans_fit(origins: int, rows: int, capsys: pytest.CaptureFixture[str]) -> None:
     source_type = REGISTRY[secret_copy.NAME]
-    found = [
+    listed = [
         Orphan(Object(at(name, "db"), "u", 1), source_type, Key(source_type.name, source), source.path, True)
         for name, source in zip(names(), cycle(at("admin", f"s{number}") for number in range(origins)))
     ]
-    orphans._show(found, False)
+    orphans._show(listed, False)
     shown = lines(capsys)
     assert len(shown) == rows + 1
     assert sum(int(line.split()[1].replace(",", "")) for line in shown[1:]) == MANY
-    orphans._show(found, True)
+    orphans._show(listed, True)
     assert len(lines(capsys)) == MANY + 1
 
 

@@ -29,7 +29,7 @@ ON_A_CLUSTER = (
     ("orphans",),
 )
 WITHOUT_A_CLUSTER = (("rbac",), ("crds",), ("manifests",), ("lint", "-"))
-"""They take the defaults where no cluster can be asked."""
+"""Commands that use the default settings if no cluster answers."""
 
 
 def kubeconfig(folder: Path, server: str) -> Path:
@@ -249,9 +249,9 @@ def test_interrupt_prints_no_traceback(tmp_path: Path) -> None:
     with pipe.open("wb"):  # returns when the program has opened it to read, and waits for us to write
         while not _interrupted(process):
             pass
-    _, told = process.communicate(timeout=20)
+    _, stderr = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert told.strip() == b""
+    assert stderr.strip() == b""
 
 
 def _interrupted(process: subprocess.Popen[bytes]) -> bool:
@@ -264,13 +264,13 @@ def _interrupted(process: subprocess.Popen[bytes]) -> bool:
 
 def commands() -> list[click.Command]:
     context = click.Context(program)
-    found = [program.get_command(context, name) for name in COMMANDS]
-    return [each for each in found if each is not None]
+    commands = [program.get_command(context, name) for name in COMMANDS]
+    return [command for command in commands if command is not None]
 
 
 def test_every_flag_has_a_variable_of_its_own_name() -> None:
     for command in commands():
-        for option in (each for each in command.params if isinstance(each, click.Option)):
+        for option in (parameter for parameter in command.params if isinstance(parameter, click.Option)):
             flag = max(option.opts, key=len)
             if flag in ("--copies", "--delete", "--discard"):
                 assert option.envvar is None
@@ -358,6 +358,6 @@ def test_bash_accepts_the_completion() -> None:
 
 
 def test_version_needs_no_cluster() -> None:
-    found = samara("version", "-o", "json").json
-    assert found["vocabularies"] == ["secret-copy", "resource-distribution", "accurate", "fishysecret", "sync-to"]
-    assert found["server"] is None
+    version = samara("version", "-o", "json").json
+    assert version["vocabularies"] == ["secret-copy", "resource-distribution", "accurate", "fishysecret", "sync-to"]
+    assert version["server"] is None

@@ -1,4 +1,4 @@
-"""`samara orphans` on a real cluster: what is listed, what is deleted, and what never is."""
+"""`samara orphans` on a real cluster: which copies it lists, deletes and leaves."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ pytestmark = pytest.mark.cluster
 
 
 def orphans(shell: Shell, *flags: str) -> dict[tuple[str, str], dict[str, Any]]:
-    found = shell("orphans", "-o", "json", *flags).json["orphans"]
-    return {(each["namespace"], each["name"]): each for each in found}
+    listed = shell("orphans", "-o", "json", *flags).json["orphans"]
+    return {(orphan["namespace"], orphan["name"]): orphan for orphan in listed}
 
 
 def left_behind(stage: Stage, *namespaces: str) -> None:
@@ -46,8 +46,8 @@ def left_behind(stage: Stage, *namespaces: str) -> None:
 
 def test_json_has_the_promised_shape(stage: Stage, shell: Shell) -> None:
     left_behind(stage, "a")
-    (found,) = orphans(shell).values()
-    assert list(found.items()) == [
+    (orphan,) = orphans(shell).values()
+    assert list(orphan.items()) == [
         ("kind", "v1/Secret"),
         ("namespace", "a"),
         ("name", "db"),
@@ -75,7 +75,7 @@ def test_copy_that_an_invalid_source_keeps_is_no_orphan(stage: Stage, shell: She
     eventually(lambda: stage.secret("a", "db"))
     stage.annotate(stage.path("team", "db"), {ask: "everywhere"})
     operator.stop()
-    assert [place for place, each in orphans(shell).items() if each["ours"]] == []
+    assert [address for address, orphan in orphans(shell).items() if orphan["ours"]] == []
     assert list(orphans(shell)) == [("b", "db")]
     stage.annotate(stage.path("team", "db"), {ask: None})
     assert orphans(shell)["a", "db"]["ours"] is True
@@ -97,8 +97,8 @@ def test_copies_of_another_home_are_listed(stage: Stage, shell: Shell) -> None:
     stage.until_copied("db", "a")
     file = stage.folder / "other.yaml"
     file.write_text("vocabularies: {secret-copy: {home: elsewhere}}")
-    found = orphans(shell, f"--config={file}")
-    assert (found["a", "db"]["origin"], found["a", "db"]["ours"]) == ("admin/db", True)
+    listed = orphans(shell, f"--config={file}")
+    assert (listed["a", "db"]["origin"], listed["a", "db"]["ours"]) == ("admin/db", True)
 
 
 def test_copies_of_a_vocabulary_that_is_switched_off_are_listed(stage: Stage) -> None:
@@ -106,8 +106,8 @@ def test_copies_of_a_vocabulary_that_is_switched_off_are_listed(stage: Stage) ->
     stage.source("db", "a")
     stage.operator()
     stage.until_copied("db", "a")
-    found = asyncio.run(_with_nothing_on(stage))
-    assert [(each.live.ref.namespace, each.origin, each.ours) for each in found] == [("a", "admin/db", True)]
+    listed = asyncio.run(_with_nothing_on(stage))
+    assert [(orphan.live.ref.namespace, orphan.origin, orphan.ours) for orphan in listed] == [("a", "admin/db", True)]
 
 
 async def _with_nothing_on(stage: Stage) -> list[Orphan]:
@@ -296,28 +296,28 @@ def test_operator_2_copies_of_a_kind_that_is_no_longer_configured_stay_are_liste
     stage: Stage, shell: Shell, tmp_path: Path
 ) -> None:
     stage.namespace("team", "a")
-    asked = {"openkruise.io/sync-to": "namespaces", "openkruise.io/sync-to-namespaces": "a"}
+    annotations = {"openkruise.io/sync-to": "namespaces", "openkruise.io/sync-to-namespaces": "a"}
     for path, more in ((CONFIG_MAPS, {"data": {"k": "v"}}), (POLICIES, {"spec": {"podSelector": {}}})):
         for namespace in ("team", "a"):
             stage.also_remove(f"{path.format(namespace)}/db")
-        stage.api.create(path.format("team"), {"metadata": {"name": "db", "annotations": asked}, **more})
+        stage.api.create(path.format("team"), {"metadata": {"name": "db", "annotations": annotations}, **more})
     copies = [f"{path.format('a')}/db" for path in (CONFIG_MAPS, POLICIES)]
     operator = stage.operator(config={"vocabularies": {"sync-to": {"kinds": ["v1/ConfigMap", POLICY]}}})
-    eventually(lambda: all(stage.api.find(each) is not None for each in copies))
+    eventually(lambda: all(stage.api.find(path) is not None for path in copies))
     assert orphans(shell, f"--config={settings(tmp_path, 'v1/ConfigMap', POLICY)}") == {}
     operator.stop()
 
     stage.operator(config={"vocabularies": {"sync-to": {"kinds": ["v1/Secret"]}}})
     fewer = f"--config={settings(tmp_path, 'v1/Secret')}"
-    found = shell("orphans", "-o", "json", fewer).json["orphans"]
-    assert [(each["kind"], each["namespace"], each["origin"], each["ours"]) for each in found] == [
+    listed = shell("orphans", "-o", "json", fewer).json["orphans"]
+    assert [(orphan["kind"], orphan["namespace"], orphan["origin"], orphan["ours"]) for orphan in listed] == [
         ("v1/ConfigMap", "a", "team/db", True),
         (POLICY, "a", "team/db", True),
     ]
-    assert all(stage.api.find(each) is not None for each in copies)
+    assert all(stage.api.find(path) is not None for path in copies)
     done = shell("orphans", "--delete", "--yes", fewer)
     assert (done.code, done.err.splitlines()[-1]) == (0, "Removed 2 orphans.")
-    assert all(stage.api.find(each) is None for each in copies)
+    assert all(stage.api.find(path) is None for path in copies)
 
 
 def test_kinds_that_may_not_be_listed_are_noted_in_one_line(stage: Stage, shell: Shell, cluster: Devcluster) -> None:
@@ -327,9 +327,9 @@ def test_kinds_that_may_not_be_listed_are_noted_in_one_line(stage: Stage, shell:
         done = shell("orphans", "--as=reader")
     assert done.code == 0
     assert "admin/db" in done.out
-    told = [line for line in done.err.splitlines() if "not looked at" in line]
-    assert len(told) == 1
-    assert "apps/v1/ControllerRevision, apps/v1/DaemonSet, apps/v1/Deployment and " in told[0]
+    notes = [line for line in done.err.splitlines() if "not looked at" in line]
+    assert len(notes) == 1
+    assert "apps/v1/ControllerRevision, apps/v1/DaemonSet, apps/v1/Deployment and " in notes[0]
 
 
 def settings(folder: Path, *kinds: str) -> Path:

@@ -1,4 +1,4 @@
-"""A command that asks first, and what it says when nobody answers."""
+"""A command that asks first, and its message if there is no answer."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def test_n_aborts_without_a_message() -> None:
 def test_missing_answer_is_exit_1_and_one_line() -> None:
     done = answered("")
     assert (done.code, done.out) == (1, "")
-    asked, said = done.err.splitlines()
-    assert asked.startswith("Remove 2 orphans?")
-    assert said == "samara: expected an answer, or --yes, found the end of the input; nothing was changed"
+    question, message = done.err.splitlines()
+    assert question.startswith("Remove 2 orphans?")
+    assert message == "samara: expected an answer, or --yes, found the end of the input; nothing was changed"
 
 
 def test_interrupted_question_is_exit_130() -> None:

@@ -28,7 +28,7 @@ def printed(choice: str, folder: Path, *flags: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("choice", [*CHOICES, ", ".join(CHOICES)], ids=lambda text: text[:12])
 def test_every_rule_that_is_printed_has_a_reason(choice: str, tmp_path: Path) -> None:
-    roles = {each["kind"]: each["rules"] for each in printed(choice, tmp_path) if "rules" in each}
+    roles = {obj["kind"]: obj["rules"] for obj in printed(choice, tmp_path) if "rules" in obj}
     explained = printed(choice, tmp_path, "--explain")
     assert all(len(rule.pop("why").split()) > 3 for rule in explained)
     assert explained == [{"role": role, **rule} for role, rules in roles.items() for rule in rules]

@@ -1,4 +1,4 @@
-"""The published schemas of `-o json`: exactly the promised shapes, and what the pages show is of them."""
+"""The published schemas of `-o json` have the promised shapes, and the examples on the pages follow them."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ def test_every_reason_is_explained_on_the_page() -> None:
 
 
 def test_the_examples_on_the_page_are_of_their_schemas() -> None:
-    shown = [json.loads(each.text) for each in fences() if each.page == PAGE and each.language == "json"]
+    shown = [json.loads(fence.text) for fence in fences() if fence.page == PAGE and fence.language == "json"]
     by_first = {tuple(schema(name)["required"]): name for name in PROMISED}
-    assert [by_first[tuple(each)] for each in shown] == list(PROMISED)
-    for each in shown:
-        check(by_first[tuple(each)], each)
+    assert [by_first[tuple(example)] for example in shown] == list(PROMISED)
+    for example in shown:
+        check(by_first[tuple(example)], example)
 
 
 def test_trees_and_the_version_are_of_their_schemas() -> None:
@@ -108,9 +108,9 @@ def test_explained_rights_are_of_their_schema() -> None:
 
 def test_findings_are_of_their_schema() -> None:
     text = "apiVersion: v1\nkind: Secret\nmetadata: {name: x, annotations: {secret-copy/namespaces: Bad_Name}}\n"
-    found = samara_inside("lint", "-", "-o", "json", stdin=text).json
-    assert found["findings"] != []
-    check("lint", found)
+    answer = samara_inside("lint", "-", "-o", "json", stdin=text).json
+    assert answer["findings"] != []
+    check("lint", answer)
 
 
 @pytest.mark.cluster
@@ -125,7 +125,7 @@ def test_the_answers_of_a_cluster_are_of_their_schemas(stage: Stage, shell: Shel
     operator.stop()
     stage.bump("db")
     stage.api.delete(stage.path("admin", "old"))
-    asked = {
+    commands_to_check = {
         "plan": ("plan", "--diff"),
         "status": ("status",),
         "why": ("why", "secret/db", "-n", "b"),
@@ -133,7 +133,7 @@ def test_the_answers_of_a_cluster_are_of_their_schemas(stage: Stage, shell: Shel
         "tree": ("tree",),
         "version": ("version",),
     }
-    answers = {name: shell(*args, "-o", "json").json for name, args in asked.items()}
+    answers = {name: shell(*args, "-o", "json").json for name, args in commands_to_check.items()}
     for name, answer in answers.items():
         check(name, answer)
     assert answers["plan"]["writes"][0]["diff"] != []

@@ -50,7 +50,7 @@ def test_settings_of_an_administrator_come_before_those_of_a_tenant(stage: Stage
     assert "settings: from ConfigMap ops/samara" in done.err
     assert "found more than one ConfigMap with settings (aaa/samara, ops/samara)" in done.err
     for command in ("status", "plan"):
-        assert "settings: from ConfigMap aaa/samara" in shell(command, "-n", "aaa").err, "whoever asks for it gets it"
+        assert "settings: from ConfigMap aaa/samara" in shell(command, "-n", "aaa").err, "-n names it"
 
 
 def test_nothing_is_deleted_by_the_settings_of_a_tenant(stage: Stage, shell: Shell) -> None:

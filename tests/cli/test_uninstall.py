@@ -1,4 +1,4 @@
-"""`samara uninstall` by hand: what it shows, what it asks, what it leaves."""
+"""`samara uninstall` shows what it will remove, asks, and leaves everything else."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
 def test_every_finalizer_of_ours_is_of_the_domain_of_the_resource_that_carries_it() -> None:
-    """By that it is known from those of others."""
-    guarding = [each for each in served(Settings()) if each.finalizer]
-    assert {each.name for each in guarding} == {"accurate:sub", "fishysecret"}
+    """`samara uninstall` tells our finalizers from others by their domain."""
+    guarding = [source_type for source_type in served(Settings()) if source_type.finalizer]
+    assert {source_type.name for source_type in guarding} == {"accurate:sub", "fishysecret"}
     for source_type in guarding:
         assert {source_type.finalizer.split("/")[0]} == {source_type.resource.group if source_type.resource else ""}
     assert {kind.name for kind in custom_resources()} >= {"SubNamespace", "ResourceDistribution"}
 
 
 def hook(stage: Stage, name: str, webhook: str) -> None:
-    """Somebody's configuration with our label."""
+    """A webhook configuration with our label."""
     client = {"url": "https://127.0.0.1:1/admit"}
     rule = {"apiGroups": ["example.com"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["things"]}
-    each = {"name": webhook, "clientConfig": client, "rules": [rule], "sideEffects": "None"}
+    entry = {"name": webhook, "clientConfig": client, "rules": [rule], "sideEffects": "None"}
     meta = {"name": name, "labels": {"app.kubernetes.io/name": "samara"}}
     stage.also_remove(f"{HOOKS}/{name}")
-    stage.api.create(HOOKS, {"metadata": meta, "webhooks": [{**each, "admissionReviewVersions": ["v1"]}]})
+    stage.api.create(HOOKS, {"metadata": meta, "webhooks": [{**entry, "admissionReviewVersions": ["v1"]}]})
 
 
 def copied(stage: Stage) -> None:
@@ -92,8 +92,8 @@ def test_copies_stay_without_the_flag(shell: Shell, stage: Stage) -> None:
 @pytest.mark.cluster
 def test_with_the_flag_only_our_copies_are_deleted(shell: Shell, stage: Stage) -> None:
     copied(stage)
-    words = {"secret-copy/origin": "admin/db"}
-    stage.foreign("c", "pasted", metadata={"annotations": words})
+    annotations = {"secret-copy/origin": "admin/db"}
+    stage.foreign("c", "pasted", metadata={"annotations": annotations})
     done = shell("uninstall", "-n", OWN, "--copies", "--yes")
     assert done.code == 0, done.err
     assert "Deletes 2 copies of secret-copy." in done.out

@@ -18,7 +18,7 @@ def drawn(forest: Forest, root: str | None = None) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("namespaces", "name", "told"),
+    ("namespaces", "name", "fault_text"),
     [
         ([namespace("a", parent="gone")], "a", "its parent gone does not exist"),
         ([namespace("a", template="gone")], "a", "its template gone does not exist"),
@@ -40,10 +40,10 @@ def drawn(forest: Forest, root: str | None = None) -> list[str]:
         ),
     ],
 )
-def test_fault_is_shown_at_its_namespace(namespaces: list[Namespace], name: str, told: str) -> None:
+def test_fault_is_shown_at_its_namespace(namespaces: list[Namespace], name: str, fault_text: str) -> None:
     forest = build_forest(namespaces)
-    assert [fault for fault in forest.nodes[name].faults if fault.startswith(told)] != []
-    assert any(told in line for line in drawn(forest))
+    assert [fault for fault in forest.nodes[name].faults if fault.startswith(fault_text)] != []
+    assert any(fault_text in line for line in drawn(forest))
     assert forest.as_json() != []
 
 
@@ -68,16 +68,16 @@ def test_trees_without_faults_have_none() -> None:
 def test_a_loop_is_cut_in_the_nested_form() -> None:
     forest = build_forest([namespace("a", parent="b"), namespace("b", parent="a"), namespace("c", parent="a")])
     [top] = forest.as_json()
-    assert (top["name"], [each["name"] for each in top["children"]]) == ("a", ["b", "c"])
-    assert [each["children"] for each in top["children"]] == [[], []]
+    assert (top["name"], [child["name"] for child in top["children"]]) == ("a", ["b", "c"])
+    assert [child["children"] for child in top["children"]] == [[], []]
 
 
 def test_copies_are_counted_in_the_namespaces_directly_below() -> None:
     forest = build_forest(
         [namespace("r", type="root"), *(namespace(name, parent="r") for name in "abc"), namespace("d", parent="a")]
     )
-    found = [obj("r", "db", "update"), obj("a", "db", "update", "r"), obj("b", "db"), obj("x", "db", "update")]
-    add_propagations(forest, SECRET, found)
+    objects = [obj("r", "db", "update"), obj("a", "db", "update", "r"), obj("b", "db"), obj("x", "db", "update")]
+    add_propagations(forest, SECRET, objects)
     [propagation] = forest.nodes["r"].propagations
     assert (propagation.present, propagation.missing, propagation.others) == (1, ("c",), ("b",))
     [copy] = forest.nodes["a"].propagations
@@ -131,7 +131,7 @@ def test_ten_thousand_namespaces_are_drawn_within_seconds() -> None:
     ]
     begun = time.process_time()
     forest = build_forest(namespaces)
-    add_propagations(forest, SECRET, [obj(each.name, "db", "update", "r") for each in namespaces])
+    add_propagations(forest, SECRET, [obj(member.name, "db", "update", "r") for member in namespaces])
     assert len(drawn(forest)) == 20_000
     assert len(forest.as_json()) == 1
     assert time.process_time() - begun < 3
