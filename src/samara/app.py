@@ -111,7 +111,8 @@ def _own_objects(settings: Settings, own_namespace: str) -> frozenset[Ref]:
     """The objects that the operator reads and writes for itself. Outside a cluster they may be in any namespace."""
     certificate, holds = Ref(SECRET, own_namespace, CERTIFICATE), Ref(CONFIG_MAP, own_namespace, hold_store.NAME)
     lease = Ref(leader_election.LEASE, own_namespace, leader_election.NAME)
-    return frozenset((store_config(settings, own_namespace), certificate, holds, lease))
+    config = store_config(settings, own_namespace)
+    return frozenset((certificate, holds, lease, *(() if config is None else (config,))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +174,9 @@ class Operator:
             clock=clock,
             options=ControllerOptions(settings.source_gone_after, settings.resync, options.observe),
         )
+        config = store_config(settings, own_namespace)
         self._store_config = (
-            StoreConfigWatcher(client, store_config(settings, own_namespace), secrets) if secrets is not None else None
+            StoreConfigWatcher(client, config, secrets) if secrets is not None and config is not None else None
         )
         timings = ReflectorTimings(silence=settings.timers.silence, longest=options.watch_seconds)
         self._reflectors = tuple(Reflector(kind, client, cache, codec, inbox, timings) for kind in cache.stores)

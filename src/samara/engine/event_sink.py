@@ -39,11 +39,6 @@ EVENT_REASONS = {
         "the target namespace does not accept copies from the source's namespace; not with Secret copy",
     ),
     "Invalid": EventReason("Warning", "a name or a value on the source is not valid"),
-    "NoNamespace": EventReason("Warning", "the target namespace of a FishySecret does not exist or is being deleted"),
-    "PathNotAllowed": EventReason("Warning", "the settings do not let the namespace of a FishySecret read a path"),
-    "TokenError": EventReason("Warning", "the configuration of the secret manager is missing or incomplete"),
-    "ConnectionError": EventReason("Warning", "the configuration names a secret manager that cannot be used"),
-    "FetchError": EventReason("Warning", "a path could not be read; the Secret stays as it is"),
     "Held": EventReason("Warning", "the brake holds deletions, or the source or a namespace is paused"),
     "Fought": EventReason(
         "Warning",
@@ -51,6 +46,7 @@ EVENT_REASONS = {
         "less often",
     ),
 }
+"""The reasons that all vocabularies share. Each vocabulary declares its own ones, which are all of type Warning."""
 REPEAT_AFTER = 1800.0
 """Seconds after which the Event of a lasting problem is sent again."""
 REVERTED = "put back"
