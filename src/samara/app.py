@@ -181,7 +181,7 @@ class Operator:
         self.metrics = MetricsPage(
             Sources(
                 registry,
-                self._controller.tallies,
+                self._controller.counts,
                 self._controller.queue,
                 self._controller.oldest_pending,
                 metrics,
@@ -280,7 +280,7 @@ class Operator:
 
 
 async def _keep_leading(leader: LeaderElector) -> None:
-    await leader.keep()
+    await leader.renew_until_lost()
     raise LeaseLostError("the lease could not be kept; ending, so that at most one operator writes")
 
 
@@ -288,7 +288,7 @@ def may_write(options: Options, leader: LeaderElector | None) -> Callable[[], bo
     """Asked directly before each write of a copy."""
     if options.observe:
         return _never
-    return leader.may_write if leader is not None else _always
+    return leader.is_leader if leader is not None else _always
 
 
 def _never() -> bool:

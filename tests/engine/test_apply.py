@@ -220,7 +220,7 @@ def test_whether_it_may_write_is_asked_before_every_single_request() -> None:
                 applier = an_applier(client)
                 applier.cache.put(HAVE)
                 result = await applier.perform(Recreate(a_key(), HAVE.ref, NEW, HAVE), verify=False)
-            assert (result.outcome, result.sure) == (Outcome.FAILED, False)
+            assert (result.outcome, result.known_state) == (Outcome.FAILED, False)
             assert [each.method for each in script.seen] == ["POST"]
 
     asyncio.run(run())
@@ -267,7 +267,7 @@ def test_an_answer_that_the_watch_is_past_is_not_taken() -> None:
 def test_each_error_has_its_meaning(answer: Answer, outcome: Outcome, overloaded: bool, sure: bool) -> None:
     result, _, _ = performed(create("a"), answer)
 
-    assert (result.outcome, result.overloaded, result.sure) == (outcome, overloaded, sure)
+    assert (result.outcome, result.overloaded, result.known_state) == (outcome, overloaded, sure)
     assert result.retry_after == (3.0 if outcome is Outcome.FAILED and sure else None)
 
 
@@ -377,7 +377,7 @@ def test_after_a_restart_a_copy_that_admission_has_changed_is_tried_and_not_writ
     told = updated([stored(MEDDLED)], answers(MEDDLED))
 
     assert told.requests == [DRY]
-    assert told.results == [Result(Outcome.DONE, version=40, spared=True)]
+    assert told.results == [Result(Outcome.DONE, version=40, already_right=True)]
     assert told.knows(MEDDLED)
 
 
@@ -445,4 +445,4 @@ def test_a_trial_that_fails_writes_nothing(refusal: Answer) -> None:
 def test_an_answer_that_cannot_be_read_leaves_it_open_what_is_there(answer: bytes) -> None:
     result, _, _ = performed(create("a"), says(answer))
 
-    assert (result.outcome, result.sure) == (Outcome.FAILED, False)
+    assert (result.outcome, result.known_state) == (Outcome.FAILED, False)

@@ -486,7 +486,7 @@ def test_what_a_dry_run_has_spared_is_right_and_is_told_and_counted_nowhere() ->
     engine = EngineHarness(a_source(targets="a"), a_copy("a", content=secret("old")), namespaces=["a"])
     engine.plan(a_key())
     (write,) = engine.sent()
-    engine.finish(write, Result(Outcome.DONE, version=1, spared=True))
+    engine.finish(write, Result(Outcome.DONE, version=1, already_right=True))
     tally = engine.tallies[a_key()]
     assert (tally.in_sync, tally.last_written) == (1, "")
     assert writes_counted(engine) == {}
@@ -506,7 +506,7 @@ def test_what_was_spared_lets_go_what_waited_for_it() -> None:
     key = Key(fishysecret.NAME, ask.ref)
     assert engine.cache.count(key) == 2
     write = Update(key, made[1].ref, Copy(made[1].ref, Template(secret("one"))), made[1], "")
-    engine.finish(write, Result(Outcome.DONE, version=1, spared=True))
+    engine.finish(write, Result(Outcome.DONE, version=1, already_right=True))
     assert engine.requeued() == [key]
 
 

@@ -346,7 +346,7 @@ def test_a_fault_of_the_source_is_told_until_a_whole_plan_is_without_it() -> Non
 def test_a_hold_of_a_source_that_is_gone_is_told_at_its_namespace() -> None:
     async def deed(stage: Stage) -> None:
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, stage.clock)
-        holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
+        holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
         stage.cache.remove(a_key().source)
         stage.recorder.planned(a_key(), Desired(), CopyCounts(), holds.held[a_key()])
         await stage.flush()
@@ -368,7 +368,7 @@ def test_a_hold_of_an_object_that_asks_no_more_is_told_there() -> None:
         stage.cache.put(an_object(a_key().source, 2, uid="u1"))  # without its annotation
         assert stage.cache.get(a_key().source) is None
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, stage.clock)
-        holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
+        holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
         stage.recorder.planned(a_key(), Desired(), CopyCounts(), holds.held[a_key()])
         stage.recorder.wrote(delete("a"))
         await stage.flush()
@@ -382,7 +382,7 @@ def test_a_hold_of_an_object_that_asks_no_more_is_told_there() -> None:
 def test_a_hold_is_not_told_again_because_of_another_trouble_of_its_source() -> None:
     async def deed(stage: Stage) -> None:
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, stage.clock)
-        holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
+        holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
         for _ in range(2):
             stage.recorder.planned(a_key(), Desired(), CopyCounts(), holds.held[a_key()])
             await stage.flush()
@@ -396,7 +396,7 @@ def test_a_hold_is_not_told_again_because_of_another_trouble_of_its_source() -> 
 def test_a_hold_does_not_hide_that_a_namespace_is_paused() -> None:
     async def deed(stage: Stage) -> None:
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, stage.clock)
-        holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
+        holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
         stage.recorder.planned(a_key(), Desired(), blocked(["a"], "held", "it is paused"), holds.held[a_key()])
         await stage.flush()
         ((_, message, _),) = stage.said()
@@ -670,7 +670,7 @@ def test_the_holds_of_several_sources_that_are_gone_are_one_event_at_their_names
         stage.cache.remove(a_key().source)
         keys = [a_key("one"), a_key("two")]
         for key, names in zip(keys, (numbered(0, 8), numbered(8, 16)), strict=True):
-            holds.judge(key, deletes(names, key), 10, 10)
+            holds.check(key, deletes(names, key), 10, 10)
         for key in keys * 2:
             stage.recorder.planned(key, Desired(), CopyCounts(), holds.held[key])
             await stage.flush()

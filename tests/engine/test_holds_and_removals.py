@@ -46,7 +46,7 @@ def some(clock: Clock, brake: MassDeleteLimit | None = BRAKE, hold: float = 600.
 def judged(holds: MassDeleteGuard, first: int, last: int, has: int = 10, key: Key | None = None) -> int:
     """How many of the deletes in these namespaces may go; the source has so many copies, and its namespace too."""
     key = key or a_key()
-    return len(holds.judge(key, deletes(numbered(first, last), key.all_namespaces), has, has))
+    return len(holds.check(key, deletes(numbered(first, last), key.all_namespaces), has, has))
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ def test_what_went_more_than_ten_minutes_ago_is_forgotten() -> None:
 
 def test_sources_of_one_namespace_add_up_over_a_minute() -> None:
     holds = some(clock := Clock())
-    gone = [len(holds.judge(key, [delete("a", key)], 1, 10)) for key in map(a_key, "abcdefg")]
+    gone = [len(holds.check(key, [delete("a", key)], 1, 10)) for key in map(a_key, "abcdefg")]
     clock.now += 61.0
-    later = len(holds.judge(a_key("h"), [delete("a", a_key("h"))], 1, 5))
+    later = len(holds.check(a_key("h"), [delete("a", a_key("h"))], 1, 5))
 
     assert gone == [1, 1, 1, 1, 1, 0, 0]
     assert later == 1
@@ -108,7 +108,7 @@ def test_sources_of_different_namespaces_do_not_add_up() -> None:
     holds = some(Clock())
     keys = [a_key("db", f"home-{number}") for number in range(8)]
 
-    assert all(holds.judge(key, [delete("a", key)], 1, 1) for key in keys)
+    assert all(holds.check(key, [delete("a", key)], 1, 1) for key in keys)
 
 
 def test_a_delete_that_is_planned_again_counts_once() -> None:
@@ -122,17 +122,17 @@ def test_a_delete_that_is_planned_again_counts_once() -> None:
 def test_a_release_lets_exactly_that_set_go() -> None:
     holds = some(Clock())
     judged(holds, 0, 8)
-    holds.free(a_key())
+    holds.release(a_key())
 
     assert judged(holds, 0, 9) == 0
-    holds.free(a_key())
+    holds.release(a_key())
     assert judged(holds, 0, 9) == 9
 
 
 def test_slices_of_a_released_set_may_go_one_by_one() -> None:
     holds = some(Clock())
     judged(holds, 0, 8)
-    holds.free(a_key())
+    holds.release(a_key())
 
     slices = [a_key().in_namespace(name) for name in numbered(0, 8)]
     assert [judged(holds, number, number + 1, 8, key) for number, key in enumerate(slices)] == [1] * 8
@@ -145,7 +145,7 @@ def test_undoing_the_change_ends_the_hold_and_the_release() -> None:
     assert not holds.held
 
     judged(holds, 0, 8)
-    holds.free(a_key())
+    holds.release(a_key())
     judged(holds, 0, 0)
     assert judged(holds, 0, 8) == 0
 
@@ -180,9 +180,9 @@ def test_a_slice_in_which_only_some_are_still_to_go_holds_those() -> None:
     holds = some(Clock())
     judged(holds, 0, 8)
     both = [*deletes(["ns-00000"]), Delete(a_key(), at("ns-00000", "other"), a_copy("ns-00000"))]
-    holds.judge(a_key().in_namespace("ns-00000"), both, 10, 10)
+    holds.check(a_key().in_namespace("ns-00000"), both, 10, 10)
     assert holds.held[a_key()].count == 9
-    holds.judge(a_key().in_namespace("ns-00000"), both[1:], 10, 10)
+    holds.check(a_key().in_namespace("ns-00000"), both[1:], 10, 10)
 
     assert at("ns-00000", "db") not in holds.held[a_key()].refs
     assert at("ns-00000", "other") in holds.held[a_key()].refs
@@ -216,7 +216,7 @@ def test_a_hold_for_ever_waits_for_a_person() -> None:
 
     assert (holds.due(), holds.next_due()) == ([], None)
     assert holds.held[a_key()].until == inf
-    holds.free(a_key())
+    holds.release(a_key())
     assert judged(holds, 0, 8) == 8
 
 
@@ -248,7 +248,7 @@ def test_what_is_remembered_and_was_undone_meanwhile_is_forgotten() -> None:
 
 def test_freeing_what_is_not_held_frees_nothing() -> None:
     holds = some(Clock())
-    holds.free(a_key(), discard=True)
+    holds.release(a_key(), discard=True)
 
     assert not any(holds.is_discarded(each.ref) for each in deletes(numbered(0, 9)))
     assert judged(holds, 0, 8) == 0
@@ -276,9 +276,9 @@ def test_nothing_is_kept_of_a_key_that_is_gone() -> None:
     judged(holds, 0, 3)
     clock.now += 61.0
     judged(holds, 3, 9)
-    holds.free(a_key(), discard=True)
+    holds.release(a_key(), discard=True)
     holds.remembered = {str(a_key()), str(a_key("x"))}
-    holds.gone(a_key())
+    holds.forget(a_key())
 
     assert not any(holds.is_discarded(each.ref) for each in deletes(numbered(3, 9)))
     assert (holds.held, holds._free, holds._by_source) == ({}, {}, {})
@@ -292,7 +292,7 @@ def test_of_a_namespace_that_has_let_nothing_go_for_a_minute_nothing_is_kept() -
     for number in range(200):
         clock.now += 1.0
         for key in (a_key("db", "busy"), a_key("db", f"home-{number}")):
-            holds.judge(key, [delete("a", key)], 1, 1)
+            holds.check(key, [delete("a", key)], 1, 1)
 
     assert holds._by_namespace.keys() == {"busy", *(f"home-{number}" for number in range(139, 200))}
 
@@ -302,8 +302,8 @@ def test_of_a_namespace_that_went_more_than_ten_minutes_ago_nothing_is_kept() ->
     for name in ("a", "b"):
         clock.now += 601.0
         have = a_namespace(name)
-        holds.written([name])
-        assert holds.judge(a_key(), [Delete(a_key(), have.ref, have)], 1, 1)
+        holds.mark_recorded([name])
+        assert holds.check(a_key(), [Delete(a_key(), have.ref, have)], 1, 1)
 
     for times in (holds._by_source[a_key()], holds._by_namespace[HOME], holds._namespaces):
         assert list(times) == [namespace_ref("b")]
@@ -317,7 +317,7 @@ def test_however_they_are_sliced_no_more_goes_in_ten_minutes_than_the_brake_allo
     went: list[tuple[float, str]] = []
     for first, many, pause in asked:
         names = [name for name in numbered(first, first + many) if name in there]
-        go = [each.ref.namespace for each in holds.judge(a_key(), deletes(names), len(there), 1000)]
+        go = [each.ref.namespace for each in holds.check(a_key(), deletes(names), len(there), 1000)]
         went += [(clock.now, name) for name in go]
         there -= set(go)
         lately = [name for when, name in went if when >= clock.now - 600.0]
@@ -464,7 +464,7 @@ def test_what_was_discarded_stays_and_says_so() -> None:
     gate = a_gate(clock, holds, gone_after=0.0)
     asked = deletes(numbered(0, 8))
     gate.allowed(a_key(), None, asked)
-    holds.free(a_key(), discard=True)
+    holds.release(a_key(), discard=True)
 
     assert gate.allowed(a_key(), None, asked) == [KeepAsOrphan(each.key, each.ref, each.live) for each in asked]
     assert gate.allowed(a_key(), None, []) == []
@@ -475,7 +475,7 @@ def test_a_discard_holds_for_its_set_and_for_nothing_more() -> None:
     holds = some(clock := Clock())
     gate = a_gate(clock, holds, gone_after=0.0)
     gate.allowed(a_key(), None, deletes(numbered(0, 8)))
-    holds.free(a_key(), discard=True)
+    holds.release(a_key(), discard=True)
 
     allowed = gate.allowed(a_key(), None, deletes(numbered(0, 9)))
     assert not any(isinstance(each, Delete) for each in allowed)
@@ -566,10 +566,10 @@ def test_a_copy_that_its_namespace_does_not_accept_any_more_goes_at_once_however
 def test_a_release_is_for_the_set_that_was_held_then_and_for_no_later_one(discard: bool) -> None:
     holds = some(Clock())
     judged(holds, 0, 8)
-    holds.free(a_key(), discard)
+    holds.release(a_key(), discard)
     assert judged(holds, 0, 8) == 8
     for name in numbered(0, 8):
-        holds.judge(a_key().in_namespace(name), [], 10, 10)  # they are gone, and come back one by one
+        holds.check(a_key().in_namespace(name), [], 10, 10)  # they are gone, and come back one by one
 
     assert judged(holds, 0, 8) == 0
     assert not any(holds.is_discarded(each.ref) for each in deletes(numbered(0, 8)))
@@ -580,7 +580,7 @@ def test_a_plan_of_all_says_which_of_a_released_set_are_still_to_go(discard: boo
     """One that the server refuses for ever must not keep the others free: they went, came back, and count anew."""
     holds = some(Clock())
     judged(holds, 0, 8)
-    holds.free(a_key(), discard)
+    holds.release(a_key(), discard)
     assert judged(holds, 0, 8) == 8
     assert judged(holds, 7, 8) == 1
 
@@ -595,10 +595,10 @@ def paused(first: int, last: int) -> frozenset[Ref]:
 def test_a_pause_is_no_answer_to_the_brake() -> None:
     holds = some(Clock())
     judged(holds, 0, 8)
-    assert holds.judge(a_key(), [], 10, 10, paused(0, 8)) == []
+    assert holds.check(a_key(), [], 10, 10, paused(0, 8)) == []
     assert holds.held[a_key()].count == 8
     for number, name in enumerate(numbered(0, 8)):
-        assert holds.judge(a_key().in_namespace(name), [], 10, 10, paused(number, number + 1)) == []
+        assert holds.check(a_key().in_namespace(name), [], 10, 10, paused(number, number + 1)) == []
     assert holds.held[a_key()].count == 8
 
     assert judged(holds, 0, 8) == 0
@@ -607,8 +607,8 @@ def test_a_pause_is_no_answer_to_the_brake() -> None:
 def test_a_pause_does_not_take_a_release_back() -> None:
     holds = some(Clock())
     judged(holds, 0, 8)
-    holds.free(a_key())
-    holds.judge(a_key(), [], 10, 10, paused(0, 8))
+    holds.release(a_key())
+    holds.check(a_key(), [], 10, 10, paused(0, 8))
 
     assert judged(holds, 0, 8) == 8
 

@@ -43,7 +43,7 @@ def on_stage(deed: Callable[[Stage], Awaitable[None]], *answers: Any) -> None:
 
 def test_nobody_writes_before_leading() -> None:
     async def deed(stage: Stage) -> None:
-        assert not stage.lease().may_write()
+        assert not stage.lease().is_leader()
 
     on_stage(deed)
 
@@ -54,9 +54,9 @@ def test_who_leads_may_write_until_the_deadline_and_not_a_moment_longer() -> Non
         await lease.acquire()
         assert lease.deadline == stage.clock.now + RENEW
         stage.clock.now += RENEW - 0.001
-        assert lease.may_write()
+        assert lease.is_leader()
         stage.clock.now += 0.001
-        assert not lease.may_write()
+        assert not lease.is_leader()
 
     on_stage(deed)
 
@@ -83,7 +83,7 @@ def test_the_deadline_ends_before_the_lease_does_for_others() -> None:
         await ours.acquire()
         assert not await theirs._try_once()
         stage.clock.now = ours.deadline
-        assert not ours.may_write()
+        assert not ours.is_leader()
         assert not await theirs._try_once()
         stage.clock.now += DURATION - RENEW + 0.1
         assert await theirs._try_once()
@@ -133,7 +133,7 @@ def test_a_lease_that_was_let_go_is_taken_at_once() -> None:
         ours, theirs = stage.lease("we"), stage.lease("they")
         await ours.acquire()
         await ours.release()
-        assert not ours.may_write()
+        assert not ours.is_leader()
         assert stage.spec["holderIdentity"] == ""
         assert await theirs._try_once()
 
@@ -149,7 +149,7 @@ def test_a_lease_that_was_let_go_is_not_taken_again_by_who_let_it_go() -> None:
         assert stage.spec["holderIdentity"] == ""
         stage.store.objects.clear()
         assert not await lease._try_once()
-        assert not lease.may_write()
+        assert not lease.is_leader()
         assert PATH not in stage.store.objects
 
     on_stage(deed)
@@ -183,7 +183,7 @@ def test_nothing_is_written_from_the_moment_that_the_lease_is_let_go() -> None:
         stage.script.answers = [gated(stage.store)]
         releasing = asyncio.create_task(lease.release())
         await stage.script.until(lambda: len(stage.script.seen) > so_far)
-        assert not lease.may_write()
+        assert not lease.is_leader()
         stage.script.gate.set()
         await releasing
 
@@ -198,7 +198,7 @@ def test_letting_the_lease_go_is_not_losing_it_even_in_the_middle_of_a_renewal()
         await lease.acquire()
         so_far = len(stage.script.seen)
         stage.script.answers = [gated(stage.store)]
-        keeping = asyncio.create_task(lease.keep())
+        keeping = asyncio.create_task(lease.renew_until_lost())
         await stage.script.until(lambda: len(stage.script.seen) == so_far + 1)
         releasing = asyncio.create_task(lease.release())
         await stage.script.until(lambda: len(stage.script.seen) == so_far + 2)
@@ -206,7 +206,7 @@ def test_letting_the_lease_go_is_not_losing_it_even_in_the_middle_of_a_renewal()
         await releasing
         done, _ = await asyncio.wait([keeping], timeout=0.1)
         assert not done
-        assert not lease.may_write()
+        assert not lease.is_leader()
         assert stage.spec["holderIdentity"] == ""
         keeping.cancel()
 
@@ -229,7 +229,7 @@ def test_who_loses_the_lease_to_another_stops_at_once() -> None:
         await ours.acquire()
         stage.spec["holderIdentity"] = "they"
         assert not await ours._try_once()
-        assert not ours.may_write()
+        assert not ours.is_leader()
 
     on_stage(deed)
 
@@ -244,7 +244,7 @@ def test_an_error_neither_gains_nor_loses_the_lease(answer: Any) -> None:
         stage.clock.now += 1.0
         assert not await lease._try_once()
         assert lease.deadline == before
-        assert lease.may_write()
+        assert lease.is_leader()
         stage.script.answers = [stage.store]
         assert await lease._try_once()
         assert lease.deadline == before + 1.0

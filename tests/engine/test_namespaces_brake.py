@@ -19,7 +19,7 @@ from samara.core.queries import CrdExists, NamespaceIsActive
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, SetFinalizer, Write
 from samara.engine import hold_store
-from samara.engine.hold_store import HoldStore, endings, entries
+from samara.engine.hold_store import HoldStore, deleted_namespaces, records
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import HoldsStored, Inbox, Message
 from samara.engine.outcome import Outcome, Result
@@ -99,7 +99,7 @@ def test_whoever_makes_the_sub_namespace_again_and_deletes_it_again_is_obeyed() 
     engine.sent()
     cache.put(a_sub("a", 3, "second"))
     engine.plan(a_key("a"))
-    engine.post(HoldsStored(engine.holds.written(["a"])))
+    engine.post(HoldsStored(engine.holds.mark_recorded(["a"])))
     engine.work()
 
     assert written(engine) == [(Delete, "a")]
@@ -157,7 +157,7 @@ def test_the_deletions_of_a_process_count_in_the_next_one() -> None:
         second = await book_of(client, holds := some())
         engine = ending("d", holds=holds)
         assert list(holds.held) == [a_key("d")]
-        holds.judge(a_key("d"), [], 0, 0)
+        holds.check(a_key("d"), [], 0, 0)
         await second._write()
         assert [each.method for each in script.seen] == ["GET", "POST", "GET"]
         assert json.loads(store.objects[PATH]["data"]["namespaces"]).keys() == {"a", "b", "c"}
@@ -185,15 +185,15 @@ def test_what_is_written_down_says_names_and_times_and_stays_for_ten_minutes() -
 
 @pytest.mark.parametrize("text", ["", "[]", "null", '{"a": 1}', '{"a": "yesterday"}', "[" * 5000])
 def test_what_cannot_be_read_of_it_is_left_out(text: str) -> None:
-    assert endings({"data": {"namespaces": text}}) == {}
-    assert entries({"data": {"namespaces": text}}) == {}
+    assert deleted_namespaces({"data": {"namespaces": text}}) == {}
+    assert records({"data": {"namespaces": text}}) == {}
 
 
 def test_a_time_that_has_not_come_yet_counts_from_now_on() -> None:
     holds = some()
-    holds.recall({"a": -3600.0, "b": 599.0, "c": 601.0})
+    holds.restore({"a": -3600.0, "b": 599.0, "c": 601.0})
 
-    assert holds.ended() == {"a": 1000.0, "b": 401.0}
+    assert holds.deleted_namespaces() == {"a": 1000.0, "b": 401.0}
 
 
 def test_the_book_writes_at_once_what_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

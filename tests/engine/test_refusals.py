@@ -15,13 +15,13 @@ from samara.core.model import FIELD_MANAGER, ManagedKey, Object, namespace_ref
 from samara.core.registry import Registry
 from samara.core.writes import Write, WriteStatus
 from samara.engine.apply import verb
-from samara.engine.outcome import Outcome, Result, judged
+from samara.engine.outcome import Outcome, Result, classify
 from samara.kube.errors import ServerFault, from_status
 from samara.vocabularies.accurate.config import read
 from samara.vocabularies.accurate.labels import CREATED_BY, PARENT
 from samara.vocabularies.accurate.tree import NamespaceTree
 
-BROKEN = Result(Outcome.FAILED, "a webhook fails", broken=True)
+BROKEN = Result(Outcome.FAILED, "a webhook fails", server_fault=True)
 REFUSED = Result(Outcome.REFUSED, "exceeded quota")
 FULL = ServerFault(500, "InternalError", "etcdserver: mvcc: database space exceeded")
 HERE = at("a", "db")
@@ -165,7 +165,7 @@ def obstacle(engine: EngineHarness) -> str:
 def test_fault_19_a_full_store_is_told_once_refuses_nobody_and_is_over_with_the_first_write_that_is_stored() -> None:
     engine, tally = begun()
     assert not obstacle(engine)
-    tried(engine, judged(FULL), 5)
+    tried(engine, classify(FULL), 5)
     assert (tally.pending, told(tally)) == (1, {})
     assert "database space exceeded" in obstacle(engine)
     engine.finish(delete("b"))
@@ -176,7 +176,7 @@ def test_fault_19_a_full_store_is_told_once_refuses_nobody_and_is_over_with_the_
 
 def test_fault_19_that_the_store_was_full_is_not_told_for_ever_when_nobody_writes() -> None:
     engine, _ = begun()
-    engine.finish(create("a"), judged(FULL))
+    engine.finish(create("a"), classify(FULL))
     assert obstacle(engine)
     engine.clock.now += 61.0
     assert not obstacle(engine)
@@ -185,14 +185,14 @@ def test_fault_19_that_the_store_was_full_is_not_told_for_ever_when_nobody_write
 def test_fault_19_a_full_store_pauses_all_writes() -> None:
     engine, _ = begun()
     for namespace in ("a", "b"):
-        engine.finish(create(namespace), judged(FULL))
+        engine.finish(create(namespace), classify(FULL))
     assert engine.limiter.wait() > 0
 
 
 @pytest.mark.parametrize("message", ["etcdserver: request timed out", "a webhook failed"])
 def test_other_faults_of_the_server_are_no_full_store(message: str) -> None:
-    result = judged(ServerFault(500, "InternalError", message))
-    assert (result.full, result.broken, result.overloaded) == (False, True, False)
+    result = classify(ServerFault(500, "InternalError", message))
+    assert (result.storage_full, result.server_fault, result.overloaded) == (False, True, False)
 
 
 @pytest.mark.parametrize("status", [401, 404, 409, 418, 500])
@@ -205,7 +205,7 @@ def test_other_faults_of_the_server_are_no_full_store(message: str) -> None:
 )
 def test_what_admission_denies_is_refused_under_whichever_status(status: int, message: str) -> None:
     body = json.dumps({"kind": "Status", "reason": "Odd", "message": message, "code": status}).encode()
-    assert judged(from_status(status, body)).outcome is Outcome.REFUSED
+    assert classify(from_status(status, body)).outcome is Outcome.REFUSED
 
 
 def test_a_status_that_is_refused_is_told_and_counts_as_no_copy() -> None:

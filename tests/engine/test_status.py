@@ -49,7 +49,7 @@ class Stage:
 
     def status(self) -> dict[str, object] | None:
         """What would be written now."""
-        report = self.reporter.report(KEY)
+        report = self.reporter.take_report(KEY)
         return None if report is None else dict(report.status)
 
     def due(self) -> int:

@@ -13,16 +13,16 @@ from samara.core.desired import Overlay
 from samara.core.model import Key, Ref, namespace_ref
 from samara.core.writes import Apply
 from samara.engine.outcome import Outcome, Result
-from samara.engine.retry import RetryBackoff, Wait
+from samara.engine.retry import RetryBackoff, RetryState
 
 REFUSED = Result(Outcome.REFUSED, "quota")
 FAILED = Result(Outcome.FAILED, "500")
-BROKEN = Result(Outcome.FAILED, "a webhook fails", broken=True)
+BROKEN = Result(Outcome.FAILED, "a webhook fails", server_fault=True)
 STALE = Result(Outcome.STALE, "409")
 MOST = 900.0
 
 
-def holding(waits: RetryBackoff, ref: Ref) -> Wait | None:
+def holding(waits: RetryBackoff, ref: Ref) -> RetryState | None:
     """What still keeps a write back at an address, if anything does."""
     here = waits._by_namespace.get(ref.namespace or ref.name, {})
     return next((wait for (_, at_), wait in here.items() if at_ == ref and wait.until > waits._clock()), None)
@@ -134,7 +134,7 @@ def test_only_the_address_that_failed_waits() -> None:
 
     held = holding(waits, at("a", "db"))
     assert held is not None
-    assert (held.told, held.message, held.attempts) == (True, "quota", 1)
+    assert (held.is_reported, held.message, held.attempts) == (True, "quota", 1)
     assert holding(waits, at("b", "db")) is None
     assert holding(waits, at("a", "other")) is None
     clock.now += delay
@@ -165,8 +165,11 @@ def test_a_change_in_a_namespace_frees_what_waits_there() -> None:
         waits.note(create(namespace), REFUSED)
         waits.note(create(namespace, a_key("other")), REFUSED)
 
-    assert set(waits.free_namespace("a")) == {(a_key().in_namespace("a"), 0.0), (a_key("other").in_namespace("a"), 0.0)}
-    assert waits.free_namespace("nobody") == []
+    assert set(waits.release_namespace("a")) == {
+        (a_key().in_namespace("a"), 0.0),
+        (a_key("other").in_namespace("a"), 0.0),
+    }
+    assert waits.release_namespace("nobody") == []
     assert holding(waits, at("a", "db")) is None
     assert holding(waits, at("b", "db")) is not None
 
@@ -176,7 +179,7 @@ def test_what_is_freed_and_refused_again_waits_longer() -> None:
     clock = Clock()
     waits = RetryBackoff(MOST, clock)
     delays(waits, clock, REFUSED, 6)
-    waits.free_namespace("a")
+    waits.release_namespace("a")
 
     assert waits.note(create("a"), REFUSED) > 100.0
 
@@ -188,7 +191,7 @@ def test_a_change_while_a_try_is_on_its_way_gives_another_try_a_second_later(tic
     delays(waits, clock, REFUSED, 6)
     clock.now += 0.01
     for _ in range(ticks):
-        waits.free_namespace("a")
+        waits.release_namespace("a")
         clock.now += 0.01
     delay = waits.note(create("a"), REFUSED)
 
@@ -204,7 +207,7 @@ def test_a_change_does_not_shorten_the_wait_that_the_server_asked_for() -> None:
     waits = RetryBackoff(MOST, clock := Clock())
     waits.note(create("a"), REFUSED)
     for _ in range(2):
-        waits.free_namespace("a")
+        waits.release_namespace("a")
         clock.now += 0.01
 
     assert waits.note(create("a"), Result(Outcome.REFUSED, "later", retry_after=20.0)) >= 20.0
@@ -215,7 +218,7 @@ def test_a_namespace_is_freed_at_most_once_per_second_however_often_its_quota_ch
     tries: set[float] = set()
     for _ in range(500):
         waits.note(create("a"), REFUSED)
-        ((_, delay),) = waits.free_namespace("a")
+        ((_, delay),) = waits.release_namespace("a")
         tries.add(round(clock.now + delay, 6))
         clock.now += 0.01
 
@@ -228,19 +231,19 @@ def test_a_namespace_that_was_quiet_is_freed_at_once_again() -> None:
     waits = RetryBackoff(MOST, clock := Clock())
     waits.note(create("a"), REFUSED)
     for _ in range(200):
-        waits.free_namespace("a")
+        waits.release_namespace("a")
     clock.now += 3.0
     waits.note(create("a"), REFUSED)
 
-    assert waits.free_namespace("a") == [(a_key().in_namespace("a"), 0.0)]
+    assert waits.release_namespace("a") == [(a_key().in_namespace("a"), 0.0)]
 
 
 def test_what_waits_for_less_than_the_next_turn_waits_no_longer() -> None:
     waits = RetryBackoff(MOST, clock := Clock())
     waits.note(create("a"), FAILED)
-    waits.free_namespace("a")
+    waits.release_namespace("a")
     soon = clock.now + waits.note(create("a", name="other"), FAILED)
-    waits.free_namespace("a")
+    waits.release_namespace("a")
 
     held = holding(waits, at("a", "other"))
     assert held is not None
@@ -252,7 +255,7 @@ def test_a_changed_source_is_free_everywhere_and_alone() -> None:
     for namespace in ("a", "b"):
         waits.note(create(namespace), REFUSED)
         waits.note(create(namespace, a_key("other")), REFUSED)
-    waits.free_source(a_key().source)
+    waits.release_source(a_key().source)
 
     assert [holding(waits, at(namespace, "db")) for namespace in ("a", "b")] == [None, None]
     assert all(holding(waits, at(namespace, "other")) for namespace in ("a", "b"))
@@ -264,13 +267,13 @@ def test_what_is_refused_to_two_sources_at_one_address_waits_for_each_by_itself(
     for _ in range(6):
         waits.note(one, REFUSED)
     assert waits.note(two, REFUSED) < 3.0
-    assert dict(waits.free_namespace("a")).keys() == {a_key().in_namespace("a"), a_key("other").in_namespace("a")}
+    assert dict(waits.release_namespace("a")).keys() == {a_key().in_namespace("a"), a_key("other").in_namespace("a")}
     waits.forget(two.key, two.ref)
     clock.now += 1.0
     assert waits.note(one, REFUSED) > 100.0
-    waits.free_source(a_key("other").source)
+    waits.release_source(a_key("other").source)
     assert waits.of(one) is not None
-    waits.free_source(a_key().source)
+    waits.release_source(a_key().source)
     assert waits.of(one) is None
 
 
@@ -288,7 +291,7 @@ def test_a_source_that_changes_does_not_look_through_all_that_waits() -> None:
     waits._by_namespace = Unsearched()
     waits.note(create("a"), REFUSED)
     waits.note(create("b", a_key("other")), REFUSED)
-    waits.free_source(a_key().source)
+    waits.release_source(a_key().source)
 
     assert holding(waits, at("a", "db")) is None
     assert holding(waits, at("b", "db")) is None
@@ -300,7 +303,7 @@ def test_nothing_is_kept_of_what_does_not_wait_any_more() -> None:
     for namespace in ("a", "b"):
         waits.note(create(namespace), REFUSED)
     waits.forget(a_key(), at("a", "db"))
-    waits.free_source(a_key().source)
+    waits.release_source(a_key().source)
 
     assert (waits._by_namespace, waits._by_source) == ({}, {})
 
@@ -333,7 +336,7 @@ def test_a_change_of_a_namespace_frees_what_is_to_be_written_on_it() -> None:
         waits.note(Apply(Key("tree", have.ref), have.ref, Overlay(have.ref), have), REFUSED)
     waits.note(create("a"), REFUSED)
 
-    assert waits.free_namespace("a") == [(Key("tree", namespace_ref("a")), 0.0), (a_key().in_namespace("a"), 0.0)]
+    assert waits.release_namespace("a") == [(Key("tree", namespace_ref("a")), 0.0), (a_key().in_namespace("a"), 0.0)]
     assert holding(waits, namespace_ref("a")) is None
     assert holding(waits, namespace_ref("b")) is not None
 
@@ -358,7 +361,7 @@ def told(*results: Result) -> list[bool]:
         waits.note(create("a"), each)
         wait = waits.of(create("a"))
         assert wait is not None
-        found.append(wait.told)
+        found.append(wait.is_reported)
     return found
 
 
@@ -383,4 +386,4 @@ def test_what_is_told_is_known_also_when_its_time_has_come() -> None:
     wait = waits.of(create("a"))
     assert holding(waits, at("a", "db")) is None
     assert wait is not None
-    assert (wait.told, wait.message) == (True, "quota")
+    assert (wait.is_reported, wait.message) == (True, "quota")

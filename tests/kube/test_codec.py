@@ -27,7 +27,7 @@ from samara.core.model import (
     Ref,
 )
 from samara.core.writes import Create, Update
-from samara.engine.mass_delete import Hold
+from samara.engine.mass_delete import HeldSet
 from samara.kube.codec import Codec, body, owner_references, version_of
 
 CANARY = "canary-5d1c"
@@ -356,7 +356,7 @@ def test_no_value_is_in_the_repr_of_anything() -> None:
         Overlay(found.ref, found.labels, found.annotations),
         Create(("d", key, None), found.ref, copy),  # type: ignore[arg-type]
         Update(("d", key, None), found.ref, copy, found, "why"),  # type: ignore[arg-type]
-        Hold("k", frozenset({found.ref}), 1, 0.0, 1.0),
+        HeldSet("k", frozenset({found.ref}), 1, 0.0, 1.0),
     ]
 
     for shown in (form(thing) for thing in things for form in (repr, str)):

@@ -83,7 +83,7 @@ class EngineHarness:
             clock=clock,
             options=Options(gone_after, observe=observing),
         )
-        self.tallies, self.queue = self.controller.tallies, self.controller.queue
+        self.tallies, self.queue = self.controller.counts, self.controller.queue
         self.drift, self.flaps = self.controller.drift, self.controller.flaps
         self.inbox.open()
         for obj in (*map(a_namespace, [HOME, *namespaces]), *objects):
@@ -196,7 +196,7 @@ class EngineHarness:
 
     def status(self, key: Key) -> WriteStatus | None:
         """The status write of a source, unless its status is right."""
-        return self.controller.status.report(key)
+        return self.controller.status.take_report(key)
 
     def stale_statuses(self) -> set[Key]:
         """The sources whose status is written next."""

@@ -20,7 +20,7 @@ from samara.core.names import sample
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
 from samara.core.writes import Plan
-from samara.engine.hold_store import NAME, Entry, endings, entries
+from samara.engine.hold_store import NAME, HoldRecord, deleted_namespaces, records
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.environment import discover_kinds
 from samara.kube.auth import Access
@@ -87,9 +87,9 @@ class Session:
         """The namespace of the operator: where its settings are, else the one that was named."""
         return self.installed.namespace if self.installed is not None else self.access.namespace
 
-    async def held(self) -> dict[str, Entry]:
+    async def held(self) -> dict[str, HoldRecord]:
         """What the brake holds, by key."""
-        return entries(await self._hold_book())
+        return records(await self._hold_book())
 
     async def brake(self, must_read: bool = False) -> MassDeleteGuard:
         """The brake as the operator has it now: what it holds already, and the Namespaces that it let go lately.
@@ -104,8 +104,8 @@ class Session:
             if must_read:
                 raise
             self.say(f"what the brake holds already could not be read in namespace {self.home}")
-        holds.remembered = set(entries(book))
-        holds.recall({name: (now - when).total_seconds() for name, when in endings(book).items()})
+        holds.remembered = set(records(book))
+        holds.restore({name: (now - when).total_seconds() for name, when in deleted_namespaces(book).items()})
         return holds
 
     async def _hold_book(self) -> dict[str, Any]:

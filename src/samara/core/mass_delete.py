@@ -20,7 +20,7 @@ class MassDeleteLimit:
     """More deletions of Namespaces than this within the window wait until somebody says so."""
 
 
-def must_hold(brake: MassDeleteLimit, gone: int, asked: int, has: int) -> bool:
+def exceeds_limit(brake: MassDeleteLimit, gone: int, asked: int, has: int) -> bool:
     """True where `asked` more deletes after `gone` recent ones exceed both limits; `has` is what is still there."""
     removed = gone + asked
     return removed > brake.most and removed * 100 > brake.percent * (gone + has)

@@ -25,7 +25,7 @@ from samara.core.writes import (
     Write,
     WriteStatus,
 )
-from samara.engine.outcome import Outcome, Result, judged
+from samara.engine.outcome import Outcome, Result, classify
 from samara.engine.process import FaultPoints
 from samara.kube.cache import Cache, Change
 from samara.kube.client import (
@@ -100,12 +100,12 @@ class _Attempt:
         self.fault_points.reached("before-write")
         try:
             if isinstance(write, Update) and self._verify and await self._is_stored_so(write):
-                return Result(Outcome.DONE, version=write.live.resource_version, spared=True)
+                return Result(Outcome.DONE, version=write.live.resource_version, already_right=True)
             version = await self._send(write)
         except SamaraError as fault:
-            return judged(fault)
+            return classify(fault)
         except MALFORMED:  # nested deeper than we read, or not an object: the state at the address is unknown
-            return Result(Outcome.FAILED, "the server's answer to the write cannot be read", sure=False)
+            return Result(Outcome.FAILED, "the server's answer to the write cannot be read", known_state=False)
         finally:
             self.fault_points.reached("after-write")
         return Result(Outcome.DONE, version=version)

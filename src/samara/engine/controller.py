@@ -89,15 +89,15 @@ class Controller:
         self.leading = False
         self.synced = False
         """True once everything that was listed has been planned and written."""
-        self.tallies: dict[Key, CopyCounts] = {}
+        self.counts: dict[Key, CopyCounts] = {}
         self.queue = WorkQueue(clock)
         self.chunked: dict[Key, ChunkedPlan] = {}
         """Large plans under way, by key; the first one continues next."""
         self.drift = DriftLimiter(clock)
         self.flaps = FlapDamper(clock)
-        self.status = StatusReporter(cache, registry, self.tallies, self._is_busy, clock)
+        self.status = StatusReporter(cache, registry, self.counts, self._is_busy, clock)
         self.deletions = DeletionGate(cache, registry, guard, self.flaps, clock, options.gone_after)
-        self.results = ResultHandler(cache, registry, self.tallies, retry, self.drift, self.flaps, events, metrics)
+        self.results = ResultHandler(cache, registry, self.counts, retry, self.drift, self.flaps, events, metrics)
         self._inbox = inbox
         self._cache = cache
         self._registry = registry
@@ -159,7 +159,7 @@ class Controller:
         """Keys whose held deletions are released by time, and all keys if a resync is due."""
         for key in self._guard.due():
             log.info("brake.over", key=key)
-            self._guard.free(key)
+            self._guard.release(key)
             self.enqueue(key)
         if self._resync_at is not None and self._clock() >= self._resync_at:
             self._resync_at = self._next_resync()
@@ -177,7 +177,7 @@ class Controller:
 
     def _write_statuses(self, end: float) -> bool:
         for report in self.status.due():
-            self._offer(report, self.tallies[report.key], urgent=True)
+            self._offer(report, self.counts[report.key], urgent=True)
             if self._clock() >= end:
                 return True
         return False
@@ -238,7 +238,7 @@ class Controller:
                     self.status.touch(key)
             case HoldAnswered(key, answer):
                 log.info("brake.answered", key=key, word=answer)
-                self._guard.free(key, discard=answer == "discard")
+                self._guard.release(key, discard=answer == "discard")
                 self.enqueue(key)
             case HoldsStored(keys):
                 for key in keys:
@@ -279,10 +279,10 @@ class Controller:
         if change.new is None:
             self._retry.gone(change.ref)
         for source in edited:
-            self._retry.free_source(source)
+            self._retry.release_source(source)
 
     def _retry_namespace(self, namespace: str) -> None:
-        for key, delay in self._retry.free_namespace(namespace):
+        for key, delay in self._retry.release_namespace(namespace):
             self.requeue(key, delay)
 
     def _fetched(self, change: Change, delay: float) -> None:
@@ -314,7 +314,7 @@ class Controller:
         """A write changed a source: its copies follow from the answer, without waiting for the watch."""
         for key in next_hops(change, self._registry, self._cache):
             if key.source == change.ref:
-                self._retry.free_source(key.source)
+                self._retry.release_source(key.source)
                 if change.new is None:
                     self.deletions.intended(key.source)
             self.requeue(key)
@@ -335,7 +335,7 @@ class Controller:
 
     def requeue(self, key: Key, delay: float = 0.0) -> None:
         """Plans this key again. If a large plan of it is under way, that one goes on."""
-        if key.all_namespaces in self.tallies or not self._cache.is_idle(key):
+        if key.all_namespaces in self.counts or not self._cache.is_idle(key):
             self.queue.add(key, delay)
 
     def _requeue_all(self, keys: Iterable[Key], delay: float = 0.0) -> None:
@@ -361,7 +361,7 @@ class Controller:
             return
         ctx, desired = prepared
         self._writer.outbox.clear(key)  # the new plan replaces what an older one still had waiting
-        tally = self.tallies.setdefault(key.all_namespaces, CopyCounts())
+        tally = self.counts.setdefault(key.all_namespaces, CopyCounts())
         if key.namespace is not None and key.all_namespaces in self.chunked:
             self.chunked[key.all_namespaces].replanned.add(key.namespace)
         if key.namespace is None:
@@ -409,7 +409,7 @@ class Controller:
             return False
         plan = self.chunked.pop(key)  # and back at the end, so that large plans take turns
         with contain(key, partial(self.requeue, key, RETRY_AFTER_BUG)):
-            tally, chunk = self.tallies[key], plan.take()
+            tally, chunk = self.counts[key], plan.take()
             for step in chunk:
                 if step.ref.namespace not in plan.replanned:
                     self._take(plan, tally, step)
@@ -475,19 +475,19 @@ class Controller:
 
     def _forget(self, key: Key) -> None:
         """The source is gone, and no copy of it is left in what was planned."""
-        self.tallies.pop(key.all_namespaces, None)
+        self.counts.pop(key.all_namespaces, None)
         if key.namespace is None or not self._cache.count(
             key.all_namespaces
         ):  # a slice says nothing about other namespaces
             self.deletions.forget(key)
-            self._retry.free_source(key.source)
+            self._retry.release_source(key.source)
 
     def _offer(self, write: Write, tally: CopyCounts, *, urgent: bool) -> None:
         """Puts a write into the outbox, unless it has to wait for its backoff."""
         if self._options.observe or self._must_keep_finalizer(write):
             return
         wait = self._retry.of(write)
-        if wait is not None and wait.told:
+        if wait is not None and wait.is_reported:
             note_refused(write, tally, wait.message)  # until it succeeds, also while it is tried again
         if wait is not None and wait.until > self._clock():
             self.requeue(slice_of(write), wait.until - self._clock())
@@ -535,8 +535,8 @@ class Controller:
             return
         self.synced = True
         self._writer.stop_verifying()
-        self._guard.settle({*self.tallies, *self._keys()}, self._is_planned)
-        log.info("synced", sources=len(self.tallies))
+        self._guard.settle({*self.counts, *self._keys()}, self._is_planned)
+        log.info("synced", sources=len(self.counts))
 
     def _is_planned(self, vocabulary: str) -> bool:
         """True if all sources of a vocabulary are planned: it is served, and its kinds are listed."""

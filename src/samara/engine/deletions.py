@@ -94,7 +94,7 @@ class DeletionGate:
         self._gone_since.pop(key, None)
         self._leftover_since.pop(key, None)
         self._intended.discard(key.source)
-        self._guard.gone(key)
+        self._guard.forget(key)
 
     def _is_in_grace_period(
         self, key: Key, source: Object | None, removals: Sequence[Removal], verdict: Verdict
@@ -157,7 +157,7 @@ class DeletionGate:
         if deletes:
             copies = self._cache.count(key.all_namespaces)
             copies_of_all = self._cache.count_in_namespace(key.source.namespace)
-        allowed = self._guard.judge(key, deletes, copies, copies_of_all, paused)
+        allowed = self._guard.check(key, deletes, copies, copies_of_all, paused)
         releases = [removal for removal in removals if isinstance(removal, Release)]
         return [*map(self._unless_discarded, allowed), *releases]
 

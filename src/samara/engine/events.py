@@ -13,7 +13,7 @@ from samara.core.model import NO_METADATA, Key, Object, Ref, namespace_ref
 from samara.core.source_type import SourceType
 from samara.core.writes import Apply, Create, Delete, Recreate, Release, Update, Write
 from samara.engine.event_sink import REVERTED, EventSink
-from samara.engine.mass_delete import Hold
+from samara.engine.mass_delete import HeldSet
 from samara.kube.cache import Cache
 
 INTERVAL = 1.0
@@ -60,7 +60,7 @@ class EventRecorder:
         self._cache = cache
         self._due: dict[Key, CopyCounts] = {}
         self._faults: dict[Key, tuple[Fault, ...]] = {}
-        self._held: dict[Key, Hold] = {}
+        self._held: dict[Key, HeldSet] = {}
         self._lasting: dict[Ref, dict[Key, CopyCounts]] = {}
         """The keys with problems, by the object that carries their Events. Several vocabularies may copy one source."""
         self._reported: dict[Ref, frozenset[str]] = {}
@@ -118,7 +118,7 @@ class EventRecorder:
         now = self._cache.get(write.ref)
         self._sink.add(now or write.ref, REVERTED, [write.key], set(), f"put back to what {said}{by}")
 
-    def planned(self, key: Key, want: Desired, tally: CopyCounts, hold: Hold | None) -> None:
+    def planned(self, key: Key, want: Desired, tally: CopyCounts, hold: HeldSet | None) -> None:
         """Takes the result of a plan. A slice cannot tell whether the source itself is faulty."""
         self.due(key.all_namespaces, tally)
         self._held.pop(key.all_namespaces, None)

@@ -17,7 +17,7 @@ import msgspec
 from samara import log
 from samara.core.metadata_keys import APP
 from samara.core.model import CONFIG_MAP, Key, Ref
-from samara.engine.mass_delete import Hold, MassDeleteGuard
+from samara.engine.mass_delete import HeldSet, MassDeleteGuard
 from samara.engine.messages import Answer, HoldAnswered, HoldsStored
 from samara.kube.client import OUR_WRITES, Client, address, collection
 from samara.kube.codec import decode, encode
@@ -33,7 +33,7 @@ _FOREVER = 100 * 365 * 86400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class HoldRecord:
     """One hold as it is written down: names, counts and times only."""
 
     key: str
@@ -45,27 +45,27 @@ class Entry:
     """What somebody has said of this set: `release` or `discard`, and the set it was said of."""
 
 
-def entry_name(key: str) -> str:
+def record_name(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:32]
 
 
-def entries(config_map: dict[str, Any]) -> dict[str, Entry]:
+def records(config_map: dict[str, Any]) -> dict[str, HoldRecord]:
     """The holds in a ConfigMap by key; what cannot be read is left out."""
     found = {}
     for text in (config_map.get("data") or {}).values():
         with suppress(msgspec.DecodeError):
-            entry = msgspec.json.decode(text, type=Entry)
+            entry = msgspec.json.decode(text, type=HoldRecord)
             found[entry.key] = entry
     return found
 
 
 def unknown(config_map: dict[str, Any]) -> dict[str, str]:
     """What another version of ours may have written down beside the holds: it stays as it is."""
-    known = {ENDED, *map(entry_name, entries(config_map))}
+    known = {ENDED, *map(record_name, records(config_map))}
     return {name: text for name, text in (config_map.get("data") or {}).items() if name not in known}
 
 
-def endings(config_map: dict[str, Any]) -> dict[str, datetime]:
+def deleted_namespaces(config_map: dict[str, Any]) -> dict[str, datetime]:
     """When each Namespace was let go that is written down; what cannot be read is left out."""
     text, found = (config_map.get("data") or {}).get(ENDED, "{}"), {}
     with suppress(msgspec.DecodeError):
@@ -91,7 +91,7 @@ class HoldStore:
         self._texts: dict[str, tuple[str, str]] = {}
         """What this process has written of each hold: the digest of its set, and the text."""
         self._written: dict[str, str] = {}
-        self._shown: dict[str, Hold] = {}
+        self._shown: dict[str, HeldSet] = {}
         """The holds as they are written down: what people answer to."""
         self._stamps: dict[str, tuple[float, str]] = {}
         """When each Namespace was let go, by our clock, and as it is written down."""
@@ -117,10 +117,12 @@ class HoldStore:
     def _take(self, config_map: dict[str, Any]) -> None:
         self._found = self._written = config_map.get("data") or {}
         self._unknown, self._version = unknown(config_map), config_map["metadata"]["resourceVersion"]
-        self._holds.remembered = {entry.key for entry in entries(config_map).values()}
-        told = endings(config_map)
-        self._holds.recall({name: time.time() - when.timestamp() for name, when in told.items()})
-        self._stamps = {name: (when, told[name].strftime(_TIME)) for name, when in self._holds.ended().items()}
+        self._holds.remembered = {entry.key for entry in records(config_map).values()}
+        told = deleted_namespaces(config_map)
+        self._holds.restore({name: time.time() - when.timestamp() for name, when in told.items()})
+        self._stamps = {
+            name: (when, told[name].strftime(_TIME)) for name, when in self._holds.deleted_namespaces().items()
+        }
 
     def save_soon(self) -> None:
         """Writes as soon as possible: a deletion of a Namespace waits until it is recorded."""
@@ -167,7 +169,7 @@ class HoldStore:
         except NotFound:
             self._written, self._unknown, self._version = {}, {}, ""
             return []
-        told, self._version = entries(config_map), config_map["metadata"]["resourceVersion"]
+        told, self._version = records(config_map), config_map["metadata"]["resourceVersion"]
         self._found, self._unknown = config_map.get("data") or {}, unknown(config_map)
         found: list[tuple[Key, Answer]] = []
         for key, hold in self._holds.held.items():
@@ -176,7 +178,7 @@ class HoldStore:
                 found.append((key, "discard" if word == "discard" else "release"))
         return found
 
-    def _is_said_of(self, hold: Hold, digest: str) -> bool:
+    def _is_said_of(self, hold: HeldSet, digest: str) -> bool:
         """A word is for the set that was written down when it was said, and for what is left of that by now."""
         shown = self._shown.get(hold.key, hold)
         return digest == hold.digest or (digest == shown.digest and hold.refs <= shown.refs)
@@ -185,15 +187,15 @@ class HoldStore:
         """Writes only where a set came, changed or went."""
         shown = {hold.key: hold for hold in self._holds.held.values()}
         self._texts = {key: text for key, text in self._texts.items() if key in shown}
-        held = {entry_name(hold.key): self._text(hold) for hold in self._holds.held.values()}
-        waiting = {entry_name(key) for key in self._holds.remembered}
-        ended = self._holds.ended()
+        held = {record_name(hold.key): self._text(hold) for hold in self._holds.held.values()}
+        waiting = {record_name(key) for key in self._holds.remembered}
+        ended = self._holds.deleted_namespaces()
         texts = {**self._unknown, **{name: text for name, text in self._found.items() if name in waiting}}
         texts |= {**held, **self._ended(ended)}
         if texts != self._written:
             await self._send(texts)
             self._written, self._shown = texts, shown
-        if keys := self._holds.written(ended):
+        if keys := self._holds.mark_recorded(ended):
             self._post(HoldsStored(keys))
 
     def _ended(self, ended: dict[str, float]) -> dict[str, str]:
@@ -202,17 +204,17 @@ class HoldStore:
         stamps = {name: stamp for name, (_, stamp) in self._stamps.items()}
         return {ENDED: json.dumps(stamps, sort_keys=True)} if stamps else {}
 
-    def _text(self, hold: Hold) -> str:
+    def _text(self, hold: HeldSet) -> str:
         """The same text for the same set: times that only jitter are no news."""
         digest, text = self._texts.get(hold.key, ("", ""))
         if digest != hold.digest:
-            entry = Entry(hold.key, hold.count, self._stamp(hold.since), self._stamp(hold.until), hold.digest)
+            entry = HoldRecord(hold.key, hold.count, self._stamp(hold.since), self._stamp(hold.until), hold.digest)
             text = json.dumps(asdict(entry), sort_keys=True)
             self._texts[hold.key] = (hold.digest, text)
         return text
 
     def _stamp(self, moment: float) -> str:
-        left = self._holds.left(moment)
+        left = self._holds.seconds_until(moment)
         if left > _FOREVER:
             return "forever"
         return datetime.fromtimestamp(time.time() + left, UTC).strftime(_TIME)
@@ -230,7 +232,7 @@ class HoldStore:
         self._version = decode(raw)["metadata"]["resourceVersion"]
 
 
-async def answer(client: Client, namespace: str, key: str, word: str) -> Entry | None:
+async def post_answer(client: Client, namespace: str, key: str, word: str) -> HoldRecord | None:
     """Says `release` or `discard` of a held set; None where nothing of that key is held."""
     ref = Ref(CONFIG_MAP, namespace, NAME)
     while True:
@@ -238,11 +240,11 @@ async def answer(client: Client, namespace: str, key: str, word: str) -> Entry |
             config_map = decode(await client.get(address(ref)))
         except NotFound:
             return None
-        entry = entries(config_map).get(key)
+        entry = records(config_map).get(key)
         if entry is None:
             return None
         said = replace(entry, answer=f"{word} {entry.set}")
-        config_map["data"][entry_name(key)] = json.dumps(asdict(said), sort_keys=True)
+        config_map["data"][record_name(key)] = json.dumps(asdict(said), sort_keys=True)
         try:
             await client.request("PUT", address(ref), encode(config_map), params=OUR_WRITES)
         except (Conflict, AlreadyExists):

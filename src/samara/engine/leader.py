@@ -51,7 +51,7 @@ class LeaderElector:
         self._seen: tuple[str, str] = ("", "")
         self._seen_at = clock()
 
-    def may_write(self) -> bool:
+    def is_leader(self) -> bool:
         return self._clock() < self.deadline
 
     def stalled(self) -> str | None:
@@ -69,9 +69,9 @@ class LeaderElector:
             await asyncio.sleep(min(1.0, self._duration / 5))
         log.info("lease.acquired", identity=self._identity)
 
-    async def keep(self) -> None:
+    async def renew_until_lost(self) -> None:
         """Renews until that fails for too long, and then returns: whoever calls ends the process."""
-        while self.may_write():
+        while self.is_leader():
             await asyncio.sleep(self._renew / 5)
             if not await self._try_once() and self._clock() >= self.deadline:
                 break
@@ -114,7 +114,7 @@ class LeaderElector:
         self._told = ""
         if held and not self._releasing:
             self.deadline = began + self._renew
-        elif self.may_write():  # somebody took it from us
+        elif self.is_leader():  # somebody took it from us
             self.deadline = float("-inf")
         return held
 

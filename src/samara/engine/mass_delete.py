@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 
-from samara.core.mass_delete import BURST, WINDOW, MassDeleteLimit, must_hold, too_many_namespaces
+from samara.core.mass_delete import BURST, WINDOW, MassDeleteLimit, exceeds_limit, too_many_namespaces
 from samara.core.model import NAMESPACE, Key, Ref, namespace_ref
 from samara.core.writes import Delete
 
 
 @dataclass(frozen=True)
-class Hold:
+class HeldSet:
     """One source's removals that wait; times are of the clock that the holds were given."""
 
     key: str
@@ -51,7 +51,7 @@ class MassDeleteGuard:
         self._brake = brake
         self._for = hold
         self._clock = clock
-        self.held: dict[Key, Hold] = {}
+        self.held: dict[Key, HeldSet] = {}
         self.remembered: set[str] = set()
         """Keys that were held before a restart: held again, whatever the counts say now."""
         self._free: dict[Key, dict[str, frozenset[Ref]]] = {}
@@ -66,7 +66,7 @@ class MassDeleteGuard:
         self._written: set[str] = set()
         self._unwritten: set[Key] = set()
 
-    def judge(
+    def check(
         self, key: Key, deletes: Sequence[Delete], has: int, all_has: int, paused: frozenset[Ref] = frozenset()
     ) -> Sequence[Delete]:
         """The deletes of a plan that may be sent; `has` counts the source's copies, `all_has` its namespace's.
@@ -122,7 +122,7 @@ class MassDeleteGuard:
             return too_many_namespaces(self._brake, recent, len(refs))
         gone = self._others(self._by_source.get(key), refs, WINDOW)
         burst = self._others(self._by_namespace.get(key.source.namespace), refs, BURST)
-        return must_hold(self._brake, gone, len(refs), has) or must_hold(self._brake, burst, len(refs), all_has)
+        return exceeds_limit(self._brake, gone, len(refs), has) or exceeds_limit(self._brake, burst, len(refs), all_has)
 
     def _others(self, times: OrderedDict[Ref, float] | None, refs: frozenset[Ref], window: float) -> int:
         """How many copies besides these were let go lately."""
@@ -136,7 +136,7 @@ class MassDeleteGuard:
         held = self.held.get(key.all_namespaces)
         if held is None:
             now = self._clock()
-            held = Hold(str(key), frozenset(), 0, now, inf if _namespaces(refs) else now + self._for)
+            held = HeldSet(str(key), frozenset(), 0, now, inf if _namespaces(refs) else now + self._for)
             self.remembered.discard(str(key))
         both = refs if key.namespace is None else held.refs | refs
         self.held[key.all_namespaces] = replace(held, refs=both, count=len(both))
@@ -173,24 +173,24 @@ class MassDeleteGuard:
         """True if deletions of Namespaces of this key wait until the ConfigMap records them."""
         return key in self._unwritten
 
-    def ended(self) -> dict[str, float]:
+    def deleted_namespaces(self) -> dict[str, float]:
         """The Namespaces that were let go lately, and when."""
         self._others(self._namespaces, frozenset(), WINDOW)
         return {ref.name: when for ref, when in self._namespaces.items()}
 
-    def recall(self, ages: Mapping[str, float]) -> None:
+    def restore(self, ages: Mapping[str, float]) -> None:
         """Takes what was written down before this process started: how long ago each Namespace was let go."""
         now = self._clock()
         for name, age in sorted(ages.items(), key=lambda each: -each[1]):
             self._namespaces[namespace_ref(name)] = now - max(0.0, age)
 
-    def written(self, names: Iterable[str]) -> list[Key]:
+    def mark_recorded(self, names: Iterable[str]) -> list[Key]:
         """Says which Namespaces are written down now; returns the keys that waited for it."""
         self._written = set(names)
         waited, self._unwritten = list(self._unwritten), set()
         return waited
 
-    def free(self, key: Key, discard: bool = False) -> None:
+    def release(self, key: Key, discard: bool = False) -> None:
         """Lets a held set go: its time is over, or somebody has released it, or wants it kept as orphans."""
         held = self.held.pop(key, None)
         if held is None:
@@ -211,7 +211,7 @@ class MassDeleteGuard:
         self._discarded.difference_update(*self._free.pop(key, {}).values())
         self.remembered.discard(str(key))
 
-    def gone(self, key: Key) -> None:
+    def forget(self, key: Key) -> None:
         """Nothing is left of a key that could be held or counted."""
         self._forget(key)
         self._by_source.pop(key, None)
@@ -233,6 +233,6 @@ class MassDeleteGuard:
         ends = [hold.until for hold in self.held.values() if hold.until != inf]
         return max(0.0, min(ends) - self._clock()) if ends else None
 
-    def left(self, moment: float) -> float:
+    def seconds_until(self, moment: float) -> float:
         """How far a moment of our clock lies ahead."""
         return moment - self._clock()

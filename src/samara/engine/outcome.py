@@ -35,34 +35,36 @@ class Result(NamedTuple):
     message: str = ""
     retry_after: float | None = None
     overloaded: bool = False
-    sure: bool = True
+    known_state: bool = True
     """False where nobody knows what is at the address now: it must be read before it is planned again."""
-    broken: bool = False
+    server_fault: bool = False
     """True where the server says that it could not do it: a webhook that fails, mostly."""
-    full: bool = False
+    storage_full: bool = False
     """True where the server has no room to store anything: that is nobody's fault but the cluster's."""
     version: int | None = None
     """The version that the write made; None for a delete."""
-    spared: bool = False
+    already_right: bool = False
     """True where a dry run has shown that nothing needs to be written."""
     changes: tuple[Change, ...] = ()
     """What the answers changed in the cache, in order: a recreate has two."""
 
 
-def judged(fault: SamaraError) -> Result:
+def classify(fault: SamaraError) -> Result:
     """What an error means for the write that met it."""
     match fault:
         case ApiError(denied=True):  # by admission, under whichever status it has chosen
             return Result(Outcome.REFUSED, str(fault))
         case Conflict() | AlreadyExists() | NotFound() | Forbidden(terminating=True):
-            return Result(Outcome.STALE, str(fault), sure=False)
+            return Result(Outcome.STALE, str(fault), known_state=False)
         case Forbidden() | Invalid() | ApiError(status=400 | 405 | 406 | 413 | 415):
             return Result(Outcome.REFUSED, str(fault))
         case TooMany(retry_after=wait):
             return Result(Outcome.FAILED, str(fault), wait, overloaded=True)
         case ServerFault(full=True):  # refused as a whole, so nothing has changed
-            return Result(Outcome.FAILED, str(fault), overloaded=True, full=True)
+            return Result(Outcome.FAILED, str(fault), overloaded=True, storage_full=True)
         case ServerFault(status=status, retry_after=wait):  # a 500 may be one namespace's webhook
-            return Result(Outcome.FAILED, str(fault), wait, overloaded=status in (503, 504), sure=False, broken=True)
+            return Result(
+                Outcome.FAILED, str(fault), wait, overloaded=status in (503, 504), known_state=False, server_fault=True
+            )
         case _:
-            return Result(Outcome.FAILED, str(fault), overloaded=isinstance(fault, Unreachable), sure=False)
+            return Result(Outcome.FAILED, str(fault), overloaded=isinstance(fault, Unreachable), known_state=False)

@@ -17,7 +17,7 @@ from samara.engine.messages import WriteDone
 from samara.engine.metrics import Metrics
 from samara.engine.outcome import Outcome, Result
 from samara.engine.periodic import utc_now
-from samara.engine.retry import TOLD_FROM, RetryBackoff, Wait
+from samara.engine.retry import REPORT_AFTER, RetryBackoff, RetryState
 from samara.kube.cache import Cache
 
 
@@ -46,7 +46,7 @@ class ResultHandler:
 
     def handle(self, done: WriteDone) -> FollowUp:
         write, result, follow_up = done.write, done.result, FollowUp()
-        if result.spared:
+        if result.already_right:
             self._spared(write, follow_up)
             return follow_up
         vocabulary = self.registry[write.key.source_type].vocabulary
@@ -114,12 +114,12 @@ class ResultHandler:
     def _failed(self, write: Write, result: Result, follow_up: FollowUp) -> None:
         delay = self.retry.note(write, result)
         wait = self.retry.of(write)
-        if wait is not None and wait.told:
+        if wait is not None and wait.is_reported:
             self._report_refusal(write, wait)
         if self._is_namespace_gone(write):
             self.retry.forget(write.key, write.ref)  # no later plan may cover this address and end the backoff
         log.debug("write.again", verb=verb(write), to=write.ref, outcome=result.outcome.value, fault=result.message)
-        if result.sure:
+        if result.known_state:
             follow_up.requeue.append((slice_of(write), delay))
         else:
             follow_up.refetch.append((write.ref, write.key, delay))
@@ -129,8 +129,8 @@ class ResultHandler:
             return not isinstance(write, Create) and self.cache.get(write.ref) is None
         return bool(write.ref.namespace) and self.cache.get(namespace_ref(write.ref.namespace)) is None
 
-    def _report_refusal(self, write: Write, wait: Wait) -> None:
-        report = log.debug if wait.faults > TOLD_FROM else log.warning  # warn once; further retries log at debug
+    def _report_refusal(self, write: Write, wait: RetryState) -> None:
+        report = log.debug if wait.faults > REPORT_AFTER else log.warning  # warn once; further retries log at debug
         report("write.refused", verb=verb(write), to=write.ref, key=write.key, fault=wait.message)
         tally = self.tallies.get(write.key)
         if isinstance(write, Apply | SetFinalizer | WriteStatus):

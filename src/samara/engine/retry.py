@@ -17,24 +17,24 @@ _FAILED_MOST = 30.0
 _FREED_GAP = 1.0
 _REFUSED_GAP = 0.2
 """All retries of refused writes together: five per second."""
-TOLD_FROM = 3
+REPORT_AFTER = 3
 """The first faults of the server are its own business; from this one on a person should know."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class RetryState:
     """What one source writes at one address, and is not tried again before its time."""
 
     attempts: int
     until: float
-    told: bool
+    is_reported: bool
     """True where people are told of it: the server will not have it, or has failed at it again and again."""
     message: str
     faults: int = 0
     """How often in a row the server said that it could not."""
 
 
-Spot = tuple[Key, Ref]
+Attempt = tuple[Key, Ref]
 """What was refused to one source says nothing of another's write: a bad label, and a namespace that shall go."""
 
 
@@ -44,8 +44,8 @@ class RetryBackoff:
     def __init__(self, most: float, clock: Callable[[], float]) -> None:
         self._most = most
         self._clock = clock
-        self._by_namespace: dict[str, dict[Spot, Wait]] = {}
-        self._by_source: dict[Ref, set[Spot]] = {}
+        self._by_namespace: dict[str, dict[Attempt, RetryState]] = {}
+        self._by_source: dict[Ref, set[Attempt]] = {}
         self._slots: dict[int, int] = {}
         """Moments that are given away, each with one where to look on: a long wait must not delay a short one."""
         self._pruned = 0
@@ -62,8 +62,8 @@ class RetryBackoff:
             delay = min(delay, self._next_turn(_home(write.ref)))
         delay = max(delay, min(result.retry_after or 0.0, MOST_WAIT))
         faults = _faults(before, result)
-        told = result.outcome is Outcome.REFUSED or faults >= TOLD_FROM
-        wait = Wait(attempts, self._clock() + delay, told, _message(before, result), faults)
+        told = result.outcome is Outcome.REFUSED or faults >= REPORT_AFTER
+        wait = RetryState(attempts, self._clock() + delay, told, _message(before, result), faults)
         self._by_namespace.setdefault(_home(write.ref), {})[spot] = wait
         self._by_source.setdefault(write.key.source, set()).add(spot)
         return delay
@@ -97,7 +97,7 @@ class RetryBackoff:
         turn, now = self._freed.get(namespace, 0.0), self._clock()
         return turn - now if turn > now else inf
 
-    def of(self, write: Write) -> Wait | None:
+    def of(self, write: Write) -> RetryState | None:
         """What is known of the last tries of a write; nothing once it has succeeded."""
         return self._by_namespace.get(_home(write.ref), {}).get((write.key, write.ref))
 
@@ -106,7 +106,9 @@ class RetryBackoff:
         """True while something is to be tried again that nobody is told of yet: it may well succeed."""
         now = self._clock()
         return any(
-            not wait.told and wait.until > now for waits in self._by_namespace.values() for wait in waits.values()
+            not wait.is_reported and wait.until > now
+            for waits in self._by_namespace.values()
+            for wait in waits.values()
         )
 
     def forget(self, key: Key, ref: Ref) -> None:
@@ -120,7 +122,7 @@ class RetryBackoff:
         if not of_source:
             del self._by_source[key.source]
 
-    def free_namespace(self, namespace: str) -> list[tuple[Key, float]]:
+    def release_namespace(self, namespace: str) -> list[tuple[Key, float]]:
         """Something changed in a namespace: what waits there is tried now, but not at every tick of a quota."""
         waits = self._by_namespace.get(namespace)
         if not waits:
@@ -141,7 +143,7 @@ class RetryBackoff:
             if ref.kind == NAMESPACE or place == ref:
                 self.forget(key, place)
 
-    def free_source(self, source: Ref) -> None:
+    def release_source(self, source: Ref) -> None:
         """A source changed: what was refused before may be taken now."""
         for spot in tuple(self._by_source.get(source, ())):
             self.forget(*spot)
@@ -152,13 +154,13 @@ def _home(ref: Ref) -> str:
     return ref.namespace or ref.name
 
 
-def _faults(before: Wait | None, result: Result) -> int:
+def _faults(before: RetryState | None, result: Result) -> int:
     """A server that is overloaded or out of reach says nothing of the write: the row goes on."""
     row = before.faults if before is not None and result.outcome is Outcome.FAILED else 0
-    return row + result.broken
+    return row + result.server_fault
 
 
-def _message(before: Wait | None, result: Result) -> str:
+def _message(before: RetryState | None, result: Result) -> str:
     """What people are told stays what the server said of this write."""
-    says_nothing = result.outcome is Outcome.FAILED and not result.broken
+    says_nothing = result.outcome is Outcome.FAILED and not result.server_fault
     return before.message if before is not None and before.faults and says_nothing else result.message

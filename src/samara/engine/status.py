@@ -79,7 +79,7 @@ class StatusReporter:
         while self._ready:
             key = self._ready.popleft()
             self.stale.discard(key)
-            report = self.report(key)
+            report = self.take_report(key)
             if report is not None:
                 yield report
 
@@ -93,7 +93,7 @@ class StatusReporter:
         self._since.pop(key, None)
         return True
 
-    def report(self, key: Key) -> WriteStatus | None:
+    def take_report(self, key: Key) -> WriteStatus | None:
         """The status write of a source, unless its status is right."""
         source, tally, source_type = (
             self._cache.get(key.source),

@@ -114,7 +114,7 @@ class Writer:
         else:
             self.limiter.succeeded(seconds)
         was_full = self.obstacle is not None
-        if result.full:
+        if result.storage_full:
             self._full_until = self._clock() + FULL_FOR
             if not was_full:
                 log.warning("writes.paused", why=STORAGE_FULL)
@@ -145,4 +145,4 @@ class Writer:
 
 def _took_space(write: Write, result: Result) -> bool:
     """True if a result proves that the store has room. A delete needs none, and a spared write stored nothing."""
-    return result.outcome is Outcome.DONE and not result.spared and not isinstance(write, Delete)
+    return result.outcome is Outcome.DONE and not result.already_right and not isinstance(write, Delete)

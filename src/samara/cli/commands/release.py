@@ -9,7 +9,7 @@ from samara.cli.output import plural
 from samara.cli.session import Session, session
 from samara.core.names import quoted
 from samara.core.registry import Registry
-from samara.engine.hold_store import Entry, answer
+from samara.engine.hold_store import HoldRecord, post_answer
 from samara.kube.errors import ConfigError
 
 FORM = "vocabulary/Kind/namespace/name, with - for no namespace, as `samara status` prints it"
@@ -36,9 +36,9 @@ def _check_form(key: str) -> None:
         raise click.UsageError(f"KEY: expected {FORM}, found {quoted(key)}")
 
 
-async def _release(cluster: Cluster, config: str | None, key: str, discard: bool) -> Entry:
+async def _release(cluster: Cluster, config: str | None, key: str, discard: bool) -> HoldRecord:
     async with session(cluster, config) as at:
-        said = await answer(at.client, at.home, key, "discard" if discard else "release")
+        said = await post_answer(at.client, at.home, key, "discard" if discard else "release")
         if said is None:
             _check_words(key, at.registry)
             raise ConfigError(await _not_held(at, key))

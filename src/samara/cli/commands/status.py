@@ -21,7 +21,7 @@ from samara.core.model import Key
 from samara.core.names import sample
 from samara.core.policy import paused_by
 from samara.core.writes import Plan
-from samara.engine.hold_store import Entry
+from samara.engine.hold_store import HoldRecord
 
 Shape = dict[str, Any]
 _SAMPLE = 3
@@ -62,7 +62,7 @@ async def _status(at: Session) -> Shape:
     return {"sources": _sources(at, seen), "held": [_held(entry) for _, entry in sorted(held.items())]}
 
 
-def _held(entry: Entry) -> Shape:
+def _held(entry: HoldRecord) -> Shape:
     return {"key": entry.key, "count": entry.count, "since": entry.since, "until": entry.until}
 
 

@@ -68,7 +68,7 @@ def _free(holds: MassDeleteGuard, seen: Picture, ours: list[Orphan]) -> list[Orp
     free: list[Orphan] = []
     for key, members in sorted(groups.items(), key=lambda group: str(group[0])):
         deletes = [Delete(key, each.live.ref, each.live) for each in members if not _is_adopted(each)]
-        passed = {each.ref for each in holds.judge(key, deletes, has[key], all_has[key.source.namespace])}
+        passed = {each.ref for each in holds.check(key, deletes, has[key], all_has[key.source.namespace])}
         all_has[key.source.namespace] -= len(passed)
         free += [each for each in members if _is_adopted(each) or each.live.ref in passed]
     return free

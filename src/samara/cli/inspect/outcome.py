@@ -86,7 +86,7 @@ def _held(seen: Picture, holds: MassDeleteGuard, key: Key, plan: Plan) -> frozen
     if not deletes or is_explicit_deletion(source_type, source):
         return frozenset()
     home = cache.count_in_namespace(key.source.namespace)
-    passed = {each.ref for each in holds.judge(key, deletes, cache.count(key), home)}
+    passed = {each.ref for each in holds.check(key, deletes, cache.count(key), home)}
     return frozenset(each.ref for each in deletes if each.ref not in passed)
 
 
