@@ -33,8 +33,7 @@ from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import Inbox
 from samara.engine.metrics import Metrics
 from samara.engine.outbox import Outbox
-from samara.engine.periodic import utc_now
-from samara.engine.process import FaultPoints, Watchdog
+from samara.engine.process import FaultPoints, Watchdog, utc_now
 from samara.engine.retry import RetryBackoff
 from samara.engine.writer import Writer
 from samara.environment import Environment, discover_at_start, discover_environment, unless_stopped

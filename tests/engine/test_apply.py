@@ -19,8 +19,7 @@ from samara.core.metadata_keys import ADOPTED
 from samara.core.model import FIELD_MANAGER, SECRET, Content, ManagedKey, Ref
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, KeepAsOrphan, Recreate, Release, Update, Write
-from samara.engine.apply import Applier
-from samara.engine.outcome import Outcome, Result
+from samara.engine.apply import Applier, Outcome, Result
 from samara.engine.process import FaultPoints
 from samara.kube.cache import Cache
 from samara.kube.client import OUR_WRITES, Client, unrestricted

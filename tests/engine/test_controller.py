@@ -32,10 +32,10 @@ from samara.core.metadata_keys import ACCEPT, PAUSED, RELEASED
 from samara.core.model import FIELD_MANAGER, QUOTA, SECRET, Key, Kind, ManagedKey, Object, Ref, namespace_ref
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, SetFinalizer, Update, Write
+from samara.engine.apply import Outcome, Result
 from samara.engine.chunks import CHUNK
 from samara.engine.limits import PATIENCE
 from samara.engine.mass_delete import MassDeleteGuard
-from samara.engine.outcome import Outcome, Result
 from samara.kube.cache import Change
 from samara.kube.client import Client, unrestricted
 from samara.vocabularies import fishysecret, secret_copy, sync_to

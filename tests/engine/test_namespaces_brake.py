@@ -19,10 +19,10 @@ from samara.core.queries import CrdExists, NamespaceIsActive
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, SetFinalizer, Write
 from samara.engine import hold_store
+from samara.engine.apply import Outcome, Result
 from samara.engine.hold_store import HoldStore, deleted_namespaces, records
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import HoldsStored, Inbox, Message
-from samara.engine.outcome import Outcome, Result
 from samara.kube.client import Client
 from samara.vocabularies.accurate import sub
 from samara.vocabularies.accurate.labels import ACCURATE_MANAGER, FINALIZER, PARENT, ROOT, SUB_NAMESPACE, TYPE

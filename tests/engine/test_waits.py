@@ -12,7 +12,7 @@ from tests.support.world import at
 from samara.core.desired import Overlay
 from samara.core.model import Key, Ref, namespace_ref
 from samara.core.writes import Apply
-from samara.engine.outcome import Outcome, Result
+from samara.engine.apply import Outcome, Result
 from samara.engine.retry import RetryBackoff, RetryState
 
 REFUSED = Result(Outcome.REFUSED, "quota")

@@ -11,7 +11,7 @@ from samara.core.model import QUOTA, Key, Object, Ref
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
 from samara.core.writes import Write, WriteStatus
-from samara.engine.apply import Applier
+from samara.engine.apply import Applier, Outcome, Result
 from samara.engine.controller import Controller, Options
 from samara.engine.event_sink import EventSink
 from samara.engine.events import EventRecorder
@@ -22,7 +22,6 @@ from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import Answer, Fetched, HoldAnswered, Inbox, Message, WriteDone
 from samara.engine.metrics import Metrics
 from samara.engine.outbox import Outbox
-from samara.engine.outcome import Outcome, Result
 from samara.engine.process import FaultPoints
 from samara.engine.retry import RetryBackoff
 from samara.engine.writer import Writer

@@ -26,6 +26,7 @@ from samara.core.policy import ClusterPolicy
 from samara.core.queries import CrdExists, SecretPath
 from samara.core.registry import Registry
 from samara.core.writes import Apply, Blocked, Delete, Plan, ReadFirst, Release, SetFinalizer, Step, Write, WriteStatus
+from samara.engine.apply import Outcome
 from samara.engine.chunks import AHEAD, CHUNK, ChunkedPlan, rotate_to_pending
 from samara.engine.deletions import DeletionGate, still_due
 from samara.engine.events import EventRecorder
@@ -35,7 +36,6 @@ from samara.engine.limits import DriftLimiter, FlapDamper
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import Fetched, HoldAnswered, HoldsStored, Inbox, Message, WriteDone, WriteDropped
 from samara.engine.metrics import Metrics
-from samara.engine.outcome import Outcome
 from samara.engine.process import RETRY_AFTER_BUG, contain
 from samara.engine.results import ResultHandler, note_refused, slice_of
 from samara.engine.retry import RetryBackoff
@@ -213,7 +213,7 @@ class Controller:
         match message:
             case Observed(changes):
                 for change in changes:
-                    with contain(change.ref):
+                    with contain(change.ref, retry=None):
                         self._observed(change)
             case WriteDone(write):
                 self._release(write)  # first: an address must not stay locked, whatever else fails
@@ -224,7 +224,7 @@ class Controller:
                 self.requeue(slice_of(write))
             case Fetched(keys, delay, change):
                 if change is not None:
-                    with contain(change.ref):
+                    with contain(change.ref, retry=None):
                         self._fetched(change, delay)
                 self._requeue_all(keys, delay)
             case Listed(kind):

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from samara.core.model import Key
 from samara.core.writes import Write
-from samara.engine.outcome import Result
+from samara.engine.apply import Result
 from samara.kube.cache import Change
 from samara.kube.reflector import Listed, Observed, QuotaChanged
 from samara.secretstores.poller import SecretValues

@@ -13,7 +13,7 @@ from samara.core.registry import Registry
 from samara.core.status import status_to_write
 from samara.core.writes import WriteStatus
 from samara.engine.limits import MAX_REPAIRS, WINDOW
-from samara.engine.periodic import utc_now
+from samara.engine.process import utc_now
 from samara.kube.cache import Cache
 
 EVERY = 1.0

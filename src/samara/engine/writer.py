@@ -8,11 +8,10 @@ from collections.abc import Callable
 from samara import log
 from samara.core.model import Key, Ref
 from samara.core.writes import Create, Delete, Write
-from samara.engine.apply import Applier
+from samara.engine.apply import Applier, Outcome, Result
 from samara.engine.limiter import ConcurrencyLimiter
 from samara.engine.messages import WriteDone, WriteDropped
 from samara.engine.outbox import Outbox
-from samara.engine.outcome import Outcome, Result
 from samara.kube.cache import Cache
 
 STORAGE_FULL = (
@@ -66,6 +65,7 @@ class Writer:
     def stop_verifying(self) -> None:
         """From now on updates are sent without the dry run that a restart needs (see `Applier.perform`)."""
         self._verify = False
+        self._applier.forget_verified()
 
     @property
     def obstacle(self) -> str | None:

@@ -9,7 +9,7 @@ from samara.cli.inspect.simulate import lay
 from samara.cli.session import Picture, Session, planned
 from samara.core.model import NAMESPACE, Key
 from samara.core.writes import Blocked, Delete, Step, Write
-from samara.engine.periodic import utc_now
+from samara.engine.process import utc_now
 
 ROUNDS = 60
 """A finalizer, an object, its labels and a status are four; a tree has as many more as it is deep."""

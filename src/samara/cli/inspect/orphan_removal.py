@@ -15,9 +15,8 @@ from samara.core.model import Key, namespace_ref
 from samara.core.names import sample
 from samara.core.policy import is_paused, paused_by
 from samara.core.writes import Delete, Release
-from samara.engine.apply import Applier
+from samara.engine.apply import Applier, Outcome
 from samara.engine.mass_delete import MassDeleteGuard
-from samara.engine.outcome import Outcome
 from samara.engine.process import FaultPoints
 from samara.kube.errors import ConfigError, Forbidden
 

@@ -21,7 +21,7 @@ from samara.core.status import status_to_write
 from samara.core.writes import Blocked, Delete, Plan, ReadFirst, SetFinalizer, Step, Write, WriteStatus
 from samara.engine.apply import verb
 from samara.engine.mass_delete import MassDeleteGuard
-from samara.engine.periodic import utc_now
+from samara.engine.process import utc_now
 
 VERBS = ("create", "update", "recreate", "delete", "overlay", "guard", "report")
 _FAULTS: dict[str, Reason] = {

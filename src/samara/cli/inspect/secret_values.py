@@ -15,7 +15,7 @@ from samara.core.registry import Registry
 from samara.core.status import status_of
 from samara.core.view import View
 from samara.core.writes import Blocked, Outcome, Plan, ReadFirst
-from samara.engine.periodic import utc_now
+from samara.engine.process import utc_now
 from samara.kube.client import Client
 from samara.secretstores.config import read_once
 
