@@ -309,7 +309,7 @@ def test_what_is_paused_while_the_brake_holds_it_is_held_when_the_pause_ends() -
 def test_what_was_held_before_a_restart_and_could_not_be_planned_yet_is_not_forgotten() -> None:
     """Something had to be read for its plan, and the server could not tell."""
     holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
-    holds.remembered = {str(a_key()), str(a_key("gone"))}
+    holds.restore({str(a_key()), str(a_key("gone"))}, {})
     engine = EngineHarness(a_source(), namespaces=["a"], holds=holds)
 
     assert engine.synced

@@ -273,7 +273,7 @@ async def soon(running: asyncio.Task[None], true: Callable[[], bool]) -> None:
 
 
 def test_a_release_that_comes_between_reading_and_writing_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hold_store, "EVERY", 0.0)
+    monkeypatch.setattr(hold_store, "INTERVAL", 0.0)
     heard: list[tuple[Key, str]] = []
 
     async def deed(client: Client, store: Store, script: Script) -> None:
@@ -307,7 +307,7 @@ def test_a_release_that_comes_between_reading_and_writing_is_heard(monkeypatch: 
 def test_a_hold_that_is_over_is_crossed_out_whatever_became_of_the_book(
     monkeypatch: pytest.MonkeyPatch, gone: bool
 ) -> None:
-    monkeypatch.setattr(hold_store, "EVERY", 0.0)
+    monkeypatch.setattr(hold_store, "INTERVAL", 0.0)
 
     async def deed(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
@@ -328,7 +328,7 @@ def test_a_hold_that_is_over_is_crossed_out_whatever_became_of_the_book(
 
 
 def test_a_book_that_cannot_be_written_is_told_once_per_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hold_store, "EVERY", 0.0)
+    monkeypatch.setattr(hold_store, "INTERVAL", 0.0)
     told: list[str] = []
     monkeypatch.setattr(log, "warning", lambda event, fault: told.append(f"{event}: {fault}"))
 

@@ -154,7 +154,7 @@ def test_an_empty_slice_ends_the_hold_of_its_own_namespace_and_no_other() -> Non
     holds = some(Clock())
     judged(holds, 0, 8)
     before = holds.held[a_key()]
-    holds.remembered = {str(a_key("x"))}
+    holds.restore({str(a_key("x"))}, {})
     judged(holds, 0, 0, key=a_key().in_namespace("ns-00000"))
     judged(holds, 0, 0, key=a_key().in_namespace("elsewhere"))
     judged(holds, 0, 0, key=a_key("x").in_namespace("ns-00000"))
@@ -222,7 +222,7 @@ def test_a_hold_for_ever_waits_for_a_person() -> None:
 
 def test_after_a_restart_what_was_held_is_held_again_for_its_whole_time() -> None:
     holds = some(clock := Clock(), hold=600.0)
-    holds.remembered = {str(a_key())}
+    holds.restore({str(a_key())}, {})
 
     assert judged(holds, 0, 1, 100) == 0
     assert holds.held[a_key()].until == clock.now + 600.0
@@ -231,7 +231,7 @@ def test_after_a_restart_what_was_held_is_held_again_for_its_whole_time() -> Non
 
 def test_what_is_remembered_and_no_key_any_more_is_forgotten_when_all_is_planned() -> None:
     holds = some(Clock())
-    holds.remembered = {str(a_key("x")), str(a_key("y"))}
+    holds.restore({str(a_key("x")), str(a_key("y"))}, {})
     holds.settle([a_key("x")], lambda vocabulary: True)
 
     assert holds.remembered == {str(a_key("x"))}
@@ -239,7 +239,7 @@ def test_what_is_remembered_and_no_key_any_more_is_forgotten_when_all_is_planned
 
 def test_what_is_remembered_and_was_undone_meanwhile_is_forgotten() -> None:
     holds = some(Clock())
-    holds.remembered = {str(a_key())}
+    holds.restore({str(a_key())}, {})
     judged(holds, 0, 0)
 
     assert holds.remembered == set()
@@ -277,11 +277,11 @@ def test_nothing_is_kept_of_a_key_that_is_gone() -> None:
     clock.now += 61.0
     judged(holds, 3, 9)
     holds.release(a_key(), discard=True)
-    holds.remembered = {str(a_key()), str(a_key("x"))}
+    holds.restore({str(a_key()), str(a_key("x"))}, {})
     holds.forget(a_key())
 
     assert not any(holds.is_discarded(each.ref) for each in deletes(numbered(3, 9)))
-    assert (holds.held, holds._free, holds._by_source) == ({}, {}, {})
+    assert (holds.held, holds._released, holds._by_source) == ({}, {}, {})
     assert holds.remembered == {str(a_key("x"))}
     clock.now += 1.0
     assert judged(holds, 3, 8) == 5
@@ -616,7 +616,7 @@ def test_a_pause_does_not_take_a_release_back() -> None:
 def test_what_a_vocabulary_that_is_not_served_now_had_held_is_remembered() -> None:
     holds = some(Clock())
     trees = Key("accurate:sub", at("r", "x"))
-    holds.remembered = {str(a_key()), str(trees)}
+    holds.restore({str(a_key()), str(trees)}, {})
     holds.settle([], lambda vocabulary: vocabulary != "accurate")
 
     assert holds.remembered == {str(trees)}
@@ -628,6 +628,6 @@ def test_a_vocabulary_that_is_off_does_not_say_that_its_hold_is_over() -> None:
         tuple(replace(each, enabled=False) if each.name == "secret-copy" else each for each in registry.source_types)
     )
     gate = Gate(registry=off)
-    gate.holds.remembered = {str(a_key())}
+    gate.holds.restore({str(a_key())}, {})
     assert gate.allowed(a_key(), a_source(), []) == []
     assert gate.holds.remembered == {str(a_key())}

@@ -93,7 +93,7 @@ def test_whoever_makes_the_sub_namespace_again_and_deletes_it_again_is_obeyed() 
     engine.plan(a_key("a"))
     assert written(engine) == []
     assert cache.get(namespace_ref("a")) is not None
-    engine.holds._brake = MassDeleteLimit(namespaces=3)
+    engine.holds._limit = MassDeleteLimit(namespaces=3)
     cache.put(a_sub("a", 2, "second", deleting=False))
     engine.plan(a_key("a"))
     engine.sent()
@@ -191,13 +191,13 @@ def test_what_cannot_be_read_of_it_is_left_out(text: str) -> None:
 
 def test_a_time_that_has_not_come_yet_counts_from_now_on() -> None:
     holds = some()
-    holds.restore({"a": -3600.0, "b": 599.0, "c": 601.0})
+    holds.restore((), {"a": -3600.0, "b": 599.0, "c": 601.0})
 
     assert holds.deleted_namespaces() == {"a": 1000.0, "b": 401.0}
 
 
 def test_the_book_writes_at_once_what_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hold_store, "EVERY", 3600.0)
+    monkeypatch.setattr(hold_store, "INTERVAL", 3600.0)
 
     async def deed(client: Client, store: Store, script: Script) -> None:
         engine = ending(holds=some(), client=client)

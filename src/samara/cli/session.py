@@ -104,8 +104,8 @@ class Session:
             if must_read:
                 raise
             self.say(f"what the brake holds already could not be read in namespace {self.home}")
-        holds.remembered = set(records(book))
-        holds.restore({name: (now - when).total_seconds() for name, when in deleted_namespaces(book).items()})
+        ages = {name: (now - when).total_seconds() for name, when in deleted_namespaces(book).items()}
+        holds.restore(records(book), ages)
         return holds
 
     async def _hold_book(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from samara.kube.errors import ConfigError, Forbidden
 async def remove(at: Session, seen: Picture, found: list[Orphan], yes: bool) -> None:
     ours = [each for each in found if each.ours and not must_stay(seen, each)]
     holds = await _brake(at)
-    waiting = frozenset(holds.remembered)
+    waiting = holds.remembered
     free = _free(holds, seen, ours)
     going = {each.live.ref for each in free}
     held = [each for each in ours if each.live.ref not in going]
