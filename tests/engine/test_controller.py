@@ -426,7 +426,7 @@ def test_a_plan_that_finds_no_namespace_forgets_what_waited_there() -> None:
     engine.retry.note(create("a"), REFUSED)
     for _ in range(2):
         engine.flaps.record_removal(at("a", "db"), a_source(targets="a"))
-    engine.flaps.remaining(at("a", "db"), a_source(targets="a"))
+    engine.flaps.note_unwanted(at("a", "db"), a_source(targets="a"))
     engine.plan(a_key())
 
     assert (waiting(engine), engine.flaps._due) == (set(), {})
@@ -464,12 +464,14 @@ def test_a_copy_that_is_there_again_does_not_go_by_an_old_time() -> None:
     flaps, write = engine.flaps, create("a")
     for _ in range(2):
         flaps.record_removal(write.ref, source)
-    flaps.remaining(write.ref, source)
+    flaps.note_unwanted(write.ref, source)
     engine.finish(write)
 
+    flaps.note_unwanted(write.ref, source)
     assert flaps.remaining(write.ref, source) == PATIENCE
     engine.clock.now += PATIENCE + 1
     engine.finish(write)
+    flaps.note_unwanted(write.ref, source)
     assert flaps.remaining(write.ref, source) == PATIENCE
 
 

@@ -55,13 +55,13 @@ class ChunkedPlan:
         return {ref.namespace for ref in self.initial.difference(copy.ref for copy in now.copies)}
 
 
-def rotate_to_pending(desired: Desired, tally: CopyCounts) -> Desired:
+def rotate_to_pending(desired: Desired, counts: CopyCounts) -> Desired:
     """Starts with the copy that has been pending longest.
 
     Otherwise a source that changes faster than it is copied would be written to the same first namespaces again and
     again, and never reach the others.
     """
-    pending = tally.longest_pending()
+    pending = counts.longest_pending()
     first = next((at for at, copy in enumerate(desired.copies) if copy.ref == pending), 0) if pending is not None else 0
     return replace(desired, copies=desired.copies[first:] + desired.copies[:first]) if first else desired
 

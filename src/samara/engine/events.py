@@ -108,7 +108,7 @@ class EventRecorder:
         return origin or (above if found is not None and source_type.is_source(found, self._cache) else None)
 
     def blocked(self, write: Write, reason: str, message: str) -> None:
-        """Reports a problem with a write to an object that is no copy, which no tally counts."""
+        """Reports a problem with a write to an object that is no copy, which no counts counts."""
         self._sink.add(self._about(write.key.source), reason, [write.key], {_namespace_name(write.ref)}, message)
 
     def reverted(self, write: Write, who: str) -> None:
@@ -118,9 +118,9 @@ class EventRecorder:
         now = self._cache.get(write.ref)
         self._sink.add(now or write.ref, REVERTED, [write.key], set(), f"put back to what {said}{by}")
 
-    def planned(self, key: Key, want: Desired, tally: CopyCounts, hold: HeldSet | None) -> None:
+    def planned(self, key: Key, want: Desired, counts: CopyCounts, hold: HeldSet | None) -> None:
         """Takes the result of a plan. A slice cannot tell whether the source itself is faulty."""
-        self.due(key.all_namespaces, tally)
+        self.due(key.all_namespaces, counts)
         self._held.pop(key.all_namespaces, None)
         if hold is not None:
             self._held[key.all_namespaces] = hold
@@ -129,18 +129,18 @@ class EventRecorder:
             if want.faults:
                 self._faults[key] = want.faults
 
-    def due(self, key: Key, tally: CopyCounts) -> None:
+    def due(self, key: Key, counts: CopyCounts) -> None:
         """Notes that the problems of a key may have changed."""
-        self._due[key] = tally
+        self._due[key] = counts
 
     def _gather(self) -> None:
         """Checks each object on which a problem may have changed, or is to be reported again."""
         # A lasting problem may never be planned again, or may have ended without a plan.
         places = {place for place, reason in self._sink.due() if reason in self._reported.get(place, ())}
-        for key, tally in self._due.items():
+        for key, counts in self._due.items():
             about = self._about(key.source)
             place = about.ref if isinstance(about, Object) else about
-            self._lasting.setdefault(place, {})[key] = tally
+            self._lasting.setdefault(place, {})[key] = counts
             places.add(place)
             for other in {key.source, namespace_ref(key.source.namespace)} - {
                 place
@@ -153,9 +153,9 @@ class EventRecorder:
 
     def _report(self, place: Ref) -> None:
         """Reports the problems of all keys whose Events are on one object: one Event per reason."""
-        tallies = self._lasting.pop(place)
-        found = {key: tuple(self._problems(key, tallies[key])) for key in sorted(tallies)}
-        lasting = {key: tallies[key] for key, problems in found.items() if problems}
+        all_counts = self._lasting.pop(place)
+        found = {key: tuple(self._problems(key, all_counts[key])) for key in sorted(all_counts)}
+        lasting = {key: all_counts[key] for key, problems in found.items() if problems}
         about, now = self._cache.get(place) or place, _merged(chain.from_iterable(found.values()))
         for reason, problems in now.items():
             self._sink.add(about, reason, [problem.key for problem in problems], *_summary(problems))
@@ -164,14 +164,14 @@ class EventRecorder:
         if lasting:
             self._lasting[place], self._reported[place] = lasting, frozenset(now)
 
-    def _problems(self, key: Key, tally: CopyCounts) -> Iterator[tuple[str, _Problem]]:
+    def _problems(self, key: Key, counts: CopyCounts) -> Iterator[tuple[str, _Problem]]:
         """The problems of one key, each with the reason of its Event."""
         status = self._cache.registry[key.source_type].status
         advice = status.advice if status is not None else NO_METADATA
         faults = _by_reason(self._faults.get(key, ()))  # a fault of the source explains its missing copies
         for reason, message in faults.items():
             yield reason, _Problem(key, set(), (message,))
-        for reason, found in tally.problems().items():
+        for reason, found in counts.problems().items():
             if reason in _REASONS and _REASONS[reason] not in faults and not (faults and reason == "invalid"):
                 where = set(map(_namespace_name, found))
                 yield _REASONS[reason], _Problem(key, where, _messages(found), advice.get(reason, ""))
