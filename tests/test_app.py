@@ -281,4 +281,4 @@ def test_its_configuration_is_where_the_settings_say_or_at_home(said: str | None
 
     assert operator._store_config is not None
     assert operator._store_config._ref == at(namespace, "fishysecret-config")
-    assert operator._store_config._poller.source_types == {"fishysecret"}
+    assert operator._store_config._poller.vocabularies == {"fishysecret"}

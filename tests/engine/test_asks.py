@@ -96,7 +96,7 @@ def test_a_plan_tells_what_its_source_asks_for_and_waits_for_it() -> None:
     stage.plan("f")
 
     assert stage.asked() == {"one": {"f"}, "two": {"f"}}
-    assert key("f") not in stage.engine.tallies
+    assert key("f") not in stage.engine.counts
     assert not len(stage.engine.outbox)
     assert stage.engine.pending_reads == 2
 
@@ -120,7 +120,7 @@ def test_a_path_that_cannot_be_read_is_an_answer_too() -> None:
 
     assert stage.queued() == [key("f")]
     stage.plan("f")
-    assert key("f") in stage.engine.tallies
+    assert key("f") in stage.engine.counts
     assert stage.engine.pending_reads == 0
 
 
@@ -131,7 +131,7 @@ def test_also_where_nothing_is_missing_it_is_told() -> None:
     stage.plan("g")
 
     assert stage.asked() == {"one": {"f", "g"}}
-    assert key("g") in stage.engine.tallies  # it had its answer in the same plan
+    assert key("g") in stage.engine.counts  # it had its answer in the same plan
     assert stage.manager.asked == ["one"]
 
 
@@ -173,7 +173,7 @@ def test_a_source_that_is_gone_drops_out() -> None:
 
 def test_source_types_that_do_not_read_it_are_not_asked() -> None:
     stage = Stage(a_source("f", "one"))
-    stage.stores.source_types = frozenset()
+    stage.stores.vocabularies = frozenset()
     stage.plan("f")
 
     assert stage.asked() == {}
@@ -220,7 +220,7 @@ def slow(count: int, seconds: float) -> EngineHarness:
     """Sources whose status is due, each of which takes so long to compute."""
     clock = Clock()
 
-    def report(obj: Object, view: View, tally: CopyCounts) -> dict[str, object]:
+    def report(obj: Object, view: View, counts: CopyCounts) -> dict[str, object]:
         clock.now += seconds
         return {"seen": clock.now}
 
@@ -228,7 +228,7 @@ def slow(count: int, seconds: float) -> EngineHarness:
     registry = Registry((replace(toys.fetch(), status=Status(report)),))
     engine = EngineHarness(*sources, namespaces=["home"], registry=registry, clock=clock)
     for source in sources:
-        engine.tallies[key(source.ref.name)] = CopyCounts()
+        engine.counts[key(source.ref.name)] = CopyCounts()
         engine.controller.status.touch(key(source.ref.name))
     clock.now += 1.0
     return engine
@@ -268,7 +268,7 @@ def test_the_tally_knows_when_a_copy_was_last_written() -> None:
     stage.plan("f")
     asyncio.run(stage.read())
     stage.plan("f")
-    tally = stage.engine.tallies[key("f")]
+    counts = stage.engine.counts[key("f")]
     have, copy = an_object(at("a", "f")), Copy(at("a", "f"), Template(secret("one")))
     source = a_source("f", "one")
     for other in (
@@ -276,9 +276,9 @@ def test_the_tally_knows_when_a_copy_was_last_written() -> None:
         WriteStatus(key("f"), source.ref, source, {}),
     ):
         stage.engine.finish(other)
-        assert tally.last_written == ""
+        assert counts.last_written == ""
     for write in (Create(key("f"), copy.ref, copy), Update(key("f"), copy.ref, copy, have, "it differs")):
-        tally.last_written = ""
+        counts.last_written = ""
         stage.engine.finish(write)
-        assert tally.last_written.endswith("Z")
-        assert len(tally.last_written) == len("2026-11-16T00:00:00Z")
+        assert counts.last_written.endswith("Z")
+        assert len(counts.last_written) == len("2026-11-16T00:00:00Z")

@@ -78,7 +78,7 @@ def test_a_copy_that_is_born_while_a_large_plan_grows_is_not_deleted() -> None:
     writes = engine.sent()
     assert {write.ref.namespace for write in writes} == {*numbered(0, MANY), "newborn"}
     assert all(isinstance(write, Create) for write in writes)
-    assert engine.tallies[a_key()].wanted == MANY + 1
+    assert engine.counts[a_key()].wanted == MANY + 1
 
 
 def test_a_copy_where_none_is_wanted_goes_at_the_end_of_a_large_plan() -> None:
@@ -165,20 +165,20 @@ def test_namespaces_that_went_while_a_large_plan_grew_leave_the_tally() -> None:
 
     grown(engine, go)
 
-    tally = engine.tallies[a_key()]
-    assert (tally.wanted, tally.pending, tally.blocked) == (MANY - 2, MANY - 2, 0)
+    counts = engine.counts[a_key()]
+    assert (counts.wanted, counts.pending, counts.blocked) == (MANY - 2, MANY - 2, 0)
 
 
 def test_the_figures_of_a_large_source_do_not_dip_while_it_is_planned_again() -> None:
     engine = EngineHarness(a_source(), namespaces=numbered(0, MANY))
     grown(engine, lambda: None)
     for name in numbered(0, MANY):
-        engine.tallies[a_key()].mark_in_sync(at(name, "db"))
+        engine.counts[a_key()].mark_in_sync(at(name, "db"))
     engine.plan(a_key())
     engine.continue_chunked()
 
-    assert engine.tallies[a_key()].wanted == MANY
-    assert engine.tallies[a_key()].in_sync == MANY - CHUNK
+    assert engine.counts[a_key()].wanted == MANY
+    assert engine.counts[a_key()].in_sync == MANY - CHUNK
 
 
 TREES = Registry((toys.propagation(SECRET),))
@@ -206,7 +206,7 @@ def test_a_slice_decides_for_its_namespace_from_then_on_also_where_a_large_plan_
     grown(engine, move, key=IN_TREE)
 
     assert {write.ref.namespace for write in engine.sent()} == {*numbered(1, MANY - 1)}
-    assert engine.tallies[IN_TREE].wanted == MANY - 2
+    assert engine.counts[IN_TREE].wanted == MANY - 2
 
 
 def test_a_removal_that_a_slice_has_planned_still_counts_among_those_of_a_large_plan() -> None:
@@ -287,7 +287,7 @@ def test_who_only_observes_counts_and_writes_nothing() -> None:
     engine.work()
 
     assert len(engine.outbox) == 0
-    assert (engine.tallies[a_key()].wanted, engine.tallies[a_key()].pending) == (2, 2)
+    assert (engine.counts[a_key()].wanted, engine.counts[a_key()].pending) == (2, 2)
     assert engine.synced
 
 
@@ -332,7 +332,7 @@ def test_a_copy_whose_namespace_is_gone_is_made_again_without_a_fight() -> None:
         drift.observe_edit(Change(copy.ref, copy, None), engine.registry.owner, engine.cache)
         engine.cache.remove(namespace_ref("a"))
         engine.plan(a_key())
-        assert engine.tallies[a_key()].blocked == 1
+        assert engine.counts[a_key()].blocked == 1
         engine.cache.put(a_namespace("a"))
         engine.plan(a_key())
         (write,) = engine.sent()
@@ -387,11 +387,11 @@ def test_nothing_is_left_of_a_source_whose_last_copy_is_removed() -> None:
         queued.append(engine.requeued())
 
     assert queued == [[], [], [a_key()]]
-    assert engine.tallies
+    assert engine.counts
     assert engine.grace_periods
     assert engine.holds._by_source
     engine.plan(a_key())
-    assert (engine.tallies, engine.grace_periods, engine.holds._by_source) == ({}, set(), {})
+    assert (engine.counts, engine.grace_periods, engine.holds._by_source) == ({}, set(), {})
 
 
 REFUSED = Result(Outcome.REFUSED, "quota")
@@ -489,12 +489,12 @@ def test_what_a_dry_run_has_spared_is_right_and_is_told_and_counted_nowhere() ->
     engine.plan(a_key())
     (write,) = engine.sent()
     engine.finish(write, Result(Outcome.DONE, version=1, already_right=True))
-    tally = engine.tallies[a_key()]
-    assert (tally.in_sync, tally.last_written) == (1, "")
+    counts = engine.counts[a_key()]
+    assert (counts.in_sync, counts.last_written) == (1, "")
     assert writes_counted(engine) == {}
 
     engine.finish(write, Result(Outcome.DONE, version=2))
-    assert tally.last_written
+    assert counts.last_written
     assert writes_counted(engine) == {("secret-copy", "update", "done"): 1}
 
 
@@ -559,7 +559,7 @@ def test_the_registry_of_these_tests_has_right_copies() -> None:
     engine.plan(a_key())
 
     assert engine.sent() == []
-    assert engine.tallies[a_key()].in_sync == 1
+    assert engine.counts[a_key()].in_sync == 1
 
 
 # chains

@@ -44,7 +44,7 @@ def begun() -> tuple[EngineHarness, CopyCounts]:
     engine = EngineHarness(a_source(targets="a"), namespaces=["a"])
     engine.plan(a_key())
     engine.sent()
-    return engine, engine.tallies[a_key()]
+    return engine, engine.counts[a_key()]
 
 
 def due(engine: EngineHarness) -> bool:
@@ -103,7 +103,7 @@ def test_what_is_refused_to_one_source_does_not_wait_for_another() -> None:
 def test_a_removal_that_fails_again_and_again_is_told_also_after_a_new_plan() -> None:
     engine = EngineHarness(a_source(targets="b"), a_copy("a"), namespaces=["a", "b"])
     engine.plan(a_key())
-    tally, gone = engine.tallies[a_key()], delete("a")
+    tally, gone = engine.counts[a_key()], delete("a")
     for _ in range(3):
         engine.finish(gone, BROKEN)
     for _ in range(2):

@@ -20,8 +20,8 @@ KEY = Key("fetch", SOURCE)
 CONDITION = {"type": "Ready", "status": "True", "reason": "Right"}
 
 
-def reported(obj: Object, view: object, tally: CopyCounts) -> dict[str, object]:
-    return {"wanted": tally.wanted, "right": tally.in_sync, "conditions": [CONDITION]}
+def reported(obj: Object, view: object, counts: CopyCounts) -> dict[str, object]:
+    return {"wanted": counts.wanted, "right": counts.in_sync, "conditions": [CONDITION]}
 
 
 class Stage:
@@ -31,11 +31,11 @@ class Stage:
         self.clock = Clock()
         self.cache = a_cache(Registry((replace(toys.fetch(), status=Status(reported, frozenset({"Ready"}))),)))
         self.busy = False
-        self.tally = CopyCounts(names={"a": ("f",), "b": ("f",)})
+        self.counts = CopyCounts(names={"a": ("f",), "b": ("f",)})
         self.reporter = StatusReporter(
             self.cache,
             self.cache.registry,
-            {KEY: self.tally},
+            {KEY: self.counts},
             lambda key: self.busy,
             self.clock,
             now=lambda: "2026-01-01",
@@ -131,7 +131,7 @@ def test_what_lands_together_is_told_together() -> None:
 
 def test_what_is_missing_is_told() -> None:
     stage = Stage()
-    stage.tally.exceptions["a"] = {at("a", "f"): NotInSync("conflict")}
+    stage.counts.exceptions["a"] = {at("a", "f"): NotInSync("conflict")}
     assert (stage.status() or {})["right"] == 1
 
 

@@ -82,7 +82,7 @@ class EngineHarness:
             clock=clock,
             options=Options(gone_after, observe=observing),
         )
-        self.tallies, self.queue = self.controller.counts, self.controller.queue
+        self.counts, self.queue = self.controller.counts, self.controller.queue
         self.drift, self.flaps = self.controller.drift, self.controller.flaps
         self.inbox.open()
         for obj in (*map(a_namespace, [HOME, *namespaces]), *objects):

@@ -20,7 +20,7 @@ from samara import log
 from samara.core.context import PlanContext
 from samara.core.copy_counts import CopyCounts
 from samara.core.desired import Desired
-from samara.core.model import NAMESPACE, QUOTA, Key, Ref
+from samara.core.model import NAMESPACE, QUOTA, Key, Ref, vocabulary_of
 from samara.core.plan import prepare
 from samara.core.policy import ClusterPolicy
 from samara.core.queries import CrdExists, SecretPath
@@ -402,7 +402,7 @@ class Controller:
 
     def _subscribe(self, key: Key, prepared: Plan | tuple[PlanContext, Desired]) -> bool:
         """Subscribes a source to the paths that it reads now. True if that changed its subscription."""
-        if self._secrets is None or key.source_type not in self._secrets.source_types:
+        if self._secrets is None or vocabulary_of(key.source_type) not in self._secrets.vocabularies:
             return False
         reads = prepared.reads if isinstance(prepared, Plan) else prepared[1].reads
         if isinstance(prepared, Plan) and not reads:
