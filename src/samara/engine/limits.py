@@ -29,7 +29,7 @@ Intent = tuple[str, int, frozenset[tuple[str, str]]] | None
 
 
 class Throttled(NamedTuple):
-    """Why a repair has to wait, and for how many seconds."""
+    """The reason why a repair has to wait, and for how many seconds."""
 
     message: str
     retry_in: float
@@ -53,9 +53,9 @@ class DriftLimiter:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._wanted: dict[Ref, _Wanted] = {}
-        """What the last repair restored."""
+        """The state that the last repair restored."""
         self._edits: dict[Ref, _Edit] = {}
-        """Edits by others since the copy was last right."""
+        """Edits by other clients since the copy was last right."""
         self._repairs: dict[Ref, deque[float]] = {}
         self._contested: set[Ref] = set()
         """Addresses with `MAX_REPAIRS` repairs within one window."""
@@ -68,7 +68,7 @@ class DriftLimiter:
             return
         ref = change.ref if change.ref.kind == NAMESPACE else namespace_ref(change.ref.namespace)
         namespace = view.get(ref)
-        if namespace is None or namespace.deleting:  # the copy goes with its namespace
+        if namespace is None or namespace.deleting:  # the namespace is deleted with its copies
             return
         manager = change.new.last_manager if change.new is not None else ""
         if change.ref in self._contested and self._clock() - self._repairs[change.ref][-1] > WINDOW:

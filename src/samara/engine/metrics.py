@@ -1,4 +1,4 @@
-"""Counts and times what happens. The state of the engine is read at scrape time instead (`web/metrics.py`)."""
+"""Counters and histograms of writes, plans and requests. State is read at scrape time instead (`web/metrics.py`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Metrics:
     """The counters and histograms of one process."""
 
     def __init__(self) -> None:
-        # Without this each series would have a second one for the time when it began.
+        # Otherwise each series would have a second one with its creation time.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry(auto_describe=False)
         self._writes = _Counters(self.registry, "samara_writes", "Writes", "vocabulary", "verb", "result")
