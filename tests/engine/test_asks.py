@@ -91,7 +91,7 @@ class Stage:
                 await asyncio.sleep(0)
 
 
-def test_a_plan_tells_what_its_source_asks_for_and_waits_for_it() -> None:
+def test_a_plan_subscribes_to_the_paths_of_its_source_and_waits_for_them() -> None:
     stage = Stage(a_source("f", "one two"))
     stage.plan("f")
 
@@ -101,7 +101,7 @@ def test_a_plan_tells_what_its_source_asks_for_and_waits_for_it() -> None:
     assert stage.engine.pending_reads == 2
 
 
-def test_what_was_read_is_planned_and_written() -> None:
+def test_values_that_were_read_are_planned_and_written() -> None:
     stage = Stage(a_source("f", "one two"))
     stage.plan("f")
     asyncio.run(stage.read())
@@ -124,7 +124,7 @@ def test_a_path_that_cannot_be_read_is_an_answer_too() -> None:
     assert stage.engine.pending_reads == 0
 
 
-def test_also_where_nothing_is_missing_it_is_told() -> None:
+def test_a_source_without_missing_paths_is_subscribed_too() -> None:
     stage = Stage(a_source("f", "one"), a_source("g", "one"))
     stage.plan("f")
     asyncio.run(stage.read())
@@ -135,7 +135,7 @@ def test_also_where_nothing_is_missing_it_is_told() -> None:
     assert stage.manager.asked == ["one"]
 
 
-def test_a_source_that_asks_for_something_else_drops_what_it_asked_for() -> None:
+def test_a_source_that_names_other_paths_unsubscribes_from_the_old_ones() -> None:
     stage = Stage(a_source("f", "one"))
     stage.plan("f")
     stage.engine.cache.put(a_source("f", "two", version=2))
@@ -144,7 +144,7 @@ def test_a_source_that_asks_for_something_else_drops_what_it_asked_for() -> None
     assert stage.asked() == {"two": {"f"}}
 
 
-def test_an_edited_source_asks_again_for_what_it_did_not_get() -> None:
+def test_an_edited_source_reads_failed_paths_again() -> None:
     stage = Stage(a_source("f", "one"))
     stage.manager.documents = {"one": Forbidden("not yours")}
     stage.plan("f")
@@ -159,7 +159,7 @@ def test_an_edited_source_asks_again_for_what_it_did_not_get() -> None:
     assert stage.manager.asked == ["one", "one"]
 
 
-def test_a_source_that_is_gone_drops_out() -> None:
+def test_a_deleted_source_is_unsubscribed() -> None:
     stage = Stage(a_source("f", "one"), a_source("g", "one"))
     for name in ("f", "g"):
         stage.plan(name)
@@ -197,7 +197,7 @@ def test_in_sync_means_that_every_path_has_an_answer() -> None:
     assert stage.engine.synced
 
 
-def test_a_refresh_that_changes_nothing_touches_the_reports_and_plans_nobody() -> None:
+def test_an_unchanged_refresh_updates_statuses_and_plans_nothing() -> None:
     stage = Stage(a_source("f", "one"), a_source("g", "one"))
     for name in ("f", "g"):
         stage.plan(name)
@@ -246,7 +246,7 @@ def test_thousands_of_statuses_leave_room_for_others() -> None:
     assert (written, engine.stale_statuses()) == (1000, set())
 
 
-def test_one_that_is_touched_while_others_have_their_turn_is_written_again() -> None:
+def test_a_status_touched_during_the_writes_of_others_is_written_again() -> None:
     engine, written = slow(2, 1.0), list[Key]()
     assert engine.controller.work()
     written += [write.key for write in engine.sent()]
@@ -263,7 +263,7 @@ def test_one_that_is_touched_while_others_have_their_turn_is_written_again() -> 
 # when a copy was written
 
 
-def test_the_tally_knows_when_a_copy_was_last_written() -> None:
+def test_the_counts_say_when_a_copy_was_last_written() -> None:
     stage = Stage(a_source("f", "one"))
     stage.plan("f")
     asyncio.run(stage.read())

@@ -81,7 +81,7 @@ def test_a_copy_that_is_born_while_a_large_plan_grows_is_not_deleted() -> None:
     assert engine.counts[a_key()].wanted == MANY + 1
 
 
-def test_a_copy_where_none_is_wanted_goes_at_the_end_of_a_large_plan() -> None:
+def test_an_unwanted_copy_is_deleted_at_the_end_of_a_large_plan() -> None:
     listed = numbered(0, MANY)
     engine = EngineHarness(a_source(targets=",".join(listed)), a_copy("other"), namespaces=[*listed, "other"])
     grown(engine, lambda: None)
@@ -89,7 +89,7 @@ def test_a_copy_where_none_is_wanted_goes_at_the_end_of_a_large_plan() -> None:
     assert deleted(engine) == ["other"]
 
 
-def test_what_a_namespace_does_not_accept_any_more_goes_at_the_end_of_a_large_plan() -> None:
+def test_a_copy_without_consent_is_deleted_at_the_end_of_a_large_plan() -> None:
     accepting = [a_namespace(name, annotations={ACCEPT: HOME}) for name in numbered(0, MANY)]
     engine = EngineHarness(a_source(), *accepting, a_copy("other"), namespaces=["other"], registry=CONSENT)
     grown(engine, lambda: None)
@@ -195,7 +195,7 @@ def a_large_tree() -> EngineHarness:
     return EngineHarness(*spaces, source, registry=TREES)
 
 
-def test_a_slice_decides_for_its_namespace_from_then_on_also_where_a_large_plan_grows() -> None:
+def test_a_slice_overrides_the_large_plan_for_its_namespace() -> None:
     engine, (first, *_, last) = a_large_tree(), numbered(0, MANY)
 
     def move() -> None:
@@ -223,7 +223,7 @@ def test_a_removal_that_a_slice_has_planned_still_counts_among_those_of_a_large_
     assert engine.holds.held[a_key()].count == 3
 
 
-def test_places_that_are_not_wanted_any_more_at_the_end_of_a_large_plan_are_looked_at_again() -> None:
+def test_namespaces_dropped_during_a_large_plan_are_planned_again() -> None:
     engine, (first, *_, last) = a_large_tree(), numbered(0, MANY)
 
     def move() -> None:
@@ -235,7 +235,7 @@ def test_places_that_are_not_wanted_any_more_at_the_end_of_a_large_plan_are_look
     assert set(engine.requeued()) == {IN_TREE.in_namespace(first), IN_TREE.in_namespace(last)}
 
 
-def test_a_namespace_that_leaves_while_its_copy_is_on_the_way_is_looked_at_again() -> None:
+def test_a_namespace_dropped_while_its_copy_is_in_flight_is_planned_again() -> None:
     source = an_object(at("top", "db"), annotations={PROPAGATE: UPDATE}, content=secret("one"))
     engine = EngineHarness(a_namespace("top"), a_namespace("elsewhere"), child("a"), source, registry=TREES)
     engine.plan(IN_TREE)
@@ -252,7 +252,7 @@ def test_a_namespace_that_leaves_while_its_copy_is_on_the_way_is_looked_at_again
 
 
 @pytest.mark.parametrize("came", [True, False])
-def test_a_quota_that_comes_changes_or_goes_frees_what_waits_in_its_namespace(came: bool) -> None:
+def test_a_created_changed_or_deleted_quota_releases_its_namespace(came: bool) -> None:
     engine = EngineHarness(a_source(), namespaces=["a", "b"])
     for namespace in ("a", "b"):
         engine.retry.note(create(namespace), Result(Outcome.REFUSED, "quota"))
@@ -269,7 +269,7 @@ def test_a_quota_that_comes_changes_or_goes_frees_what_waits_in_its_namespace(ca
     assert freed.until <= engine.clock() < waiting.until
 
 
-def test_many_ticks_of_a_quota_are_one_more_try_per_second() -> None:
+def test_many_quota_changes_cause_one_retry_per_second() -> None:
     engine = EngineHarness(a_source(), namespaces=["a"])
     engine.retry.note(create("a"), Result(Outcome.REFUSED, "quota"))
     engine.quota_changed(Ref(QUOTA, "a", "compute"))
@@ -281,7 +281,7 @@ def test_many_ticks_of_a_quota_are_one_more_try_per_second() -> None:
     assert engine.queue.next_due() == 1.0
 
 
-def test_who_only_observes_counts_and_writes_nothing() -> None:
+def test_observing_counts_and_writes_nothing() -> None:
     engine = EngineHarness(a_source(), namespaces=["a", "b"], observing=True)
     engine.resync()
     engine.work()
@@ -291,7 +291,7 @@ def test_who_only_observes_counts_and_writes_nothing() -> None:
     assert engine.synced
 
 
-def test_what_is_paused_while_the_brake_holds_it_is_held_when_the_pause_ends() -> None:
+def test_a_pause_does_not_end_a_hold() -> None:
     places = numbered(0, 8)
     holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
     engine = EngineHarness(a_source(targets="x"), *map(a_copy, places), namespaces=places, holds=holds)
@@ -306,7 +306,7 @@ def test_what_is_paused_while_the_brake_holds_it_is_held_when_the_pause_ends() -
     assert deleted(engine) == []
 
 
-def test_what_was_held_before_a_restart_and_could_not_be_planned_yet_is_not_forgotten() -> None:
+def test_a_hold_from_before_a_restart_lasts_until_its_key_can_be_planned() -> None:
     """Something had to be read for its plan, and the server could not tell."""
     holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
     holds.restore({str(a_key()), str(a_key("gone"))}, {})
@@ -316,7 +316,7 @@ def test_what_was_held_before_a_restart_and_could_not_be_planned_yet_is_not_forg
     assert holds.remembered == {str(a_key())}
 
 
-def test_while_a_write_is_to_be_tried_again_not_everything_is_written() -> None:
+def test_a_waiting_retry_delays_synced() -> None:
     engine = EngineHarness(a_source(), a_copy("a", content=secret("one")), namespaces=["a"])
     engine.retry.note(create("a"), Result(Outcome.FAILED, "out of reach"))
     assert not engine.synced
@@ -357,7 +357,7 @@ def held() -> EngineHarness:
 
 
 @pytest.mark.parametrize("forged", [False, True])
-def test_a_copy_that_somebody_removes_or_disguises_does_not_end_the_hold_of_the_others(forged: bool) -> None:
+def test_a_removed_or_disguised_copy_does_not_end_the_hold_of_the_others(forged: bool) -> None:
     engine = held()
     name = numbered(0, 1)[0]
     if forged:
@@ -402,7 +402,7 @@ def waiting(engine: EngineHarness) -> set[str]:
     return set(engine.retry._by_namespace)
 
 
-def test_nothing_waits_in_a_namespace_that_is_gone_and_whoever_waited_is_planned_again() -> None:
+def test_backoffs_end_with_their_namespace_and_their_keys_are_planned_again() -> None:
     engine = EngineHarness(a_source(targets="b"), namespaces=["a", "b"])
     for namespace in ("a", "b"):
         engine.retry.note(create(namespace), REFUSED)
@@ -458,7 +458,7 @@ def test_nothing_waits_for_a_source_of_which_nothing_is_left() -> None:
     assert engine.retry._by_source.keys() == {a_key("other").source}
 
 
-def test_a_copy_that_is_there_again_does_not_go_by_an_old_time() -> None:
+def test_a_copy_that_is_written_again_restarts_the_wait_of_its_deletion() -> None:
     source = a_source(targets="a")
     engine = EngineHarness(source, namespaces=["a"])
     flaps, write = engine.flaps, create("a")
@@ -484,7 +484,7 @@ def writes_counted(engine: EngineHarness) -> dict[tuple[str, str, str], float]:
     }
 
 
-def test_what_a_dry_run_has_spared_is_right_and_is_told_and_counted_nowhere() -> None:
+def test_a_copy_found_right_by_a_dry_run_is_no_write() -> None:
     engine = EngineHarness(a_source(targets="a"), a_copy("a", content=secret("old")), namespaces=["a"])
     engine.plan(a_key())
     (write,) = engine.sent()
@@ -498,7 +498,7 @@ def test_what_a_dry_run_has_spared_is_right_and_is_told_and_counted_nowhere() ->
     assert writes_counted(engine) == {("secret-copy", "update", "done"): 1}
 
 
-def test_what_was_spared_lets_go_what_waited_for_it() -> None:
+def test_a_copy_found_right_at_its_new_address_plans_the_removal_of_the_old_one() -> None:
     ask = an_object(Ref(fishysecret.FISHY_SECRET, "team", "db"), finalizers=(fishysecret.FINALIZER,))
     marks = {fishysecret.OWNER_NAME: "db", fishysecret.OWNER_NAMESPACE: "team"}
     ours = frozenset(ManagedKey(FIELD_MANAGER, "labels", mark) for mark in marks)
@@ -531,7 +531,7 @@ class Real(Clock):
         return time.monotonic()
 
 
-def test_a_namespace_that_fails_for_ever_does_not_keep_the_rest_from_being_in_sync() -> None:
+def test_a_namespace_that_always_fails_does_not_delay_synced() -> None:
     async def run() -> None:
         async with (
             serving(refuses(500), refuses(404, "NotFound")) as script,
@@ -581,7 +581,7 @@ def a_chain() -> tuple[list[Object], Object, Object]:
     return [a_namespace("top"), child("mid"), child("leaf", of="mid")], first, second
 
 
-def test_the_end_of_a_copy_that_we_deleted_goes_on_at_once_also_where_its_echo_is_faster_than_the_answer() -> None:
+def test_copies_of_a_copy_that_we_deleted_follow_even_if_the_echo_comes_first() -> None:
     spaces, first, second = a_chain()
     engine = EngineHarness(*spaces, first, second, registry=TREES, clock=(clock := Clock()))
     engine.plan(IN_TREE)
@@ -593,7 +593,7 @@ def test_the_end_of_a_copy_that_we_deleted_goes_on_at_once_also_where_its_echo_i
     assert deleted(engine) == ["leaf"]
 
 
-def test_what_hung_on_a_copy_that_we_have_given_back_goes_when_the_answer_comes() -> None:
+def test_copies_of_a_released_copy_are_deleted_with_the_answer() -> None:
     """Its echo is no news any more, and what it is now is nobody's source."""
     spaces, first, second = a_chain()
     engine = EngineHarness(*spaces, first, second, registry=TREES)
@@ -664,7 +664,7 @@ def test_what_a_namespace_was_refused_to_inherit_is_tried_at_once_when_the_one_a
     assert namespace_ref("n") in [write.ref for write in planned(engine)]
 
 
-def test_a_look_that_is_ahead_of_the_watch_queues_all_whom_the_change_concerns() -> None:
+def test_a_read_ahead_of_the_watch_queues_all_keys_of_its_change() -> None:
     """The namespace was moved while our own write to it was on its way; the watch has no news of it after that."""
     engine = a_tree(in_a_tree("r", 1, "one"), in_a_tree("n", 2, "one", "r"))
     engine.cache.put(a_namespace("q", labels={TYPE: ROOT}))
@@ -676,7 +676,7 @@ def test_a_look_that_is_ahead_of_the_watch_queues_all_whom_the_change_concerns()
     assert Key("accurate:tree", namespace_ref("n")) in queued
 
 
-def test_our_own_delete_of_which_no_answer_came_is_nobodys_interference() -> None:
+def test_a_delete_of_ours_without_an_answer_counts_as_no_edit() -> None:
     engine = EngineHarness(a_source(targets="b"), a_copy("a"), namespaces=["a", "b"])
     engine.fetched(engine.cache.remove_deleted(a_copy("a")), 0.0)
     assert engine.drift.record_repair(create("a")) is None

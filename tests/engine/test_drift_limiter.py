@@ -157,7 +157,7 @@ def test_a_source_that_changes_often_is_no_fight() -> None:
         assert fights.record_repair(repair()) is None
 
 
-def test_the_name_of_the_editor_is_told_once() -> None:
+def test_the_name_of_the_editor_is_reported_once() -> None:
     fights = DriftLimiter(Clock())
     disturb(fights)
 
@@ -165,7 +165,7 @@ def test_the_name_of_the_editor_is_told_once() -> None:
     assert fights.record_repair(repair()) is None
 
 
-def test_an_editor_without_a_name_is_somebody() -> None:
+def test_an_editor_without_a_name_is_called_somebody() -> None:
     fights = DriftLimiter(clock := Clock())
     fought(fights, clock, 5)
     disturb(fights, editor="")
@@ -238,7 +238,7 @@ def relabel(fights: DriftLimiter, team: str | None) -> Apply:
 
 
 @pytest.mark.parametrize("team", ["blue", None])
-def test_an_overlay_that_somebody_changes_again_and_again_is_fought_as_a_copy_is(team: str | None) -> None:
+def test_an_overlay_that_another_client_keeps_changing_is_throttled_like_a_copy(team: str | None) -> None:
     fights = DriftLimiter(clock := Clock())
     for _ in range(5):
         write = relabel(fights, team)

@@ -189,7 +189,7 @@ def test_later_copies_join_the_same_event() -> None:
     on_stage(deed)
 
 
-def test_reasons_are_told_apart() -> None:
+def test_each_reason_has_an_event_of_its_own() -> None:
     async def deed(stage: Stage) -> None:
         stage.recorder.wrote(create("a"))
         stage.recorder.wrote(delete("b"))
@@ -199,7 +199,7 @@ def test_reasons_are_told_apart() -> None:
     on_stage(deed)
 
 
-def test_a_block_is_said_once_and_again_after_half_an_hour() -> None:
+def test_a_problem_is_reported_once_and_again_after_half_an_hour() -> None:
     async def deed(stage: Stage) -> None:
         for _ in range(4):
             stage.recorder.planned(a_key(), Desired(), blocked(["a", "b"]), None)
@@ -287,7 +287,7 @@ def test_a_block_that_changes_is_said_at_once() -> None:
     ("reason", "told"),
     [("conflict", "Conflict"), ("refused", "Refused"), ("not-accepted", "NotAccepted"), ("fought", "Fought")],
 )
-def test_each_reason_has_its_name(reason: str, told: str) -> None:
+def test_each_reason_has_its_event_name(reason: str, told: str) -> None:
     async def deed(stage: Stage) -> None:
         stage.recorder.planned(a_key(), Desired(), blocked(["a"], reason), None)
         await stage.flush()
@@ -296,7 +296,7 @@ def test_each_reason_has_its_name(reason: str, told: str) -> None:
     on_stage(deed)
 
 
-def test_a_removal_that_the_server_refuses_is_told_beside_the_copies_that_it_refuses() -> None:
+def test_refused_removals_are_reported_with_refused_copies() -> None:
     async def deed(stage: Stage) -> None:
         tally = blocked(["a"], "refused", "a webhook fails")
         tally.mark_not_removed(at("b", "db"), "refused", "a webhook fails")
@@ -328,7 +328,7 @@ def test_a_namespace_that_does_not_exist_yet_is_not_reported() -> None:
     on_stage(deed)
 
 
-def test_a_fault_of_the_source_is_told_until_a_whole_plan_is_without_it() -> None:
+def test_a_fault_of_the_source_is_reported_until_a_plan_of_the_source_lacks_it() -> None:
     async def deed(stage: Stage) -> None:
         fault = Desired(faults=(Fault("Invalid", "names what cannot be a namespace"),))
         stage.recorder.planned(a_key(), fault, CopyCounts(), None)
@@ -343,7 +343,7 @@ def test_a_fault_of_the_source_is_told_until_a_whole_plan_is_without_it() -> Non
     on_stage(deed)
 
 
-def test_a_hold_of_a_source_that_is_gone_is_told_at_its_namespace() -> None:
+def test_a_hold_of_a_deleted_source_is_reported_on_its_namespace() -> None:
     async def deed(stage: Stage) -> None:
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, stage.clock)
         holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
@@ -361,7 +361,7 @@ def test_a_hold_of_a_source_that_is_gone_is_told_at_its_namespace() -> None:
     on_stage(deed)
 
 
-def test_a_hold_of_an_object_that_asks_no_more_is_told_there() -> None:
+def test_a_hold_of_a_former_source_is_reported_on_that_object() -> None:
     async def deed(stage: Stage) -> None:
         stage.recorder.wrote(create("a"))
         await stage.flush()
@@ -379,7 +379,7 @@ def test_a_hold_of_an_object_that_asks_no_more_is_told_there() -> None:
     on_stage(deed)
 
 
-def test_a_hold_is_not_told_again_because_of_another_trouble_of_its_source() -> None:
+def test_another_problem_of_a_source_does_not_repeat_its_hold() -> None:
     async def deed(stage: Stage) -> None:
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, stage.clock)
         holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
@@ -406,7 +406,7 @@ def test_a_hold_does_not_hide_that_a_namespace_is_paused() -> None:
     on_stage(deed)
 
 
-def test_who_changed_a_copy_finds_out_in_its_namespace() -> None:
+def test_a_reverted_edit_is_reported_on_the_copy() -> None:
     async def deed(stage: Stage) -> None:
         stage.cache.put(a_copy("a"))
         stage.recorder.reverted(create("a"), "kubectl-edit")
@@ -438,7 +438,7 @@ def below(namespace: str) -> Key:
 
 
 @pytest.mark.parametrize("mode", [CREATE, UPDATE])
-def test_what_a_copy_hands_on_is_told_at_the_first_source_of_its_chain(mode: str) -> None:
+def test_a_chain_is_reported_on_its_first_source(mode: str) -> None:
     async def deed(stage: Stage) -> None:
         chain = in_tree("top", mode), in_tree("web", mode, of="top"), in_tree("deep", mode, of="web")
         a_tree(stage, *chain, top="", web="top", deep="web", deeper="deep")
@@ -457,7 +457,7 @@ def test_what_a_copy_hands_on_is_told_at_the_first_source_of_its_chain(mode: str
     [{"web": "top", "deep": "web"}, {"web": "deep", "deep": "web"}],
     ids=["the first source is not there", "the chain goes round"],
 )
-def test_nothing_is_told_of_a_chain_whose_first_source_is_not_found(parents: dict[str, str]) -> None:
+def test_a_chain_without_a_first_source_is_not_reported(parents: dict[str, str]) -> None:
     async def deed(stage: Stage) -> None:
         chain = in_tree("web", of=parents["web"]), in_tree("deep", of="web")
         a_tree(stage, *chain, top="", **parents)
@@ -468,7 +468,7 @@ def test_nothing_is_told_of_a_chain_whose_first_source_is_not_found(parents: dic
     on_stage(deed)
 
 
-def test_what_was_only_created_tells_of_its_own_copies_once_its_source_is_gone() -> None:
+def test_a_seeded_copy_carries_the_events_of_its_copies_once_its_source_is_gone() -> None:
     async def deed(stage: Stage) -> None:
         a_tree(stage, in_tree("web", CREATE, of="top"), top="", web="top", deep="web")
         stage.recorder.wrote(create("deep", below("web")))
@@ -479,7 +479,7 @@ def test_what_was_only_created_tells_of_its_own_copies_once_its_source_is_gone()
     on_stage(deed)
 
 
-def test_who_changed_a_copy_finds_out_although_the_copy_is_a_source_itself() -> None:
+def test_a_reverted_edit_is_reported_even_if_the_copy_is_a_source() -> None:
     async def deed(stage: Stage) -> None:
         stage.recorder.reverted(create(HOME), "kubectl-edit")
         stage.recorder.wrote(
@@ -572,7 +572,7 @@ def mixed(*tallies: CopyCounts) -> CopyCounts:
     return CopyCounts(names, {name: found for each in tallies for name, found in each.exceptions.items()})
 
 
-def test_places_that_are_blocked_in_different_words_are_told_in_the_same_words_whichever_was_tried_last() -> None:
+def test_different_messages_are_reported_in_a_stable_order() -> None:
     async def deed(stage: Stage) -> None:
         one, other = blocked(["a", "c"], message="somebody's"), blocked(["b"], message="that of another")
         for both in (mixed(one, other), mixed(other, one)):
@@ -683,7 +683,7 @@ def test_the_holds_of_several_sources_that_are_gone_are_one_event_at_their_names
     on_stage(deed)
 
 
-def test_what_was_told_of_a_source_is_over_when_the_source_is_gone() -> None:
+def test_the_problems_of_a_source_end_when_it_is_deleted() -> None:
     async def deed(stage: Stage) -> None:
         for tally in (blocked(["a"]), CopyCounts(), blocked(["a"])):
             if tally.names:

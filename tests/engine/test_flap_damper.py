@@ -24,7 +24,7 @@ def twice(flaps: FlapDamper, ref: Ref = PLACE, source: Object = SOURCE) -> None:
         flaps.record_removal(ref, source)
 
 
-def test_the_first_two_removals_go_at_once() -> None:
+def test_the_first_two_removals_are_sent_at_once() -> None:
     """Who sets something, takes it back and does so again has not made it flap."""
     flaps = FlapDamper(Clock())
     assert wait(flaps, PLACE, SOURCE) == 0.0
@@ -56,7 +56,7 @@ def test_fault_42_a_copy_that_is_wanted_again_begins_to_wait_anew() -> None:
     assert wait(flaps, PLACE, SOURCE) == PATIENCE
 
 
-def test_after_ten_quiet_minutes_a_removal_goes_at_once() -> None:
+def test_after_ten_quiet_minutes_a_removal_is_sent_at_once() -> None:
     clock = Clock()
     flaps = FlapDamper(clock)
     twice(flaps)
@@ -83,7 +83,7 @@ def test_of_the_removals_that_wait_no_more_are_known_than_of_those_that_were_mad
 @pytest.mark.parametrize(
     "now", [replace(SOURCE, resource_version=SOURCE.resource_version + 1), replace(SOURCE, uid="another"), None]
 )
-def test_a_removal_that_its_source_has_asked_for_anew_goes_at_once(now: Object | None) -> None:
+def test_a_removal_after_an_edit_of_the_source_is_sent_at_once(now: Object | None) -> None:
     flaps = FlapDamper(Clock())
     twice(flaps)
     assert wait(flaps, PLACE, now) == 0.0

@@ -124,7 +124,7 @@ def test_the_answer_to_a_status_write_causes_no_plan() -> None:
     assert not engine.requeued()
 
 
-def test_a_status_that_the_watch_tells_of_causes_no_plan_but_is_looked_at() -> None:
+def test_a_status_change_from_the_watch_is_checked_without_a_plan() -> None:
     """Somebody else may have written it."""
     engine = begun("a", "a")
     engine.forget_statuses()

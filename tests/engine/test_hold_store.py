@@ -29,7 +29,7 @@ PATH = "/api/v1/namespaces/samara/configmaps/samara-holds"
 TIMES = "2026-11-15T10:00:00Z"
 
 
-def test_what_is_written_down_can_be_read_again() -> None:
+def test_records_can_be_read_again() -> None:
     written = [HoldRecord(str(a_key(name)), 7, TIMES, TIMES, "digest", "release digest") for name in ("x", "y")]
     data = {record_name(each.key): json.dumps(asdict(each)) for each in written}
 
@@ -64,7 +64,7 @@ def test_garbage_is_left_out_and_harms_no_other(text: str) -> None:
 
 
 @pytest.mark.parametrize("config_map", [{}, {"data": None}, {"data": {}}])
-def test_an_empty_book_holds_nothing(config_map: dict[str, Any]) -> None:
+def test_an_empty_config_map_holds_nothing(config_map: dict[str, Any]) -> None:
     assert records(config_map) == {}
 
 
@@ -102,7 +102,7 @@ def written(store: Store) -> dict[str, HoldRecord]:
     return records(store.objects[PATH])
 
 
-def test_a_hold_is_written_down_once_and_goes_when_it_is_over() -> None:
+def test_a_hold_is_recorded_once_and_removed_when_it_ends() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
         book = HoldStore(client, "samara", holds, Inbox().post)
@@ -119,7 +119,7 @@ def test_a_hold_is_written_down_once_and_goes_when_it_is_over() -> None:
 
 
 @pytest.mark.parametrize("seconds", [float("inf"), 3600.0 * 999_999_999])
-def test_a_hold_for_ever_says_so(seconds: float) -> None:
+def test_a_hold_without_an_end_is_recorded_as_forever(seconds: float) -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         await turn(HoldStore(client, "samara", holding(Clock(), seconds), Inbox().post))
         assert written(store)[str(a_key())].until == "forever"
@@ -145,7 +145,7 @@ def test_a_set_that_is_held_once_more_later_has_new_times() -> None:
     with_store(deed)
 
 
-def test_an_answer_counts_for_the_set_it_was_given_for() -> None:
+def test_an_answer_applies_to_its_own_set_only() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
         book = HoldStore(client, "samara", holds, Inbox().post)
@@ -160,7 +160,7 @@ def test_an_answer_counts_for_the_set_it_was_given_for() -> None:
     with_store(deed)
 
 
-def test_an_answer_counts_for_what_is_left_of_the_set_it_was_given_for() -> None:
+def test_an_answer_applies_to_the_rest_of_its_set() -> None:
     """Namespaces end while somebody makes up their mind."""
 
     async def deed(client: Client, store: Store, script: Script) -> None:
@@ -207,7 +207,7 @@ def test_an_answer_about_what_is_not_planned_yet_after_a_restart_is_not_written_
     with_store(deed)
 
 
-def test_an_answer_to_nothing_is_none() -> None:
+def test_an_answer_without_a_held_set_is_none() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         assert await post_answer(client, "samara", str(a_key()), "release") is None
         await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
@@ -235,7 +235,7 @@ def test_a_restart_remembers_what_was_held_until_it_is_planned() -> None:
     with_store(deed)
 
 
-def test_what_somebody_says_meanwhile_is_not_written_over() -> None:
+def test_an_answer_given_in_between_is_not_overwritten() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
         book = HoldStore(client, "samara", holds, Inbox().post)
@@ -272,7 +272,7 @@ async def soon(running: asyncio.Task[None], true: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-def test_a_release_that_comes_between_reading_and_writing_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_between_reading_and_writing_is_applied(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hold_store, "INTERVAL", 0.0)
     heard: list[tuple[Key, str]] = []
 
@@ -304,7 +304,7 @@ def test_a_release_that_comes_between_reading_and_writing_is_heard(monkeypatch: 
 
 
 @pytest.mark.parametrize("gone", [False, True])
-def test_a_hold_that_is_over_is_crossed_out_whatever_became_of_the_book(
+def test_an_ended_hold_is_removed_whatever_happened_to_the_config_map(
     monkeypatch: pytest.MonkeyPatch, gone: bool
 ) -> None:
     monkeypatch.setattr(hold_store, "INTERVAL", 0.0)
@@ -327,7 +327,7 @@ def test_a_hold_that_is_over_is_crossed_out_whatever_became_of_the_book(
     with_store(deed)
 
 
-def test_a_book_that_cannot_be_written_is_told_once_per_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_error_of_the_hold_store_is_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hold_store, "INTERVAL", 0.0)
     told: list[str] = []
     monkeypatch.setattr(log, "warning", lambda event, fault: told.append(f"{event}: {fault}"))
@@ -344,7 +344,7 @@ def test_a_book_that_cannot_be_written_is_told_once_per_fault(monkeypatch: pytes
     assert [("no right" in each, "no room" in each) for each in told] == [(True, False), (False, True), (True, False)]
 
 
-def test_a_book_that_is_full_of_garbage_does_not_stop_the_start() -> None:
+def test_a_config_map_full_of_garbage_does_not_stop_the_start() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         data = {f"g{number}": text for number, text in enumerate(GARBAGE)}
         store.write(PATH, {"metadata": {"name": "samara-holds"}, "data": data})
@@ -365,7 +365,7 @@ def test_names_counts_and_times_are_all_that_is_written() -> None:
     with_store(deed)
 
 
-def test_fault_38_what_another_version_has_written_down_stays() -> None:
+def test_fault_38_records_of_another_version_stay() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         entry = {**asdict(HoldRecord("of tomorrow", 1, "s", "u", "d")), "weight": 3}
         theirs = {"a-new-sort": "v2 {}", record_name("of tomorrow"): json.dumps(entry)}

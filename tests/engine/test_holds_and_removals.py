@@ -66,7 +66,7 @@ def test_more_than_both_limits_is_held(asked: int, has: int, go: int) -> None:
     assert (a_key() in holds.held) == (go == 0)
 
 
-def test_without_a_brake_everything_goes() -> None:
+def test_without_a_limit_everything_is_deleted() -> None:
     holds = some(Clock(), brake=None)
 
     assert judged(holds, 0, 1000, 1000) == 1000
@@ -119,7 +119,7 @@ def test_a_delete_that_is_planned_again_counts_once() -> None:
     assert not holds.held
 
 
-def test_a_release_lets_exactly_that_set_go() -> None:
+def test_a_release_allows_exactly_the_held_set() -> None:
     holds = some(Clock())
     judged(holds, 0, 8)
     holds.release(a_key())
@@ -188,7 +188,7 @@ def test_a_slice_in_which_only_some_are_still_to_go_holds_those() -> None:
     assert at("ns-00000", "other") in holds.held[a_key()].refs
 
 
-def test_a_whole_plan_says_anew_what_is_held() -> None:
+def test_a_plan_of_the_source_replaces_the_held_set() -> None:
     holds = some(clock := Clock())
     judged(holds, 0, 8)
     before = holds.held[a_key()]
@@ -229,7 +229,7 @@ def test_after_a_restart_what_was_held_is_held_again_for_its_whole_time() -> Non
     assert holds.remembered == set()
 
 
-def test_what_is_remembered_and_no_key_any_more_is_forgotten_when_all_is_planned() -> None:
+def test_a_remembered_key_that_no_longer_exists_is_forgotten_once_all_is_planned() -> None:
     holds = some(Clock())
     holds.restore({str(a_key("x")), str(a_key("y"))}, {})
     holds.settle([a_key("x")], lambda vocabulary: True)
@@ -237,7 +237,7 @@ def test_what_is_remembered_and_no_key_any_more_is_forgotten_when_all_is_planned
     assert holds.remembered == {str(a_key("x"))}
 
 
-def test_what_is_remembered_and_was_undone_meanwhile_is_forgotten() -> None:
+def test_a_remembered_key_without_deletions_is_forgotten() -> None:
     holds = some(Clock())
     holds.restore({str(a_key())}, {})
     judged(holds, 0, 0)
@@ -246,7 +246,7 @@ def test_what_is_remembered_and_was_undone_meanwhile_is_forgotten() -> None:
     assert judged(holds, 0, 1) == 1
 
 
-def test_freeing_what_is_not_held_frees_nothing() -> None:
+def test_releasing_a_key_that_is_not_held_releases_nothing() -> None:
     holds = some(Clock())
     holds.release(a_key(), discard=True)
 
@@ -287,7 +287,7 @@ def test_nothing_is_kept_of_a_key_that_is_gone() -> None:
     assert judged(holds, 3, 8) == 5
 
 
-def test_of_a_namespace_that_has_let_nothing_go_for_a_minute_nothing_is_kept() -> None:
+def test_a_namespace_without_deletions_for_a_minute_is_forgotten() -> None:
     holds = some(clock := Clock())
     for number in range(200):
         clock.now += 1.0
@@ -297,7 +297,7 @@ def test_of_a_namespace_that_has_let_nothing_go_for_a_minute_nothing_is_kept() -
     assert holds._by_namespace.keys() == {"busy", *(f"home-{number}" for number in range(139, 200))}
 
 
-def test_of_a_namespace_that_went_more_than_ten_minutes_ago_nothing_is_kept() -> None:
+def test_a_namespace_deleted_more_than_ten_minutes_ago_is_forgotten() -> None:
     holds = some(clock := Clock())
     for name in ("a", "b"):
         clock.now += 601.0
@@ -488,7 +488,7 @@ def test_a_source_that_is_there_and_asks_for_nothing_any_more_is_obeyed_at_once(
     assert len(gate.allowed(a_key(), None, deletes(["a"]))) == 1
 
 
-def test_whoever_deletes_a_source_does_not_wait_because_its_copy_came_and_went() -> None:
+def test_deleting_a_source_does_not_wait_for_flapping_copies() -> None:
     key = Key("fishysecret", Ref(FISHY_SECRET, "team", "db"))
     gate = Gate(clock := Clock(), registry=toys.full_registry())
     (gone,) = removals = deletes(["a"], key)
@@ -512,7 +512,7 @@ def patient(clock: Clock, most: int = 5) -> tuple[Gate, Key]:
     return gate, a_key(source_type="resource-distribution")
 
 
-def test_what_an_earlier_source_of_the_name_left_goes_after_its_time_and_unbraked() -> None:
+def test_leftovers_of_an_earlier_source_are_deleted_after_the_grace_period_without_a_limit() -> None:
     gate, key = patient(clock := Clock())
     left = late(numbered(0, 10), key)
 
@@ -524,7 +524,7 @@ def test_what_an_earlier_source_of_the_name_left_goes_after_its_time_and_unbrake
     assert gate.allowed(key, a_source(), left) == left
 
 
-def test_meanwhile_the_other_removals_of_the_new_source_go() -> None:
+def test_other_removals_of_the_new_source_do_not_wait_for_leftovers() -> None:
     gate, key = patient(Clock())
     now = deletes(["other"], key)
 
@@ -551,7 +551,7 @@ def test_a_kind_that_was_listed_anew_begins_the_time_anew() -> None:
     assert gate.allowed(key, a_source(), late(["left"], key)) == []
 
 
-def test_a_copy_that_its_namespace_does_not_accept_any_more_goes_at_once_however_often() -> None:
+def test_a_copy_without_consent_is_deleted_at_once_however_often() -> None:
     gate = Gate()
     unwanted = delete("a")
     for _ in range(2):
@@ -613,7 +613,7 @@ def test_a_pause_does_not_take_a_release_back() -> None:
     assert judged(holds, 0, 8) == 8
 
 
-def test_what_a_vocabulary_that_is_not_served_now_had_held_is_remembered() -> None:
+def test_holds_of_an_unserved_vocabulary_are_remembered() -> None:
     holds = some(Clock())
     trees = Key("accurate:sub", at("r", "x"))
     holds.restore({str(a_key()), str(trees)}, {})
@@ -622,7 +622,7 @@ def test_what_a_vocabulary_that_is_not_served_now_had_held_is_remembered() -> No
     assert holds.remembered == {str(trees)}
 
 
-def test_a_vocabulary_that_is_off_does_not_say_that_its_hold_is_over() -> None:
+def test_a_disabled_vocabulary_does_not_end_its_hold() -> None:
     registry = toys.registry("delete")
     off = Registry(
         tuple(replace(each, enabled=False) if each.name == "secret-copy" else each for each in registry.source_types)

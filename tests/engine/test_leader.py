@@ -41,14 +41,14 @@ def on_stage(deed: Callable[[Stage], Awaitable[None]], *answers: Any) -> None:
     asyncio.run(run())
 
 
-def test_nobody_writes_before_leading() -> None:
+def test_nothing_is_written_before_leading() -> None:
     async def deed(stage: Stage) -> None:
         assert not stage.lease().is_leader()
 
     on_stage(deed)
 
 
-def test_who_leads_may_write_until_the_deadline_and_not_a_moment_longer() -> None:
+def test_a_leader_may_write_exactly_until_the_deadline() -> None:
     async def deed(stage: Stage) -> None:
         lease = stage.lease()
         await lease.acquire()
@@ -93,7 +93,7 @@ def test_the_deadline_ends_before_the_lease_does_for_others() -> None:
     on_stage(deed)
 
 
-def test_anothers_clock_means_nothing() -> None:
+def test_clocks_of_other_machines_are_ignored() -> None:
     async def deed(stage: Stage) -> None:
         await stage.lease("they").acquire()
         stage.spec["renewTime"] = "1999-01-01T00:00:00.000000Z"
@@ -128,7 +128,7 @@ def test_the_others_duration_is_respected() -> None:
     on_stage(deed)
 
 
-def test_a_lease_that_was_let_go_is_taken_at_once() -> None:
+def test_a_released_lease_is_taken_at_once() -> None:
     async def deed(stage: Stage) -> None:
         ours, theirs = stage.lease("we"), stage.lease("they")
         await ours.acquire()
@@ -140,7 +140,7 @@ def test_a_lease_that_was_let_go_is_taken_at_once() -> None:
     on_stage(deed)
 
 
-def test_a_lease_that_was_let_go_is_not_taken_again_by_who_let_it_go() -> None:
+def test_a_process_does_not_take_a_lease_again_that_it_released() -> None:
     async def deed(stage: Stage) -> None:
         lease = stage.lease()
         await lease.acquire()
@@ -173,7 +173,7 @@ def test_a_renewal_that_comes_between_does_not_keep_the_lease() -> None:
     on_stage(deed)
 
 
-def test_nothing_is_written_from_the_moment_that_the_lease_is_let_go() -> None:
+def test_nothing_is_written_after_the_lease_is_released() -> None:
     """A standby may take over before our answer comes: a write that outlives the drain must not be sent."""
 
     async def deed(stage: Stage) -> None:
@@ -190,7 +190,7 @@ def test_nothing_is_written_from_the_moment_that_the_lease_is_let_go() -> None:
     on_stage(deed)
 
 
-def test_letting_the_lease_go_is_not_losing_it_even_in_the_middle_of_a_renewal() -> None:
+def test_releasing_the_lease_is_not_losing_it_even_during_a_renewal() -> None:
     """Else a stop would sometimes end as a failure."""
 
     async def deed(stage: Stage) -> None:
@@ -213,7 +213,7 @@ def test_letting_the_lease_go_is_not_losing_it_even_in_the_middle_of_a_renewal()
     on_stage(deed)
 
 
-def test_only_our_own_lease_is_let_go() -> None:
+def test_only_our_own_lease_is_released() -> None:
     async def deed(stage: Stage) -> None:
         ours, theirs = stage.lease("we"), stage.lease("they")
         await theirs.acquire()
@@ -223,7 +223,7 @@ def test_only_our_own_lease_is_let_go() -> None:
     on_stage(deed)
 
 
-def test_who_loses_the_lease_to_another_stops_at_once() -> None:
+def test_a_leader_that_loses_the_lease_stops_at_once() -> None:
     async def deed(stage: Stage) -> None:
         ours = stage.lease("we")
         await ours.acquire()
@@ -252,7 +252,7 @@ def test_an_error_neither_gains_nor_loses_the_lease(answer: Any) -> None:
     on_stage(deed)
 
 
-def test_a_renewal_that_somebody_else_came_before_is_tried_again_and_is_not_the_end() -> None:
+def test_a_conflict_on_renewal_is_retried() -> None:
     async def deed(stage: Stage) -> None:
         lease = stage.lease()
         await lease.acquire()
@@ -281,7 +281,7 @@ def test_renewing_keeps_when_it_was_acquired() -> None:
     on_stage(deed)
 
 
-def test_a_lease_out_of_reach_for_two_durations_is_told() -> None:
+def test_a_lease_out_of_reach_for_two_durations_is_reported() -> None:
     async def deed(stage: Stage) -> None:
         lease = stage.lease()
         stage.clock.now += 2 * DURATION
@@ -295,7 +295,7 @@ def test_a_lease_out_of_reach_for_two_durations_is_told() -> None:
 
 
 @pytest.mark.parametrize(("duration", "told"), [(15.0, 15), (0.75, 1), (1.5, 2)])
-def test_others_are_told_whole_seconds_and_never_too_few(duration: float, told: int) -> None:
+def test_the_lease_names_its_duration_rounded_up_to_seconds(duration: float, told: int) -> None:
     async def deed(stage: Stage) -> None:
         await LeaderElector(stage.client, "samara", "we", duration, duration / 2, stage.clock).acquire()
         assert stage.spec["leaseDurationSeconds"] == told

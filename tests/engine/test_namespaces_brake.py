@@ -76,7 +76,7 @@ def discarded() -> EngineHarness:
     return engine
 
 
-def test_a_discarded_deletion_of_a_namespace_lets_its_sub_namespace_go_and_writes_nothing_on_the_namespace() -> None:
+def test_a_discarded_deletion_of_a_namespace_releases_its_sub_namespace_only() -> None:
     engine = discarded()
 
     (write,) = engine.sent()
@@ -85,7 +85,7 @@ def test_a_discarded_deletion_of_a_namespace_lets_its_sub_namespace_go_and_write
     assert engine.holds.held == {}
 
 
-def test_whoever_makes_the_sub_namespace_again_and_deletes_it_again_is_obeyed() -> None:
+def test_a_sub_namespace_that_is_recreated_can_be_deleted_again() -> None:
     engine = discarded()
     engine.sent()
     cache = engine.cache
@@ -105,7 +105,7 @@ def test_whoever_makes_the_sub_namespace_again_and_deletes_it_again_is_obeyed() 
     assert written(engine) == [(Delete, "a")]
 
 
-def test_a_held_sub_namespace_is_let_go_soon_after_its_definition_begins_to_go_and_its_namespace_stays() -> None:
+def test_a_held_sub_namespace_is_released_soon_after_its_crd_begins_to_terminate() -> None:
     engine = ending("a", holds=MassDeleteGuard(MassDeleteLimit(namespaces=0), 600.0, Clock()))
     assert written(engine) == []
     engine.cache.answers.keep(CrdExists(SUB_NAMESPACE), False)
@@ -131,7 +131,7 @@ def some() -> MassDeleteGuard:
     return MassDeleteGuard(MassDeleteLimit(), 600.0, Clock())
 
 
-def test_a_namespace_goes_only_when_it_is_written_down_that_it_goes() -> None:
+def test_a_namespace_is_deleted_only_after_that_is_recorded() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         asked = list[Message]()
         book = await book_of(client, holds := some(), asked)
@@ -196,7 +196,7 @@ def test_a_time_that_has_not_come_yet_counts_from_now_on() -> None:
     assert holds.deleted_namespaces() == {"a": 1000.0, "b": 401.0}
 
 
-def test_the_book_writes_at_once_what_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hold_store_writes_at_once_what_keys_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hold_store, "INTERVAL", 3600.0)
 
     async def deed(client: Client, store: Store, script: Script) -> None:

@@ -96,7 +96,7 @@ def test_a_trial_that_has_a_name_is_judged_by_it_and_a_name_that_is_taken_is_a_g
     assert told.values == {named: told.stored}
 
 
-def test_the_answer_is_what_the_server_would_store_and_who_asked_is_planned_at_once() -> None:
+def test_a_dry_run_yields_the_stored_form_and_plans_its_keys_at_once() -> None:
     told = asked(STORES)
 
     assert told.values == {TRIAL: told.stored}
@@ -133,14 +133,14 @@ def test_what_the_server_would_not_take_is_an_answer_too(refusal: Answer) -> Non
         says({"metadata": "odd"}),
     ],
 )
-def test_a_server_that_fails_has_not_answered_and_is_asked_again_later(failure: Answer) -> None:
+def test_a_question_that_fails_is_asked_again_later(failure: Answer) -> None:
     told = asked(failure)
 
     assert told.values == {TRIAL: UNREAD}
     assert told.again == [(a_key(), 5.0)]
 
 
-def test_after_a_failure_the_next_who_asks_gets_an_answer() -> None:
+def test_after_a_failure_the_next_key_gets_an_answer() -> None:
     told = asked(refuses(500), STORES, times=2)
 
     assert told.values == {TRIAL: told.stored}
@@ -306,7 +306,7 @@ def test_the_owner_of_what_is_not_held_is_found_first_and_then_asked() -> None:
     ],
     ids=["gone", "none", "empty", "no controller"],
 )
-def test_what_is_gone_or_has_no_controller_has_nobody_who_speaks_for_it(answer: Answer) -> None:
+def test_a_missing_object_or_one_without_controller_has_no_owner_annotation(answer: Answer) -> None:
     told = asked(answer, by=BY_ITS_OWNER)
 
     assert (len(told.seen), told.values) == (1, {ITSELF: ""})
@@ -325,7 +325,7 @@ def test_what_is_gone_or_has_no_controller_has_nobody_who_speaks_for_it(answer: 
     ],
     ids=["a definition", "a namespace", "an owner that had to be found", "an owner"],
 )
-def test_the_answer_about_what_may_be_another_next_time_counts_for_a_moment_only(
+def test_a_short_lived_answer_expires_soon(
     read: Query, answer: Answer, later: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("samara.engine.fetcher._VALID_FOR", 0.0)

@@ -51,7 +51,7 @@ def due(engine: EngineHarness) -> bool:
     return bool(engine.events._due)
 
 
-def test_what_fails_twice_is_pending_and_the_third_time_it_is_refused_in_the_servers_words() -> None:
+def test_the_third_failure_in_a_row_is_reported_with_the_servers_message() -> None:
     engine, tally = begun()
     engine.events._due.clear()
     tried(engine, BROKEN, 2)
@@ -100,7 +100,7 @@ def test_what_is_refused_to_one_source_does_not_wait_for_another() -> None:
     assert told(tally) == {}
 
 
-def test_a_removal_that_fails_again_and_again_is_told_also_after_a_new_plan() -> None:
+def test_a_removal_that_keeps_failing_is_reported_after_a_new_plan_too() -> None:
     engine = EngineHarness(a_source(targets="b"), a_copy("a"), namespaces=["a", "b"])
     engine.plan(a_key())
     tally, gone = engine.counts[a_key()], delete("a")
@@ -130,7 +130,7 @@ def a_child(version: int, team: str, editor: str = "") -> Object:
     return a_namespace("a", version, labels=labels, applied_keys=applied, last_manager=editor)
 
 
-def test_labels_that_somebody_sets_again_and_again_are_put_back_five_times_and_then_reported(
+def test_labels_that_another_client_keeps_setting_are_reverted_five_times_and_then_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO", "samara")
@@ -161,7 +161,7 @@ def obstacle(engine: EngineHarness) -> str:
     return engine.obstacle or ""
 
 
-def test_fault_19_a_full_store_is_told_once_refuses_nobody_and_is_over_with_the_first_write_that_is_stored() -> None:
+def test_fault_19_full_storage_is_logged_once_and_ends_with_the_first_stored_write() -> None:
     engine, tally = begun()
     assert not obstacle(engine)
     tried(engine, classify(FULL), 5)
@@ -173,7 +173,7 @@ def test_fault_19_a_full_store_is_told_once_refuses_nobody_and_is_over_with_the_
     assert not obstacle(engine)
 
 
-def test_fault_19_that_the_store_was_full_is_not_told_for_ever_when_nobody_writes() -> None:
+def test_fault_19_full_storage_ends_by_time_if_nothing_is_written() -> None:
     engine, _ = begun()
     engine.finish(create("a"), classify(FULL))
     assert obstacle(engine)
@@ -207,7 +207,7 @@ def test_what_admission_denies_is_refused_under_whichever_status(status: int, me
     assert classify(from_status(status, body)).outcome is Outcome.REFUSED
 
 
-def test_a_status_that_is_refused_is_told_and_counts_as_no_copy() -> None:
+def test_a_refused_status_is_reported_and_counts_as_no_copy() -> None:
     """It is written on the source itself, which may be in a namespace with a copy."""
     engine, tally = begun()
     engine.finish(create("a"))

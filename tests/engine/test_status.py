@@ -86,7 +86,7 @@ def test_an_odd_status_counts_as_none() -> None:
     assert stage.status() is not None
 
 
-def test_a_source_without_a_word_of_status_is_never_due() -> None:
+def test_a_source_type_without_status_is_never_due() -> None:
     stage = Stage()
     stage.reporter.touch(Key("fetch", SOURCE, "a"))
     assert stage.due() == 1
@@ -120,7 +120,7 @@ def test_when_the_last_write_has_landed_a_status_is_written_at_once() -> None:
     assert stage.due() == 0
 
 
-def test_what_lands_together_is_told_together() -> None:
+def test_results_that_arrive_together_share_one_status_write() -> None:
     stage = Stage()
     stage.reporter.touch(KEY)
     assert list(stage.reporter.due()) == []
@@ -129,7 +129,7 @@ def test_what_lands_together_is_told_together() -> None:
     assert stage.due() == 1
 
 
-def test_what_is_missing_is_told() -> None:
+def test_missing_copies_are_in_the_status() -> None:
     stage = Stage()
     stage.counts.exceptions["a"] = {at("a", "f"): NotInSync("conflict")}
     assert (stage.status() or {})["right"] == 1
@@ -145,7 +145,7 @@ def test_fault_38_a_condition_that_is_not_ours_stays_and_is_no_reason_to_write()
     assert (stage.status() or {})["conditions"] == [mine, theirs]
 
 
-def test_fault_38_a_status_that_somebody_else_writes_too_is_put_right_five_times_in_ten_minutes() -> None:
+def test_fault_38_a_status_that_another_client_writes_is_corrected_five_times_in_ten_minutes() -> None:
     stage = Stage()
     written = 0
     for _ in range(20):

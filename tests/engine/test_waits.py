@@ -44,7 +44,7 @@ def test_a_refused_write_is_tried_ever_more_seldom_up_to_fifteen_minutes() -> No
         assert min(2.0 * 2**number, MOST) * 0.8 <= delay <= min(2.0 * 2**number, MOST) * 1.2 + 0.2
 
 
-def test_what_nobody_is_told_of_is_being_retried_until_its_time_has_come() -> None:
+def test_an_unreported_failure_is_retrying_until_its_time() -> None:
     waits = RetryBackoff(MOST, clock := Clock())
     found = [waits.retrying]
     delay = waits.note(create("a"), FAILED)
@@ -54,7 +54,7 @@ def test_what_nobody_is_told_of_is_being_retried_until_its_time_has_come() -> No
     assert found == [False, True, False]
 
 
-def test_what_people_are_told_of_may_last_and_counts_as_no_retry() -> None:
+def test_a_reported_failure_does_not_count_as_retrying() -> None:
     waits = RetryBackoff(MOST, Clock())
     for _ in range(3):
         waits.note(create("a"), BROKEN)
@@ -76,7 +76,7 @@ def test_a_failed_write_is_tried_again_within_half_a_minute_for_ever() -> None:
     assert 24.0 <= found[-1] <= 36.0
 
 
-def test_a_stale_write_is_planned_again_at_once_and_then_less_eagerly() -> None:
+def test_a_stale_write_is_retried_at_once_and_then_with_backoff() -> None:
     clock = Clock()
     found = delays(RetryBackoff(MOST, clock), clock, STALE, 3)
 
@@ -149,7 +149,7 @@ def test_each_address_counts_its_own_attempts() -> None:
     assert waits.note(create("a", name="other"), REFUSED) < 3.0
 
 
-def test_what_goes_through_starts_anew() -> None:
+def test_a_success_resets_the_backoff() -> None:
     clock = Clock()
     waits = RetryBackoff(MOST, clock)
     delays(waits, clock, REFUSED, 6)
@@ -159,7 +159,7 @@ def test_what_goes_through_starts_anew() -> None:
     assert waits.note(create("a"), REFUSED) < 3.0
 
 
-def test_a_change_in_a_namespace_frees_what_waits_there() -> None:
+def test_a_change_in_a_namespace_releases_its_writes() -> None:
     waits = RetryBackoff(MOST, Clock())
     for namespace in ("a", "b"):
         waits.note(create(namespace), REFUSED)
@@ -174,7 +174,7 @@ def test_a_change_in_a_namespace_frees_what_waits_there() -> None:
     assert holding(waits, at("b", "db")) is not None
 
 
-def test_what_is_freed_and_refused_again_waits_longer() -> None:
+def test_a_released_write_that_is_refused_again_waits_longer() -> None:
     """A quota changes with every Pod: freeing must not make every wait the first one again."""
     clock = Clock()
     waits = RetryBackoff(MOST, clock)
@@ -250,7 +250,7 @@ def test_what_waits_for_less_than_the_next_turn_waits_no_longer() -> None:
     assert held.until == soon
 
 
-def test_a_changed_source_is_free_everywhere_and_alone() -> None:
+def test_a_changed_source_ends_its_own_backoffs_only() -> None:
     waits = RetryBackoff(MOST, Clock())
     for namespace in ("a", "b"):
         waits.note(create(namespace), REFUSED)
@@ -261,7 +261,7 @@ def test_a_changed_source_is_free_everywhere_and_alone() -> None:
     assert all(holding(waits, at(namespace, "other")) for namespace in ("a", "b"))
 
 
-def test_what_is_refused_to_two_sources_at_one_address_waits_for_each_by_itself() -> None:
+def test_two_sources_at_one_address_have_backoffs_of_their_own() -> None:
     waits = RetryBackoff(MOST, clock := Clock())
     one, two = create("a", name="same"), create("a", a_key("other"), "same")
     for _ in range(6):
@@ -298,7 +298,7 @@ def test_a_source_that_changes_does_not_look_through_all_that_waits() -> None:
     assert holding(waits, at("b", "other")) is not None
 
 
-def test_nothing_is_kept_of_what_does_not_wait_any_more() -> None:
+def test_ended_backoffs_leave_nothing_behind() -> None:
     waits = RetryBackoff(MOST, Clock())
     for namespace in ("a", "b"):
         waits.note(create(namespace), REFUSED)
@@ -342,7 +342,7 @@ def test_a_change_of_a_namespace_frees_what_is_to_be_written_on_it() -> None:
 
 
 @pytest.mark.parametrize("namespace", ["a", "nobody"])
-def test_forgetting_what_does_not_wait_is_no_fault(namespace: str) -> None:
+def test_forgetting_an_unknown_write_does_nothing(namespace: str) -> None:
     waits = RetryBackoff(MOST, Clock())
     waits.note(create("a"), REFUSED)
     waits.forget(a_key(), at(namespace, "unheard-of"))
@@ -365,7 +365,7 @@ def told(*results: Result) -> list[bool]:
     return found
 
 
-def test_from_the_third_fault_in_a_row_on_people_are_told() -> None:
+def test_the_third_fault_in_a_row_is_reported() -> None:
     assert told(BROKEN, BROKEN, BROKEN, BROKEN) == [False, False, True, True]
 
 
@@ -378,7 +378,7 @@ def test_an_answer_that_is_no_fault_begins_the_row_anew() -> None:
     assert told(BROKEN, BROKEN, STALE, BROKEN, BROKEN, BROKEN) == [False] * 5 + [True]
 
 
-def test_what_is_told_is_known_also_when_its_time_has_come() -> None:
+def test_a_reported_failure_stays_known_when_its_retry_is_due() -> None:
     clock = Clock()
     waits = RetryBackoff(MOST, clock)
     waits.note(create("a"), REFUSED)

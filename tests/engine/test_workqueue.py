@@ -33,7 +33,7 @@ def test_the_oldest_comes_first_even_if_it_is_added_again() -> None:
     assert drained(queue) == [a_key("x"), a_key("y"), a_key("z")]
 
 
-def test_a_whole_source_stands_for_its_slices() -> None:
+def test_a_queued_source_covers_its_slices() -> None:
     queue = WorkQueue(Clock())
     queue.add(a_key())
     queue.add(a_key().in_namespace("a"))
@@ -42,7 +42,7 @@ def test_a_whole_source_stands_for_its_slices() -> None:
     assert drained(queue) == [a_key(), a_key("other").in_namespace("a")]
 
 
-def test_a_slice_does_not_stand_for_its_source() -> None:
+def test_a_queued_slice_does_not_cover_its_source() -> None:
     queue = WorkQueue(Clock())
     queue.add(a_key().in_namespace("a"))
     queue.add(a_key())
