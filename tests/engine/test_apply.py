@@ -279,7 +279,7 @@ SENT, MEDDLED, MEDDLED_ANEW = {"key": "b25l"}, {"injected": "eA==", "key": "b25l
 def stored(
     data: Json, version: int = 40, namespace: str = "a", by: str = FIELD_MANAGER, last: str = "", **meta: Any
 ) -> Json:
-    """A copy as the server tells it; `by` made it, and `last` edited it, if anybody else did."""
+    """A copy as the API server returns it. `by` created it; `last` is the last editor, if there is another one."""
     marks: Json = {"f:metadata": {"f:annotations": {f"f:{ORIGIN}": {}}}}
     fields = [{"manager": by, "operation": "Update", "time": "2026-11-15T10:00:00Z", "fieldsV1": marks}]
     if last:
@@ -312,7 +312,7 @@ class Told:
 
 
 def updated(have: Iterable[Json], *told: Answer, new: Iterable[bool] = (True,)) -> Told:
-    """Updates what is stored, one after the other; `new` says for each whether nothing is known yet."""
+    """Sends updates of the stored object one after the other; `new`: whether each is sent before the first sync."""
 
     async def run() -> Told:
         async with serving(*told) as script, Client(access(script), may_write=unrestricted) as client:
@@ -355,7 +355,7 @@ def test_a_new_copy_changed_by_admission_counts_as_right() -> None:
 
 
 def test_an_outdated_answer_does_not_record_an_admitted_form() -> None:
-    """The watch has told of a later version: what is held is not the answer."""
+    """The watch reported a later version, so the cache does not hold the answer."""
 
     async def run() -> None:
         async with serving(answers(MEDDLED, 41)) as script, Client(access(script), may_write=unrestricted) as client:
@@ -404,7 +404,7 @@ def test_content_stored_as_sent_is_not_dry_run_again() -> None:
 
 
 def test_content_that_admission_changes_is_dry_run_for_every_copy() -> None:
-    """One namespace's webhook says nothing of another's."""
+    """The webhook of one namespace shows nothing about that of another."""
     there = [stored(MEDDLED, namespace=each) for each in ("a", "b")]
     told = updated(there, *(answers(MEDDLED, namespace=each) for each in ("a", "b")), new=[True, True])
 

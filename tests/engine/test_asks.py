@@ -1,4 +1,4 @@
-"""From a plan to the secret manager and back: who asks is told to it, and what it says is planned and reported."""
+"""Sources subscribe to paths of the secret manager. Its values are planned and reported."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_an_unchanged_refresh_updates_statuses_and_plans_nothing() -> None:
     assert stage.engine.stale_statuses() == {key("f"), key("g")}
 
 
-# many who ask
+# many sources
 
 
 def slow(count: int, seconds: float) -> EngineHarness:
@@ -235,7 +235,7 @@ def slow(count: int, seconds: float) -> EngineHarness:
 
 
 def test_thousands_of_statuses_leave_room_for_others() -> None:
-    """The secret manager was read anew, and thousands of sources say so."""
+    """The secret manager was read again, and thousands of statuses change."""
     engine, turns, written = slow(1000, 0.001), 0, 0
     while engine.controller.work():
         turns += 1

@@ -1,4 +1,4 @@
-"""A fault of ours about one source: it ends nothing, nobody else waits for it, and it shows no value."""
+"""A bug about one source stops nothing, delays no other source, and logs no value."""
 
 from __future__ import annotations
 

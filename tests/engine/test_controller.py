@@ -98,7 +98,7 @@ def test_a_copy_without_consent_is_deleted_at_the_end_of_a_large_plan() -> None:
 
 
 def test_what_is_accepted_again_while_the_large_plan_of_a_mistyped_source_grows_stays() -> None:
-    listed = numbered(0, 2 * CHUNK - 1)  # with the copy that is to go two whole pieces, and the end comes after them
+    listed = numbered(0, 2 * CHUNK - 1)  # with the unwanted copy two full chunks, so that the end follows them
     accepting = [a_namespace(name, annotations={ACCEPT: "team"}) for name in listed]
     asks = {sync_to.SYNC_TO: "namespaces", sync_to.SYNC_TO_NAMESPACES: ";".join([*listed, "Bad_Name"])}
     source = an_object(at("team", "db"), annotations=asks, content=secret("one"))
@@ -307,7 +307,7 @@ def test_a_pause_does_not_end_a_hold() -> None:
 
 
 def test_a_hold_from_before_a_restart_lasts_until_its_key_can_be_planned() -> None:
-    """Something had to be read for its plan, and the server could not tell."""
+    """Its plan needed a read, and the API server failed."""
     holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
     holds.restore({str(a_key()), str(a_key("gone"))}, {})
     engine = EngineHarness(a_source(), namespaces=["a"], holds=holds)
@@ -325,7 +325,7 @@ def test_a_waiting_retry_delays_synced() -> None:
 
 
 def test_a_copy_whose_namespace_is_gone_is_made_again_without_a_fight() -> None:
-    """The copy goes first, while its Namespace still looks alive; then the Namespace goes, and comes again."""
+    """The copy is deleted while its Namespace still looks active. Then the Namespace is deleted and created again."""
     engine = EngineHarness(a_source(targets="a"), namespaces=["a"])
     drift, copy = engine.drift, a_copy("a")
     for _ in range(10):
@@ -421,7 +421,7 @@ def test_a_namespace_that_only_changes_keeps_the_count_of_what_was_refused_there
 
 
 def test_a_plan_that_finds_no_namespace_forgets_what_waited_there() -> None:
-    """An answer may come after the end of its namespace was told."""
+    """An answer may arrive after the watch reported the deletion of its namespace."""
     engine = EngineHarness(a_source(targets="a"))
     engine.retry.note(create("a"), REFUSED)
     for _ in range(2):
@@ -594,7 +594,7 @@ def test_copies_of_a_copy_that_we_deleted_follow_even_if_the_echo_comes_first() 
 
 
 def test_copies_of_a_released_copy_are_deleted_with_the_answer() -> None:
-    """Its echo is no news any more, and what it is now is nobody's source."""
+    """The echo changes nothing, and the released copy is not a source of any copy."""
     spaces, first, second = a_chain()
     engine = EngineHarness(*spaces, first, second, registry=TREES)
     engine.answered(engine.cache.put(replace(first, resource_version=2, annotations={RELEASED: "true"})))

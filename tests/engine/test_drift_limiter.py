@@ -1,4 +1,4 @@
-"""Copies that somebody else changes again and again."""
+"""Copies that another client keeps changing."""
 
 from __future__ import annotations
 

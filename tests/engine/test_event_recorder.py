@@ -1,4 +1,4 @@
-"""What people are told: one Event per source and reason, merged, and not again before its time."""
+"""One Event per source and reason, merged, and not repeated before its time."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def blocked(namespaces: list[str], reason: Any = "conflict", message: str = "som
 
 
 def advising(source_type: SourceType, advice: str) -> SourceType:
-    """A source type that says what to do about a conflict."""
+    """A source type with advice about a conflict."""
     return replace(source_type, status=Status(lambda obj, view, tally: {}, advice={"conflict": advice}))
 
 

@@ -93,7 +93,7 @@ def test_keys_that_need_one_object_share_one_read() -> None:
 
 
 def test_a_read_that_is_overtaken_by_a_deletion_brings_nothing_back() -> None:
-    """The server read it, then it was deleted, then the watch said so, and then the answer came."""
+    """The server read the object; it was deleted; the watch reported that; then the answer arrived."""
 
     async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
         await look_once(stage, group)

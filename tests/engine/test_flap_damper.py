@@ -25,7 +25,7 @@ def twice(flaps: FlapDamper, ref: Ref = PLACE, source: Object = SOURCE) -> None:
 
 
 def test_the_first_two_removals_are_sent_at_once() -> None:
-    """Who sets something, takes it back and does so again has not made it flap."""
+    """Setting a value and taking it back twice is no flapping."""
     flaps = FlapDamper(Clock())
     assert wait(flaps, PLACE, SOURCE) == 0.0
     flaps.record_removal(PLACE, SOURCE)
@@ -71,7 +71,7 @@ def test_another_address_does_not_wait() -> None:
 
 
 def test_of_the_removals_that_wait_no_more_are_known_than_of_those_that_were_made() -> None:
-    """A copy that goes with its namespace is neither removed by us nor there again."""
+    """A copy deleted with its namespace was not removed by us, and is not created again."""
     flaps, places = FlapDamper(Clock()), [at(name, "db") for name in numbered(0, 10_100)]
     for place in places:
         twice(flaps, place)

@@ -77,7 +77,7 @@ def test_a_large_plan_makes_the_status_new_at_its_end() -> None:
 
 
 def test_a_first_large_plan_is_of_no_generation_before_its_end() -> None:
-    """Else whoever waits for it would take the first part for the whole."""
+    """Otherwise a client that waits for the status would take the first part for everything."""
     engine = EngineHarness(a_source(generation=3), namespaces=numbered(0, MANY), registry=REGISTRY)
     engine.plan(a_key())
     engine.continue_chunked()

@@ -1,4 +1,4 @@
-"""Holds written down: for `samara status`, for `samara release`, and for the next process."""
+"""Held sets in a ConfigMap, for `samara status`, `samara release` and the next process."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_an_answer_applies_to_its_own_set_only() -> None:
 
 
 def test_an_answer_applies_to_the_rest_of_its_set() -> None:
-    """Namespaces end while somebody makes up their mind."""
+    """Namespaces are deleted before the user answers."""
 
     async def deed(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())

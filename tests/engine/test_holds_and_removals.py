@@ -112,7 +112,7 @@ def test_sources_of_different_namespaces_do_not_add_up() -> None:
 
 
 def test_a_delete_that_is_planned_again_counts_once() -> None:
-    """A failed delete is tried again, and a source that changes is planned anew: neither is one more removal."""
+    """A failed delete is retried, and a changed source is planned again. Neither is another removal."""
     holds = some(Clock())
 
     assert [judged(holds, 0, 4) for _ in range(5)] == [4] * 5
@@ -383,7 +383,7 @@ def test_a_source_that_came_back_starts_the_moment_anew() -> None:
 
 
 def test_a_slice_without_removals_does_not_start_the_moment_anew() -> None:
-    """Else whoever touches a Secret with a forged mark now and then would keep all copies for ever."""
+    """Otherwise a client that touches a Secret with a forged mark would keep all copies forever."""
     gate = a_gate(clock := Clock())
     gate.allowed(a_key(), None, deletes(["ns-00000"]))
     clock.now += 2.0
@@ -577,7 +577,7 @@ def test_a_release_is_for_the_set_that_was_held_then_and_for_no_later_one(discar
 
 @pytest.mark.parametrize("discard", [False, True])
 def test_a_plan_of_all_says_which_of_a_released_set_are_still_to_go(discard: bool) -> None:
-    """One that the server refuses for ever must not keep the others free: they went, came back, and count anew."""
+    """A copy whose delete is always refused must not keep the others released. They were deleted and created again."""
     holds = some(Clock())
     judged(holds, 0, 8)
     holds.release(a_key(), discard)

@@ -191,7 +191,7 @@ def test_nothing_is_written_after_the_lease_is_released() -> None:
 
 
 def test_releasing_the_lease_is_not_losing_it_even_during_a_renewal() -> None:
-    """Else a stop would sometimes end as a failure."""
+    """Otherwise a stop would sometimes end as a failure."""
 
     async def deed(stage: Stage) -> None:
         lease = LeaderElector(stage.client, "samara", "we", DURATION, 0.01, stage.clock)

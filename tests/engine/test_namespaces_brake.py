@@ -230,7 +230,7 @@ def test_a_namespace_that_may_not_be_made_is_tried_ever_more_seldom() -> None:
 
 
 def test_the_finalizer_stays_while_the_namespace_is_on_its_way() -> None:
-    """Who deletes a SubNamespace right after it was made must not be left with a namespace that nobody takes away."""
+    """A SubNamespace deleted right after its creation must not leave a namespace behind."""
     engine = EngineHarness(TOP, a_sub("x", deleting=False), registry=REGISTRY, gone_after=0.0)
     engine.plan(a_key("x"))
     flying = engine.outbox.take()

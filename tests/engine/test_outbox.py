@@ -346,7 +346,7 @@ class Plain:
             if write is not None:
                 self.flying[write.ref] = write
                 if key in self.lanes:
-                    self.lanes[key] = self.lanes.pop(key)  # at the end now; who found no room keeps its turn
+                    self.lanes[key] = self.lanes.pop(key)  # now last; a source without room keeps its turn
                 return write
         return None
 

@@ -1,4 +1,4 @@
-"""Reads from outside the cache: what the server would make of an object, asked once for all who want to know."""
+"""Questions to the API server, such as dry runs. Keys with the same question share one request."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ STORES = says(encode(STORED))
 
 @dataclass
 class Told:
-    """What came of some reads: the requests, the answers that are kept, and who is planned again when."""
+    """The result of some reads: requests, kept answers, and the keys planned again, with delays."""
 
     seen: list[Seen] = field(default_factory=list)
     values: dict[Query, object] = field(default_factory=dict)

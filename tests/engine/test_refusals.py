@@ -1,4 +1,4 @@
-"""A write that does not go through: what people are told of it, and for how long."""
+"""How failed writes are reported, and for how long."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_third_failure_in_a_row_is_reported_with_the_servers_message() -> No
 
 @pytest.mark.parametrize(("result", "times"), [(BROKEN, 3), (REFUSED, 1)])
 def test_while_it_is_tried_again_it_is_still_refused(result: Result, times: int) -> None:
-    """Else a condition would change with every try."""
+    """Otherwise a condition would change with every attempt."""
     engine, tally = begun()
     tried(engine, result, times)
     for whole in (a_key(), a_key().in_namespace("a")):

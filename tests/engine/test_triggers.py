@@ -45,7 +45,7 @@ def test_an_answer_from_before_the_end_of_a_custom_resource_says_nothing_about_i
 
 
 def test_the_deletion_of_a_former_source_triggers_the_keys_of_its_copies() -> None:
-    """It was not held, so nothing else tells what it was."""
+    """The cache held no content of it, so only copies can show what it was."""
     cache = a_cache()
     cache.put(a_copy("a"))
     cache.note_ignored(a_key().source)

@@ -354,7 +354,7 @@ def test_forgetting_an_unknown_write_does_nothing(namespace: str) -> None:
 
 
 def told(*results: Result) -> list[bool]:
-    """After each result: whether people are told that the address is refused."""
+    """After each result: whether the failure is reported."""
     waits = RetryBackoff(MOST, Clock())
     found = []
     for each in results:

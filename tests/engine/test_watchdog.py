@@ -39,7 +39,7 @@ def test_waiting_for_a_processor_counts_as_no_stall() -> None:
 
 
 def test_a_stopped_watchdog_ends_its_thread() -> None:
-    """Else a loop that has begun anew in this process would be ended for the silence of the one before it."""
+    """Otherwise the silence of an ended loop would end a later loop of this process."""
 
     async def stopped() -> list[threading.Thread]:
         beating = asyncio.create_task(Watchdog(inf).heartbeat())

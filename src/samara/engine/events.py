@@ -176,10 +176,10 @@ class EventRecorder:
         faults = _by_reason(self._faults.get(key, ()))  # a fault of the source explains its missing copies
         for reason, message in faults.items():
             yield reason, _Problem(key, set(), (message,))
-        for reason, found in counts.problems().items():
+        for reason, blocked in counts.problems().items():
             if reason in _REASONS and _REASONS[reason] not in faults and not (faults and reason == "invalid"):
-                where = set(map(_namespace_name, found))
-                yield _REASONS[reason], _Problem(key, where, _messages(found), advice.get(reason, ""))
+                namespaces = set(map(_namespace_name, blocked))
+                yield _REASONS[reason], _Problem(key, namespaces, _messages(blocked), advice.get(reason, ""))
         hold = self._held.get(key)
         if hold is not None:
             text = f"{hold.count} removals are held by the brake; `samara release {hold.key}` lets them go on"
@@ -195,24 +195,24 @@ class EventRecorder:
 
 def _by_reason(faults: tuple[Fault, ...]) -> dict[str, str]:
     """The messages of each reason in one text, since there is one Event per reason."""
-    found: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for fault in faults:
-        found.setdefault(fault.reason, []).append(fault.message)
-    return {reason: "; ".join(messages) for reason, messages in found.items()}
+        by_reason.setdefault(fault.reason, []).append(fault.message)
+    return {reason: "; ".join(messages) for reason, messages in by_reason.items()}
 
 
-def _messages(found: dict[Ref, NotInSync]) -> tuple[str, ...]:
+def _messages(blocked: dict[Ref, NotInSync]) -> tuple[str, ...]:
     """Each message once, in the order of their first copy, so that the same problems always give the same text."""
     first: dict[NotInSync, Ref] = {}
-    for ref, missing in found.items():
+    for ref, missing in blocked.items():
         first[missing] = min(ref, first.get(missing, ref))
     ordered = sorted(first.items(), key=lambda item: item[1])
     return tuple(dict.fromkeys(missing.shown(ref) for missing, ref in ordered))
 
 
-def _merged(found: Iterable[tuple[str, _Problem]]) -> dict[str, list[_Problem]]:
+def _merged(problems: Iterable[tuple[str, _Problem]]) -> dict[str, list[_Problem]]:
     now: dict[str, list[_Problem]] = {}
-    for reason, problem in found:
+    for reason, problem in problems:
         now.setdefault(reason, []).append(problem)
     return now
 

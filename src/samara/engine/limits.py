@@ -105,9 +105,9 @@ class DriftLimiter:
             return None
         if is_missing:
             return Throttled("somebody deletes this copy again and again; it is made every ten seconds now", remaining)
-        what = "what is inherited here" if isinstance(write, Apply) else "this copy"
-        who = edit.manager or "somebody"
-        return Throttled(f"{who} changes {what} again and again; it is repaired every ten minutes now", remaining)
+        target = "what is inherited here" if isinstance(write, Apply) else "this copy"
+        editor = edit.manager or "somebody"
+        return Throttled(f"{editor} changes {target} again and again; it is repaired every ten minutes now", remaining)
 
     def record_repair(self, write: Write) -> str | None:
         """Notes a write that succeeded. Returns the field manager whose edit it reverted; None if it reverted none."""
