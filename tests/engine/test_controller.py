@@ -97,7 +97,7 @@ def test_a_copy_without_consent_is_deleted_at_the_end_of_a_large_plan() -> None:
     assert deleted(engine) == ["other"]
 
 
-def test_what_is_accepted_again_while_the_large_plan_of_a_mistyped_source_grows_stays() -> None:
+def test_a_copy_with_consent_again_stays_although_its_source_is_mistyped() -> None:
     listed = numbered(0, 2 * CHUNK - 1)  # with the unwanted copy two full chunks, so that the end follows them
     accepting = [a_namespace(name, annotations={ACCEPT: "team"}) for name in listed]
     asks = {sync_to.SYNC_TO: "namespaces", sync_to.SYNC_TO_NAMESPACES: ";".join([*listed, "Bad_Name"])}
@@ -137,7 +137,7 @@ def test_a_source_that_changes_faster_than_it_is_copied_reaches_every_namespace(
     assert written >= set(numbered(0, MANY))
 
 
-def test_what_a_namespace_accepts_again_while_a_large_plan_grows_stays() -> None:
+def test_a_copy_with_consent_again_at_the_end_of_a_large_plan_stays() -> None:
     accepting = [a_namespace(name, annotations={ACCEPT: HOME}) for name in numbered(0, MANY)]
     copy = a_copy("other")
     engine = EngineHarness(a_source(), copy, *accepting, namespaces=["other"], registry=CONSENT)
@@ -146,7 +146,7 @@ def test_what_a_namespace_accepts_again_while_a_large_plan_grows_stays() -> None
     assert deleted(engine) == []
 
 
-def test_what_is_paused_between_the_steps_and_the_end_of_a_large_plan_is_not_removed() -> None:
+def test_a_copy_paused_during_a_large_plan_is_not_removed() -> None:
     listed, others = numbered(0, 2 * CHUNK), numbered(2 * CHUNK, 3 * CHUNK + 10)
     source = a_source(targets=",".join(listed))
     engine = EngineHarness(source, *map(a_copy, others), namespaces=[*listed, *others])
@@ -324,7 +324,7 @@ def test_a_waiting_retry_delays_synced() -> None:
     assert engine.synced
 
 
-def test_a_copy_whose_namespace_is_gone_is_made_again_without_a_fight() -> None:
+def test_a_copy_is_created_with_its_new_namespace_without_a_throttle() -> None:
     """The copy is deleted while its Namespace still looks active. Then the Namespace is deleted and created again."""
     engine = EngineHarness(a_source(targets="a"), namespaces=["a"])
     drift, copy = engine.drift, a_copy("a")
@@ -432,7 +432,7 @@ def test_a_plan_that_finds_no_namespace_forgets_what_waited_there() -> None:
     assert (waiting(engine), engine.flaps._due) == (set(), {})
 
 
-def test_what_is_refused_in_a_namespace_that_is_gone_already_is_not_kept() -> None:
+def test_a_refusal_in_a_deleted_namespace_leaves_no_backoff() -> None:
     engine = EngineHarness(a_source(targets="b"), namespaces=["b"])
     for namespace in ("a", "b"):
         engine.finish(create(namespace), REFUSED)
@@ -440,7 +440,7 @@ def test_what_is_refused_in_a_namespace_that_is_gone_already_is_not_kept() -> No
     assert waiting(engine) == {"b"}
 
 
-def test_what_is_refused_on_an_object_without_a_namespace_waits() -> None:
+def test_a_refused_write_to_a_cluster_scoped_object_waits() -> None:
     engine = EngineHarness(a_source())
     kind = Kind("example.com", "v1", "Wide", "wides", namespaced=False)
     wide = an_object(Ref(kind, "", "all"))
@@ -646,7 +646,7 @@ def a_tree(*more: Object, team: str = "one") -> EngineHarness:
     return EngineHarness(*spaces, *more, registry=trees())
 
 
-def test_what_was_refused_deep_in_a_tree_is_tried_at_once_when_its_source_is_mended_above() -> None:
+def test_a_write_refused_deep_in_a_tree_is_retried_when_its_source_changes() -> None:
     engine = a_tree(in_a_tree("r", 1, "bad"), in_a_tree("n", 2, "bad", "r"))
     refused_for_long(engine, Key("accurate", at("n", "s")))
     engine.observe(in_a_tree("r", 10, "good"))
@@ -657,7 +657,7 @@ def test_what_was_refused_deep_in_a_tree_is_tried_at_once_when_its_source_is_men
     assert [write.ref for write in planned(engine)] == [at("c", "s")]
 
 
-def test_what_a_namespace_was_refused_to_inherit_is_tried_at_once_when_the_one_above_changes() -> None:
+def test_a_refused_overlay_is_retried_when_the_parent_namespace_changes() -> None:
     engine = a_tree(team="bad")
     refused_for_long(engine, Key("accurate:tree", namespace_ref("n")))
     engine.observe(a_namespace("r", 9, labels={TYPE: ROOT, "team": "good"}))

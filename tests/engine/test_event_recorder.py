@@ -215,7 +215,7 @@ def test_a_problem_is_reported_once_and_again_after_half_an_hour() -> None:
     on_stage(deed)
 
 
-def test_what_lasts_is_said_again_every_half_hour_though_nothing_is_planned() -> None:
+def test_a_lasting_problem_is_reported_every_half_hour_without_a_plan() -> None:
     async def deed(stage: Stage) -> None:
         stage.recorder.planned(a_key(), Desired(), blocked(["a"]), None)
         counts = []
@@ -228,7 +228,7 @@ def test_what_lasts_is_said_again_every_half_hour_though_nothing_is_planned() ->
     on_stage(deed)
 
 
-def test_what_has_ended_without_a_plan_is_not_said_again() -> None:
+def test_a_problem_that_ended_without_a_plan_is_not_reported_again() -> None:
     async def deed(stage: Stage) -> None:
         tally = blocked(["a"], "refused")
         stage.recorder.due(a_key(), tally)
@@ -241,7 +241,7 @@ def test_what_has_ended_without_a_plan_is_not_said_again() -> None:
     on_stage(deed)
 
 
-def test_what_stood_against_a_write_on_no_copy_is_not_said_again_by_itself() -> None:
+def test_a_problem_of_a_write_to_no_copy_is_not_repeated() -> None:
     async def deed(stage: Stage) -> None:
         stage.recorder.blocked(create("a"), "Refused", "no")
         await stage.flush()
@@ -252,7 +252,7 @@ def test_what_stood_against_a_write_on_no_copy_is_not_said_again_by_itself() -> 
     on_stage(deed)
 
 
-def test_what_was_over_and_comes_again_is_said_again() -> None:
+def test_a_problem_that_returns_is_reported_again() -> None:
     async def deed(stage: Stage) -> None:
         for tally in (blocked(["a"]), CopyCounts(), blocked(["a"])):
             stage.recorder.planned(a_key(), Desired(), tally, None)
@@ -529,7 +529,7 @@ def test_a_very_long_message_is_cut_to_what_the_server_takes() -> None:
     on_stage(deed)
 
 
-def test_what_has_not_been_said_for_long_is_forgotten_and_said_as_new() -> None:
+def test_an_old_event_is_forgotten_and_reported_as_new() -> None:
     async def deed(stage: Stage) -> None:
         for tally in (blocked(["a"]), CopyCounts()):
             stage.recorder.planned(a_key(), Desired(), tally, None)
@@ -584,7 +584,7 @@ def test_different_messages_are_reported_in_a_stable_order() -> None:
     on_stage(deed)
 
 
-def test_what_differs_only_in_the_name_of_the_namespace_is_said_of_the_first() -> None:
+def test_messages_that_differ_by_namespace_only_are_one() -> None:
     async def deed(stage: Stage) -> None:
         names = ("prot-1", "prot-2")
         tally = mixed(*(blocked([name], "refused", f"namespace {name} is protected") for name in names))
@@ -596,7 +596,7 @@ def test_what_differs_only_in_the_name_of_the_namespace_is_said_of_the_first() -
     on_stage(deed)
 
 
-def test_of_very_many_different_words_an_event_says_the_first_and_that_there_are_others() -> None:
+def test_an_event_shows_the_first_messages_and_that_there_are_others() -> None:
     async def deed(stage: Stage) -> None:
         tally = mixed(*(blocked([f"n{number}"], "refused", f"no. {number}0") for number in range(1, 6)))
         stage.recorder.planned(a_key(), Desired(), tally, None)
@@ -651,7 +651,7 @@ def test_a_trouble_is_over_when_no_vocabulary_of_its_source_has_it_any_more() ->
     on_stage(deed)
 
 
-def test_what_two_vocabularies_advise_is_both_said() -> None:
+def test_the_advice_of_two_vocabularies_is_in_one_event() -> None:
     async def deed(stage: Stage) -> None:
         one, other = secret_copy.source_type(HOME), a_sync_to()
         advised = (advising(one, "rename it"), advising(other, "ask them"))

@@ -58,7 +58,7 @@ async def look_once(stage: Stage, group: asyncio.TaskGroup) -> None:
     stage.fetcher.fetch(PLACE, a_key())
 
 
-def test_what_is_found_is_kept_and_the_slice_that_asked_is_planned_again() -> None:
+def test_a_read_object_is_cached_and_its_slice_is_planned_again() -> None:
     stage = looking(look_once, says(theirs()))
 
     found = stage.cache.get(PLACE)
@@ -68,7 +68,7 @@ def test_what_is_found_is_kept_and_the_slice_that_asked_is_planned_again() -> No
     assert stage.fetcher.pending == 0
 
 
-def test_what_is_not_there_leaves_no_trace() -> None:
+def test_a_missing_object_leaves_no_trace() -> None:
     stage = looking(look_once, refuses(404, "NotFound"))
 
     assert not stage.cache.exists_unread(PLACE)

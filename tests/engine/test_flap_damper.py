@@ -70,7 +70,7 @@ def test_another_address_does_not_wait() -> None:
     assert wait(flaps, at("b", "db"), SOURCE) == 0.0
 
 
-def test_of_the_removals_that_wait_no_more_are_known_than_of_those_that_were_made() -> None:
+def test_no_more_waiting_removals_are_remembered_than_made_ones() -> None:
     """A copy deleted with its namespace was not removed by us, and is not created again."""
     flaps, places = FlapDamper(Clock()), [at(name, "db") for name in numbered(0, 10_100)]
     for place in places:

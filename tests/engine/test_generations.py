@@ -146,7 +146,7 @@ def test_a_status_change_from_the_watch_is_checked_without_a_plan() -> None:
     ],
 )
 @pytest.mark.parametrize("watched", [True, False])
-def test_whatever_else_changes_is_planned(more: dict[str, Any], watched: bool) -> None:
+def test_every_change_besides_the_status_is_planned(more: dict[str, Any], watched: bool) -> None:
     engine = begun("a", "a")
     change = engine.cache.put(with_status(engine, **more))
     assert change is not None

@@ -86,7 +86,7 @@ def test_slices_add_up_over_ten_minutes() -> None:
     assert holds.held[a_key()].count == 3
 
 
-def test_what_went_more_than_ten_minutes_ago_is_forgotten() -> None:
+def test_deletions_more_than_ten_minutes_ago_do_not_count() -> None:
     holds = some(clock := Clock())
     assert judged(holds, 0, 5) == 5
     clock.now += 601.0
@@ -452,14 +452,14 @@ def test_the_brake_counts_the_copies_in_the_cache() -> None:
     assert len(gate.allowed(a_key("other"), None, deletes(numbered(0, 1), a_key("other")))) == 1
 
 
-def test_what_was_adopted_is_given_back_whatever_the_brake_says() -> None:
+def test_adopted_copies_are_released_whatever_the_limit() -> None:
     gate = a_gate(clock := Clock(), some(clock), gone_after=0.0)
     back = release("adopted")
 
     assert gate.allowed(a_key(), None, [*deletes(numbered(0, 8)), back]) == [back]
 
 
-def test_what_was_discarded_stays_and_says_so() -> None:
+def test_a_discarded_deletion_leaves_an_annotated_orphan() -> None:
     holds = some(clock := Clock())
     gate = a_gate(clock, holds, gone_after=0.0)
     asked = deletes(numbered(0, 8))

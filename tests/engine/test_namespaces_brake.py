@@ -166,7 +166,7 @@ def test_the_deletions_of_a_process_count_in_the_next_one() -> None:
     with_store(deed)
 
 
-def test_what_is_written_down_says_names_and_times_and_stays_for_ten_minutes() -> None:
+def test_the_record_of_deleted_namespaces_lasts_ten_minutes() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         clock = Clock()
         book = await book_of(client, holds := MassDeleteGuard(MassDeleteLimit(), 600.0, clock))
@@ -184,7 +184,7 @@ def test_what_is_written_down_says_names_and_times_and_stays_for_ten_minutes() -
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", '{"a": 1}', '{"a": "yesterday"}', "[" * 5000])
-def test_what_cannot_be_read_of_it_is_left_out(text: str) -> None:
+def test_unreadable_records_of_deleted_namespaces_are_left_out(text: str) -> None:
     assert deleted_namespaces({"data": {"namespaces": text}}) == {}
     assert records({"data": {"namespaces": text}}) == {}
 

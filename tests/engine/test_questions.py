@@ -111,7 +111,7 @@ def test_a_dry_run_yields_the_stored_form_and_plans_its_keys_at_once() -> None:
         refuses(400, "BadRequest", "depth must not be negative"),
     ],
 )
-def test_what_the_server_would_not_take_is_an_answer_too(refusal: Answer) -> None:
+def test_a_refused_dry_run_is_an_answer_too(refusal: Answer) -> None:
     told = asked(refusal)
 
     (value,) = told.values.values()
@@ -162,7 +162,7 @@ def test_two_questions_are_asked_side_by_side_and_one_that_fails_leaves_the_othe
     assert sorted(value is UNREAD for value in told.values.values()) == [False, True]
 
 
-def test_what_is_tried_is_in_no_log(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_content_of_a_dry_run_is_not_logged(capsys: pytest.CaptureFixture[str]) -> None:
     asked(refuses(500, "InternalError"), by=((a_key(), DryRunCreate(QUEUE, b'{"spec":{"depth":"canary-7f3a9"}}')),))
 
     captured = capsys.readouterr()
@@ -192,7 +192,7 @@ def test_a_definition_is_read_from_the_server_by_its_name() -> None:
 
 
 @pytest.mark.parametrize("answer", [definition(deletionTimestamp="2026-11-15T00:00:00Z"), refuses(404, "NotFound")])
-def test_one_that_is_being_deleted_or_gone_does_not_stand(answer: Answer) -> None:
+def test_a_terminating_or_missing_crd_does_not_exist(answer: Answer) -> None:
     told = asked(answer, by=ABOUT)
 
     assert told.values == {STANDS: False}

@@ -92,7 +92,7 @@ def test_a_copy_whose_update_was_refused_comes_back_at_once_when_it_is_deleted()
     assert verb(write) == "create"
 
 
-def test_what_is_refused_to_one_source_does_not_wait_for_another() -> None:
+def test_a_refusal_of_one_source_does_not_delay_another() -> None:
     engine, tally = begun()
     engine.retry.note(create("a", a_key("other"), "db"), REFUSED)
     engine.plan(a_key())
@@ -111,7 +111,7 @@ def test_a_removal_that_keeps_failing_is_reported_after_a_new_plan_too() -> None
         engine.plan(a_key())
 
 
-def test_of_what_lasts_the_log_warns_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lasting_refusal_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     engine, _ = begun()
     tried(engine, BROKEN, 6)
     warned: list[Any] = [each for each in caplog.records if each.levelname == "WARNING"]
@@ -202,7 +202,7 @@ def test_other_faults_of_the_server_are_no_full_store(message: str) -> None:
         "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no",
     ],
 )
-def test_what_admission_denies_is_refused_under_whichever_status(status: int, message: str) -> None:
+def test_a_denial_by_admission_is_a_refusal_with_any_status(status: int, message: str) -> None:
     body = json.dumps({"kind": "Status", "reason": "Odd", "message": message, "code": status}).encode()
     assert classify(from_status(status, body)).outcome is Outcome.REFUSED
 

@@ -238,7 +238,7 @@ def test_a_namespace_that_was_quiet_is_freed_at_once_again() -> None:
     assert waits.release_namespace("a") == [(a_key().in_namespace("a"), 0.0)]
 
 
-def test_what_waits_for_less_than_the_next_turn_waits_no_longer() -> None:
+def test_a_write_due_before_the_next_release_keeps_its_time() -> None:
     waits = RetryBackoff(MOST, clock := Clock())
     waits.note(create("a"), FAILED)
     waits.release_namespace("a")
@@ -320,7 +320,7 @@ def test_nothing_waits_in_a_namespace_that_is_gone() -> None:
     assert waits._by_source == {a_key().source: {(a_key(), at("b", "db"))}}
 
 
-def test_what_waited_to_change_an_object_does_not_wait_when_that_is_gone() -> None:
+def test_backoffs_of_a_deleted_object_end() -> None:
     waits = RetryBackoff(MOST, Clock())
     for key in (a_key(), a_key("other")):
         waits.note(create("a", key), REFUSED)
