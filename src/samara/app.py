@@ -45,8 +45,7 @@ from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import Inbox
 from samara.engine.metrics import Metrics
 from samara.engine.outbox import Outbox
-from samara.engine.periodic import utc_now
-from samara.engine.process import FaultPoints, Watchdog
+from samara.engine.process import FaultPoints, Watchdog, utc_now
 from samara.engine.retry import RetryBackoff
 from samara.engine.writer import Writer
 from samara.environment import Environment, discover_at_start, discover_environment, unless_stopped
@@ -186,7 +185,7 @@ class Operator:
         self.health = Health(self._reflectors, self._controller, leader, self._admission, self._waiting_for, converted)
         self.metrics = MetricsPage(
             metrics.registry,
-            CopyMetrics(registry, self._controller.tallies, cache.sources, partial(orphans, cache)),
+            CopyMetrics(registry, self._controller.counts, cache.sources, partial(orphans, cache)),
             QueueMetrics(self._controller.queue, self._controller.oldest_pending),
             WatchMetrics(self._reflectors, tuple(environment.waiting)),
             ProcessMetrics(self.health, guard, self._is_leading, lambda: self._watchdog.longest_stall),
@@ -279,7 +278,7 @@ class Operator:
 
 
 async def _keep_leading(leader: LeaderElector) -> None:
-    await leader.keep()
+    await leader.renew_until_lost()
     raise LeaseLostError("the lease could not be kept; ending, so that at most one operator writes")
 
 
@@ -287,7 +286,7 @@ def may_write(options: Options, leader: LeaderElector | None) -> Callable[[], bo
     """The check that `Client` makes directly before each write of a copy."""
     if options.observe:
         return _never
-    return leader.may_write if leader is not None else _always
+    return leader.is_leader if leader is not None else _always
 
 
 def _never() -> bool:

@@ -17,7 +17,7 @@ from samara.core.metadata_keys import APP
 from samara.core.model import CONFIG_MAP, Kind, Ref
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
-from samara.engine.hold_store import NAME, Entry, endings, entries
+from samara.engine.hold_store import NAME, HoldRecord, deleted_namespaces, records
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.environment import discover_kinds
 from samara.kube.auth import Access
@@ -99,9 +99,9 @@ class Session:
         """The namespace of the operator's settings, else the one that -n or the kubeconfig names."""
         return self.installed.namespace if self.installed is not None else self.access.namespace
 
-    async def held_deletions(self) -> dict[str, Entry]:
+    async def held_deletions(self) -> dict[str, HoldRecord]:
         """The deletions that the brake holds, by key."""
-        return entries(await self._hold_store())
+        return records(await self._hold_store())
 
     async def mass_delete_guard(self, must_read: bool = False) -> MassDeleteGuard:
         """The brake in the operator's present state: what it holds, and its recent deletions of Namespaces.
@@ -116,8 +116,8 @@ class Session:
             if must_read:
                 raise
             self.note_once(f"what the brake holds already could not be read in namespace {self.operator_namespace}")
-        guard.remembered = set(entries(data))
-        guard.recall({name: (now - ended).total_seconds() for name, ended in endings(data).items()})
+        ages = {name: (now - when).total_seconds() for name, when in deleted_namespaces(data).items()}
+        guard.restore(records(data), ages)
         return guard
 
     async def _hold_store(self) -> dict[str, Any]:

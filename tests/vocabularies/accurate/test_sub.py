@@ -599,15 +599,15 @@ def test_row_25_more_than_three_namespaces_in_ten_minutes_are_held_until_somebod
     for name in "abcde":
         world.delete(at_sub(name))
         deletes = [each for each in plan_of(key(name), world, RULES).writes if isinstance(each, Delete)]
-        sent += [each.ref.name for each in holds.judge(key(name), deletes, 1, 5)]
+        sent += [each.ref.name for each in holds.check(key(name), deletes, 1, 5)]
     assert sent == ["a", "b", "c"]
     assert {hold.until for hold in holds.held.values()} == {inf}
     clock.now += 10 * WINDOW
     assert holds.due() == []
     held = [each for each in plan_of(key("d"), world, RULES).writes if isinstance(each, Delete)]
-    assert holds.judge(key("d"), held, 1, 5) == ()
-    holds.free(key("d"))
-    assert list(holds.judge(key("d"), held, 1, 5)) == held
+    assert holds.check(key("d"), held, 1, 5) == ()
+    holds.release(key("d"))
+    assert list(holds.check(key("d"), held, 1, 5)) == held
 
 
 def test_row_25_three_more_may_go_when_the_window_has_passed() -> None:
@@ -621,7 +621,7 @@ def test_row_25_three_more_may_go_when_the_window_has_passed() -> None:
         clock.now += WINDOW / 2
         world.delete(at_sub(name))
         deletes = [each for each in plan_of(key(name), world, RULES).writes if isinstance(each, Delete)]
-        assert list(holds.judge(key(name), deletes, 1, 4)) == deletes
+        assert list(holds.check(key(name), deletes, 1, 4)) == deletes
 
 
 @pytest.mark.parametrize("name", ["default", "kube-system", "operator"])

@@ -9,7 +9,7 @@ from samara.cli.output import plural
 from samara.cli.session import Session, open_session
 from samara.core.names import quoted
 from samara.core.registry import Registry
-from samara.engine.hold_store import Entry, answer
+from samara.engine.hold_store import HoldRecord, post_answer
 from samara.kube.errors import ConfigError
 
 FORM = "vocabulary/Kind/namespace/name, with - for no namespace, as `samara status` prints it"
@@ -36,14 +36,14 @@ def _check_form(key: str) -> None:
         raise click.UsageError(f"KEY: expected {FORM}, found {quoted(key)}")
 
 
-async def _release(cluster: Cluster, config: str | None, key: str, discard: bool) -> Entry:
+async def _release(cluster: Cluster, config: str | None, key: str, discard: bool) -> HoldRecord:
     async with open_session(cluster, config) as session:
         namespace = session.operator_namespace
-        entry = await answer(session.client, namespace, key, "discard" if discard else "release")
-        if entry is None:
+        record = await post_answer(session.client, namespace, key, "discard" if discard else "release")
+        if record is None:
             _check_names(key, session.registry)
             raise ConfigError(await _not_held(session, key))
-        return entry
+        return record
 
 
 def _check_names(key: str, registry: Registry) -> None:

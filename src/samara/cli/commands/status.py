@@ -21,7 +21,7 @@ from samara.core.model import Key
 from samara.core.names import sample
 from samara.core.policy import paused_by
 from samara.core.writes import Plan
-from samara.engine.hold_store import Entry
+from samara.engine.hold_store import HoldRecord
 
 Json = dict[str, Any]
 _MAX_NAMES = 3
@@ -63,7 +63,7 @@ async def _status(session: Session) -> Json:
     return {"sources": _sources(session, cluster), "held": [_held(entry) for _, entry in sorted(held.items())]}
 
 
-def _held(entry: Entry) -> Json:
+def _held(entry: HoldRecord) -> Json:
     return {"key": entry.key, "count": entry.count, "since": entry.since, "until": entry.until}
 
 

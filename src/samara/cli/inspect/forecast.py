@@ -27,7 +27,7 @@ from samara.core.vocabulary import declared_reasons
 from samara.core.writes import Blocked, Delete, Plan, ReadFirst, Recreate, SetFinalizer, Step, Write, WriteStatus
 from samara.engine.apply import verb
 from samara.engine.mass_delete import MassDeleteGuard
-from samara.engine.periodic import utc_now
+from samara.engine.process import utc_now
 from samara.kube.cache import Cache, Change
 from samara.vocabularies import VOCABULARIES
 
@@ -92,7 +92,7 @@ def _held(cluster: ClusterPlans, guard: MassDeleteGuard, key: Key, plan: Plan) -
     if not deletes or is_explicit_deletion(source_type, cache.get(key.source)):
         return frozenset()
     in_namespace = cache.count_in_namespace(key.source.namespace)
-    allowed = {delete.ref for delete in guard.judge(key, deletes, cache.count(key), in_namespace)}
+    allowed = {delete.ref for delete in guard.check(key, deletes, cache.count(key), in_namespace)}
     return frozenset(delete.ref for delete in deletes if delete.ref not in allowed)
 
 

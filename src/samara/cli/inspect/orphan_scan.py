@@ -21,9 +21,8 @@ from samara.core.ownership import ByMark, is_recorded
 from samara.core.policy import is_paused, paused_by
 from samara.core.source_type import SourceType
 from samara.core.writes import Delete, Release
-from samara.engine.apply import Applier
+from samara.engine.apply import Applier, Outcome
 from samara.engine.mass_delete import MassDeleteGuard
-from samara.engine.outcome import Outcome
 from samara.engine.process import FaultPoints
 from samara.kube.errors import ConfigError, Forbidden
 
@@ -149,7 +148,7 @@ def _allowed(guard: MassDeleteGuard, cluster: ClusterPlans, removable: list[Orph
     for key, orphans in sorted(groups.items(), key=lambda group: str(group[0])):
         deletes = [Delete(key, orphan.live.ref, orphan.live) for orphan in orphans if not _is_adopted(orphan)]
         passed = {
-            delete.ref for delete in guard.judge(key, deletes, counts[key], namespace_counts[key.source.namespace])
+            delete.ref for delete in guard.check(key, deletes, counts[key], namespace_counts[key.source.namespace])
         }
         namespace_counts[key.source.namespace] -= len(passed)
         allowed += [orphan for orphan in orphans if _is_adopted(orphan) or orphan.live.ref in passed]

@@ -25,7 +25,7 @@ from samara.core.view import View
 from samara.core.vocabulary import declared_reasons
 from samara.core.writes import Apply, Blocked, Create, Outcome, Plan, ReadFirst, Recreate, Update
 from samara.engine.event_sink import KEY, NAMESPACE_COUNT, NAMESPACES, REPEAT_AFTER
-from samara.engine.periodic import utc_now
+from samara.engine.process import utc_now
 from samara.kube.client import Client, collection
 from samara.kube.codec import decode
 from samara.kube.errors import Forbidden
