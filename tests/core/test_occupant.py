@@ -16,6 +16,7 @@ from samara.core.model import FIELD_MANAGER, Key, Object, OwnerReference, Ref
 from samara.core.occupant import Occupant, Target
 from samara.core.policy import ClusterPolicy
 from samara.core.rules import decide
+from samara.core.writes import Blocked
 from samara.vocabularies import sync_to
 from samara.vocabularies.accurate import labels as accurate
 from samara.vocabularies.resource_distribution import FROM as DISTRIBUTED_FROM
@@ -244,6 +245,14 @@ def test_row_7_an_adopted_object_is_held() -> None:
     assert rule(world, DISTRIBUTION) == "held"
 
 
+def test_a_held_copy_is_reported_with_the_source_that_it_was_made_for() -> None:
+    world = a_world(copied_to="b")
+    an_object(world, SYNCED, annotations={ADOPTED: "true"})
+    outcome, _ = decide(context(world, DISTRIBUTION), desired_copy())
+    assert isinstance(outcome, Blocked)
+    assert (outcome.reason, str(SYNC) in outcome.message) == ("conflict", True)
+
+
 @pytest.mark.parametrize(("by", "annotations"), [("", {}), ("kubectl", {}), (FIELD_MANAGER, {RELEASED: "true"})])
 def test_rows_6_and_7_are_only_about_objects_that_are_recorded_for_their_holder(
     by: str, annotations: Mapping[str, str]
@@ -294,6 +303,15 @@ def test_row_9_an_object_without_a_mark_is_foreign(key: Key) -> None:
     world = a_world()
     an_object(world, by="")
     assert occupant(world, key) is Occupant.FOREIGN
+
+
+def test_row_9_a_copy_that_somebody_else_marked_is_no_source_although_its_chain_continues() -> None:
+    world = a_world()
+    an_object(world, by="kubectl", annotations={accurate.FROM: "b", accurate.PROPAGATE: accurate.UPDATE})
+    chained = Key(accurate.NAME, PLACE)
+    assert chained in world.registry.sources(world.objects[PLACE], world)
+    assert occupant(world, COPY) is Occupant.FOREIGN
+    assert rule(world, COPY) == "identical"
 
 
 @pytest.mark.parametrize(
