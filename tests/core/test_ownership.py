@@ -11,7 +11,7 @@ from tests.support.world import World, at, secret
 
 from samara.core.copy_counts import CopyCounts
 from samara.core.desired import Adopt, Copy, Desired, Template
-from samara.core.model import FIELD_MANAGER, SECRET, Key, Kind, Object, OwnerReference, Ref
+from samara.core.model import CONFIG_MAP, FIELD_MANAGER, SECRET, Key, Kind, Object, OwnerReference, Ref
 from samara.core.ownership import ByMark, ByOwnerReference, Ownership
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
@@ -156,6 +156,12 @@ BELIEFS: dict[str, Callable[[Ownership, Object, World], bool]] = {
     "proven": lambda ownership, obj, world: ownership.is_proven(obj),
     "remembered": lambda ownership, obj, world: ownership.is_remembered(obj),
 }
+
+
+def test_an_owner_reference_on_an_object_of_another_kind_names_no_source() -> None:
+    world = a_world()
+    live = world.put(at("a", "x", CONFIG_MAP), by=FIELD_MANAGER, owner_references=(owner("u"),))
+    assert BY_OWNER.source_of(live, world) is None
 
 
 def test_what_is_no_longer_wanted_goes_if_it_names_the_source_by_uid() -> None:
