@@ -1000,6 +1000,41 @@ DECISIONS = (
         "not",
         by="core/test_annotated.py::test_the_namespace_of_a_source_does_not_wake_it",
     ),
+    Fault(
+        "an adopted object cannot be taken back",
+        "registry",
+        "if is_adopted(obj):",
+        "if False:",
+        by="core/test_registry.py::test_a_copy_stays_ours_without_its_marks_but_an_adopted_object_may_be_taken_back",
+    ),
+    Fault(
+        "objects that the cluster keeps everywhere are overwritten",
+        "policy",
+        "or _kept_by_cluster(copy)",
+        "or None",
+        by="core/test_policy.py::test_an_object_that_the_cluster_keeps_in_every_namespace_is_never_overwritten",
+    ),
+    Fault(
+        "a recreated copy forgets that it was adopted",
+        "metadata",
+        " - {ADOPTED}",
+        "",
+        by="core/test_metadata.py::test_a_recreated_copy_keeps_its_adoption_as_ours_and_gives_other_keys_back_to_their_owners",
+    ),
+    Fault(
+        "a copy gets a second owner reference to its source",
+        "metadata",
+        "if owner.uid != desired.uid",
+        "if True",
+        by="core/test_metadata.py::test_an_owner_reference_with_our_uid_is_replaced_and_those_of_others_stay",
+    ),
+    Fault(
+        "an edited owner reference is not repaired",
+        "metadata",
+        "and owners_after(template, live) == live.owner_references\n",
+        "and True\n",
+        by="core/test_ownership.py::test_a_copy_whose_owner_reference_differs_is_put_right",
+    ),
 )
 
 COUNTS_AND_STATUS = (

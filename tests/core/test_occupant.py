@@ -408,6 +408,7 @@ def test_a_source_that_stopped_asking_does_not_keep_its_copy() -> None:
     world = a_world()
     an_object(world, COPIED)
     world.edit(COPY.source, annotations={})
+    world.look([COPY.source])
     keep(world, COPY)
     assert target(world, SYNC).winner is None
 

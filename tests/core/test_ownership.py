@@ -76,6 +76,17 @@ def test_an_object_that_names_the_source_by_uid_is_put_right() -> None:
     assert isinstance(write, Update)
 
 
+def test_a_copy_whose_owner_reference_differs_is_put_right() -> None:
+    """Without `blockOwnerDeletion` the source could vanish before its copies."""
+    world = a_world("a")
+    reference = owner(world.objects[SOURCE].uid)
+    put(world, reference.uid)
+    assert planned(world).writes == ()
+    world.edit(at("a", "x"), owner_references=(reference._replace(block_owner_deletion=None),))
+    (write,) = planned(world).writes
+    assert isinstance(write, Update)
+
+
 def test_an_identical_object_without_the_reference_is_a_conflict() -> None:
     world = a_world("a")
     world.put(at("a", "x"), secret(), annotations={MARK: "m"}, by="samara")
