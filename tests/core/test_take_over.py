@@ -319,6 +319,7 @@ def test_a_source_without_consent_does_not_delete_the_copy_of_another() -> None:
     ask(world)
     settle(world)
     assert holder(world) == SYNC
+    world.edit(SYNC.source, annotations={**ASK, PAUSED: "true"})
     ask(world, "c", created="2026")
     assert [reason for reason, _ in blocked(world, LATER)] == ["not-accepted"]
     assert settle(world) == []
