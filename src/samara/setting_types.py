@@ -59,8 +59,10 @@ class Leaf:
     """Returns the value of the setting, or raises UnfitError or msgspec.ValidationError."""
     show: Callable[[Any], str] = scalar
     """The YAML of a value."""
-    schema: Mapping[str, object] = field(default_factory=lambda: {"type": "string"})
-    """JSON Schema, for tools that check settings without the program; it may accept more than `parse`."""
+    schema: Mapping[str, object] = field(default_factory=lambda: {"type": "string"}, hash=False)
+    """JSON Schema, for tools that check settings without the program; it may accept more than `parse`.
+
+    Not in the hash: before Python 3.13, `FilePath | None` hashes what `Annotated` holds, and a mapping has no hash."""
 
 
 @dataclass(frozen=True, slots=True)

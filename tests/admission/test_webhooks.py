@@ -206,3 +206,12 @@ def test_after_the_patch_any_crd_converts_as_wanted(have: Any, wanted: Any) -> N
     patch = conversion_patch(before, wanted)
     assert patch["metadata"] == {"resourceVersion": "7"}
     assert merged(before, patch) == {**before, "spec": {"group": "toys.dev", "conversion": wanted}}
+
+
+def test_vocabularies_that_guard_one_kind_share_a_webhook_that_either_of_them_calls() -> None:
+    keys = ("toys.dev/one", "toys.dev/two")
+    both = [a_source_type(key[-3:], spelled, SECRET, asks=frozenset({key})) for key in keys]
+    (joined,) = hooks(Registry(tuple(both))).values()
+    alone = [next(iter(hooks(Registry((each,))).values())) for each in both]
+    conditions = [each["matchConditions"][0]["expression"] for each in (joined, *alone)]
+    assert conditions[0] == f"{conditions[1]} || {conditions[2]}"

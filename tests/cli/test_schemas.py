@@ -18,6 +18,7 @@ from samara.cli.inspect.outcome import VERBS
 from samara.cli.inspect.trees import add_propagations, build_forest
 from samara.core.desired import Fault, Reason
 from samara.core.model import SECRET
+from samara.core.rules import OVERLAY_RULES, RULES, UNWANTED_RULES
 
 PAGE = ROOT / "docs" / "reference" / "commands.md"
 WHERE = ["kind", "namespace", "name"]
@@ -63,6 +64,16 @@ def test_verbs_and_reasons_are_those_of_the_program() -> None:
     assert at("plan", ("writes",))["properties"]["verb"]["enum"] == list(VERBS)
     assert at("plan", ("blocked",))["properties"]["reason"]["enum"] == list(get_args(Reason))
     assert at("why", ("answers",))["properties"]["blocked"]["properties"]["reason"]["enum"] == list(get_args(Reason))
+
+
+def test_rules_are_those_of_the_program() -> None:
+    ruled = (
+        [rule.name for rule in RULES] + [rule.name for rule in UNWANTED_RULES] + [rule.name for rule in OVERLAY_RULES]
+    )
+    names = [*dict.fromkeys(ruled), "blocked", "finalizer", "fault", "status"]
+    for way in ("writes", "blocked"):
+        assert at("plan", (way,))["properties"]["rule"]["enum"] == names
+    assert at("why", ("answers",))["properties"]["decision"]["enum"] == [*names, None]
 
 
 def test_status_names_faults_of_a_source_besides_the_reasons_of_a_place() -> None:

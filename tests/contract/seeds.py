@@ -22,18 +22,17 @@ class Fault(NamedTuple):
 
 def without_rule(table: str, name: str, when: str, by: str) -> Fault:
     """The rule of this name never applies, as if its row were missing."""
-    return Fault(
-        f"no rule {name} for {table} copies", "rules", f'"{name}", {when},', f'"{name}", lambda each: False,', by
-    )
+    return Fault(f"no rule {name} for {table}", "rules", f'"{name}", {when},', f'"{name}", lambda each: False,', by)
 
 
 DESIRED = tuple(
-    without_rule("desired", name, when, f"core/{by}")
+    without_rule("desired copies", name, when, f"core/{by}")
     for name, when, by in (
         ("excluded", "excluded", "test_rules.py::test_an_ignored_namespace_keeps_its_copies_as_they_are"),
         ("paused", "paused", "test_rules.py::test_a_paused_source_writes_nothing_and_deletes_nothing"),
         ("no-namespace", "namespace_missing", "test_rules.py::test_an_absent_namespace_blocks"),
         ("terminating", "namespace_terminating", "test_rules.py::test_of_several_obstacles_the_first_decides"),
+        ("namespace-paused", "namespace_paused", "test_rules.py::test_of_several_obstacles_the_first_decides"),
         ("refused", "refused", "test_rules.py::test_a_denied_kind_is_blocked_and_what_is_there_stays"),
         ("outranked", "outranked", "test_laws.py::test_law_1_the_older_source_has_the_place"),
         ("not-read-yet", "not_read_yet", "test_rules.py::test_a_place_taken_by_what_is_not_held_is_looked_at_first"),
@@ -74,7 +73,7 @@ DESIRED = tuple(
 )
 
 UNWANTED = tuple(
-    without_rule("unwanted", name, when, f"core/{by}")
+    without_rule("unwanted copies", name, when, f"core/{by}")
     for name, when, by in (
         (
             "kept",
@@ -101,6 +100,17 @@ UNWANTED = tuple(
             "test_rules.py::test_a_copy_that_the_next_source_takes_over_as_it_is_is_handed_over",
         ),
         ("not-desired", "otherwise", "test_rules.py::test_an_unwanted_copy_is_deleted_by_uid_and_version"),
+    )
+)
+
+OVERLAYS = tuple(
+    without_rule("overlays", name, when, f"core/test_rules.py::{by}")
+    for name, when, by in (
+        ("missing", "nothing_to_label", "test_an_overlay_never_creates_and_leaves_what_ends"),
+        ("disappearing", "is_disappearing", "test_an_overlay_never_creates_and_leaves_what_ends"),
+        ("in-sync", "has_overlay", "test_an_overlay_is_applied_where_a_value_differs_and_then_right"),
+        ("paused", "overlay_paused", "test_an_overlay_is_held_by_a_pause_of_source_or_target"),
+        ("drifted", "otherwise", "test_an_overlay_is_applied_where_a_value_differs_and_then_right"),
     )
 )
 
@@ -380,8 +390,8 @@ DECISIONS = (
     Fault(
         "a copy that lost its owner reference is taken",
         "occupant",
-        "not each.ownership.transferable and is_recorded(live, each.ownership)",
-        "False",
+        "return not lost_reference and",
+        "return",
         by="vocabularies/test_resource_distribution.py::test_an_orphaned_copy_is_nobodys_whoever_else_wants_its_place",
     ),
     Fault(
@@ -436,8 +446,8 @@ DECISIONS = (
     Fault(
         "a copy is deleted in a paused namespace",
         "rules",
-        "container is not None and is_paused(container)",
-        "False",
+        "copy.ctx.paused or paused_at(copy.live.ref, copy.ctx.view)",
+        "copy.ctx.paused",
         by="core/test_rules.py::test_a_paused_namespace_gets_nothing_and_loses_nothing",
     ),
     Fault(
@@ -534,8 +544,8 @@ DECISIONS = (
     Fault(
         "overlays are applied to paused objects",
         "rules",
-        "if ctx.paused or any(is_paused(each) for",
-        "if ctx.paused or any(False for",
+        "target.ctx.paused or paused_at(target.overlay.ref, target.ctx.view)",
+        "target.ctx.paused",
         by="core/test_rules.py::test_an_overlay_is_held_by_a_pause_of_source_or_target",
     ),
     Fault(
@@ -697,14 +707,14 @@ DECISIONS = (
         "names",
         "    if is_label_value(text):\n",
         "    if True:\n",
-        by="core/test_match.py::test_what_no_label_holds_becomes_a_legal_token",
+        by="core/test_names.py::test_what_no_label_holds_becomes_a_legal_token",
     ),
     Fault(
         "the mass-delete limit never holds a copy",
         "mass_delete",
         "return removed > ",
         "return 0 > ",
-        by="core/test_brake.py::test_deletes_are_held_beyond_both_limits",
+        by="core/test_mass_delete.py::test_deletes_are_held_beyond_both_limits",
     ),
     Fault(
         "a reference with the name of the source makes an object ours",
@@ -1648,6 +1658,7 @@ KUBE_AND_STORES = (
 FAULTS = (
     *DESIRED,
     *UNWANTED,
+    *OVERLAYS,
     *CLASSIFICATION,
     *OWNERSHIP,
     *DECISIONS,

@@ -1,12 +1,13 @@
 """May this source have a copy there?"""
 
 import pytest
-from tests.support.world import Words, at, secret
+from tests.support.world import Words, World, at, secret
 
 from samara.core.desired import UNAVAILABLE, Copy, Template
 from samara.core.metadata_keys import ACCEPT, IGNORE, PAUSED
 from samara.core.model import CONFIG_MAP, SECRET, Content, Kind, Object, namespace_ref
-from samara.core.policy import ClusterPolicy, accepts, refusal
+from samara.core.policy import ClusterPolicy, accepts, paused_at, refusal
+from samara.core.registry import Registry
 from samara.core.source_type import Policy, Protected
 
 SOURCE = at("admin", "x")
@@ -91,11 +92,15 @@ def test_a_place_that_only_keeps_what_it_has_is_not_asked_for_its_type() -> None
     assert reason(Copy(at("a", "x"), Template(UNAVAILABLE))) == "allowed"
 
 
-def test_a_paused_namespace_holds_all_copies() -> None:
-    assert reason(wanted(), {PAUSED: "true"}) == "held"
-    assert reason(wanted(by_name=True), {PAUSED: "true"}) == "held"
-    assert reason(wanted(), labels={PAUSED: "true"}) == "held"
-    assert reason(wanted(), {PAUSED: "false"}) == "allowed"
+@pytest.mark.parametrize("where", ["labels", "annotations"])
+def test_nothing_may_be_written_in_a_paused_namespace_nor_on_it(where: str) -> None:
+    world = World(Registry(()))
+    world.namespace("a", **{where: {PAUSED: "true"}})
+    world.namespace("b", **{where: {PAUSED: "false"}})
+    for ref in (at("a", "x"), namespace_ref("a")):
+        assert paused_at(ref, world) == f"namespace a is paused ({PAUSED})"
+    for ref in (at("b", "x"), namespace_ref("b"), at("missing", "x")):
+        assert not paused_at(ref, world)
 
 
 def test_an_ignored_namespace_is_no_target_of_all_but_of_a_name() -> None:

@@ -557,7 +557,7 @@ def test_every_blocked_place_is_still_a_wanted_one() -> None:
 
 
 NAMES = [
-    *("excluded", "paused", "no-namespace", "terminating", "refused", "outranked"),
+    *("excluded", "paused", "no-namespace", "terminating", "namespace-paused", "refused", "outranked"),
     *("not-read-yet", "deleting", "create-only", "content-unavailable"),
     *("missing", "in-sync", "drifted", "predecessor", "replaceable", "held"),
     *("is-a-source", "identical", "overwrite", "foreign"),
@@ -566,12 +566,14 @@ UNWANTED_NAMES = [
     *("kept", "disappearing", "released", "unproven", "newer-than-source"),
     *("paused", "adopted", "handed-over", "not-desired"),
 ]
+OVERLAY_NAMES = ["missing", "disappearing", "in-sync", "paused", "drifted"]
 
 
 def test_the_order_of_the_rules_is_a_promise() -> None:
     """`samara why` prints the names, and docs/concepts/how-it-decides.md lists them in this order."""
     assert [rule.name for rule in rules.RULES] == NAMES
     assert [rule.name for rule in rules.UNWANTED_RULES] == UNWANTED_NAMES
+    assert [rule.name for rule in rules.OVERLAY_RULES] == OVERLAY_NAMES
 
 
 def test_the_last_rule_of_a_table_always_applies_and_no_other_one_does() -> None:
@@ -608,7 +610,7 @@ def terminate(world: World) -> None:
     world.terminate("a")
 
 
-def forbid(world: World) -> None:
+def pause_namespace(world: World) -> None:
     world.edit(namespace_ref("a"), labels={PAUSED: "true"})
 
 
@@ -647,7 +649,8 @@ OBSTACLES: list[tuple[str, Callable[[World], None]]] = [
     ("excluded", ignore),
     ("paused", pause),
     ("terminating", terminate),
-    ("refused", forbid),
+    ("namespace-paused", pause_namespace),
+    ("refused", desire(content=secret("one", "kubernetes.io/service-account-token"))),
     ("outranked", outrank),
     ("deleting", end),
     ("create-only", once),
@@ -718,7 +721,7 @@ UNWANTED: list[tuple[str, Callable[[World], None]]] = [
     ("disappearing", terminate),
     ("released", mark(**{RELEASED: "true"})),
     ("unproven", unprove),
-    ("paused", forbid),
+    ("paused", pause_namespace),
     ("adopted", mark(**{ADOPTED: "true"})),
     ("not-desired", lambda world: None),
 ]

@@ -8,6 +8,7 @@ import pytest
 from samara.core.metadata_keys import NEVER_COPIED, NOT_COPIED_BY_DEFAULT
 from samara.core.model import KindName
 from samara.core.vocabulary import VocabularySettings
+from samara.setting_types import Leaf, settings_of
 from samara.settings import STRUCTS, MassDelete, NeverCopied, Settings, Timers, Writes, help_text, load, parse
 from samara.vocabularies.accurate import AccurateSettings
 from samara.vocabularies.fishysecret import FishySecretSettings, PathRule
@@ -82,7 +83,7 @@ def test_without_a_file_the_defaults_are_those_of_the_specification() -> None:
         "fishysecret": FishySecretSettings(None, None, None, 300.0, "interval", False, ()),
         "sync-to": SyncToSettings((SECRET, CONFIG_MAP), None, None, False, ()),
     }
-    assert dict(defaults.vocabularies) == expected
+    assert {name: defaults.vocabularies[name] for name in expected} == expected
     assert (defaults.tenancy, defaults.conflicts, defaults.recreate) == ("open", "refuse", "allow")
     assert defaults.protected_namespaces == ("kube-system", "kube-public", "kube-node-lease")
     assert (defaults.source_gone_after, defaults.resync) == (3.0, 600.0)
@@ -198,3 +199,9 @@ def test_every_line_of_the_manual_says_what_it_is_about() -> None:
 def test_the_manual_shows_default_choice_and_meaning_on_one_line() -> None:
     line = "    onSourceGone: keep             # keep | delete; copies whose source is gone"
     assert line in help_text().splitlines()
+
+
+def test_the_types_of_settings_can_be_hashed() -> None:
+    """Python 3.11 and 3.12 hash them to evaluate an annotation such as `FilePath | None`."""
+    shapes = [setting.shape for struct in (Settings, *STRUCTS.values()) for setting in settings_of(struct)]
+    assert len({hash(shape) for shape in shapes if isinstance(shape, Leaf)}) > 1

@@ -9,6 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 from tests.support import toys
+from tests.support.examples import examples_of
 from tests.support.settle import Fate
 from tests.support.world import NOT_FOUND, World, a_field, at, config_map, content, path, secret
 
@@ -30,7 +31,7 @@ from samara.core.model import (
 from samara.core.policy import ClusterPolicy
 from samara.core.queries import SecretReading
 from samara.core.registry import Registry
-from samara.vocabularies import fishysecret, resource_distribution, sync_to
+from samara.vocabularies import VOCABULARIES, fishysecret, resource_distribution, secret_copy, sync_to
 from samara.vocabularies.accurate import labels as trees
 from samara.vocabularies.fishysecret import FISHY_SECRET
 from samara.vocabularies.fishysecret.fields import annotations_of, labels_of
@@ -60,6 +61,16 @@ SYNC_ASKS: tuple[dict[str, str], ...] = (
     {sync_to.SYNC_TO: "everywhere", sync_to.SYNC_TO_NAMESPACES: "a"},
     {sync_to.SYNC_TO_NAMESPACES: "a"},
 )
+BY_HAND = frozenset(
+    {secret_copy.NAME, resource_distribution.NAME, trees.NAME, fishysecret.NAME, sync_to.NAME},
+)
+"""Vocabularies of which this module knows what people write. What they write for others is in the examples."""
+EXAMPLES = {
+    each.name: examples_of(each.name, toys.full_registry(), OTHERS) for each in VOCABULARIES if each.name not in BY_HAND
+}
+ASKS = (*SYNC_ASKS, *(ask for each in EXAMPLES.values() for ask in each.asks))
+INHERITED = ("team", "color")
+"""Labels that namespaces get from others here: what selects by one would depend on the order of events."""
 DISTRIBUTIONS = ("d1", "d2")
 MODES = (trees.CREATE, trees.UPDATE, trees.UPDATE, "sometimes")
 RELATIONS: tuple[dict[str, str], ...] = (
@@ -145,7 +156,7 @@ def forests(draw: st.DrawFn) -> World:
         )
         told = _set({"story": CANARY, PAUSED: draw(rarely()), ACCEPT: "*"})
         by = draw(st.sampled_from(("", FIELD_MANAGER, trees.ACCURATE_MANAGER)))
-        world.put(namespace_ref(name), by=by, labels=words | related, annotations=told)
+        world.put(namespace_ref(name), by=by, labels=_labels_of_examples(name) | words | related, annotations=told)
     _tree(draw, world, at(draw(st.sampled_from((HOME, "a"))), NAMES[0]))
     for ref in [each for each in (at(name, NAMES[0]) for name in (HOME, *OTHERS)) if each not in world.objects]:
         _leaf(draw, world, ref)
@@ -269,7 +280,7 @@ def _tree(draw: st.DrawFn, world: World, ref: Ref) -> None:
 def _sync(draw: st.DrawFn, world: World, ref: Ref) -> None:
     has = draw(contents(ref.kind))
     frozen = content(immutable=True) if draw(rarely()) else Content()
-    words = {"note": CANARY, **_set({PAUSED: draw(rarely())}), **draw(st.sampled_from(SYNC_ASKS))}
+    words = {"note": CANARY, **_set({PAUSED: draw(rarely())}), **draw(st.sampled_from(ASKS))}
     created = draw(st.sampled_from(("2025", "2026")))
     labels = {"tier": "1", GITOPS: "x"}
     world.put(ref, _joined(has, frozen), annotations=words, labels=labels, created=created)
@@ -341,9 +352,18 @@ def _namespaces(draw: st.DrawFn, world: World) -> None:
         told = {ACCEPT: draw(st.sampled_from(("", "*", "*", "a", "b, a:Fetch/x"))), IGNORE: draw(rarely())}
         annotations = {**told, PAUSED: draw(rarely()), "story": CANARY}
         related = draw(st.sampled_from(({}, {}, *RELATIONS)))
-        world.namespace(name, _set(labels) | {"color": name} | related, _set(annotations))
+        world.namespace(name, _labels_of_examples(name) | _set(labels) | {"color": name} | related, _set(annotations))
         if name != HOME and draw(rarely()):
             world.terminate(name)
+
+
+def _labels_of_examples(namespace: str) -> dict[str, str]:
+    """The labels by which sources of the examples select their namespaces."""
+    found = [
+        each.labels[number::3] for each in EXAMPLES.values() for number, name in enumerate(OTHERS) if name == namespace
+    ]
+    labels = {key: value for each in found for one in each for key, value in one.items()}
+    return {key: value for key, value in labels.items() if key not in INHERITED}
 
 
 def _set(words: dict[str, str]) -> dict[str, str]:
@@ -393,9 +413,30 @@ def marks_of(ref: Ref) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
         for mode in (trees.CREATE, trees.UPDATE):
             words = {trees.FROM: namespace, trees.PROPAGATE: mode}
             found[f"tree {namespace} {mode}"] = ({trees.CREATED_BY: trees.NAME}, words)
+        found |= {f"{each} {namespace}": _marks_of(each, ref._replace(namespace=namespace)) for each in EXAMPLES}
     for name in DISTRIBUTIONS:
         found[name] = ({}, {resource_distribution.FROM: name, resource_distribution.HASHCODE: "0"})
     return found | {"impossible": ({}, {ORIGIN: f"{HOME}/someone"})}
+
+
+@cache
+def _marks_of(vocabulary: str, source: Ref) -> tuple[dict[str, str], dict[str, str]]:
+    """The marks that a vocabulary of the examples gives to the copies of a source."""
+    world = World(toys.full_registry())
+    for name in (*OTHERS, HOME):
+        world.namespace(name, _labels_of_examples(name))
+    for ask in EXAMPLES[vocabulary].asks:
+        world.put(source, secret() if source.kind == SECRET else config_map(), annotations=ask)
+        for source_type in world.registry.source_types:
+            copies = source_type.desired(source, world).copies if source_type.vocabulary == vocabulary else ()
+            for copy in copies:
+                words, marks = copy.template, source_type.ownership.marks
+                labels, annotations = (
+                    {key: each[key] for key in sorted(marks & each.keys())}
+                    for each in (words.labels, words.annotations)
+                )
+                return labels, annotations
+    raise AssertionError(f"examples/{vocabulary} has no source that is copied to one of its namespaces")
 
 
 def owner_of(world: World, name: str, stale: bool) -> tuple[OwnerReference, ...]:
@@ -474,7 +515,7 @@ class Deed:
         self.pick = draw(st.integers(0, 99))
         self.value = {kind: draw(contents(kind)) for kind in (SECRET, CONFIG_MAP)}
         self.words = draw(st.sampled_from(LISTS))
-        self.ask = draw(st.sampled_from(SYNC_ASKS))
+        self.ask = draw(st.sampled_from(ASKS))
         self.spec = draw(specs())
         self.fishy = draw(fishy_specs())
         self.mode = draw(st.sampled_from(MODES))

@@ -23,7 +23,8 @@ from samara.core.source_type import (
     Status,
 )
 from samara.core.view import View
-from samara.vocabularies import accurate, fishysecret, resource_distribution, secret_copy, sync_to
+from samara.core.vocabulary import BuildContext
+from samara.vocabularies import VOCABULARIES, accurate, fishysecret, resource_distribution, secret_copy
 from samara.vocabularies.accurate import config as accurate_config
 from samara.vocabularies.accurate import propagate
 
@@ -43,6 +44,7 @@ TREE_KEYS = {
 FORBIDDEN = "/forbidden"
 """A path of the secret manager that no FishySecret may read."""
 PATH, INTO, FETCHED, GUARD = "toys.dev/path", "toys.dev/into", "toys.dev/fetched-by", "toys.dev/guard"
+TREE = Hierarchy(frozenset({PARENT}), lambda namespace: namespace.labels.get(PARENT, ""))
 
 
 def parent_of(namespace: str, view: View) -> str:
@@ -74,9 +76,8 @@ def chain(copyable: Copyable) -> SourceType:
         marked = [obj.ref] if CHAINED in obj.annotations else ()
         return view.sources("chain", obj.labels.get(PARENT, "-")) if obj.ref.kind == NAMESPACE else marked
 
-    tree = Hierarchy(frozenset({PARENT}), lambda namespace: namespace.labels.get(PARENT, ""))
     marked, asked = by({CHAINED, LINK}, CHAINED, SECRET), Annotated(frozenset({CHAIN}), is_source)
-    return SourceType("chain", (SECRET,), asked, marked, desired, below, affected_by, hierarchy=tree)
+    return SourceType("chain", (SECRET,), asked, marked, desired, below, affected_by, hierarchy=TREE)
 
 
 def inherit() -> SourceType:
@@ -164,17 +165,25 @@ def full_registry(on_source_gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL, 
     def owner(obj: Object, view: View) -> Key | None:
         return made.owner(obj, view)
 
-    options = accurate.Options(adopt, cascading=consent, is_reserved=lambda name: name in ("admin", "kube-x"))
+    def is_reserved(name: str) -> bool:
+        return name in ("admin", "kube-x")
+
+    kinds = (SECRET, CONFIG_MAP)
+    context = BuildContext(kinds, copyable, as_written, owner, is_reserved, adopt, consent, is_strict=consent)
+    options = accurate.Options(adopt, cascading=consent, is_reserved=is_reserved)
+    trees = accurate.source_types(accurate_config.read(TREE_KEYS), kinds, copyable, owner, options)
+    fishy = fishysecret.source_type(fishysecret.Options(lambda where, path: path != FORBIDDEN, consent=consent))
+    by_hand: dict[str, tuple[SourceType, ...]] = {
+        secret_copy.NAME: (secret_copy.source_type("admin", on_source_gone, adopt),),
+        resource_distribution.NAME: (resource_distribution.source_type((*kinds, WIDGET), as_written), fetch()),
+        accurate.NAME: trees,
+        fishysecret.NAME: (fishy, chain(copyable), inherit()),
+    }
     made = Registry(
-        (
-            secret_copy.source_type("admin", on_source_gone, adopt),
-            resource_distribution.source_type((SECRET, CONFIG_MAP, WIDGET), as_written),
-            fetch(),
-            *accurate.source_types(accurate_config.read(TREE_KEYS), (SECRET, CONFIG_MAP), copyable, owner, options),
-            fishysecret.source_type(fishysecret.Options(lambda where, path: path != FORBIDDEN, consent=consent)),
-            chain(copyable),
-            inherit(),
-            sync_to.source_type((SECRET, CONFIG_MAP), copyable, adopt, consent, copy_labels=not consent),
+        tuple(
+            source_type
+            for vocabulary in VOCABULARIES
+            for source_type in by_hand.get(vocabulary.name) or vocabulary.build(vocabulary.settings(), context)
         )
     )
     return made

@@ -187,10 +187,17 @@ def _match_conditions(guards: list[Guard]) -> Iterator[Json]:
         alive = "[object, oldObject].all(o, o == null || !has(o.metadata.deletionTimestamp))"
         yield {"name": "not-deleting", "expression": alive}
     if not _is_custom_resource(guards):
-        by_key = [source_type.source for _, admission, source_type in guards if not admission.labels]
-        keys = {key for source in by_key for key in source.metadata_keys}
-        labels = {key for _, admission, _ in guards for key in admission.labels}
-        yield {"name": "carries-our-words", "expression": _has_any(annotations=keys, labels=keys | labels)}
+        # One part for each vocabulary: the chart joins the parts of those that its settings name.
+        vocabularies = dict.fromkeys(source_type.vocabulary for _, _, source_type in guards)
+        parts = (_carries_keys([guard for guard in guards if guard[2].vocabulary == name]) for name in vocabularies)
+        yield {"name": "carries-our-words", "expression": " || ".join(parts)}
+
+
+def _carries_keys(guards: list[Guard]) -> str:
+    by_key = [source_type.source for _, admission, source_type in guards if not admission.labels]
+    keys = {key for source in by_key for key in source.metadata_keys}
+    labels = {key for _, admission, _ in guards for key in admission.labels}
+    return _has_any(annotations=keys, labels=keys | labels)
 
 
 def _has_any(**keys_of: set[str]) -> str:

@@ -1,4 +1,4 @@
-"""A change that somebody wants to make, as admission sees it before it is stored."""
+"""A request to the admission webhook, and the answers to it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Operation = Literal["CREATE", "UPDATE", "DELETE"]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The object before and after; what it has of content, labels and annotations is what the writer sent."""
+    """The object before and after a change, with content, labels and annotations as the client sent them."""
 
     operation: Operation
     new: Object | None
@@ -22,19 +22,20 @@ class Request:
 
 
 class Refused(str):
-    """A fault of the change and not of the object. Told as Forbidden; a plain one is told as Invalid."""
+    """A refusal because of the change, answered as Forbidden. A plain `str` refuses the object and is answered as
+    Invalid."""
 
     __slots__ = ()
 
 
 class Undecidable(str):
-    """What must be known to judge the change cannot be found out. Told as an internal error."""
+    """A refusal because something that the decision needs could not be read. Answered as an internal error."""
 
     __slots__ = ()
 
 
 class PatchOperation(NamedTuple):
-    """One step of a JSON patch. `add` also replaces what is there."""
+    """One operation of a JSON patch. `add` replaces an existing value."""
 
     op: Literal["add", "remove"]
     path: str
@@ -42,4 +43,4 @@ class PatchOperation(NamedTuple):
 
 
 class ConversionError(ValueError):
-    """An object that cannot be brought into another version, in words that hold no value of it."""
+    """An object that cannot be converted to another version. The message holds no value of the object."""

@@ -1,4 +1,4 @@
-"""What is right, pending and blocked for one source; status, Events and metrics read only this."""
+"""CopyCounts: how many copies of a source are in sync, pending and blocked. Status, Events and metrics read it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ PENDING: Literal["pending"] = "pending"
 
 
 _HERE = "\0"
-"""Stands in a message for the namespace of its place."""
+"""Placeholder in a message for the namespace of the copy."""
 
 
 class NotInSync(NamedTuple):
-    """A wanted place that is not right yet. One value serves all places of which the same is to be said."""
+    """Why a desired copy is not in sync. Copies with the same reason and message share one value, to save memory."""
 
     reason: Reason | Literal["pending"]
     message: str = ""
 
     def shown(self, ref: Ref) -> str:
-        """The message for one place."""
+        """The message for one copy."""
         return self.message.replace(_HERE, ref.namespace)
 
 
@@ -44,31 +44,31 @@ def _missing(reason: Reason, message: str) -> NotInSync:
 
 
 def _missing_at(ref: Ref, reason: Reason, message: str) -> NotInSync:
-    """A list may name ten thousand namespaces that do not exist: they share what is said of them."""
+    """A list may name ten thousand namespaces that do not exist: their messages differ only in the name."""
     return _missing(reason, message.replace(ref.namespace, _HERE) if ref.namespace else message)
 
 
 @dataclass(slots=True)
 class CopyCounts:
-    """The names wanted per namespace, and only the exceptions; the rest is right."""
+    """The names of the desired copies by namespace, and the copies that are not in sync. All others are in sync."""
 
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """By namespace. A slice may be counted while the whole is: what counts twice is counted once."""
+    """By namespace, so that a plan of one namespace and a plan of all may count the same copy."""
     exceptions: dict[str, dict[Ref, NotInSync]] = field(default_factory=dict)
-    """By namespace: ten thousand slices must not look through ten thousand exceptions each."""
+    """By namespace, so that a plan of one namespace does not search through all exceptions."""
     removals: dict[Ref, NotInSync] = field(default_factory=dict)
-    """Copies that should go and do not: held by the brake or by a pause, or refused by the server."""
+    """Copies that should be deleted and are not: held, paused, or refused by the API server."""
 
     counted: tuple[str, int] = ("", 0)
-    """Uid and generation of the source whose every place was counted last."""
+    """Uid and generation of the source at the last plan that covered all of its copies."""
     last_written: str = ""
-    """When a copy was last written for it, in UTC, as conditions have their times; empty where that was before us."""
+    """When a copy was last written, in UTC, in the format of conditions. Empty if this process wrote none."""
     now: str = ""
-    """When the status is made, likewise; empty elsewhere."""
+    """The time at which the status is computed, in the same format. Empty otherwise."""
 
     @classmethod
     def of(cls, plan: Plan) -> CopyCounts:
-        """What a plan comes to when nothing has been written yet."""
+        """The counts of a plan of which nothing has been written yet."""
         tally = cls()
         for step in plan.steps:
             tally.count(step)
@@ -91,12 +91,12 @@ class CopyCounts:
         return self.wanted - self._missing()
 
     def generation(self, source: Object) -> int:
-        """The generation of a source that the figures are of; 0 where not all of them are known yet."""
+        """The generation of the source to which the counts apply. 0 until all of its copies have been counted."""
         uid, generation = self.counted
         return generation if uid == source.uid else 0
 
     def longest_pending(self) -> Ref | None:
-        """The place that has waited longest for its write: what is counted again keeps its turn."""
+        """The copy that has waited longest for its write. A copy that is counted again keeps its place in the order."""
         return next((ref for ref, missing in self._all() if missing.reason == PENDING), None)
 
     def _missing(self) -> int:
@@ -106,7 +106,7 @@ class CopyCounts:
         return (item for found in self.exceptions.values() for item in found.items())
 
     def reset(self, namespace: str | None) -> None:
-        """Forgets what was counted before, in one namespace or in all: a plan is about to count anew."""
+        """Clears the counts, of one namespace or of all, before a plan counts again."""
         if namespace is None:
             self.names.clear()
             self.exceptions.clear()
@@ -117,13 +117,13 @@ class CopyCounts:
         self._forget_removals(namespace)
 
     def start_chunked(self) -> None:
-        """A large plan begins: which removals a pause holds back its steps say anew."""
-        self.removals = {ref: each for ref, each in self.removals.items() if not _is_paused(each)}
+        """Prepares for a plan in chunks: its steps will count the paused removals again."""
+        self.removals = {ref: missing for ref, missing in self.removals.items() if not _is_paused(missing)}
 
     def retain(self, wanted: Collection[Ref]) -> None:
-        """Forgets all other places: they went, or left the list, while a large plan was being made, or before it.
+        """Ends a plan in chunks: forgets copies that are no longer desired, and all removals that are not paused.
 
-        And every removal, unless it is paused: the plan that ends now offers what is left of them anew.
+        The plan offers the remaining removals again, so that they are counted again.
         """
         stay: dict[str, set[str]] = {}
         for ref in wanted:
@@ -136,10 +136,10 @@ class CopyCounts:
                 self.reset(namespace)
         for ref in [ref for ref, _ in self._all() if ref not in wanted]:
             self.mark_in_sync(ref)
-        self.removals = {ref: each for ref, each in self.removals.items() if _is_paused(each)}
+        self.removals = {ref: missing for ref, missing in self.removals.items() if _is_paused(missing)}
 
     def _forget_removals(self, namespace: str) -> None:
-        """What is refused still is noted again when it is offered; somebody else may have removed the copy."""
+        """A refused removal is counted again when it is offered. Another client may have deleted the copy."""
         for ref in [ref for ref in self.removals if ref.namespace == namespace]:
             del self.removals[ref]
 
@@ -180,39 +180,39 @@ class CopyCounts:
             self._note(ref, _missing_at(ref, reason, message))
 
     def mark_not_removed(self, ref: Ref, reason: Reason, message: str) -> None:
-        """A copy that should go does not."""
+        """Counts a copy that should be deleted and is not."""
         self.removals[ref] = _missing_at(ref, reason, message)
 
     def mark_held(self, refs: Collection[Ref]) -> None:
-        """The copies whose removal the brake holds, and no others."""
-        left = {ref: each for ref, each in self.removals.items() if each != HELD}
+        """Sets the copies whose deletion the mass-delete limit holds."""
+        left = {ref: missing for ref, missing in self.removals.items() if missing != HELD}
         self.removals = left | dict.fromkeys(refs, HELD)
 
     def paused_removals(self, namespace: str | None) -> frozenset[Ref]:
-        """The copies, in one namespace or in all, that would go but for a pause."""
-        found = (ref for ref, each in self.removals.items() if _is_paused(each))
+        """The copies, in one namespace or in all, whose deletion waits for the end of a pause."""
+        found = (ref for ref, missing in self.removals.items() if _is_paused(missing))
         return frozenset(ref for ref in found if namespace in (None, ref.namespace))
 
     def by_reason(self) -> dict[str, dict[Ref, NotInSync]]:
-        """Per reason the places that are blocked for it."""
+        """The blocked copies by reason."""
         found: dict[str, dict[Ref, NotInSync]] = {}
-        for ref, each in self._all():
-            if each.reason != PENDING:
-                found.setdefault(each.reason, {})[ref] = each
+        for ref, missing in self._all():
+            if missing.reason != PENDING:
+                found.setdefault(missing.reason, {})[ref] = missing
         return found
 
     def problems(self) -> dict[str, dict[Ref, NotInSync]]:
-        """The same with the copies that should go and do not; of those that the brake holds it tells itself."""
+        """The blocked copies and the deletions that fail, by reason. Held deletions have an Event of their own."""
         found = self.by_reason()
-        for ref, each in self.removals.items():
-            if each != HELD:
-                found.setdefault(each.reason, {})[ref] = each
+        for ref, missing in self.removals.items():
+            if missing != HELD:
+                found.setdefault(missing.reason, {})[ref] = missing
         return found
 
 
 @lru_cache(maxsize=4096)
 def _shared(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Ten thousand namespaces that want the same name share one tuple."""
+    """Interned: ten thousand namespaces that want the same names share one tuple."""
     return names
 
 

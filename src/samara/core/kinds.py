@@ -1,4 +1,4 @@
-"""What is special about a kind: fields that are fixed, filled in or an object's own, and contents never copied."""
+"""Rules for single kinds: immutable fields, defaults of the API server, fields of one object only, refused content."""
 
 from __future__ import annotations
 
@@ -14,26 +14,25 @@ Fields = Mapping[str, object]
 
 
 class KindRules(NamedTuple):
-    """One kind's peculiarities; a kind without a row has none."""
+    """The rules for one kind. A kind that is not in `KIND_RULES` has none."""
 
     immutable: Callable[[Content], tuple[str, ...]] = lambda content: ()
-    """The fields that the server will not let us change on an object with this content."""
+    """The fields that the API server does not let anybody change on an object with this content."""
     refusal: Callable[[Content], str | None] = lambda content: None
-    """Why an object with this content is never copied, if it is not."""
+    """Why an object with this content is never copied. None if it may be copied."""
     canonical: Callable[[Fields], Fields | None] | None = None
-    """The fields as the server stores what somebody has written; None where it would not take them.
+    """The fields as the API server stores them, or None if it would refuse them.
 
-    A kind without this word is asked about by a trial.
+    For a kind without this rule, a dry run asks the API server.
     """
     strip_own_fields: Mapping[str, Callable[[Any], Any]] = MappingProxyType({})
-    """By field: takes out what every object of this kind has of its own, or all of the field by answering None.
+    """By field: removes values that belong to one object, such as a Service's addresses. None removes the field.
 
-    What is taken out is neither compared nor copied.
+    What is removed is neither compared nor copied.
     """
     restore_own_fields: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType({})
-    """By field: of what is sent and what is there, what has to be sent so that the object keeps what is its own.
-
-    What is not here the server keeps by itself, as it does a Service's addresses.
+    """By field: from the value that is copied and the live value, what an update must send so that the object keeps
+    its own values. Other fields need no such rule, because the API server keeps their values, as a Service's addresses.
     """
 
 
@@ -44,7 +43,7 @@ NEVER_COPIED_TYPES = frozenset(
         "helm.sh/release.v1",
     }
 )
-"""Types of Secrets that give rights, or that keep the books of Helm."""
+"""Types of Secrets that hold credentials of the cluster or the releases of Helm."""
 
 
 def _secret_fixed(content: Content) -> tuple[str, ...]:
@@ -76,7 +75,7 @@ _DENIED_CORE = frozenset({"ServiceAccount", "Event", "Namespace"})
 
 
 def is_refused(kind: Kind) -> bool:
-    """True for kinds that give power or carry bookkeeping, and for cluster-scoped ones: copies of them do harm."""
+    """True for kinds whose copies would do harm: cluster-scoped ones, and those that grant rights or hold state."""
     if not kind.namespaced or kind.group in _DENIED_GROUPS:
         return True
     return kind.group == "" and kind.name in _DENIED_CORE
@@ -97,7 +96,7 @@ def _config_map_fixed(content: Content) -> tuple[str, ...]:
 
 
 def _secret_normal(fields: Fields) -> Fields | None:
-    """`stringData` joins `data` and wins, the type has a default, and base64 is written in its one right form."""
+    """Merges `stringData` over `data`, fills in the default type, and writes base64 in its canonical form."""
     try:
         data = _base64(fields.get("data")) | {
             key: base64.b64encode(value.encode()).decode() for key, value in _texts(fields.get("stringData")).items()
@@ -133,10 +132,10 @@ def _base64(found: object) -> dict[str, str]:
 
 
 def canonical_base64(text: str) -> str:
-    """As the server stores it: it leaves out line breaks, and takes nothing else that is not base64."""
+    """Base64 as the API server stores it: it drops line breaks and refuses any other foreign character."""
     try:
         return base64.b64encode(base64.b64decode(text.replace("\n", "").replace("\r", ""), validate=True)).decode()
-    except ValueError as fault:  # binascii's own for what is no base64, a plain one for what is not even ASCII
+    except ValueError as fault:  # binascii.Error if it is no base64, ValueError if it is not ASCII
         raise ValueError("expected base64") from fault
 
 
@@ -152,7 +151,7 @@ def _flag(fields: Fields) -> Fields:
 
 
 def _service_own(spec: dict[str, Any]) -> dict[str, Any]:
-    """The addresses that the server gave it; a service that is to have none keeps saying so."""
+    """Removes the addresses that the API server assigned. `clusterIP: None` is a choice of the author and stays."""
     given = {"healthCheckNodePort"} if spec.get("clusterIP") == "None" else _SERVICE_ADDRESSES
     left = {key: value for key, value in spec.items() if key not in given}
     ports = [{key: value for key, value in port.items() if key != "nodePort"} for port in spec.get("ports") or ()]
@@ -164,12 +163,12 @@ def _claim_own(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _claim_kept(sent: dict[str, Any] | None, there: dict[str, Any] | None) -> dict[str, Any]:
-    """A claim that is bound takes no change that leaves out its volume."""
+    """Keeps the volume of a bound claim, because the API server refuses an update without it."""
     return {**(sent or {}), **{key: value for key, value in (there or {}).items() if key == "volumeName"}}
 
 
 def _is_given(reference: object) -> bool:
-    """True for a Secret that a controller of the cluster made for one account, to pull from the cluster's registry."""
+    """True for a pull secret that OpenShift created for one ServiceAccount."""
     name = reference.get("name") if isinstance(reference, Mapping) else None
     return isinstance(name, str) and _GIVEN.search(name) is not None
 
@@ -212,5 +211,5 @@ def rules_for(kind: Kind) -> KindRules:
 
 
 def must_recreate(kind: Kind, have: Content, want: Content) -> bool:
-    """True where the difference lies in a field that only a new object can change."""
+    """True if an immutable field differs, so that the object must be deleted and created."""
     return any(have.get(name) != want.get(name) for name in rules_for(kind).immutable(have))

@@ -1,4 +1,4 @@
-"""The nouns of the program: kinds, addresses, observed objects and the keys of work."""
+"""What every other module speaks of: kinds, addresses, observed objects and the keys of the work queue."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 FIELD_MANAGER = "samara"
-"""The field manager under which every write of ours is recorded by the server."""
+"""The field manager of all our writes. The API server records it in managedFields."""
 
 NO_METADATA: Mapping[str, str] = MappingProxyType({})
-
+"""No labels or annotations; one object for all that have none."""
 
 _FLAGS = (b"true", b"false")
 
@@ -34,7 +34,7 @@ class Kind(NamedTuple):
 
 
 class KindName(NamedTuple):
-    """A kind as settings name it. The group of the core is empty."""
+    """A kind as settings name it. The core group is an empty text."""
 
     group: str
     version: str
@@ -53,7 +53,7 @@ DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
 
 
 class Ref(NamedTuple):
-    """Where an object lives, or would live; the namespace of a cluster-scoped object is empty."""
+    """The address of an object that exists or could exist. A cluster-scoped one has an empty namespace."""
 
     kind: Kind
     namespace: str
@@ -72,12 +72,12 @@ def namespace_ref(name: str) -> Ref:
 
 
 def vocabulary_of(source_type: str) -> str:
-    """What users call it: the first part of a source type's name."""
+    """The name that users know: the part of a source type's name before the colon."""
     return source_type.partition(":")[0]
 
 
 class Key(NamedTuple):
-    """One source as one source type sees it, or the part of it that lies in one namespace."""
+    """What is reconciled: a source of one source type, or its part in one target namespace."""
 
     source_type: str
     source: Ref
@@ -97,7 +97,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Field:
-    """One top-level field of an object: its bytes as the server wrote them, known apart by a keyed digest."""
+    """One top-level field of an object: the bytes that the API server sent. Fields are compared by a keyed digest."""
 
     name: str
     digest: bytes = field(repr=False)
@@ -112,28 +112,28 @@ class Field:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Content:
-    """All of an object but its address, metadata and status. Never shown."""
+    """All fields of an object except metadata and status. Its repr shows nothing, because it can hold secrets."""
 
     fields: tuple[Field, ...] = field(default=(), repr=False)
 
     def get(self, name: str) -> Field | None:
-        return next((each for each in self.fields if each.name == name), None)
+        return next((entry for entry in self.fields if entry.name == name), None)
 
     def pick(self, *names: str) -> Content:
-        return Content(tuple(each for each in self.fields if each.name in names))
+        return Content(tuple(entry for entry in self.fields if entry.name in names))
 
     def without(self, *names: str) -> Content:
-        return Content(tuple(each for each in self.fields if each.name not in names))
+        return Content(tuple(entry for entry in self.fields if entry.name not in names))
 
     def digests_only(self) -> Content:
-        """The same content for comparison only: the digests stay, the bytes go, but for a plain yes or no."""
+        """The same content for comparison only: digests without bytes. The bytes of `true` and `false` stay."""
         return Content(
-            tuple(Field(each.name, each.digest, each.raw if each.raw in _FLAGS else None) for each in self.fields)
+            tuple(Field(entry.name, entry.digest, entry.raw if entry.raw in _FLAGS else None) for entry in self.fields)
         )
 
 
 class OwnerReference(NamedTuple):
-    """An owner reference, complete, so that a replaced object keeps those of others."""
+    """An owner reference with all its fields, so that an update sends back those of other owners unchanged."""
 
     api_version: str
     kind: str
@@ -144,7 +144,7 @@ class OwnerReference(NamedTuple):
 
 
 class ManagedKey(NamedTuple):
-    """A label or annotation key that the server's record attributes to one field manager."""
+    """A label or annotation key that managedFields attribute to one field manager."""
 
     manager: str
     where: str
@@ -157,7 +157,7 @@ ANNOTATIONS = "annotations"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Object:
-    """One observed object. Annotations and content are left out of its repr: both can hold secrets."""
+    """One observed object. Its repr shows no annotations and no content, because both can hold secrets."""
 
     ref: Ref
     uid: str
@@ -171,13 +171,13 @@ class Object:
     finalizers: tuple[str, ...] = ()
     deleting: bool = False
     managed_keys: frozenset[ManagedKey] = field(default=frozenset(), repr=False)
-    """Keys owned by our field manager or by that of an original, by entries not older than the object."""
+    """Keys of our field manager, or of the controller that Samara replaced, in entries not older than the object."""
     applied_keys: frozenset[ManagedKey] = field(default=frozenset(), repr=False)
-    """Keys that were set by a server-side apply of such a manager."""
+    """Those of them that were set by server-side apply."""
     known_copy: bool = False
-    """True where the server's record names our field manager, or where this uid was last seen as our copy."""
+    """True if managedFields name our field manager, or if the cache last saw this uid as a copy of ours."""
     last_manager: str = ""
-    """The field manager of the newest change, where that is not ours."""
+    """The field manager of the newest change. Empty if the change was ours."""
     status: Field | None = None
 
     def manages(self, where: str, key: str, managers: Iterable[str]) -> bool:

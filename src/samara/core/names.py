@@ -1,4 +1,4 @@
-"""Lists of names, globs, and values that a label may hold."""
+"""Lists of namespace names, globs, and texts that fit into a label."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_label_value(text: str) -> bool:
 
 
 def to_label_value(text: str) -> str:
-    """The text itself where a label may hold it, else a shortened form that ends in a digest of it."""
+    """The text if a label may hold it; otherwise a shortened form that ends in a digest of the text."""
     if is_label_value(text):
         return text
     digest = hashlib.sha256(text.encode()).hexdigest()[:10]
@@ -33,7 +33,7 @@ def to_label_value(text: str) -> str:
 
 
 class NamespaceNames(NamedTuple):
-    """A list of namespace names as a person wrote it: the legal ones in order, and the others."""
+    """A list of namespace names from an annotation or a spec: the legal ones in order, and the others."""
 
     legal: tuple[str, ...]
     illegal: tuple[str, ...]
@@ -52,16 +52,16 @@ NO_NAMES = NamespaceNames.of(())
 
 @lru_cache(maxsize=4096)
 def parse_csv_names(text: str) -> NamespaceNames:
-    """Reads one CSV record: spaces trimmed, empty items dropped, duplicates merged, quoted items accepted."""
+    """Parses one CSV record: trims spaces, drops empty items, merges duplicates, accepts quoted items."""
     try:
         items = next(csv.reader([" ".join(text.splitlines())], skipinitialspace=True), [])
-    except csv.Error:  # an item longer than the reader takes cannot be a name; the others may be
+    except csv.Error:  # an item is longer than the csv module accepts; the other items may still be names
         items = text.split(",")
     return NamespaceNames.of(item.strip() for item in items if item.strip())
 
 
 def quoted(text: str) -> str:
-    """A person's own words, quoted and cut for a message."""
+    """A text from a manifest, quoted and shortened for a message."""
     return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
 
 
@@ -71,8 +71,7 @@ def _glob(patterns: tuple[str, ...]) -> re.Pattern[str]:
         return "".join("." if char == "?" else re.escape(char) for char in text)
 
     def one(pattern: str) -> str:
-        """Atomic groups: a text between two stars matches at its first occurrence only, so nobody can make the match
-        backtrack."""
+        """Atomic groups: a text between two stars matches only at its first occurrence, so nothing backtracks."""
         first, *rest = pattern.split("*")
         if not rest:
             return literal(first)
@@ -83,7 +82,7 @@ def _glob(patterns: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def matches_any_glob(patterns: Iterable[str], text: str) -> bool:
-    """True where one of the patterns matches the whole text; `*` stands for any run, `?` for one character."""
+    """True if one of the patterns matches the whole text. `*` matches any characters, `?` matches one."""
     return _glob(tuple(patterns)).fullmatch(text) is not None
 
 
@@ -93,7 +92,7 @@ def without_globs(words: Mapping[str, str], patterns: tuple[str, ...]) -> dict[s
 
 
 def sample(names: Iterable[str], most: int = 3) -> str:
-    """A few of many names, and how many more there are."""
+    """The first names in alphabetical order, and how many more there are: `a, b, c and 7 more`."""
     ordered = sorted(names)
     rest = len(ordered) - most
     return ", ".join(ordered[:most]) + (f" and {rest} more" if rest > 0 else "")

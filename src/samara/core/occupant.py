@@ -9,7 +9,7 @@ from samara.core.context import PlanContext
 from samara.core.desired import Adopt, Copy, Mode, Template
 from samara.core.model import Key, Object
 from samara.core.ownership import is_adopted, is_operators_own, is_recorded, is_released
-from samara.core.policy import Refusal, paused_by, refusal, revocation
+from samara.core.policy import Refusal, paused_at, paused_by, refusal, revocation
 from samara.core.view import NamespaceView
 
 
@@ -53,6 +53,11 @@ class Target:
     @property
     def has_no_namespace(self) -> bool:
         return self.namespace is None and self.ref.kind.namespaced
+
+    @property
+    def paused_here(self) -> str:
+        """Why nothing may be written at this address, or an empty text."""
+        return paused_at(self.ref, self.ctx.view)
 
     @property
     def holder(self) -> Key | None:
@@ -130,10 +135,9 @@ class Target:
         """True if no source has a right to a copy that we made."""
         ctx, holder = self.ctx, self.holder
         if holder is None:
-            return not any(
-                not each.ownership.transferable and is_recorded(live, each.ownership)  # its owner reference was removed
-                for each in ctx.registry.source_types
-            ) and not self._is_disowned(live)
+            by_reference = [type_.ownership for type_ in ctx.registry.source_types if not type_.ownership.transferable]
+            lost_reference = any(is_recorded(live, ownership) for ownership in by_reference)
+            return not lost_reference and not self._is_disowned(live)
         if is_adopted(live) or not ctx.registry[holder.source_type].ownership.transferable:
             return False
         return not self._is_kept_orphan(holder, live)
@@ -142,7 +146,9 @@ class Target:
         """True if the copy was created once by another vocabulary, whose source is gone: its namespace owns it."""
         claiming = {key.source_type for key in self.ctx.view.claimants(live.ref)} | {self.ctx.key.source_type}
         return any(
-            each.ownership.is_disowned(live) for each in self.ctx.registry.source_types if each.name not in claiming
+            source_type.ownership.is_disowned(live)
+            for source_type in self.ctx.registry.source_types
+            if source_type.name not in claiming
         )
 
     def _is_kept_orphan(self, holder: Key, live: Object) -> bool:

@@ -50,7 +50,6 @@ def refusal(
         or _kept_by_cluster(copy)
         or _operators_own(copy, policy, cluster)
         or _content(copy)
-        or _paused(namespace)
         or _consent(copy, source, namespace, policy)
     )
 
@@ -76,17 +75,23 @@ def paused_by(source: Object, source_type: SourceType, view: View) -> str:
     resource = source_type.resource
     if resource is None or source.ref.kind != resource or not resource.namespaced:
         return ""
-    namespace = view.get(namespace_ref(source.ref.namespace))
-    if namespace is None or not is_paused(namespace):
+    paused = paused_at(source.ref, view)
+    return f"namespace {source.ref.namespace} of the source is paused ({PAUSED})" if paused else ""
+
+
+def paused_at(ref: Ref, view: View) -> str:
+    """Why nothing may be written at an address, or an empty text: its namespace is paused, or the Namespace itself.
+
+    The only rule of this kind. Copies, deletions, overlays, finalizers, statuses and Events all depend on it.
+    """
+    container = view.get(namespace_ref(ref.namespace) if ref.kind.namespaced else ref)
+    if container is None or not is_paused(container):
         return ""
-    return f"namespace {namespace.ref.name} of the source is paused ({PAUSED})"
+    return f"namespace {container.ref.name} is paused ({PAUSED})"
 
 
 def is_paused(obj: Object) -> bool:
-    """True if nothing may be written for this object or, if it is a Namespace, in it.
-
-    The only rule of this kind. Copies, deletions, overlays, finalizers and statuses all depend on it.
-    """
+    """True if people have paused this object. `paused_by` and `paused_at` say what follows from it."""
     return _has(obj, PAUSED)
 
 
@@ -152,10 +157,6 @@ def _content(copy: Copy) -> Refusal | None:
     content = copy.template.content
     denied = None if content is UNAVAILABLE else kinds.rules_for(copy.ref.kind).refusal(content)
     return None if denied is None else Refusal("refused", denied)
-
-
-def _paused(namespace: Object) -> Refusal | None:
-    return Refusal("held", f"namespace {namespace.ref.name} is paused ({PAUSED})") if is_paused(namespace) else None
 
 
 def _consent(copy: Copy, source: Ref, namespace: Object, policy: Policy) -> Refusal | None:

@@ -1,4 +1,4 @@
-"""What a plan may have to know from outside the cache: the questions, and what their answers look like."""
+"""Questions that the cache cannot answer: to the API server, or to a secret manager. A plan waits for the answers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ class Unread(Enum):
 
 
 UNREAD: Final = Unread.UNREAD
-"""The answer of `View.value` for a path that nobody has read yet."""
+"""The answer of `View.answer` for a query that has not been answered yet."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class DryRunCreate:
-    """A question to the server: what would it make of this object? Asked by a dry run, once per object."""
+    """What would the API server store for this object? Asked by a dry run, once per object.
+
+    The answer is a `Content` or `Rejected`.
+    """
 
     kind: Kind
     body: bytes = field(repr=False)
@@ -27,57 +30,60 @@ class DryRunCreate:
 
 
 class Rejected(NamedTuple):
-    """The answer to a trial where the server would not take the object."""
+    """The answer to a dry run if the API server refuses the object."""
 
     message: str
 
 
 class CrdExists(NamedTuple):
-    """A question to the server: does the definition of this kind stand? The answer is true or false.
+    """Does the CRD of this kind exist, and is it not being deleted? The answer is true or false.
 
-    While a definition goes, the server deletes all its objects, and nobody has wished for what follows from that.
+    When a CRD is deleted, the API server deletes all its objects. Nobody asked for the deletion of their copies.
     """
 
     kind: Kind
 
 
 class IsGone(NamedTuple):
-    """A question to the server: is there nothing at this address? A list can come back empty by mistake."""
+    """Is there no object at this address? The answer is true or false. A list can come back empty by mistake."""
 
     ref: Ref
 
 
 class NamespaceIsActive(NamedTuple):
-    """A question to the server: is this Namespace there, and not being deleted? One watch may be far behind another."""
+    """Does this Namespace exist, and is it not being deleted? The answer is true or false.
+
+    Asked because one watch may be far behind another.
+    """
 
     name: str
 
 
 class OwnerAnnotation(NamedTuple):
-    """A question to the server: what does an annotation of an object's owner say? Nothing is the empty text."""
+    """What is the value of an annotation on an object's owner? The answer is a text, empty if there is none."""
 
     owner: OwnerReference | Ref
-    """The owner; or the object itself, where it is not held, and its controller has to be found first."""
+    """The owner; or the object itself, if the cache does not hold it. Then its controller is looked up first."""
     namespace: str
     annotation: str
 
 
 _APART = 0.8
-"""The part of a refresh that must lie between two answers that there is nothing, before that is believed."""
+"""A secret counts as absent after two "not found" answers that are this part of a refresh interval apart."""
 
 
 class SecretPath(NamedTuple):
-    """A question to the secret manager: what is at this path? The answer is a `Reading`, made anew now and then."""
+    """What is at this path of the secret manager? The answer is a `SecretReading`, renewed at an interval."""
 
     path: str
     every: float
-    """In seconds. Where several ask for one path, it is read as often as the most impatient of them says."""
+    """Seconds between two reads. If several sources ask for one path, the shortest interval counts."""
     optional: bool = False
-    """True where it is no failure that there is nothing."""
+    """True if an absent secret is no failure."""
 
 
 class ReadError(NamedTuple):
-    """Why a path could not be read the last time, as a condition says it. It never holds a value."""
+    """Why the last read of a path failed, in the words of a condition. It never holds a value."""
 
     reason: Literal["TokenError", "ConnectionError", "FetchError"]
     message: str
@@ -85,21 +91,21 @@ class ReadError(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SecretReading:
-    """What is known of a path: its last good value, and what was wrong the last time, if anything was."""
+    """The state of a path: its last good value, and the failure of the last read, if it failed."""
 
     value: bytes | None = field(default=None, repr=False)
     read_at: str = ""
-    """When the value was last seen to be so, in UTC, as conditions have their times."""
+    """When the value was last read, in UTC, in the format of conditions."""
     fault: ReadError | None = None
     not_found: bool = False
-    """True where the manager said the last time that there is nothing at this path."""
+    """True if the last read found nothing at this path."""
     missing: float = 0.0
-    """For how many seconds it has said so and nothing else; kept until there is a value, whatever it says later."""
+    """For how many seconds every read has found nothing. Kept until there is a value, whatever fails later."""
 
     def is_absent(self, every: float) -> bool:
-        """True where it has said so twice, a refresh of this length apart: each who asks counts by its own."""
+        """True if two reads, one refresh interval apart, found nothing. Each source counts by its own interval."""
         return self.missing > 0.0 and self.missing >= _APART * every
 
 
 Query = str | SecretPath | DryRunCreate | CrdExists | IsGone | NamespaceIsActive | OwnerAnnotation
-"""What a plan needs from outside the cache: a path in a secret manager, or the server's answer to a question."""
+"""What a plan can ask besides the cache: a path of a secret manager, or one of the questions above."""

@@ -31,8 +31,8 @@ class Registry:
 
     @cached_property
     def _ranks(self) -> Mapping[str, int]:
-        order = list(dict.fromkeys(each.vocabulary for each in self.source_types))
-        return {each.name: order.index(each.vocabulary) for each in self.source_types}
+        order = list(dict.fromkeys(source_type.vocabulary for source_type in self.source_types))
+        return {source_type.name: order.index(source_type.vocabulary) for source_type in self.source_types}
 
     def rank(self, name: str) -> int:
         """If two vocabularies want one address, the lower rank gets it: the order in which they are registered."""
@@ -40,16 +40,20 @@ class Registry:
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
-        return tuple(dict.fromkeys((NAMESPACE, *(kind for each in self.source_types for kind in each.kinds))))
+        return tuple(
+            dict.fromkeys((NAMESPACE, *(kind for source_type in self.source_types for kind in source_type.kinds)))
+        )
 
     @cached_property
     def managers(self) -> frozenset[str]:
-        return frozenset().union(*(each.ownership.managers for each in self.source_types))
+        return frozenset().union(*(source_type.ownership.managers for source_type in self.source_types))
 
     @cached_property
     def metadata_keys(self) -> frozenset[str]:
         """The label and annotation keys of all vocabularies: never copied, and objects that have one are parsed."""
-        return frozenset().union(*(each.ownership.marks | each.source.metadata_keys for each in self.source_types))
+        return frozenset().union(
+            *(source_type.ownership.marks | source_type.source.metadata_keys for source_type in self.source_types)
+        )
 
     @cached_property
     def always_cached(self) -> frozenset[Kind]:
@@ -59,7 +63,9 @@ class Registry:
     @cached_property
     def resources(self) -> tuple[Kind, ...]:
         """The custom resources whose objects are sources."""
-        return tuple(dict.fromkeys(kind for each in self.source_types if (kind := each.resource) is not None))
+        return tuple(
+            dict.fromkeys(kind for source_type in self.source_types if (kind := source_type.resource) is not None)
+        )
 
     def owner(self, obj: Object, view: View) -> Key | None:
         """The source that this object names. Of several claims, a proven one wins, then the lower rank."""
@@ -83,12 +89,16 @@ class Registry:
 
     @cached_property
     def _by_mark(self) -> Mapping[str, tuple[int, ...]]:
-        numbered = [(key, number) for number, each in enumerate(self.source_types) for key in each.ownership.marks]
+        numbered = [
+            (key, number) for number, source_type in enumerate(self.source_types) for key in source_type.ownership.marks
+        ]
         return {key: tuple(number for other, number in numbered if other == key) for key, _ in numbered}
 
     @cached_property
     def _by_owner_reference(self) -> frozenset[int]:
-        return frozenset(number for number, each in enumerate(self.source_types) if not each.ownership.transferable)
+        return frozenset(
+            number for number, source_type in enumerate(self.source_types) if not source_type.ownership.transferable
+        )
 
     def is_copy(self, obj: Object, view: View) -> bool:
         """True for a copy that stays ours when its marks are removed. An adopted object may be taken back."""
@@ -99,11 +109,11 @@ class Registry:
 
     def sources(self, obj: Object, view: View) -> Iterator[Key]:
         """The keys for which this object is a source. A copy is a source only within its own vocabulary: a chain."""
-        matching = [each for each in self.source_types if each.is_source(obj, view)]
+        matching = [source_type for source_type in self.source_types if source_type.is_source(obj, view)]
         owner = self._owner_of_plain_copy(obj, view) if matching else None
-        for each in matching:
-            if owner is None or self[owner.source_type].vocabulary == each.vocabulary:
-                yield Key(each.name, obj.ref)
+        for source_type in matching:
+            if owner is None or self[owner.source_type].vocabulary == source_type.vocabulary:
+                yield Key(source_type.name, obj.ref)
 
     def _owner_of_plain_copy(self, obj: Object, view: View) -> Key | None:
         """The owner, unless its vocabulary lets copies be sources of others."""
@@ -127,9 +137,9 @@ class Registry:
         yield from self._affected(obj, view)
 
     def _affected(self, obj: Object, view: View) -> Iterator[Key]:
-        for each in self.source_types:
-            for source in each.affected_by(obj, view):
-                key = Key(each.name, source)
+        for source_type in self.source_types:
+            for source in source_type.affected_by(obj, view):
+                key = Key(source_type.name, source)
                 yield self.part(key, obj.ref.name) if self._reaches(key, obj, view) else key
 
     def _reaches(self, key: Key, obj: Object, view: View) -> bool:
@@ -143,8 +153,8 @@ class Registry:
         return key.in_namespace(namespace) if self[key.source_type].per_namespace else key
 
     def parents(self, namespace: Object) -> tuple[str, ...]:
-        hierarchies = (each.hierarchy for each in self.source_types if each.hierarchy is not None)
-        found = (each.parent(namespace) for each in hierarchies if each.parent is not None)
+        hierarchies = (source_type.hierarchy for source_type in self.source_types if source_type.hierarchy is not None)
+        found = (source_type.parent(namespace) for source_type in hierarchies if source_type.parent is not None)
         return tuple(dict.fromkeys(name for name in found if name))
 
     def copyable(

@@ -18,7 +18,7 @@ from samara.core.model import Object
 from samara.core.names import matches_any_glob
 from samara.core.occupant import Occupant, Target
 from samara.core.ownership import is_adopted, is_released
-from samara.core.policy import Refusal, is_paused, revocation
+from samara.core.policy import Refusal, paused_at, revocation
 from samara.core.writes import Apply, Blocked, Create, Delete, Outcome, ReadFirst, Recreate, Release, Update
 
 T = TypeVar("T")
@@ -70,8 +70,14 @@ def namespace_terminating(target: Target) -> bool:
     return target.namespace is not None and target.namespace.deleting
 
 
+def namespace_paused(target: Target) -> bool:
+    """the namespace is paused"""
+    # An existing Namespace is never changed for a copy, so a pause of the copy itself matters only for its removal.
+    return target.ref.kind.namespaced and bool(target.paused_here)
+
+
 def refused(target: Target) -> bool:
-    """the kind, type of Secret or namespace is refused, the namespace is paused, or its consent is missing"""
+    """the kind, type of Secret or namespace is refused, or the consent of the namespace is missing"""
     return target.refusal is not None
 
 
@@ -154,7 +160,7 @@ def otherwise(target: object) -> bool:
 
 
 def refuse_or_revoke(target: Target) -> Outcome:
-    """nothing is written: `refused`, `held` or `not-accepted`; a copy whose namespace withdrew consent is deleted"""
+    """nothing is written: `refused` or `not-accepted`; a copy whose namespace withdrew consent is deleted"""
     found, live, ctx = target.refusal, target.live, target.ctx
     assert found is not None
     if found.revokes and live is not None and ctx.ownership.source_of(live, ctx.view) == ctx.key.source:
@@ -233,6 +239,7 @@ RULES: tuple[Rule[Target], ...] = (
     Rule("paused", paused, block("held", "{t.ctx.paused}")),
     Rule("no-namespace", namespace_missing, block("no-namespace", "namespace {t.ref.namespace} does not exist yet")),
     Rule("terminating", namespace_terminating, block("no-namespace", "namespace {t.ref.namespace} is being deleted")),
+    Rule("namespace-paused", namespace_paused, block("held", "{t.paused_here}")),
     Rule("refused", refused, refuse_or_revoke),
     Rule("outranked", outranked, block("conflict", "{t.winner} has this place")),
     # Is the live object known, and may it be changed now?
@@ -316,9 +323,8 @@ def newer_than_source(copy: Unwanted) -> bool:
 
 
 def removal_paused(copy: Unwanted) -> bool:
-    """the source, the namespace or the object is paused"""
-    container = copy.namespace if copy.live.ref.kind.namespaced else copy.live
-    return bool(copy.ctx.paused) or (container is not None and is_paused(container))
+    """the source, the namespace or the Namespace that would be deleted is paused"""
+    return bool(copy.ctx.paused or paused_at(copy.live.ref, copy.ctx.view))
 
 
 def hold_removal(copy: Unwanted) -> Outcome:
@@ -375,19 +381,61 @@ def decide_unwanted(
     return _first(UNWANTED_RULES, Unwanted(ctx, live, prune, revoked))
 
 
-# --- Overlays ---------------------------------------------------------------------------------------------------------
+# --- Rules for an overlay ---------------------------------------------------------------------------------------------
+
+
+class OverlayTarget:
+    """Labels and annotations that a source applies to an object that is not a copy, and that object."""
+
+    def __init__(self, ctx: PlanContext, overlay: Overlay) -> None:
+        self.ctx = ctx
+        self.overlay = overlay
+        self.live = ctx.view.get(overlay.ref)
+
+
+def nothing_to_label(target: OverlayTarget) -> bool:
+    """there is no object"""
+    return target.live is None
+
+
+def is_disappearing(target: OverlayTarget) -> bool:
+    """the object is being deleted"""
+    return target.live is not None and target.live.deleting
+
+
+def has_overlay(target: OverlayTarget) -> bool:
+    """the object has all of the labels and annotations"""
+    return target.live is not None and is_applied(target.overlay, target.live)
+
+
+def overlay_paused(target: OverlayTarget) -> bool:
+    """the source, the object or its namespace is paused"""
+    return bool(target.ctx.paused or paused_at(target.overlay.ref, target.ctx.view))
+
+
+def hold_overlay(target: OverlayTarget) -> Outcome:
+    """nothing is written: `held`"""
+    return Blocked(target.ctx.key, target.overlay.ref, "held", f"it, its source or its namespace is paused ({PAUSED})")
+
+
+def apply_overlay(target: OverlayTarget) -> Outcome:
+    """they are applied"""
+    assert target.live is not None
+    return Apply(target.ctx.key, target.overlay.ref, target.overlay, target.live)
+
+
+OVERLAY_RULES: tuple[Rule[OverlayTarget], ...] = (
+    Rule("missing", nothing_to_label, leave),
+    Rule("disappearing", is_disappearing, leave),
+    Rule("in-sync", has_overlay, leave),
+    Rule("paused", overlay_paused, hold_overlay),
+    Rule("drifted", otherwise, apply_overlay),
+)
 
 
 def decide_overlay(ctx: PlanContext, overlay: Overlay) -> tuple[Outcome, str]:
-    live = ctx.view.get(overlay.ref)
-    if live is None or live.deleting:
-        return None, "missing"
-    if is_applied(overlay, live):
-        return None, "in-sync"
-    if ctx.paused or any(is_paused(each) for each in (live, ctx.namespace_of(live.ref)) if each is not None):
-        message = f"it, its source or its namespace is paused ({PAUSED})"
-        return Blocked(ctx.key, overlay.ref, "held", message), "paused"
-    return Apply(ctx.key, overlay.ref, overlay, live), "drifted"
+    """What labels and annotations that a source wants on somebody else's object need."""
+    return _first(OVERLAY_RULES, OverlayTarget(ctx, overlay))
 
 
 # --- Documentation ----------------------------------------------------------------------------------------------------

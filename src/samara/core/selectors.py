@@ -22,7 +22,7 @@ OPERATORS = (*WITH_VALUES, *WITHOUT_VALUES)
 
 
 def is_dns_subdomain(text: str) -> bool:
-    """True for what can be the name of most objects, and the part of a key before its slash."""
+    """True for a name that most kinds accept. The prefix of a label key has the same form."""
     return len(text) <= _LONGEST and _SUBDOMAIN.fullmatch(text) is not None
 
 
@@ -32,14 +32,14 @@ def is_label_key(text: str) -> bool:
 
 
 class Requirement(NamedTuple):
-    """One demand on the labels of an object."""
+    """One condition on the labels of an object."""
 
     key: str
     operator: str
     values: frozenset[str] = frozenset()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """`NotIn` holds as well where the key is absent, as it does everywhere in Kubernetes."""
+        """`NotIn` also holds if the key is absent, as in Kubernetes."""
         match self.operator:
             case "In":
                 return labels.get(self.key) in self.values
@@ -52,35 +52,35 @@ class Requirement(NamedTuple):
 
 
 class Selector(NamedTuple):
-    """All requirements together. One without any matches everything; who means nothing by it must say so."""
+    """Matches if all requirements hold. A selector without requirements matches everything."""
 
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        return all(each.holds(labels) for each in self.requirements)
+        return all(requirement.holds(labels) for requirement in self.requirements)
 
 
 class ParsedSelector(NamedTuple):
-    """A selector, and everything that is wrong with what somebody wrote; where something is, it must not be used."""
+    """A selector and its mistakes. If there is a mistake, the selector must not be used."""
 
     selector: Selector
     faults: tuple[str, ...]
 
 
 def parse_selector_json(found: object) -> ParsedSelector:
-    """Reads a selector from the values of its JSON; the faults name the field below the selector."""
+    """Parses a selector in its JSON form. Each fault begins with the field below the selector."""
     if found is None:
         return ParsedSelector(Selector(), ())
     if not isinstance(found, Mapping):
         return ParsedSelector(Selector(), (f"a mapping was expected, found {_kind(found)}",))
-    taken: list[Requirement] = []
+    requirements: list[Requirement] = []
     faults = [f"{key}: not a part of a selector" for key in found if key not in (LABELS, EXPRESSIONS)]
-    for each in (*_labels(found.get(LABELS)), *_expressions(found.get(EXPRESSIONS))):
-        if isinstance(each, Requirement):
-            taken.append(each)
+    for parsed in (*_labels(found.get(LABELS)), *_expressions(found.get(EXPRESSIONS))):
+        if isinstance(parsed, Requirement):
+            requirements.append(parsed)
         else:
-            faults.append(each)
-    return ParsedSelector(Selector(tuple(taken)), tuple(faults))
+            faults.append(parsed)
+    return ParsedSelector(Selector(tuple(requirements)), tuple(faults))
 
 
 def _labels(found: object) -> Iterator[Requirement | str]:
@@ -97,35 +97,35 @@ def _expressions(found: object) -> Iterator[Requirement | str]:
     if not isinstance(found, list | None):
         yield f"{EXPRESSIONS}: a list was expected, found {_kind(found)}"
         return
-    for number, each in enumerate(found or ()):
+    for number, expression in enumerate(found or ()):
         at = f"{EXPRESSIONS}[{number}]"
-        if isinstance(each, Mapping):
-            yield from _expression(each, at)
+        if isinstance(expression, Mapping):
+            yield from _expression(expression, at)
         else:
-            yield f"{at}: a mapping was expected, found {_kind(each)}"
+            yield f"{at}: a mapping was expected, found {_kind(expression)}"
 
 
 def _expression(found: Mapping[str, Any], at: str) -> Iterator[Requirement | str]:
     key, operator, values = found.get("key"), found.get("operator"), found.get("values") or []
     wrong = [*_wrong_key(key, f"{at}.key"), *_wrong_operator(operator, values, at)]
     if isinstance(values, list):
-        wrong += [fault for each in values for fault in _wrong_value(each, f"{at}.values")]
+        wrong += [fault for value in values for fault in _wrong_value(value, f"{at}.values")]
     yield from wrong or (Requirement(str(key), str(operator), frozenset(values)),)
 
 
 def _wrong_key(key: object, at: str) -> Iterator[str]:
     if not isinstance(key, str) or not is_label_key(key):
-        yield f"{at}: a label key was expected, found {_told(key)}"
+        yield f"{at}: a label key was expected, found {_described(key)}"
 
 
 def _wrong_value(value: object, at: str) -> Iterator[str]:
     if not isinstance(value, str) or (value and not is_label_value(value)):
-        yield f"{at}: a label value was expected, found {_told(value)}"
+        yield f"{at}: a label value was expected, found {_described(value)}"
 
 
 def _wrong_operator(operator: object, values: object, at: str) -> Iterator[str]:
     if operator not in OPERATORS:
-        yield f"{at}.operator: one of {', '.join(OPERATORS)} was expected, found {_told(operator)}"
+        yield f"{at}.operator: one of {', '.join(OPERATORS)} was expected, found {_described(operator)}"
     if not isinstance(values, list):
         yield f"{at}.values: a list was expected, found {_kind(values)}"
     elif operator in WITH_VALUES and not values:
@@ -134,12 +134,12 @@ def _wrong_operator(operator: object, values: object, at: str) -> Iterator[str]:
         yield f"{at}.values: no value was expected with {operator}, found {len(values)}"
 
 
-def _told(found: object) -> str:
+def _described(found: object) -> str:
     return quoted(found) if isinstance(found, str) else _kind(found)
 
 
 def _kind(found: object) -> str:
-    """What a JSON value is, without saying it."""
+    """The type of a JSON value in words, without the value."""
     match found:
         case None:
             return "nothing"
@@ -178,8 +178,8 @@ class NamespaceSelector:
     def _matches(self, name: str, labels: Mapping[str, str]) -> bool:
         return (
             self.everywhere
-            or any(each.fullmatch(name) for each in self.patterns)
-            or any(each.matches(labels) for each in self.selectors)
+            or any(pattern.fullmatch(name) for pattern in self.patterns)
+            or any(selector.matches(labels) for selector in self.selectors)
         )
 
     def namespaces(self, view: View) -> Iterator[tuple[str, bool]]:
@@ -191,11 +191,11 @@ class NamespaceSelector:
         if not (self.everywhere or self.patterns or self.selectors):
             return
         skipped = self.excluded | self.names.members
-        for each in view.objects_of(NAMESPACE):
-            name = each.ref.name
-            if name in skipped or (each.deleting and not self.terminating):
+        for namespace in view.objects_of(NAMESPACE):
+            name = namespace.ref.name
+            if name in skipped or (namespace.deleting and not self.terminating):
                 continue
-            if self._matches(name, each.labels):
+            if self._matches(name, namespace.labels):
                 yield name, False
 
 
@@ -210,10 +210,10 @@ _ITEM = re.compile(r"(?:\([^()]*\)|[^,])+")
 def parse_selector(text: str) -> ParsedSelector:
     """A label selector as kubectl writes it: `a=b,c!=d,e,!f,g in (h,i)`."""
     expressions: list[dict[str, object]] = []
-    for item in (each.strip() for each in _ITEM.findall(text)):
+    for item in (part.strip() for part in _ITEM.findall(text)):
         found = _SET.fullmatch(item)
         if found is not None:
-            values = [each.strip() for each in found["values"].split(",")]
+            values = [value.strip() for value in found["values"].split(",")]
             operator = "In" if found["op"] == "in" else "NotIn"
             expressions.append({"key": found["key"], "operator": operator, "values": values})
         elif "!=" in item:

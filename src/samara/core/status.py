@@ -14,7 +14,7 @@ from samara.core.view import View
 
 
 def condition(kind: str, status: bool, reason: str, message: str, generation: int) -> dict[str, object]:
-    """A condition without its transition time, which `settled` adds."""
+    """A condition without its transition time, which `with_transition_times` adds."""
     return {
         "type": kind,
         "status": "True" if status else "False",
@@ -28,12 +28,12 @@ def with_transition_times(
     wanted: Sequence[Mapping[str, object]], before: Sequence[Mapping[str, object]], now: str
 ) -> list[dict[str, object]]:
     """The wanted conditions, each with the time at which its status last changed."""
-    known = {str(each.get("type")): each for each in before}
-    return [{**each, "lastTransitionTime": _since(each, known.get(str(each["type"])), now)} for each in wanted]
+    known = {str(old.get("type")): old for old in before}
+    return [{**new, "lastTransitionTime": _since(new, known.get(str(new["type"])), now)} for new in wanted]
 
 
 def status_of(source: Object) -> Mapping[str, Any]:
-    """The status as it is stored; an odd one counts as none."""
+    """The stored status. One that is no mapping counts as empty."""
     raw = source.status.raw if source.status is not None else None
     found = json.loads(raw) if raw is not None else {}
     return found if isinstance(found, dict) else {}

@@ -1,4 +1,4 @@
-"""What a decision may read: the cluster as it is known, whole or through one namespace."""
+"""View: the only things that a decision may read. It covers the cluster, or one namespace of it."""
 
 from __future__ import annotations
 
@@ -11,71 +11,68 @@ from samara.core.queries import Query
 
 
 class View(Protocol):
-    """The reads of a plan. The cache implements them, and so does the tests' world."""
+    """The questions of a plan. `kube.cache.Cache` answers them, and so does `World` in the tests."""
 
     def get(self, ref: Ref) -> Object | None:
-        """The object at this address, if it is held."""
+        """The object at this address. None if there is none, or if the cache holds only its address."""
 
     def exists_unread(self, ref: Ref) -> bool:
-        """True where something is at this address that is not held: it must be looked at first."""
+        """True if an object is at this address that the cache does not hold. It must be read before a decision."""
 
     def objects_of(self, kind: Kind) -> Iterable[Object]:
-        """Every held object of a kind."""
+        """Every object of a kind that the cache holds."""
 
     def namespaces(self, listed: NamespaceNames | None = None) -> Iterable[str]:
-        """The names of the namespaces in sight: all that exist, or those of a list, existing or not."""
+        """The names of all namespaces in view; or those of a list, whether they exist or not."""
 
     def namespaces_with_label(self, label: str, value: str) -> Iterable[Object]:
-        """The Namespaces in sight with this value of a label that a `Hierarchy` names."""
+        """The Namespaces in view with this value of a label that a `Hierarchy` names."""
 
     def sources(self, source_type: str, namespace: str | None = None) -> Iterable[Ref]:
-        """Every source of a source type, or those of one namespace if the type has a `Hierarchy`."""
+        """Every source of a source type; or those in one namespace, if the type has a `Hierarchy`."""
 
     def sources_targeting(self, source_type: str, namespace: str) -> Iterable[Ref]:
-        """The sources of a type that write into this one namespace only, and those with a copy there to give up."""
+        """The sources of a type that write into this namespace only, and those with a copy there to delete."""
 
     def copies_of(self, key: Key) -> Iterable[Object]:
-        """The held objects whose marks name this key's source, in the key's slice where it has one."""
+        """The objects whose marks name the source of a key; those in one namespace if the key is for that one."""
 
     def claimants(self, ref: Ref) -> Iterable[Key]:
-        """The sources that may write this place."""
+        """The sources that may want a copy at this address."""
 
     def has_synced(self, kind: Kind) -> bool:
-        """True once the kind has been listed: before that, absence means nothing."""
+        """True once the kind has been listed. Before that, a missing object proves nothing."""
 
     def answer(self, read: Query) -> object:
-        """What a read from outside the cache has brought, or `UNREAD`.
-
-        A trial brings a `Content` or `Rejected`, and the question for a definition whether it stands.
-        """
+        """The answer to a query, or `UNREAD`. `core/queries.py` says what each query answers."""
 
     def is_stored_form_of(self, kind: Kind, sent: Content, stored: Content) -> bool:
-        """True where the server is known to store the one when it is sent the other: admission changes it."""
+        """True if the API server stores `stored` when it is sent `sent`, because admission changes it."""
 
     def canonical(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
-        """Content that a source type has built, in the form in which the server would store it.
+        """The fields as the API server would store them, for content that a source type builds itself.
 
-        None where that cannot be said: the kind has no such row in `kinds`, or the server would not take the fields.
+        None if that is unknown: `kinds.py` has no such rule for the kind, or the server would refuse the fields.
         """
 
 
 OwnerOf = Callable[[Object, View], Key | None]
-"""`Table.owner`: whose copy an object is, over all vocabularies."""
+"""`Registry.owner`: the source of a copy, of any vocabulary."""
 
 
 def is_terminating(namespace: str, view: View) -> bool:
-    """True for a namespace that is being deleted: whoever asks for every one means every one that stays."""
-    have = view.get(namespace_ref(namespace))
-    return have is not None and have.deleting
+    """True if a namespace is being deleted. "Every namespace" does not include it."""
+    obj = view.get(namespace_ref(namespace))
+    return obj is not None and obj.deleting
 
 
 def has_copies(view: View, key: Key) -> bool:
-    """True where anything in sight says that it is a copy of this key's source."""
+    """True if an object in view names the source of this key."""
     return any(True for _ in view.copies_of(key))
 
 
 class ViewWrapper:
-    """A view that answers as the one behind it; whoever looks differently at something says only that."""
+    """A view that passes every question on to another one. A subclass overrides what it answers differently."""
 
     __slots__ = ("_view",)
 
@@ -123,7 +120,7 @@ class ViewWrapper:
 
 
 class NamespaceView(ViewWrapper):
-    """A view through one namespace: the same questions, answered for that slice. `get` is never narrowed."""
+    """A view of one namespace: lists contain only what is in it. `get` still answers for every address."""
 
     __slots__ = ("_namespace",)
 
@@ -134,16 +131,16 @@ class NamespaceView(ViewWrapper):
     def objects_of(self, kind: Kind) -> Iterable[Object]:
         if kind != NAMESPACE:
             return self._view.objects_of(kind)
-        only = self._view.get(namespace_ref(self._namespace))
-        return () if only is None else (only,)
+        namespace = self._view.get(namespace_ref(self._namespace))
+        return () if namespace is None else (namespace,)
 
     def namespaces(self, listed: NamespaceNames | None = None) -> Iterable[str]:
         if listed is not None:
             return (self._namespace,) if self._namespace in listed.members else ()
-        return tuple(each.ref.name for each in self.objects_of(NAMESPACE))
+        return tuple(namespace.ref.name for namespace in self.objects_of(NAMESPACE))
 
     def namespaces_with_label(self, label: str, value: str) -> Iterable[Object]:
-        return tuple(each for each in self.objects_of(NAMESPACE) if each.labels.get(label) == value)
+        return tuple(obj for obj in self.objects_of(NAMESPACE) if obj.labels.get(label) == value)
 
     def copies_of(self, key: Key) -> Iterable[Object]:
         return self._view.copies_of(key.in_namespace(self._namespace))

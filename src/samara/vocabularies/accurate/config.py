@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from samara.core.model import NAMESPACE, Kind
 from samara.core.vocabulary import SettingError
+from samara.regular_expressions import RegexpError
 from samara.vocabularies.accurate.globs import Globs, Keys, malformed
 from samara.vocabularies.accurate.labels import GROUP, SUB_NAMESPACE
-from samara.vocabularies.accurate.naming import Policies, RegexpError
+from samara.vocabularies.accurate.naming import Policies
 
 VERBS = ("get", "list", "watch", "create", "update", "delete")
 """What must be allowed on every watched kind, in every namespace."""

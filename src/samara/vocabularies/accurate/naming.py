@@ -7,16 +7,14 @@ share a name, `$name` is the first of them here, and in Go the first that took p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple
+
+from samara.regular_expressions import Match, Regexp, RegexpError, compile_regexp
 
 _DIGITS = frozenset("0123456789")
 _LONGEST_NUMBER = 9
-
-
-class RegexpError(ValueError):
-    """The text is no regular expression; the message says why."""
 
 
 class BadExpansion(ValueError):  # noqa: N818 - as the API's own faults, it is named after what was found
@@ -34,7 +32,7 @@ class Policy(NamedTuple):
 
     def expanded(self, root: str) -> str | None:
         """`match`, filled in for each place where the root's name matches and joined; None where it does nowhere."""
-        parts = [expand(self.match, found) for found in _every(_compiled(self.root), root)]
+        parts = [expand(self.match, found) for found in _every(compile_regexp(self.root), root)]
         return "".join(parts) if parts else None
 
 
@@ -47,30 +45,12 @@ class Policies:
         """Reads a list of {root, match}; raises RegexpError for the first `root` that is none."""
         made = tuple(Policy(each.get("root", ""), each.get("match", "")) for each in raw)
         for each in made:
-            _compiled(each.root)
+            compile_regexp(each.root)
         return cls(made)
 
     def refusal(self, name: str, root: str) -> Policy | None:
         """The first policy that forbids the name under this root, or none; raises BadExpansion."""
         return next((each for each in self.policies if each.denies(name, root)), None)
-
-
-class _Regexp(Protocol):
-    @property
-    def groupindex(self) -> Mapping[str, int]: ...
-    @property
-    def groups(self) -> int: ...
-    def search(self, text: str, pos: int = 0) -> Match | None: ...
-
-
-class Match(Protocol):
-    """As much of a match as an expansion reads."""
-
-    @property
-    def re(self) -> _Regexp: ...
-    def __getitem__(self, group: int) -> str | None: ...
-    def start(self) -> int: ...
-    def end(self) -> int: ...
 
 
 def expand(template: str, found: Match) -> str:
@@ -117,7 +97,7 @@ def _number(name: str) -> int | None:
     return int(name) if len(name) <= _LONGEST_NUMBER else None
 
 
-def _every(regexp: _Regexp, text: str) -> Iterator[Match]:
+def _every(regexp: Regexp, text: str) -> Iterator[Match]:
     """The matches from left to right, none over another; an empty one at the end of another does not count."""
     at, last = 0, -1
     while at <= len(text):
@@ -130,31 +110,11 @@ def _every(regexp: _Regexp, text: str) -> Iterator[Match]:
         at, last = found.end() + empty_here, found.end()
 
 
-def _expansion(policy: Policy, expanded: str) -> _Regexp:
+def _expansion(policy: Policy, expanded: str) -> Regexp:
     try:
-        return _compiled(expanded)
+        return compile_regexp(expanded)
     except RegexpError as fault:
         raise BadExpansion(
             f"naming policy root={policy.root} match={policy.match} gives {expanded}, "
             f"expected a regular expression: {fault}"
         ) from fault
-
-
-def _compiled(text: str) -> _Regexp:
-    # Imported where it is needed: whoever has no policy does not carry the engine's 1.5 MiB.
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False  # RE2 would write a line of its own to stderr
-    compiled = cast("Callable[[str, object], _Regexp]", re2.compile)
-    try:
-        return compiled(text, options)
-    except UnicodeEncodeError:
-        raise RegexpError("error parsing regexp: invalid UTF-8") from None
-    except re2.error as fault:
-        raise RegexpError(f"error parsing regexp: {_said(fault)}") from None
-
-
-def _said(fault: Exception) -> str:
-    said = fault.args[0] if fault.args else ""
-    return said.decode(errors="replace") if isinstance(said, bytes) else str(said)
