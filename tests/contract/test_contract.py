@@ -160,6 +160,20 @@ def test_overwrite_lets_a_source_take_over_the_next_one_of_its_tree(adopt: Adopt
     assert world.objects[at("a", "x")].content == secret("one" if adopt is Adopt.ANY else "two")
 
 
+def test_what_a_tree_only_created_stays_its_namespaces_own_to_other_vocabularies() -> None:
+    world = World(toys.full_registry())
+    for name in ("admin", "b"):
+        world.namespace(name)
+    marks = {trees.FROM: "gone", PROPAGATE: trees.CREATE}
+    created = world.put(at("b", "x"), secret("two"), "samara", annotations=marks)
+    source = world.put(at("admin", "x"), secret(), annotations={TARGETS: ""})
+    settle(world, check=assert_lawful)
+    key = Key("secret-copy", source.ref)
+    assert world.objects[created.ref] is created
+    assert [each.reason for each in plan_of(key, world, RULES).blocked] == ["conflict"]
+    assert not is_ours(world, key, created)
+
+
 def test_a_namespace_goes_with_its_sub_namespace_whoever_set_its_parent() -> None:
     world = World(toys.full_registry())
     world.namespace("r", {trees.TYPE: trees.ROOT})
