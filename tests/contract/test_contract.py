@@ -36,9 +36,9 @@ from samara.core.model import (
 )
 from samara.core.ownership import ByOwnerReference
 from samara.core.plan import plan, prepare, steps
-from samara.core.policy import ClusterPolicy, is_paused
+from samara.core.policy import ClusterPolicy, paused_by
 from samara.core.registry import Registry
-from samara.core.source_type import CustomResource, Protected
+from samara.core.source_type import CustomResource, Protected, SourceType
 from samara.core.writes import Create, Delete, Plan, Recreate, Release, SetFinalizer, Update, Write
 from samara.engine.deletions import DeletionGate
 from samara.engine.limits import FlapDamper
@@ -561,8 +561,13 @@ def test_a_definition_that_goes_takes_nothing_with_it_and_holds_nothing(
 
     settle(world, rules, check=check)
     assert made <= world.objects.keys()
-    left = [obj for obj in world.objects.values() if obj.ref.kind == kind and not is_paused(obj)]
+    there = [obj for obj in world.objects.values() if obj.ref.kind == kind]
+    left = [obj for obj in there if not paused_by(obj, _source_type_of(kind), world)]
     assert not any(GUARDS & {*obj.finalizers} for obj in left)
+
+
+def _source_type_of(kind: Kind) -> SourceType:
+    return next(each for each in EVERYTHING.source_types if each.resource == kind)
 
 
 @given(strategies.worlds(), strategies.rules())
