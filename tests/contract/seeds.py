@@ -1475,6 +1475,13 @@ ENGINE = (
         by="engine/test_writer.py::test_a_write_is_sent_if_its_object_is_as_planned",
     ),
     Fault(
+        "events are written in a paused namespace",
+        "engine/events",
+        "if not ref.namespace or not paused_at(ref, self._cache):",
+        "if True:",
+        by="engine/test_event_recorder.py::test_no_event_is_written_in_a_paused_namespace_and_what_lasts_is_reported_after_the_pause",
+    ),
+    Fault(
         "two sources share one backoff",
         "engine/retry",
         " = write.key, write.ref",

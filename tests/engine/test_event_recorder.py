@@ -32,6 +32,7 @@ from tests.support.world import at, secret
 from samara.core.copy_counts import CopyCounts
 from samara.core.desired import Copy, Desired, Fault, Template
 from samara.core.mass_delete import MassDeleteLimit
+from samara.core.metadata_keys import PAUSED
 from samara.core.model import SECRET, Key, Object, namespace_ref
 from samara.core.registry import Registry
 from samara.core.source_type import SourceType, Status
@@ -174,6 +175,21 @@ def test_an_event_is_about_the_source_and_in_its_namespace() -> None:
         )
         (seen,) = stage.script.seen
         assert (seen.path, seen.query) == ("/api/v1/namespaces/admin/events", OUR_WRITES)
+
+    on_stage(deed)
+
+
+def test_no_event_is_written_in_a_paused_namespace_and_what_lasts_is_reported_after_the_pause() -> None:
+    async def deed(stage: Stage) -> None:
+        stage.cache.put(a_namespace("admin", 2, annotations={PAUSED: "true"}))
+        stage.recorder.wrote(create("a"))
+        stage.recorder.planned(a_key(), Desired(), blocked(["b"]), None)
+        await stage.flush()
+        assert stage.requests() == 0
+        stage.cache.put(a_namespace("admin", 3))
+        stage.recorder.planned(a_key(), Desired(), blocked(["b"]), None)
+        await stage.flush()
+        assert stage.said() == [("Conflict", "somebody's in 1 namespace: b", 1)]
 
     on_stage(deed)
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from samara.core.copy_counts import CopyCounts, NotInSync
 from samara.core.desired import Desired, Fault
 from samara.core.model import NO_METADATA, Key, Object, Ref, namespace_ref
+from samara.core.policy import paused_at
 from samara.core.source_type import SourceType
 from samara.core.writes import Apply, Create, Delete, Recreate, Release, Update, Write
 from samara.engine.event_sink import REVERTED, EventSink
@@ -86,7 +87,19 @@ class EventRecorder:
         source = self._first(write.key) if done is not None else None
         if done is not None and source is not None:
             (reason, message), key = done, Key(write.key.source_type, source)
-            self._sink.add(self._about(source), reason, [key], {_namespace_name(write.ref)}, message)
+            self._add(self._about(source), reason, [key], {_namespace_name(write.ref)}, message)
+
+    def _add(
+        self, about: Object | Ref, reason: str, keys: list[Key], namespaces: set[str], message: str, advice: str = ""
+    ) -> None:
+        """Passes an Event on, unless it would be a write in a paused namespace.
+
+        When the pause ends, the controller plans again and reports the problems that are left. Events about an object
+        without a namespace are in namespace `default`.
+        """
+        ref = about.ref if isinstance(about, Object) else about
+        if not ref.namespace or not paused_at(ref, self._cache):
+            self._sink.add(about, reason, keys, namespaces, message, advice)
 
     def _first(self, key: Key) -> Ref | None:
         """The source at which a chain begins, so that a tree has one Event. None if it is not in the cache."""
@@ -114,14 +127,14 @@ class EventRecorder:
 
     def blocked(self, write: Write, reason: str, message: str) -> None:
         """Reports a problem with a write to an object that is no copy, so that `CopyCounts` does not contain it."""
-        self._sink.add(self._about(write.key.source), reason, [write.key], {_namespace_name(write.ref)}, message)
+        self._add(self._about(write.key.source), reason, [write.key], {_namespace_name(write.ref)}, message)
 
     def reverted(self, write: Write, editor: str) -> None:
         """Reports on the copy that a change was reverted, where the person who made it will look."""
         by = f" after {editor} changed it" if editor else ""
         origin = "is inherited here" if isinstance(write, Apply) else f"{write.key.source} says"
         now = self._cache.get(write.ref)
-        self._sink.add(now or write.ref, REVERTED, [write.key], set(), f"put back to what {origin}{by}")
+        self._add(now or write.ref, REVERTED, [write.key], set(), f"put back to what {origin}{by}")
 
     def planned(self, key: Key, desired: Desired, counts: CopyCounts, hold: HeldSet | None) -> None:
         """Records the result of a plan. Only the plan of a whole source can end a fault of the source."""
@@ -163,7 +176,7 @@ class EventRecorder:
         lasting = {key: counts_by_key[key] for key, problems in by_key.items() if problems}
         about, now = self._cache.get(ref) or ref, _merged(chain.from_iterable(by_key.values()))
         for reason, problems in now.items():
-            self._sink.add(about, reason, [problem.key for problem in problems], *_summary(problems))
+            self._add(about, reason, [problem.key for problem in problems], *_summary(problems))
         for reason in self._reported.pop(ref, frozenset()) - now.keys():
             self._sink.clear(about, reason)
         if lasting:
