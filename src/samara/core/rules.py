@@ -43,7 +43,7 @@ def block(reason: Reason, message: str) -> Callable[[Target], Outcome]:
 
 
 def leave(target: object) -> Outcome:
-    """nothing needs to be written"""
+    """nothing is written"""
     return None
 
 
