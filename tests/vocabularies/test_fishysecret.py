@@ -630,7 +630,7 @@ def test_defect_12_each_path_is_asked_for_once_and_as_often_as_the_object_says()
     twice = [*ITEMS, {"secretPath": USER, "secretKeyName": "AGAIN"}]
     world = a_world(spec(data=twice, refreshInterval="1h2m3s"))
     assert world.registry[NAME].desired(SOURCE, world).reads == (SecretPath(USER, 3723.0), SecretPath(PASSWORD, 3723.0))
-    world = a_world(terms=Options(every=42.0))
+    world = a_world(terms=Options(refresh_interval=42.0))
     assert world.registry[NAME].desired(SOURCE, world).reads == (SecretPath(USER, 42.0), SecretPath(PASSWORD, 42.0))
 
 

@@ -302,7 +302,7 @@ def test_however_often_values_are_read_a_sync_is_told_every_five_seconds_at_most
 
 
 def test_or_as_often_as_the_settings_say_where_that_is_more_often() -> None:
-    world = in_sync(Options(every=2.0), refreshInterval="1s")
+    world = in_sync(Options(refresh_interval=2.0), refreshInterval="1s")
     stored(world, AT)
     read_at(world, "2026-11-15T10:00:01Z")
     assert synced(world) == AT
