@@ -1,4 +1,4 @@
-"""What a FishySecret may say, and that all faults of a spec are told at once."""
+"""Parsing the spec of a FishySecret: legal values, and all faults at once."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def test_a_spec_is_read_into_values() -> None:
     )
 
 
-def test_what_need_not_be_said_has_its_default() -> None:
+def test_optional_fields_have_defaults() -> None:
     assert parsed(spec()) == Spec(Ref(SECRET, "team", "db"), "Opaque", (Item("/app/db", "KEY"),), None, False)
 
 
 @pytest.mark.parametrize("raw", [None, b"", b"null", b"[]", b"no JSON", b"[" * 100_000])
-def test_a_missing_or_odd_spec_has_one_fault(raw: bytes | None) -> None:
+def test_a_missing_or_malformed_spec_has_one_fault(raw: bytes | None) -> None:
     assert [fault.message.partition(":")[0] for fault in read(raw).faults] == ["spec"]
 
 
@@ -103,14 +103,14 @@ FAULTS: list[tuple[str, Json]] = [
 
 
 @pytest.mark.parametrize(("where", "found"), FAULTS, ids=lambda each: each if isinstance(each, str) else "")
-def test_defect_13_a_fault_is_invalid_and_names_its_place_and_what_was_expected(where: str, found: Json) -> None:
+def test_defect_13_a_fault_is_invalid_and_names_its_field_and_the_expected_value(where: str, found: Json) -> None:
     (fault,) = parsed(found).faults
     assert fault.reason == "Invalid"
     assert fault.message.startswith(f"{where}: ")
     assert len(fault.message) < 300
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_reported_at_once() -> None:
     wrong = {"target": {"name": "A", "namespace": "B"}, "data": [{"secretPath": "..", "secretKeyName": "!"}]}
     assert [each.partition(":")[0] for each in told(wrong)] == [
         "spec.target.name",
@@ -121,7 +121,7 @@ def test_all_faults_are_told_at_once() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(NEVER_COPIED_TYPES))
-def test_types_that_give_power_are_refused(name: str) -> None:
+def test_types_that_grant_access_are_refused(name: str) -> None:
     (fault,) = parsed(spec(target={**TARGET, "type": name})).faults
     assert fault.reason == "Refused"
     assert name in fault.message

@@ -1,4 +1,4 @@
-"""The condition of a FishySecret, and when its last sync was."""
+"""The status of a FishySecret: its condition and `lastSyncedTime`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KEY = Key(NAME, SOURCE)
 
 
 def report(world: World, tally: CopyCounts | None = None) -> Json:
-    """What would be told now, without a write of it."""
+    """The status that would be reported now, without writing it."""
     counted = tally or CopyCounts.of(plan_of(KEY, world, RULES))
     status = world.registry[NAME].status
     assert status is not None
@@ -66,7 +66,7 @@ def synced(world: World, landed: str = "", now: str = "") -> str | None:
     return report(world, tally).get("lastSyncedTime")
 
 
-def test_16_a_right_secret_is_ready_and_synced() -> None:
+def test_16_a_secret_in_sync_is_ready_and_synced() -> None:
     world = a_world()
     settle(world, RULES)
     assert ready(world) == ("True", "SecretSynced")
@@ -75,14 +75,14 @@ def test_16_a_right_secret_is_ready_and_synced() -> None:
 
 
 @pytest.mark.parametrize("reason", ["TokenError", "ConnectionError", "FetchError"])
-def test_10_11_a_store_that_gives_nothing_is_told_with_its_reason_and_words(reason: Any) -> None:
+def test_10_11_a_failing_store_is_reported_with_its_reason_and_message(reason: Any) -> None:
     world = a_world()
     holds(world, USER, None, fault=ReadError(reason, "what to do"))
     assert ready(world) == ("False", reason)
     assert message(world) == "what to do"
 
 
-def test_an_outage_is_told_although_the_secret_is_right() -> None:
+def test_an_outage_is_reported_although_the_secret_is_in_sync() -> None:
     world = a_world()
     settle(world, RULES)
     stored(world, AT)
@@ -91,7 +91,7 @@ def test_an_outage_is_told_although_the_secret_is_right() -> None:
     assert report(world)["lastSyncedTime"] == AT
 
 
-def test_several_paths_that_fail_are_told_together_and_what_is_the_same_once() -> None:
+def test_several_failing_paths_are_reported_together_and_equal_messages_once() -> None:
     world = a_world()
     holds(world, USER, None, fault=ReadError("FetchError", "one"))
     holds(world, PASSWORD, None, fault=ReadError("FetchError", "two"))
@@ -100,7 +100,7 @@ def test_several_paths_that_fail_are_told_together_and_what_is_the_same_once() -
     assert message(world) == "one"
 
 
-def test_a_message_has_an_end() -> None:
+def test_a_message_lists_a_limited_number_of_faults() -> None:
     world = a_world(spec(data=[{"secretPath": f"/p{n}", "secretKeyName": f"k{n}"} for n in range(50)]))
     for number in range(50):
         holds(world, f"/p{number}", None, fault=ReadError("FetchError", f"bad {number}"))
@@ -157,11 +157,11 @@ def test_every_failure_has_its_condition(deed: Any, reason: str) -> None:
     ("terms", "reason"),
     [(Options(consent=True), "NotAccepted"), (Options(may_read=lambda namespace, path: False), "PathNotAllowed")],
 )
-def test_what_the_settings_forbid_has_its_condition(terms: Options, reason: str) -> None:
+def test_a_refusal_by_the_settings_has_its_condition(terms: Options, reason: str) -> None:
     assert ready(a_world(terms=terms)) == ("False", reason)
 
 
-def test_what_the_server_refuses_and_what_is_fought_over_have_their_conditions() -> None:
+def test_a_refusal_by_the_server_and_a_fought_secret_have_their_conditions() -> None:
     world = a_world()
     for reason, word in (("refused", "Refused"), ("fought", "Fought")):
         tally = CopyCounts.of(plan_of(KEY, world, RULES))
@@ -171,7 +171,7 @@ def test_what_the_server_refuses_and_what_is_fought_over_have_their_conditions()
         assert "as the server says" in told["message"]
 
 
-def test_every_reason_has_its_advice_and_the_condition_ends_with_it() -> None:
+def test_every_reason_has_advice_and_the_message_ends_with_it() -> None:
     world = a_world()
     status = world.registry[NAME].status
     assert status is not None
@@ -183,7 +183,7 @@ def test_every_reason_has_its_advice_and_the_condition_ends_with_it() -> None:
         assert report(world, tally)["conditions"][0]["message"].endswith(f"as it is; {advice[reason]}")
 
 
-def test_a_target_of_before_that_cannot_be_removed_is_told() -> None:
+def test_an_earlier_target_that_cannot_be_deleted_is_reported() -> None:
     world = a_world()
     settle(world, RULES)
     tally = CopyCounts.of(plan_of(KEY, world, RULES))
@@ -193,7 +193,7 @@ def test_a_target_of_before_that_cannot_be_removed_is_told() -> None:
     assert "other/old" in told["message"]
 
 
-def test_9_a_secret_that_cannot_be_removed_is_told_while_its_resource_goes() -> None:
+def test_9_a_secret_that_cannot_be_deleted_is_reported_while_its_fishysecret_terminates() -> None:
     world = a_world()
     settle(world, RULES)
     under_deletion(world)
@@ -217,22 +217,22 @@ def uncounted(world: World) -> None:
 
 
 def nothing_done(world: World) -> None:
-    """The Secret is on its way."""
+    """The Secret is not written yet."""
 
 
 @pytest.mark.parametrize("deed", [no_finalizer, under_deletion, uncounted, nothing_done])
-def test_nothing_is_told_before_anything_is_known(deed: Any) -> None:
+def test_nothing_is_reported_before_the_outcome_is_known(deed: Any) -> None:
     world = a_world()
     deed(world)
     assert report(world) == {}
 
 
-def test_nothing_is_told_before_all_paths_are_read() -> None:
+def test_nothing_is_reported_before_all_paths_are_read() -> None:
     world = a_world()
     assert report(world, CopyCounts()) == {}
 
 
-def test_8_a_status_that_is_right_is_not_written_again() -> None:
+def test_8_an_unchanged_status_is_not_written_again() -> None:
     world = a_world()
     settle(world, RULES)
     tally = CopyCounts.of(plan_of(KEY, world, RULES))
@@ -283,7 +283,7 @@ def test_a_refresh_moves_the_time_once_per_interval_and_a_restart_within_it_does
     assert synced(world) == expected
 
 
-def test_the_interval_is_that_of_the_object() -> None:
+def test_the_interval_is_that_of_the_fishysecret() -> None:
     world = in_sync(refreshInterval="90s")
     stored(world, AT)
     read_at(world, "2026-11-15T10:01:29Z")
@@ -292,7 +292,7 @@ def test_the_interval_is_that_of_the_object() -> None:
     assert synced(world) == "2026-11-15T10:01:30Z"
 
 
-def test_however_often_values_are_read_a_sync_is_told_every_five_seconds_at_most() -> None:
+def test_the_time_of_a_sync_is_written_every_five_seconds_at_most() -> None:
     world = in_sync(refreshInterval="1s")
     stored(world, AT)
     read_at(world, "2026-11-15T10:00:04Z")
@@ -301,7 +301,7 @@ def test_however_often_values_are_read_a_sync_is_told_every_five_seconds_at_most
     assert synced(world) == "2026-11-15T10:00:05Z"
 
 
-def test_or_as_often_as_the_settings_say_where_that_is_more_often() -> None:
+def test_the_time_of_a_sync_is_written_more_often_if_the_settings_read_more_often() -> None:
     world = in_sync(Options(refresh_interval=2.0), refreshInterval="1s")
     stored(world, AT)
     read_at(world, "2026-11-15T10:00:01Z")
@@ -314,7 +314,7 @@ NOW, FUTURE = "2026-11-15T10:00:40Z", "2030-01-01T00:00:00Z"
 
 
 @pytest.mark.parametrize("on_change", [False, True])
-def test_a_time_that_has_not_come_yet_is_replaced(on_change: bool) -> None:
+def test_a_stored_time_in_the_future_is_replaced(on_change: bool) -> None:
     world = in_sync(Options(on_change=on_change))
     stored(world, FUTURE)
     read_at(world, "2026-11-15T10:00:30Z")
@@ -322,7 +322,7 @@ def test_a_time_that_has_not_come_yet_is_replaced(on_change: bool) -> None:
 
 
 @pytest.mark.parametrize("on_change", [False, True])
-def test_nor_does_a_write_count_that_landed_at_a_time_that_has_not_come_yet(on_change: bool) -> None:
+def test_a_write_with_a_time_in_the_future_does_not_count(on_change: bool) -> None:
     world = in_sync(Options(on_change=on_change))
     stored(world, FUTURE)
     read_at(world, "2026-11-15T10:00:30Z")
@@ -336,7 +336,7 @@ def test_a_clock_that_is_a_little_ahead_of_another_causes_no_write() -> None:
     assert synced(world, now=NOW) == "2026-11-15T10:00:45Z"
 
 
-def test_who_writes_the_status_says_what_time_it_is() -> None:
+def test_the_time_comes_from_the_counts() -> None:
     world = in_sync()
     stored(world, FUTURE)
     tally = CopyCounts.of(plan_of(KEY, world, RULES))
@@ -345,7 +345,7 @@ def test_who_writes_the_status_says_what_time_it_is() -> None:
     assert due["lastSyncedTime"] == AT
 
 
-def test_one_value_that_was_refreshed_is_no_refresh_of_all() -> None:
+def test_refreshing_one_of_two_values_does_not_move_the_time() -> None:
     world = in_sync()
     stored(world, AT)
     read_at(world, "2026-11-15T10:06:00Z", AT)
@@ -360,7 +360,7 @@ def test_with_change_a_refresh_moves_nothing() -> None:
 
 
 @pytest.mark.parametrize("on_change", [False, True])
-def test_a_write_that_landed_moves_the_time(on_change: bool) -> None:
+def test_a_write_moves_the_time(on_change: bool) -> None:
     world = in_sync(Options(on_change=on_change))
     stored(world, AT)
     read_at(world, AT)
@@ -376,7 +376,7 @@ def test_becoming_ready_again_moves_the_time(on_change: bool) -> None:
     assert synced(world) == "2026-11-15T10:00:30Z"
 
 
-def test_an_odd_time_that_somebody_wrote_is_replaced() -> None:
+def test_a_malformed_stored_time_is_replaced() -> None:
     world = in_sync()
     stored(world, "long ago")
     read_at(world, "2026-11-15T10:00:30Z")

@@ -1,4 +1,4 @@
-"""Worlds of namespace trees, and the words to grow them."""
+"""Worlds of namespace trees, and helpers to build them."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ def instance(world: World, name: str, of: str, words: Mapping[str, str] | None =
 
 
 def chain(world: World, *names: str) -> None:
-    """A root, and below it each the parent of the next."""
+    """A root, and below it namespaces of which each is the parent of the next."""
     root(world, names[0])
     for above, name in pairwise(names):
         sub(world, name, above)
 
 
 def hang(world: World, name: str, **roles: str) -> Object:
-    """Gives a namespace the relations that are told, and no other: an empty one is none."""
+    """Replaces the parent, template and type labels of a namespace by the given ones."""
     words = {"parent": PARENT, "template": TEMPLATE, "type": TYPE}
     have = world.objects[namespace_ref(name)]
     kept = {key: value for key, value in have.labels.items() if key not in words.values()}
@@ -113,12 +113,12 @@ def source(world: World, ref: Ref, mode: str, value: str = "one", **words: str) 
 
 
 def a_copy(world: World, ref: Ref, of: str, mode: str, value: str = "one", by: str = FIELD_MANAGER) -> Object:
-    """What we, or a named field manager, made earlier."""
+    """A copy that we, or another field manager, created earlier."""
     return world.put(ref, secret(value), by, annotations={PROPAGATE: mode, FROM: of})
 
 
 def values(world: World, name: str = "x") -> dict[str, str | None]:
-    """By namespace: which of the well-known values is there."""
+    """By namespace: which of the well-known values the object of this name has."""
     known = {secret(each): each for each in ("one", "two", "three", "drift", "theirs")}
     return {ref.namespace: known.get(obj.content) for ref, obj in world.objects.items() if ref == at(ref[1], name)}
 
@@ -130,7 +130,7 @@ def ask(world: World, ref: Ref, mode: str | None) -> None:
 
 
 def a_sub(world: World, name: str, holder: str, guard: bool = True, **spec: Any) -> Object:
-    """A SubNamespace, as it is once the webhook has seen it."""
+    """A SubNamespace as the webhook stores it, with the finalizer."""
     has = content(spec=spec) if spec else None
     guards = (FINALIZER,) if guard else ()
     return world.put(Ref(SUB_NAMESPACE, holder, name), has, generation=1, finalizers=guards)
@@ -145,5 +145,5 @@ def blocked(world: World, key: Key) -> list[Blocked]:
 
 
 def settled(world: World) -> list[Write]:
-    """All writes until silence."""
+    """All writes until nothing is left to write."""
     return settle(world, RULES)

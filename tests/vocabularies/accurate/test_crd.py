@@ -1,4 +1,4 @@
-"""The definition of SubNamespace: three versions, of which the newest is served and stored."""
+"""The CRD of SubNamespace: three versions, of which only the newest is served and stored."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def schema(version: str) -> Json:
     return found
 
 
-def test_it_is_found_by_its_kind() -> None:
+def test_the_crd_is_found_by_its_kind() -> None:
     assert crds.needed((SUB_NAMESPACE,)) == (NAME,)
     assert definition()["metadata"]["name"] == NAME
 
 
-def test_it_is_namespaced_and_has_neither_short_names_nor_categories() -> None:
+def test_the_crd_is_namespaced_and_has_neither_short_names_nor_categories() -> None:
     spec = definition()["spec"]
     assert (spec["group"], spec["scope"]) == ("accurate.cybozu.com", "Namespaced")
     assert spec["names"] == {
@@ -51,7 +51,7 @@ def test_only_the_newest_version_is_served_and_stored() -> None:
     assert SUB_NAMESPACE.version == "v2"
 
 
-def test_no_version_has_columns_of_its_own() -> None:
+def test_no_version_has_printer_columns() -> None:
     assert not [each for each in versions().values() if "additionalPrinterColumns" in each]
 
 
@@ -65,16 +65,16 @@ def test_the_spec_is_two_optional_maps_of_texts(version: str) -> None:
         assert each["additionalProperties"] == {"type": "string"}
 
 
-def test_the_oldest_status_is_one_word() -> None:
+def test_the_status_of_v1_is_one_word() -> None:
     status = schema("v1")["properties"]["status"]
     assert (status["type"], status["enum"]) == ("string", ["ok", "conflict"])
 
 
-def test_the_newer_two_have_the_same_schema() -> None:
+def test_v2alpha1_and_v2_have_the_same_schema() -> None:
     assert schema("v2alpha1") == schema("v2")
 
 
-def test_conditions_are_the_usual_ones_by_type() -> None:
+def test_conditions_are_standard_conditions_keyed_by_type() -> None:
     status = schema("v2")["properties"]["status"]["properties"]
     assert (status["observedGeneration"]["type"], status["observedGeneration"]["format"]) == ("integer", "int64")
     conditions = status["conditions"]

@@ -1,4 +1,4 @@
-"""SubNamespaces make namespaces and take them away, rule by rule; the numbers are those of the specification."""
+"""SubNamespaces create and delete namespaces; the numbers are the sections and rows of the specification."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def made(guard: bool = True, **terms: bool) -> World:
 
 
 def condition(world: World, ref: Ref) -> dict[str, object] | None:
-    """The one condition, or none."""
+    """The only condition. None if there is none."""
     found = status_of(world.objects[ref]).get("conditions") or []
     assert len(found) <= 1
     return found[0] if found else None
@@ -74,7 +74,7 @@ def deed(world: World, act: object) -> None:
     assert settled(world) == [], "events alone must have led to all of it"
 
 
-def test_2_3_success_is_the_generation_and_no_condition() -> None:
+def test_2_3_a_successful_status_has_the_generation_and_no_condition() -> None:
     assert status_of(made().objects[at_sub()]) == {"observedGeneration": 1}
 
 
@@ -92,7 +92,7 @@ def test_2_3_a_conflict_is_one_condition() -> None:
     }
 
 
-def test_2_3_a_condition_goes_when_its_cause_is_gone() -> None:
+def test_2_3_a_condition_disappears_when_its_cause_is_gone() -> None:
     world = a_world()
     root(world), world.namespace("a"), a_sub(world, "a", "r")
     settled(world)
@@ -100,7 +100,7 @@ def test_2_3_a_condition_goes_when_its_cause_is_gone() -> None:
     assert status_of(world.objects[at_sub()]) == {"observedGeneration": 1}
 
 
-def test_2_3_the_time_of_a_condition_is_kept_while_its_status_is() -> None:
+def test_2_3_the_transition_time_of_a_condition_stays_while_its_status_stays() -> None:
     world = a_world()
     root(world), world.namespace("a"), a_sub(world, "a", "r")
     status, have = world.registry[SUB].status, world.objects[at_sub()]
@@ -114,7 +114,7 @@ def test_2_3_the_time_of_a_condition_is_kept_while_its_status_is() -> None:
     assert status_to_write(status, have, world, CopyCounts(), "later") is None
 
 
-def test_2_3_an_applied_status_loses_the_condition_that_is_not_said_again() -> None:
+def test_2_3_an_applied_status_loses_a_condition_that_it_does_not_repeat() -> None:
     world = made()
     status, have = world.registry[SUB].status, world.objects[at_sub()]
     stale = {"observedGeneration": 1, "conditions": [{"type": "Stalled", "status": "True"}]}
@@ -125,8 +125,10 @@ def test_2_3_an_applied_status_loses_the_condition_that_is_not_said_again() -> N
 
 
 @pytest.mark.parametrize("theirs", [[], [{"type": "Audited", "status": "True"}]])
-def test_2_3_conditions_of_others_are_theirs_and_no_reason_to_write(theirs: list[dict[str, str]]) -> None:
-    """They stay, since the server knows who applied which; people who wait for ours see no difference."""
+def test_2_3_conditions_of_other_controllers_are_neither_written_nor_a_reason_to_write(
+    theirs: list[dict[str, str]],
+) -> None:
+    """They stay, because server-side apply keeps the conditions that another field manager applied."""
     world = made()
     status, have = world.registry[SUB].status, world.objects[at_sub()]
     have = world.edit(have.ref, status=a_field("status", {"observedGeneration": 1, "conditions": theirs}))
@@ -140,14 +142,14 @@ def test_2_3_conditions_of_others_are_theirs_and_no_reason_to_write(theirs: list
     assert [each["type"] for each in told["conditions"]] == ["Stalled"], "what is theirs is not said by us"  # type: ignore[attr-defined]
 
 
-def test_2_3_a_namespace_that_cannot_be_made_leaves_the_status_alone() -> None:
+def test_2_3_a_namespace_that_cannot_be_created_leaves_the_status_unchanged() -> None:
     world = a_world()
     world.namespace("plain"), a_sub(world, "a", "plain")
     assert settled(world) == []
     assert world.objects[at_sub("a", "plain")].status is None
 
 
-def test_2_4_a_missing_namespace_is_made_with_two_labels() -> None:
+def test_2_4_a_missing_namespace_is_created_with_two_labels() -> None:
     world = a_world()
     root(world, "r", {"team": "red"}), a_sub(world, "a", "r", labels={"size": "L"})
     (write,) = plan_of(key(), world, RULES).writes
@@ -158,7 +160,7 @@ def test_2_4_a_missing_namespace_is_made_with_two_labels() -> None:
     assert labels(world, "a") == {CREATED_BY: "accurate", PARENT: "r", "team": "red", "size": "L"}
 
 
-def test_2_4_a_namespace_below_the_holder_is_healthy_even_while_it_ends() -> None:
+def test_2_4_a_namespace_below_the_parent_is_healthy_even_while_it_terminates() -> None:
     world = a_world()
     root(world), sub(world, "a", "r"), a_sub(world, "a", "r")
     world.terminate("a")
@@ -181,7 +183,7 @@ def test_2_4_any_other_namespace_is_a_conflict_and_never_adopted(roles: dict[str
 
 
 @pytest.mark.parametrize("roles", [{}, {"type": "template"}, {"template": "r"}, {"parent": ""}])
-def test_2_4_nothing_is_made_where_the_holder_is_neither_root_nor_sub(roles: dict[str, str]) -> None:
+def test_2_4_nothing_is_created_if_the_parent_is_neither_root_nor_sub_namespace(roles: dict[str, str]) -> None:
     world = a_world()
     root(world), world.namespace("h"), hang(world, "h", **roles), a_sub(world, "a", "h")
     settled(world)
@@ -190,7 +192,7 @@ def test_2_4_nothing_is_made_where_the_holder_is_neither_root_nor_sub(roles: dic
     assert found.message == "namespace h is neither a root nor a sub namespace"
 
 
-def test_2_4_a_holder_that_becomes_a_root_gets_its_sub_namespaces() -> None:
+def test_2_4_a_parent_that_becomes_a_root_gets_its_sub_namespaces() -> None:
     world = a_world()
     world.namespace("h"), a_sub(world, "a", "h")
     settled(world)
@@ -198,7 +200,7 @@ def test_2_4_a_holder_that_becomes_a_root_gets_its_sub_namespaces() -> None:
     assert labels(world, "a")[PARENT] == "h"
 
 
-def test_2_4_nothing_is_made_below_a_namespace_that_ends() -> None:
+def test_2_4_nothing_is_created_below_a_terminating_namespace() -> None:
     world = a_world()
     root(world), a_sub(world, "a", "r")
     world.terminate("r")
@@ -206,14 +208,14 @@ def test_2_4_nothing_is_made_below_a_namespace_that_ends() -> None:
     assert namespace_ref("a") not in world.objects
 
 
-def test_2_4_a_sub_namespace_deleted_by_hand_is_made_again() -> None:
+def test_2_4_a_sub_namespace_deleted_by_hand_is_created_again() -> None:
     world = made()
     before = namespace(world, "a").uid
     deed(world, lambda world: world.delete(namespace_ref("a")))
     assert namespace(world, "a").uid != before
 
 
-def test_2_4_a_conflict_is_looked_at_again_when_the_other_namespace_goes() -> None:
+def test_2_4_a_conflict_ends_when_the_other_namespace_is_deleted() -> None:
     world = a_world()
     root(world), world.namespace("a"), a_sub(world, "a", "r")
     settled(world)
@@ -233,7 +235,7 @@ def test_2_4_a_move_makes_the_old_object_a_conflict_and_the_new_one_healthy() ->
 
 
 @pytest.mark.parametrize("first", ["q", "r"])
-def test_2_4_of_two_sub_namespaces_of_one_name_the_elder_has_it(first: str) -> None:
+def test_2_4_of_two_sub_namespaces_of_one_name_the_older_wins(first: str) -> None:
     world = a_world()
     root(world), root(world, "q")
     for holder in "qr":
@@ -249,7 +251,7 @@ def a_dated(have: Object, created: str) -> Object:
     return Object(have.ref, have.uid, have.resource_version, created=created, generation=1, finalizers=have.finalizers)
 
 
-def test_2_6_the_finalizer_goes_where_there_is_no_namespace() -> None:
+def test_2_6_the_finalizer_is_removed_if_there_is_no_namespace() -> None:
     world = a_world()
     world.namespace("plain"), a_sub(world, "a", "plain")
     world.delete(at_sub("a", "plain"))
@@ -258,7 +260,7 @@ def test_2_6_the_finalizer_goes_where_there_is_no_namespace() -> None:
     assert at_sub("a", "plain") not in world.objects
 
 
-def test_2_6_a_namespace_that_ends_already_is_left_to_end() -> None:
+def test_2_6_a_namespace_that_is_already_terminating_is_not_deleted_again() -> None:
     world = made()
     world.terminate("a")
     world.delete(at_sub())
@@ -284,7 +286,7 @@ def test_2_6_a_conflicting_namespace_is_left_alone() -> None:
     assert namespace_ref("a") in world.objects
 
 
-def test_2_6_the_namespace_below_goes_and_then_the_finalizer() -> None:
+def test_2_6_the_namespace_is_deleted_first_and_then_the_finalizer() -> None:
     world = made()
     world.delete(at_sub())
     assert [type(write) for write in settled(world)] == [Delete, SetFinalizer]
@@ -300,7 +302,7 @@ def test_2_6_the_finalizer_does_not_wait_for_the_end_of_the_namespace() -> None:
     assert at_sub() not in world.objects
 
 
-def test_2_6_a_namespace_that_was_grafted_by_its_label_goes_too() -> None:
+def test_2_6_a_namespace_that_was_grafted_by_its_label_is_deleted_too() -> None:
     world = a_world()
     root(world), sub(world, "a", "r"), a_sub(world, "a", "r")
     settled(world)
@@ -308,8 +310,8 @@ def test_2_6_a_namespace_that_was_grafted_by_its_label_goes_too() -> None:
     assert namespace_ref("a") not in world.objects
 
 
-def test_2_6_a_namespace_goes_by_its_label_also_where_only_people_have_written_on_it() -> None:
-    """Its overlay never came, because the server refuses it, or not yet."""
+def test_2_6_a_namespace_is_deleted_by_its_label_even_if_we_never_wrote_it() -> None:
+    """Its overlay is not applied yet, or the server refuses it."""
     world = a_world()
     root(world), sub(world, "a", "r"), a_sub(world, "a", "r")
     assert not namespace(world, "a").managed_keys
@@ -319,7 +321,7 @@ def test_2_6_a_namespace_goes_by_its_label_also_where_only_people_have_written_o
     assert write.ref == namespace_ref("a")
 
 
-def test_2_6_what_the_original_made_goes_with_its_object() -> None:
+def test_2_6_a_namespace_that_the_original_created_is_deleted_with_its_sub_namespace() -> None:
     world = a_world()
     root(world), a_sub(world, "a", "r")
     world.put(namespace_ref("a"), by=ACCURATE_MANAGER, labels={PARENT: "r", CREATED_BY: "accurate"})
@@ -328,7 +330,7 @@ def test_2_6_what_the_original_made_goes_with_its_object() -> None:
     assert namespace_ref("a") not in world.objects
 
 
-def test_2_6_finalizers_of_others_are_kept() -> None:
+def test_2_6_finalizers_of_other_controllers_are_kept() -> None:
     world = made()
     world.edit(at_sub(), finalizers=(OTHER, FINALIZER))
     deed(world, lambda world: world.delete(at_sub()))
@@ -342,7 +344,7 @@ def test_2_6_without_the_finalizer_the_object_disappears_and_the_namespace_stays
     assert labels(world, "a")[PARENT] == "r"
 
 
-def test_2_6_with_cascading_all_that_has_an_object_goes_down_to_the_end() -> None:
+def test_2_6_with_cascading_namespaces_with_a_sub_namespace_are_deleted_at_every_depth() -> None:
     world = made(cascading=True)
     a_sub(world, "b", "a")
     settled(world)
@@ -353,7 +355,7 @@ def test_2_6_with_cascading_all_that_has_an_object_goes_down_to_the_end() -> Non
     assert labels(world, "loose")[PARENT] == "b"
 
 
-def test_2_6_one_that_waits_for_children_says_so_and_what_to_do() -> None:
+def test_2_6_the_status_of_a_sub_namespace_that_waits_for_children_names_what_to_do() -> None:
     world = made()
     sub(world, "b", "a")
     settled(world)
@@ -369,7 +371,7 @@ def test_2_6_one_that_waits_for_children_says_so_and_what_to_do() -> None:
 
 
 def ending(world: World, tally: CopyCounts) -> dict[str, object] | None:
-    """What the status of one under deletion would say."""
+    """The condition that would be written on a terminating SubNamespace."""
     status, have = world.registry[SUB].status, world.objects[at_sub()]
     written = status_to_write(status, have, world, tally, "now") or {}
     found = written.get("conditions")
@@ -377,7 +379,7 @@ def ending(world: World, tally: CopyCounts) -> dict[str, object] | None:
     return found[0] if found else None
 
 
-def test_row_25_one_that_the_brake_holds_says_so_and_what_to_do() -> None:
+def test_row_25_the_status_of_a_held_sub_namespace_names_the_command_to_release_it() -> None:
     world, tally = made(), CopyCounts()
     world.delete(at_sub())
     assert ending(world, tally) is None
@@ -388,7 +390,7 @@ def test_row_25_one_that_the_brake_holds_says_so_and_what_to_do() -> None:
     assert "`samara release accurate/SubNamespace/r/a`" in str(found["message"])
 
 
-def test_2_6_one_whose_namespace_the_server_does_not_delete_says_why() -> None:
+def test_2_6_the_status_shows_why_the_server_does_not_delete_the_namespace() -> None:
     world, tally = made(), CopyCounts()
     world.delete(at_sub())
     tally.mark_not_removed(namespace_ref("a"), "refused", "not on a Friday")
@@ -397,7 +399,7 @@ def test_2_6_one_whose_namespace_the_server_does_not_delete_says_why() -> None:
     assert (found["reason"], found["message"]) == ("Refused", "not on a Friday")
 
 
-def test_one_that_waits_for_a_paused_namespace_says_so() -> None:
+def test_the_status_of_a_sub_namespace_that_waits_for_a_paused_namespace_shows_it() -> None:
     world = made()
     world.edit(namespace_ref("a"), annotations={PAUSED: "true"})
     world.delete(at_sub())
@@ -408,7 +410,7 @@ def test_one_that_waits_for_a_paused_namespace_says_so() -> None:
     assert "samara.dev/paused" in str(found["message"])
 
 
-def test_2_6_one_that_waits_no_more_but_for_others_does_not_say_so_any_more() -> None:
+def test_2_6_the_condition_disappears_when_only_a_foreign_finalizer_is_left() -> None:
     world = made()
     sub(world, "b", "a")
     world.edit(at_sub(), finalizers=(OTHER, FINALIZER))
@@ -421,7 +423,7 @@ def test_2_6_one_that_waits_no_more_but_for_others_does_not_say_so_any_more() ->
 
 
 def test_2_6_a_namespace_that_names_itself_is_not_its_own_child() -> None:
-    """Its SubNamespace is let go. The namespace stays, as everything does in a loop."""
+    """Its SubNamespace loses the finalizer. The namespace stays, as every namespace in a loop."""
     world = made()
     a_sub(world, "a", "a")
     hang(world, "a", parent="a")
@@ -432,7 +434,7 @@ def test_2_6_a_namespace_that_names_itself_is_not_its_own_child() -> None:
 
 
 @pytest.mark.parametrize("cascading", [False, True])
-def test_row_20_who_deletes_the_parent_takes_those_below_along_only_with_cascading(cascading: bool) -> None:
+def test_row_20_deleting_the_parent_deletes_the_namespaces_below_only_with_cascading(cascading: bool) -> None:
     world = made(cascading=cascading)
     settled(world)
     world.terminate("r")
@@ -442,7 +444,7 @@ def test_row_20_who_deletes_the_parent_takes_those_below_along_only_with_cascadi
     assert at_sub() not in world.objects, "nothing holds the parent up"
 
 
-def test_row_20_that_the_parent_is_going_is_asked_of_the_server_and_not_of_a_watch_that_may_be_behind() -> None:
+def test_row_20_the_server_decides_whether_the_parent_terminates_because_the_watch_may_be_behind() -> None:
     world = made()
     settled(world)
     world.outside[NamespaceIsActive("r")] = False
@@ -452,7 +454,7 @@ def test_row_20_that_the_parent_is_going_is_asked_of_the_server_and_not_of_a_wat
     assert at_sub() not in world.objects, "nothing holds the parent up"
 
 
-def test_row_20_while_nobody_knows_whether_the_parent_is_going_nothing_is_decided(
+def test_row_20_nothing_is_written_before_the_server_answers_whether_the_parent_terminates(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = made()
@@ -463,7 +465,7 @@ def test_row_20_while_nobody_knows_whether_the_parent_is_going_nothing_is_decide
     assert (found.ready, found.reads, found.writes) == (False, (NamespaceIsActive("r"),), ())
 
 
-def test_row_20_a_slice_sees_the_children_too() -> None:
+def test_row_20_a_plan_of_one_namespace_sees_the_children_too() -> None:
     world = made()
     sub(world, "b", "a")
     settled(world)
@@ -471,8 +473,8 @@ def test_row_20_a_slice_sees_the_children_too() -> None:
     assert plan_of(key().in_namespace(""), world, RULES).writes == ()
 
 
-def test_row_26_a_reserved_namespace_does_not_go_with_a_sub_namespace() -> None:
-    """An administrator may hang the operator's own namespace into a tree."""
+def test_row_26_a_reserved_namespace_is_not_deleted_with_a_sub_namespace() -> None:
+    """An administrator may make the operator's own namespace a sub-namespace."""
     world = a_world()
     root(world), sub(world, "operator", "r"), a_sub(world, "operator", "r")
     settled(world)
@@ -493,7 +495,7 @@ def test_a_paused_namespace_is_not_deleted() -> None:
 
 
 @pytest.mark.parametrize("cascading", [False, True])
-def test_row_9_and_20_a_namespace_with_children_goes_only_with_cascading(cascading: bool) -> None:
+def test_row_9_and_20_a_namespace_with_children_is_deleted_only_with_cascading(cascading: bool) -> None:
     world = made(cascading=cascading)
     sub(world, "b", "a")
     settled(world)
@@ -508,7 +510,7 @@ def test_row_9_and_20_a_namespace_with_children_goes_only_with_cascading(cascadi
 
 
 @pytest.mark.parametrize("leaves", [{"parent": "r"}, {"type": "root"}])
-def test_row_20_when_the_last_child_leaves_the_deletion_goes_on(leaves: dict[str, str]) -> None:
+def test_row_20_the_deletion_continues_when_the_last_child_is_moved(leaves: dict[str, str]) -> None:
     world = made()
     sub(world, "b", "a")
     world.delete(at_sub())
@@ -517,7 +519,7 @@ def test_row_20_when_the_last_child_leaves_the_deletion_goes_on(leaves: dict[str
     assert namespace_ref("a") not in world.objects
 
 
-def test_row_20_when_the_last_child_is_deleted_the_deletion_goes_on() -> None:
+def test_row_20_the_deletion_continues_when_the_last_child_is_deleted() -> None:
     world = made()
     sub(world, "b", "a")
     world.delete(at_sub())
@@ -526,7 +528,7 @@ def test_row_20_when_the_last_child_is_deleted_the_deletion_goes_on() -> None:
     assert namespace_ref("a") not in world.objects
 
 
-def test_row_10_a_delete_decided_on_a_stale_read_is_not_made() -> None:
+def test_row_10_a_delete_decided_on_a_stale_read_is_not_performed() -> None:
     world = made()
     root(world, "q")
     world.delete(at_sub())
@@ -538,7 +540,7 @@ def test_row_10_a_delete_decided_on_a_stale_read_is_not_made() -> None:
     assert namespace_ref("a") in world.objects
 
 
-def test_row_18_the_finalizer_is_added_first_while_nothing_was_observed() -> None:
+def test_row_18_the_finalizer_is_added_first_while_there_is_no_status() -> None:
     world = a_world()
     root(world), a_sub(world, "a", "r", guard=False)
     first, second, *_ = settled(world)
@@ -548,7 +550,7 @@ def test_row_18_the_finalizer_is_added_first_while_nothing_was_observed() -> Non
     assert world.objects[at_sub()].finalizers == (FINALIZER,)
 
 
-def test_row_18_no_status_is_written_before_the_finalizer_is_there() -> None:
+def test_row_18_no_status_is_written_before_the_finalizer_is_set() -> None:
     world = a_world()
     root(world), sub(world, "a", "r"), a_sub(world, "a", "r", guard=False)
     settle(world, RULES, fates=["done", "dropped"])
@@ -556,7 +558,7 @@ def test_row_18_no_status_is_written_before_the_finalizer_is_there() -> None:
     assert status_of(world.objects[at_sub()]) == {"observedGeneration": 1}
 
 
-def test_row_18_once_seen_a_removed_finalizer_is_not_put_back() -> None:
+def test_row_18_a_removed_finalizer_is_not_added_again_once_there_is_a_status() -> None:
     world = made()
     world.edit(at_sub(), finalizers=(OTHER,))
     assert settled(world) == []
@@ -571,7 +573,7 @@ def test_row_18_the_finalizers_of_users_stay_when_ours_is_added() -> None:
     assert set(world.objects[at_sub()].finalizers) == {OTHER, FINALIZER}
 
 
-def test_row_24_under_deletion_without_our_finalizer_nothing_is_deleted_and_none_added() -> None:
+def test_row_24_a_terminating_sub_namespace_without_our_finalizer_deletes_and_adds_nothing() -> None:
     world = made()
     world.edit(at_sub(), finalizers=(OTHER,))
     world.delete(at_sub())
@@ -579,7 +581,7 @@ def test_row_24_under_deletion_without_our_finalizer_nothing_is_deleted_and_none
     assert namespace_ref("a") in world.objects
 
 
-def test_row_25_objects_that_vanish_with_their_definition_take_no_namespace_along() -> None:
+def test_row_25_deleting_the_crd_deletes_no_namespace() -> None:
     world = made()
     a_sub(world, "b", "a")
     settled(world)
@@ -589,7 +591,7 @@ def test_row_25_objects_that_vanish_with_their_definition_take_no_namespace_alon
     assert settled(world) == []
 
 
-def test_row_25_more_than_three_namespaces_in_ten_minutes_are_held_until_somebody_says_so() -> None:
+def test_row_25_more_than_three_namespaces_in_ten_minutes_are_held_until_released() -> None:
     world, clock = a_world(), Clock()
     root(world)
     for name in "abcde":
@@ -610,7 +612,7 @@ def test_row_25_more_than_three_namespaces_in_ten_minutes_are_held_until_somebod
     assert list(holds.judge(key("d"), held, 1, 5)) == held
 
 
-def test_row_25_three_more_may_go_when_the_window_has_passed() -> None:
+def test_row_25_after_ten_minutes_three_more_namespaces_may_be_deleted() -> None:
     world, clock = a_world(), Clock()
     root(world)
     for name in "abcd":
@@ -625,7 +627,7 @@ def test_row_25_three_more_may_go_when_the_window_has_passed() -> None:
 
 
 @pytest.mark.parametrize("name", ["default", "kube-system", "operator"])
-def test_row_26_a_reserved_name_is_refused_and_said_in_the_status(name: str) -> None:
+def test_row_26_a_reserved_name_is_refused_and_reported_in_the_status(name: str) -> None:
     world = a_world()
     root(world), a_sub(world, name, "r")
     settled(world)
@@ -649,21 +651,21 @@ def test_row_26_a_reserved_namespace_that_exists_is_neither_adopted_nor_touched(
     assert namespace(world, "operator") is theirs
 
 
-def test_row_26_the_rules_reserve_names_too() -> None:
+def test_row_26_the_cluster_policy_reserves_names_too() -> None:
     world = a_world()
     root(world), a_sub(world, "a", "r"), a_sub(world, "team-x", "r")
     settle(world, ClusterPolicy(protected=("team-*",), reserved=("a",)))
     assert {ref.name for ref in world.objects if ref.kind == NAMESPACE} == {"r"}
 
 
-def test_row_26_a_name_that_was_reserved_later_leaves_its_namespace_healthy() -> None:
+def test_row_26_a_name_reserved_later_leaves_its_namespace_healthy() -> None:
     world = made()
     rules = ClusterPolicy(reserved=("a",))
     assert settle(world, rules) == []
     assert plan_of(key(), world, rules).blocked == ()
 
 
-def test_a_paused_object_does_nothing() -> None:
+def test_a_paused_sub_namespace_creates_and_deletes_nothing() -> None:
     world = a_world()
     root(world), a_sub(world, "a", "r")
     world.edit(at_sub(), annotations={PAUSED: "true"})
@@ -677,7 +679,7 @@ def test_a_paused_object_does_nothing() -> None:
     assert at_sub() in world.objects
 
 
-def test_a_paused_namespace_holds_the_sub_namespaces_in_it_with_status_and_finalizer() -> None:
+def test_a_sub_namespace_in_a_paused_namespace_is_not_reconciled() -> None:
     world = a_world()
     root(world), a_sub(world, "a", "r")
     world.edit(namespace_ref("r"), annotations={PAUSED: "true"})
@@ -693,7 +695,7 @@ def test_a_paused_namespace_holds_the_sub_namespaces_in_it_with_status_and_final
     assert {at_sub(), namespace_ref("a")} <= world.objects.keys()
 
 
-def test_a_new_sub_namespace_gets_words_and_objects_at_once() -> None:
+def test_a_new_sub_namespace_gets_labels_and_objects_at_once() -> None:
     world = a_world()
     root(world, "r", {"team": "red"})
     source(world, at("r", "x"), "update")
@@ -703,14 +705,14 @@ def test_a_new_sub_namespace_gets_words_and_objects_at_once() -> None:
     assert at("a", "x") in world.objects
 
 
-def test_a_report_is_written_only_where_it_changes() -> None:
+def test_a_status_is_written_only_when_it_changes() -> None:
     world = made()
     world.edit(at_sub(), generation=2)
     assert [type(write) for write in settled(world)] == [WriteStatus]
     assert settled(world) == []
 
 
-def test_a_type_label_on_a_new_sub_namespace_is_never_made() -> None:
+def test_a_new_sub_namespace_never_gets_a_type_label() -> None:
     world = made()
     assert TYPE not in labels(world, "a")
     assert deletions(settled(world)) == []
