@@ -247,7 +247,7 @@ def test_defect_1_a_secret_that_is_not_ours_is_never_overwritten_even_if_it_is_e
     for has in (secret(), STORED):
         world = a_world()
         theirs = world.put(TARGET, has)
-        assert [each.reason for each in planned(world).blocked] == ["conflict"]
+        assert [target.reason for target in planned(world).blocked] == ["conflict"]
         assert made(world) is theirs
 
 
@@ -350,7 +350,7 @@ def test_defect_4_protected_namespaces_and_the_operators_own_secrets_are_refused
     world.namespace("samara")
     plan = plan_of(KEY, world, replace(RULES, own=frozenset({own})))
     assert plan.writes == ()
-    assert [each.reason for each in plan.blocked] == ["refused"]
+    assert [target.reason for target in plan.blocked] == ["refused"]
 
 
 def test_defect_4_targeting_the_operators_own_secret_changes_and_deletes_nothing() -> None:
@@ -370,7 +370,7 @@ def test_defect_4_targeting_the_operators_own_secret_changes_and_deletes_nothing
 
 def test_defect_4_with_consent_the_target_namespace_must_accept_that_of_the_fishysecret() -> None:
     world = a_world(terms=Options(consent=True))
-    assert [each.reason for each in planned(world).blocked] == ["not-accepted"]
+    assert [target.reason for target in planned(world).blocked] == ["not-accepted"]
     world.edit(namespace_ref("target-namespace"), annotations={ACCEPT: "default"})
     assert made(world) is not None
     world.edit(namespace_ref("target-namespace"), annotations={ACCEPT: "other"})
@@ -428,7 +428,7 @@ def test_defect_5_of_two_fishysecrets_with_one_target_the_older_wins_and_the_oth
     found = made(world)
     assert found is not None
     assert found.labels[OWNER_NAME] == "second"
-    assert [each.reason for each in planned(world).blocked] == ["conflict"]
+    assert [target.reason for target in planned(world).blocked] == ["conflict"]
     world.delete(SOURCE)
     settle(world, RULES)
     assert world.objects[TARGET] is found
@@ -551,9 +551,9 @@ def test_a_secret_that_cannot_be_deleted_because_its_namespace_is_paused_is_repo
     status = world.objects[SOURCE].status
     assert status is not None
     assert status.raw is not None
-    (told,) = json.loads(status.raw)["conditions"]
-    assert (told["status"], told["reason"]) == ("False", "Held")
-    assert "should go and does not" in told["message"]
+    (condition,) = json.loads(status.raw)["conditions"]
+    assert (condition["status"], condition["reason"]) == ("False", "Held")
+    assert "should go and does not" in condition["message"]
 
 
 def test_a_new_spec_reports_an_optional_path_that_is_not_found() -> None:
@@ -649,7 +649,7 @@ def test_defect_16_a_missing_or_terminating_namespace_is_reported_and_waited_for
     world = a_world()
     end(world)
     assert faults(world) == ["NoNamespace"]
-    assert [each.reason for each in planned(world).blocked] == ["no-namespace"]
+    assert [target.reason for target in planned(world).blocked] == ["no-namespace"]
 
 
 def test_defect_16_a_new_namespace_reconciles_only_the_fishysecrets_that_target_it() -> None:
@@ -739,7 +739,7 @@ def test_46_a_failing_read_of_an_optional_path_is_reported_although_it_was_absen
     assert made(world) is before
     world.delete(TARGET)
     again = made(world)
-    assert again is not None, "what is known is enough to make it"
+    assert again is not None, "the last good values are enough to create it"
     assert again.content == before.content
 
 

@@ -24,7 +24,7 @@ def parsed(found: object) -> Spec:
     return read(json.dumps(found).encode())
 
 
-def told(found: object) -> list[str]:
+def messages(found: object) -> list[str]:
     return [fault.message for fault in parsed(found).faults]
 
 
@@ -56,12 +56,12 @@ def test_a_missing_or_malformed_spec_has_one_fault(raw: bytes | None) -> None:
 
 @pytest.mark.parametrize("text", ["1s", "90s", "5m", "1h", "1h30m", "1h0m5s"])
 def test_durations_are_accepted(text: str) -> None:
-    assert told(spec(refreshInterval=text)) == []
+    assert messages(spec(refreshInterval=text)) == []
 
 
 @pytest.mark.parametrize("key", ["a", "DB_PASS", "tls.crt", ".hidden", "-", "x" * 253])
 def test_keys_are_accepted(key: str) -> None:
-    assert told(spec(data=[{**ITEM, "secretKeyName": key}])) == []
+    assert messages(spec(data=[{**ITEM, "secretKeyName": key}])) == []
 
 
 FAULTS: list[tuple[str, Json]] = [
@@ -102,7 +102,7 @@ FAULTS: list[tuple[str, Json]] = [
 ]
 
 
-@pytest.mark.parametrize(("where", "found"), FAULTS, ids=lambda each: each if isinstance(each, str) else "")
+@pytest.mark.parametrize(("where", "found"), FAULTS, ids=lambda value: value if isinstance(value, str) else "")
 def test_defect_13_a_fault_is_invalid_and_names_its_field_and_the_expected_value(where: str, found: Json) -> None:
     (fault,) = parsed(found).faults
     assert fault.reason == "Invalid"
@@ -112,7 +112,7 @@ def test_defect_13_a_fault_is_invalid_and_names_its_field_and_the_expected_value
 
 def test_all_faults_are_reported_at_once() -> None:
     wrong = {"target": {"name": "A", "namespace": "B"}, "data": [{"secretPath": "..", "secretKeyName": "!"}]}
-    assert [each.partition(":")[0] for each in told(wrong)] == [
+    assert [message.partition(":")[0] for message in messages(wrong)] == [
         "spec.target.name",
         "spec.target.namespace",
         "spec.data[0].secretKeyName",

@@ -56,8 +56,8 @@ def message(world: World) -> str:
 
 
 def stored(world: World, when: str, status: str = "True") -> Object:
-    told = {"conditions": [{"type": "Ready", "status": status}], "lastSyncedTime": when}
-    return world.edit(SOURCE, status=a_field("status", told))
+    reported = {"conditions": [{"type": "Ready", "status": status}], "lastSyncedTime": when}
+    return world.edit(SOURCE, status=a_field("status", reported))
 
 
 def synced(world: World, landed: str = "", now: str = "") -> str | None:
@@ -136,7 +136,7 @@ def paused(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("deed", "reason"),
+    ("change", "reason"),
     [
         (not_ours, "Conflict"),
         (no_namespace, "NoNamespace"),
@@ -147,9 +147,9 @@ def paused(world: World) -> None:
         (paused, "Held"),
     ],
 )
-def test_every_failure_has_its_condition(deed: Any, reason: str) -> None:
+def test_every_failure_has_its_condition(change: Any, reason: str) -> None:
     world = a_world()
-    deed(world)
+    change(world)
     assert ready(world) == ("False", reason)
 
 
@@ -163,12 +163,12 @@ def test_a_refusal_by_the_settings_has_its_condition(terms: Options, reason: str
 
 def test_a_refusal_by_the_server_and_a_fought_secret_have_their_conditions() -> None:
     world = a_world()
-    for reason, word in (("refused", "Refused"), ("fought", "Fought")):
+    for reason, expected in (("refused", "Refused"), ("fought", "Fought")):
         tally = CopyCounts.of(plan_of(KEY, world, RULES))
         tally.mark_blocked(TARGET, reason, "as the server says")  # type: ignore[arg-type]
-        told = report(world, tally)["conditions"][0]
-        assert (told["status"], told["reason"]) == ("False", word)
-        assert "as the server says" in told["message"]
+        condition = report(world, tally)["conditions"][0]
+        assert (condition["status"], condition["reason"]) == ("False", expected)
+        assert "as the server says" in condition["message"]
 
 
 def test_every_reason_has_advice_and_the_message_ends_with_it() -> None:
@@ -188,9 +188,9 @@ def test_an_earlier_target_that_cannot_be_deleted_is_reported() -> None:
     settle(world, RULES)
     tally = CopyCounts.of(plan_of(KEY, world, RULES))
     tally.mark_not_removed(at("other", "old"), "refused", "no right to delete")
-    told = report(world, tally)["conditions"][0]
-    assert (told["status"], told["reason"]) == ("False", "Refused")
-    assert "other/old" in told["message"]
+    condition = report(world, tally)["conditions"][0]
+    assert (condition["status"], condition["reason"]) == ("False", "Refused")
+    assert "other/old" in condition["message"]
 
 
 def test_9_a_secret_that_cannot_be_deleted_is_reported_while_its_fishysecret_terminates() -> None:
@@ -199,9 +199,9 @@ def test_9_a_secret_that_cannot_be_deleted_is_reported_while_its_fishysecret_ter
     under_deletion(world)
     tally = CopyCounts.of(plan_of(KEY, world, RULES))
     tally.mark_not_removed(TARGET, "refused", "a policy forbids it")
-    told = report(world, tally)["conditions"][0]
-    assert (told["status"], told["reason"]) == ("False", "Refused")
-    assert told["message"].startswith(f"{TARGET} should go and does not: a policy forbids it")
+    condition = report(world, tally)["conditions"][0]
+    assert (condition["status"], condition["reason"]) == ("False", "Refused")
+    assert condition["message"].startswith(f"{TARGET} should go and does not: a policy forbids it")
 
 
 def no_finalizer(world: World) -> None:
@@ -220,10 +220,10 @@ def nothing_done(world: World) -> None:
     """The Secret is not written yet."""
 
 
-@pytest.mark.parametrize("deed", [no_finalizer, under_deletion, uncounted, nothing_done])
-def test_nothing_is_reported_before_the_outcome_is_known(deed: Any) -> None:
+@pytest.mark.parametrize("change", [no_finalizer, under_deletion, uncounted, nothing_done])
+def test_nothing_is_reported_before_the_outcome_is_known(change: Any) -> None:
     world = a_world()
-    deed(world)
+    change(world)
     assert report(world) == {}
 
 

@@ -178,14 +178,17 @@ def test_a_namespace_gets_its_copy_when_its_labels_match_and_loses_it_when_they_
     assert filled(world) == {"a", "c"}
     old = world.objects[namespace_ref("a")]
     new = world.edit(old.ref, labels={"team": "blue"})
-    assert [list(world.registry.keys_to_reconcile(each, world)) for each in (old, new)] == [[KEY.in_namespace("a")], []]
+    assert [list(world.registry.keys_to_reconcile(namespace, world)) for namespace in (old, new)] == [
+        [KEY.in_namespace("a")],
+        [],
+    ]
     assert filled(world) == {"c"}
 
 
 def test_a_missing_or_terminating_namespace_is_waited_for() -> None:
     world = a_world({"includedNamespaces": listed("a", "b", "zz")})
     world.terminate("b")
-    assert {each.ref.namespace: each.reason for each in planned(world).blocked} == {
+    assert {target.ref.namespace: target.reason for target in planned(world).blocked} == {
         "b": "no-namespace",
         "zz": "no-namespace",
     }
@@ -198,7 +201,7 @@ def test_the_plans_of_single_namespaces_together_are_the_whole_plan() -> None:
         {"allNamespaces": True, "includedNamespaces": listed("kube-system"), "excludedNamespaces": listed("b")}
     )
     whole = {write.ref for write in planned(world).writes}
-    slices = {write.ref for each in "abc" for write in plan_of(KEY.in_namespace(each), world, RULES).writes}
+    slices = {write.ref for name in "abc" for write in plan_of(KEY.in_namespace(name), world, RULES).writes}
     assert slices | {at("kube-system", "db")} == whole
     assert plan_of(KEY.in_namespace("kube-system"), world, RULES).writes
 
@@ -386,7 +389,7 @@ def test_a_distribution_keeps_its_claim_until_the_dry_run_is_answered() -> None:
     younger = Ref(RESOURCE_DISTRIBUTION, "", "younger")
     distribute(world, {"includedNamespaces": listed("a")}, a_queue(), younger, created="2027")
     world.values[the_trial(world)] = content(spec={})
-    assert [each.reason for each in plan_of(Key(NAME, younger), world, RULES).blocked] == ["conflict"]
+    assert [target.reason for target in plan_of(Key(NAME, younger), world, RULES).blocked] == ["conflict"]
 
 
 # A distribution that cannot be served changes nothing
@@ -413,17 +416,17 @@ BAD: list[tuple[object, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("what", "reason", "told"), BAD)
-def test_an_invalid_resource_is_reported_and_changes_nothing(what: object, reason: str, told: str) -> None:
+@pytest.mark.parametrize(("what", "reason", "expected"), BAD)
+def test_an_invalid_resource_is_reported_and_changes_nothing(what: object, reason: str, expected: str) -> None:
     world = a_world()
     settle(world, RULES)
     distribute(world, {"includedNamespaces": listed("c")}, what)
     (fault,) = planned(world).faults
     assert fault.reason == reason
-    assert told in fault.message
+    assert expected in fault.message
     assert filled(world) == {"a", "b"}
     failed = {"status": "True", "reason": reason, "failedNamespaces": ["c"]}
-    assert told_by(world) == {kind: failed if kind == "GetResourceFailed" else FINE for kind in SIX}
+    assert conditions_of(world) == {kind: failed if kind == "GetResourceFailed" else FINE for kind in SIX}
     status = status_of(world)
     assert (status["desired"], status["succeeded"], status["failed"]) == (1, 0, 1)
 
@@ -437,19 +440,19 @@ def test_all_targets_of_an_invalid_resource_count_as_failed(
 ) -> None:
     world = a_world({"allNamespaces": True, "includedNamespaces": listed("zz")}, what or {})
     world.namespace("apart", annotations={"samara.dev/ignore": "true"})
-    status, told = status_of(world), told_by(world)
+    status, conditions = status_of(world), conditions_of(world)
     assert (status["desired"], status["succeeded"], status["failed"]) == (4, 0, 4)
-    assert told["GetResourceFailed"]["failedNamespaces"] == ["a", "b", "c"]
-    assert told["NamespaceNotExists"]["failedNamespaces"] == ["zz"]
-    assert (told["CreateResourceFailed"], told["UpdateResourceFailed"]) == (FINE, FINE)
+    assert conditions["GetResourceFailed"]["failedNamespaces"] == ["a", "b", "c"]
+    assert conditions["NamespaceNotExists"]["failedNamespaces"] == ["zz"]
+    assert (conditions["CreateResourceFailed"], conditions["UpdateResourceFailed"]) == (FINE, FINE)
 
 
 def test_invalid_targets_are_not_counted() -> None:
     targets = {"includedNamespaces": listed("a"), "namespaceLabelSelector": {"matchLabels": {"!": "a"}}}
     world = a_world(targets, ACCOUNT)
-    status, told = status_of(world), told_by(world)
+    status, conditions = status_of(world), conditions_of(world)
     assert (status["desired"], status["succeeded"], status["failed"]) == (0, 0, 0)
-    assert told["GetResourceFailed"] == {"status": "True", "reason": "Invalid,Refused"}
+    assert conditions["GetResourceFailed"] == {"status": "True", "reason": "Invalid,Refused"}
 
 
 @pytest.mark.parametrize(
@@ -496,7 +499,7 @@ def test_credentials_of_the_cluster_are_never_distributed(kind: str) -> None:
     world = a_world(what=resource(type=kind))
     result = planned(world)
     assert result.writes == ()
-    assert {each.reason for each in result.blocked} == {"refused"}
+    assert {target.reason for target in result.blocked} == {"refused"}
 
 
 # Conflicts and claims
@@ -508,7 +511,7 @@ def test_a_foreign_object_is_a_conflict_even_if_identical_and_the_copy_is_create
 ) -> None:
     world = a_world()
     theirs = world.put(at("a", "db"), STORED if identical else secret("theirs"))
-    assert [(each.ref.namespace, each.reason) for each in planned(world).blocked] == [("a", "conflict")]
+    assert [(target.ref.namespace, target.reason) for target in planned(world).blocked] == [("a", "conflict")]
     settle(world, RULES)
     assert copy(world) is theirs
     woken = list(world.registry.keys_to_reconcile(theirs, world))
@@ -572,15 +575,15 @@ def test_secret_copy_comes_first_and_its_copy_has_no_owner_reference(later: bool
     settle(world, RULES)
     assert copy(world).annotations == {secret_copy.ORIGIN: "admin/db"}
     assert copy(world).owner_references == ()
-    assert [(each.ref.namespace, each.reason) for each in planned(world).blocked] == [("a", "conflict")]
+    assert [(target.ref.namespace, target.reason) for target in planned(world).blocked] == [("a", "conflict")]
 
 
 @pytest.mark.parametrize("later", [True, False])
 def test_a_copy_of_sync_to_gives_way_to_a_distribution_and_comes_back_afterwards(later: bool) -> None:
     world = a_world({})
     world.namespace("home")
-    words = {sync_to.SYNC_TO: "namespaces", sync_to.SYNC_TO_NAMESPACES: "a"}
-    world.put(at("home", "db"), secret("theirs"), annotations=words)
+    annotations = {sync_to.SYNC_TO: "namespaces", sync_to.SYNC_TO_NAMESPACES: "a"}
+    world.put(at("home", "db"), secret("theirs"), annotations=annotations)
     if later:
         settle(world, RULES)
     distribute(world, {"includedNamespaces": listed("a")})
@@ -658,7 +661,7 @@ def test_repairing_a_copy_never_adds_a_second_controller() -> None:
     world.edit(at("a", "db"), content=secret("edited"), owner_references=(other, old))
     settle(world, RULES)
     assert copy(world).content == STORED
-    assert [each.uid for each in copy(world).owner_references] == [other.uid, owner.uid]
+    assert [owner_reference.uid for owner_reference in copy(world).owner_references] == [other.uid, owner.uid]
 
 
 VERSIONS = [
@@ -698,9 +701,9 @@ def counted(world: World) -> CopyCounts:
     return tally
 
 
-def told_by(world: World, tally: CopyCounts | None = None) -> dict[str, dict[str, Any]]:
+def conditions_of(world: World, tally: CopyCounts | None = None) -> dict[str, dict[str, Any]]:
     conditions = status_of(world, tally)["conditions"]
-    return {each["type"]: {key: each[key] for key in each if key != "type"} for each in conditions}
+    return {condition["type"]: {key: condition[key] for key in condition if key != "type"} for condition in conditions}
 
 
 FINE = {"status": "False", "reason": "Succeeded"}
@@ -734,10 +737,14 @@ def test_conflicts_and_missing_namespaces_have_their_own_conditions() -> None:
     settle(world, RULES)
     status = status_of(world)
     assert (status["desired"], status["succeeded"], status["failed"]) == (4, 1, 3)
-    told = told_by(world)
-    assert told["ConflictOccurred"] == {"status": "True", "reason": "Conflict", "failedNamespaces": ["a"]}
-    assert told["NamespaceNotExists"] == {"status": "True", "reason": "NoNamespace", "failedNamespaces": ["b", "zz"]}
-    assert [kind for kind in SIX if told[kind] == FINE] == SIX[:4]
+    conditions = conditions_of(world)
+    assert conditions["ConflictOccurred"] == {"status": "True", "reason": "Conflict", "failedNamespaces": ["a"]}
+    assert conditions["NamespaceNotExists"] == {
+        "status": "True",
+        "reason": "NoNamespace",
+        "failedNamespaces": ["b", "zz"],
+    }
+    assert [kind for kind in SIX if conditions[kind] == FINE] == SIX[:4]
 
 
 def test_a_refused_write_is_a_failed_update_if_the_copy_exists_and_else_a_failed_create() -> None:
@@ -747,9 +754,9 @@ def test_a_refused_write_is_a_failed_update_if_the_copy_exists_and_else_a_failed
     tally = counted(world)
     tally.mark_blocked(at("a", "db"), "fought", "somebody else's controller")
     tally.mark_blocked(at("b", "db"), "refused", "exceeded quota")
-    told = told_by(world, tally)
-    assert told["CreateResourceFailed"] == {"status": "True", "reason": "Refused", "failedNamespaces": ["b"]}
-    assert told["UpdateResourceFailed"] == {"status": "True", "reason": "Fought", "failedNamespaces": ["a"]}
+    conditions = conditions_of(world, tally)
+    assert conditions["CreateResourceFailed"] == {"status": "True", "reason": "Refused", "failedNamespaces": ["b"]}
+    assert conditions["UpdateResourceFailed"] == {"status": "True", "reason": "Fought", "failedNamespaces": ["a"]}
 
 
 @pytest.mark.parametrize(("reason", "word"), [("held", "Held"), ("refused", "Refused")])
@@ -758,27 +765,27 @@ def test_removals_that_are_held_or_refused_are_a_failed_delete(reason: Any, word
     settle(world, RULES)
     tally = counted(world)
     tally.removals[at("c", "db")] = NotInSync(reason, "")
-    told = told_by(world, tally)["DeleteResourceFailed"]
-    assert told == {"status": "True", "reason": word, "failedNamespaces": ["c"]}
+    conditions = conditions_of(world, tally)["DeleteResourceFailed"]
+    assert conditions == {"status": "True", "reason": word, "failedNamespaces": ["c"]}
 
 
 def test_a_pending_copy_counts_as_failed_but_is_no_problem() -> None:
     world = a_world()
     status = status_of(world)
     assert (status["desired"], status["succeeded"], status["failed"]) == (2, 0, 2)
-    assert {each["status"] for each in status["conditions"]} == {"False"}
+    assert {condition["status"] for condition in status["conditions"]} == {"False"}
 
 
 def test_the_list_of_namespaces_is_capped_with_a_count_and_sorted() -> None:
     names = [f"n{number:05}" for number in range(10_000)]
     world = a_world({"includedNamespaces": listed(*reversed(names))})
-    shown = told_by(world)["NamespaceNotExists"]["failedNamespaces"]
+    shown = conditions_of(world)["NamespaceNotExists"]["failedNamespaces"]
     assert shown == [*names[:50], "and 9950 more"]
 
 
 def test_a_condition_has_only_the_fields_of_its_own_type() -> None:
     world = a_world({"includedNamespaces": listed("zz")})
-    keys = {key for each in status_of(world)["conditions"] for key in each}
+    keys = {key for condition in status_of(world)["conditions"] for key in condition}
     assert keys == {"type", "status", "reason", "failedNamespaces"}
 
 
@@ -808,7 +815,7 @@ def test_a_copy_is_recognised_by_its_owner_reference_and_not_by_managed_fields()
     settle(world, RULES)
     orphan = world.edit(at("a", "db"), owner_references=())
     assert orphan.known_copy
-    assert [(each.ref.namespace, each.reason) for each in planned(world).blocked] == [("a", "conflict")]
+    assert [(target.ref.namespace, target.reason) for target in planned(world).blocked] == [("a", "conflict")]
 
 
 def test_no_other_vocabulary_takes_an_orphaned_copy() -> None:

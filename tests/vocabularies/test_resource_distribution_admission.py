@@ -129,8 +129,8 @@ def test_one_answer_lists_all_faults() -> None:
 
 def test_a_bad_name_of_the_resource_hides_no_other_fault() -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "Not_Good"}}
-    told = answered(stored(pod), stored())
-    assert [fault.partition(": ")[0] for fault in told] == [
+    messages = answered(stored(pod), stored())
+    assert [fault.partition(": ")[0] for fault in messages] == [
         "spec.resource.metadata.name",
         "spec.resource",
         "spec.resource.kind cannot be changed",
@@ -152,8 +152,8 @@ CHANGES: list[tuple[Json, list[str]]] = [
 
 @pytest.mark.parametrize(("what", "faults"), CHANGES)
 def test_on_update_api_version_kind_and_name_of_the_resource_are_immutable(what: Json, faults: list[str]) -> None:
-    told = answered(stored(what), stored())
-    assert [fault in said for fault, said in zip(faults, told, strict=True)] == [True] * len(faults)
+    messages = answered(stored(what), stored())
+    assert [fault in message for fault, message in zip(faults, messages, strict=True)] == [True] * len(faults)
 
 
 def test_everything_else_may_be_updated() -> None:

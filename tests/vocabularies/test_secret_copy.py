@@ -106,10 +106,10 @@ def test_rule_2_one_illegal_name_does_not_stop_the_ten_legal_ones() -> None:
 
 def test_rule_3_a_copy_has_type_data_and_marks_and_no_other_metadata() -> None:
     world = a_world("a")
-    words = {TARGETS: "a", "kubectl.kubernetes.io/last-applied-configuration": "{}", "note": "x"}
+    annotations = {TARGETS: "a", "kubectl.kubernetes.io/last-applied-configuration": "{}", "note": "x"}
     owners = (OwnerReference("v1", "Pod", "p", "u"),)
     world.edit(
-        SOURCE, content=secret(immutable=True), labels={"team": "red"}, annotations=words, owner_references=owners
+        SOURCE, content=secret(immutable=True), labels={"team": "red"}, annotations=annotations, owner_references=owners
     )
     settle(world, RULES)
     have = copy(world)
@@ -136,11 +136,11 @@ def test_rule_4_a_copy_that_differs_in_data_is_repaired() -> None:
     assert copy(world).content == secret("new")
 
 
-@pytest.mark.parametrize("words", [{"labels": {}}, {"labels": {FROM: "other"}}])
-def test_rule_4_a_copy_that_differs_in_marks_is_repaired(words: dict[str, dict[str, str]]) -> None:
+@pytest.mark.parametrize("changes", [{"labels": {}}, {"labels": {FROM: "other"}}])
+def test_rule_4_a_copy_that_differs_in_marks_is_repaired(changes: dict[str, dict[str, str]]) -> None:
     world = a_world("a")
     settle(world, RULES)
-    world.edit(copy(world).ref, labels=words["labels"])
+    world.edit(copy(world).ref, labels=changes["labels"])
     (write,) = settle(world, RULES)
     assert isinstance(write, Update)
     assert copy(world).labels == {FROM: "admin-db"}
@@ -283,7 +283,7 @@ def test_rule_4_a_copy_that_was_made_immutable_is_in_sync_until_its_source_chang
     assert settle(world, RULES) == []
     world.edit(at("a", "db"), labels={})
     (write,) = settle(world, RULES)
-    assert isinstance(write, Update), "the marks are put right, and the content stays"
+    assert isinstance(write, Update), "the marks are repaired, and the content stays"
     assert copy(world).content == secret(immutable=True)
     world.edit(SOURCE, content=secret("two"))
     (write,) = settle(world, RULES)

@@ -233,8 +233,8 @@ def test_rule_3_keys_that_the_settings_exclude_are_not_copied() -> None:
     registry = a_registry()
     kept = Registry(registry.source_types, never_labels=("shop.example/*",), never_annotations=("note",))
     world = a_world(registry=Registry((sync_to.source_type((SECRET,), kept.copyable),)))
-    words = {"shop.example/team": "x", "note": "n"}
-    world.edit(SOURCE, annotations={**to("a"), **words}, labels=words)
+    metadata = {"shop.example/team": "x", "note": "n"}
+    world.edit(SOURCE, annotations={**to("a"), **metadata}, labels=metadata)
     settle(world, RULES)
     assert dict(copy(world).labels) == {"note": "n", FROM: "team-db"}
     assert dict(copy(world).annotations) == {"shop.example/team": "x", FROM: "team/db"}
@@ -673,7 +673,7 @@ def test_the_desired_copies_of_one_namespace_are_a_part_of_all_desired_copies() 
     whole = desired_by(world)
     for name in ("a", "b", "zz", "team"):
         part = world.registry["sync-to"].desired(SOURCE, NamespaceView(world, name))
-        assert part.copies == tuple(each for each in whole.copies if each.ref.namespace == name)
+        assert part.copies == tuple(copy for copy in whole.copies if copy.ref.namespace == name)
         assert (part.prune, part.faults) == (whole.prune, whole.faults)
 
 

@@ -63,20 +63,20 @@ def a_world(**terms: Any) -> World:
     return World(a_registry(**terms))
 
 
-def root(world: World, name: str = "r", words: Mapping[str, str] | None = None, **more: Any) -> Object:
-    return world.namespace(name, {TYPE: ROOT, **(words or {})}, **more)
+def root(world: World, name: str = "r", extra: Mapping[str, str] | None = None, **more: Any) -> Object:
+    return world.namespace(name, {TYPE: ROOT, **(extra or {})}, **more)
 
 
-def sub(world: World, name: str, parent: str, words: Mapping[str, str] | None = None) -> Object:
-    return world.namespace(name, {PARENT: parent, **(words or {})})
+def sub(world: World, name: str, parent: str, extra: Mapping[str, str] | None = None) -> Object:
+    return world.namespace(name, {PARENT: parent, **(extra or {})})
 
 
-def template(world: World, name: str, words: Mapping[str, str] | None = None) -> Object:
-    return world.namespace(name, {TYPE: IS_TEMPLATE, **(words or {})})
+def template(world: World, name: str, extra: Mapping[str, str] | None = None) -> Object:
+    return world.namespace(name, {TYPE: IS_TEMPLATE, **(extra or {})})
 
 
-def instance(world: World, name: str, of: str, words: Mapping[str, str] | None = None) -> Object:
-    return world.namespace(name, {TEMPLATE: of, **(words or {})})
+def instance(world: World, name: str, of: str, extra: Mapping[str, str] | None = None) -> Object:
+    return world.namespace(name, {TEMPLATE: of, **(extra or {})})
 
 
 def chain(world: World, *names: str) -> None:
@@ -86,18 +86,18 @@ def chain(world: World, *names: str) -> None:
         sub(world, name, above)
 
 
-def hang(world: World, name: str, **roles: str) -> Object:
+def set_roles(world: World, name: str, **roles: str) -> Object:
     """Replaces the parent, template and type labels of a namespace by the given ones."""
-    words = {"parent": PARENT, "template": TEMPLATE, "type": TYPE}
+    keys = {"parent": PARENT, "template": TEMPLATE, "type": TYPE}
     have = world.objects[namespace_ref(name)]
-    kept = {key: value for key, value in have.labels.items() if key not in words.values()}
-    return world.edit(have.ref, labels=kept | {words[role]: value for role, value in roles.items()})
+    kept = {key: value for key, value in have.labels.items() if key not in keys.values()}
+    return world.edit(have.ref, labels=kept | {keys[role]: value for role, value in roles.items()})
 
 
 def relabel(world: World, name: str, **labels: str | None) -> None:
     have = world.objects[namespace_ref(name)]
-    words = {**have.labels, **labels}
-    world.edit(have.ref, labels={key: value for key, value in words.items() if value is not None})
+    merged = {**have.labels, **labels}
+    world.edit(have.ref, labels={key: value for key, value in merged.items() if value is not None})
 
 
 def namespace(world: World, name: str) -> Object:
@@ -108,8 +108,8 @@ def labels(world: World, name: str) -> dict[str, str]:
     return dict(namespace(world, name).labels)
 
 
-def source(world: World, ref: Ref, mode: str, value: str = "one", **words: str) -> Object:
-    return world.put(ref, secret(value), annotations={PROPAGATE: mode, **words})
+def source(world: World, ref: Ref, mode: str, value: str = "one", **annotations: str) -> Object:
+    return world.put(ref, secret(value), annotations={PROPAGATE: mode, **annotations})
 
 
 def a_copy(world: World, ref: Ref, of: str, mode: str, value: str = "one", by: str = FIELD_MANAGER) -> Object:
@@ -119,7 +119,7 @@ def a_copy(world: World, ref: Ref, of: str, mode: str, value: str = "one", by: s
 
 def values(world: World, name: str = "x") -> dict[str, str | None]:
     """By namespace: which of the well-known values the object of this name has."""
-    known = {secret(each): each for each in ("one", "two", "three", "drift", "theirs")}
+    known = {secret(value): value for value in ("one", "two", "three", "drift", "theirs")}
     return {ref.namespace: known.get(obj.content) for ref, obj in world.objects.items() if ref == at(ref[1], name)}
 
 

@@ -49,22 +49,22 @@ def namespace(labels: Words, name: str = "me", **more: Any) -> Object:
 
 
 def created(world: World, labels: Words, rules: AdmitRules = STRICT) -> tuple[str, ...]:
-    return told(admit_namespace(Request("CREATE", namespace(labels), None), world, rules))
+    return messages(admit_namespace(Request("CREATE", namespace(labels), None), world, rules))
 
 
 def updated(world: World, old: Words, new: Words) -> tuple[str, ...]:
     """Updates the namespace `me` from these labels to those."""
     world.namespace("me", old)
-    return told(admit_namespace(Request("UPDATE", namespace(new), namespace(old)), world, STRICT))
+    return messages(admit_namespace(Request("UPDATE", namespace(new), namespace(old)), world, STRICT))
 
 
 def deleted(world: World, old: Words, rules: AdmitRules = STRICT) -> tuple[str, ...]:
     world.namespace("me", old)
-    return told(admit_namespace(Request("DELETE", None, namespace(old)), world, rules))
+    return messages(admit_namespace(Request("DELETE", None, namespace(old)), world, rules))
 
 
-def told(faults: tuple[str, ...], kind: type[str] = Refused) -> tuple[str, ...]:
-    assert all(isinstance(each, kind) for each in faults)
+def messages(faults: tuple[str, ...], kind: type[str] = Refused) -> tuple[str, ...]:
+    assert all(isinstance(fault, kind) for fault in faults)
     return faults
 
 
@@ -244,7 +244,7 @@ def test_for_any_labels_there_is_at_most_one_fault(
 ) -> None:
     operation: Operation = "DELETE" if new is None else "CREATE" if old is None else "UPDATE"
     after, before = (None if labels is None else namespace(labels) for labels in (new, old))
-    faults = told(admit_namespace(Request(operation, after, before), a_world(**world), STRICT))
+    faults = messages(admit_namespace(Request(operation, after, before), a_world(**world), STRICT))
     assert len(faults) <= 1
     if not (old or new):
         assert faults == ()  # namespaces without our labels are never refused
@@ -275,12 +275,12 @@ def test_a_sub_namespace_resource_must_be_in_a_root_or_a_sub_namespace(judged: C
     assert judged(world, sub(home="r")) == judged(world, sub(home="s")) == ()
     for home in ("plain", "t", "i"):
         fault = f"namespace {home} is neither a root nor a sub namespace"
-        assert told(judged(world, sub(home=home))) == (fault,)
+        assert messages(judged(world, sub(home=home))) == (fault,)
 
 
 @alike
 def test_a_parent_that_cannot_be_read_is_an_internal_error(judged: Callable[..., tuple[str, ...]]) -> None:
-    assert told(judged(a_world(), sub()), Undecidable) == ("namespace r cannot be read",)
+    assert messages(judged(a_world(), sub()), Undecidable) == ("namespace r cannot be read",)
 
 
 BAD_SPEC = {
@@ -291,9 +291,9 @@ BAD_SPEC = {
 
 @alike
 def test_all_violations_of_labels_and_annotations_are_reported_together(judged: Callable[..., tuple[str, ...]]) -> None:
-    faults = told(judged(a_world(r=ROOT), sub(spec=BAD_SPEC)))
+    faults = messages(judged(a_world(r=ROOT), sub(spec=BAD_SPEC)))
 
-    assert {each.partition(": the ")[0] for each in faults} == {
+    assert {fault.partition(": the ")[0] for fault in faults} == {
         'spec.labels: Invalid value: "a b"',
         'spec.labels: Invalid value: "not ok"',
         'spec.labels: Invalid value: "-"',
@@ -308,7 +308,7 @@ def test_all_violations_of_labels_and_annotations_are_reported_together(judged: 
 
 def test_redacted_messages_still_name_every_violation() -> None:
     spec = {"labels": {"app": "no good", "b": 'x "y": z'}, "annotations": {"a b": "1", "é\n" * 90: "2"}}
-    faults = told(asked(a_world(r=ROOT), sub(spec=spec)))
+    faults = messages(asked(a_world(r=ROOT), sub(spec=spec)))
     value = "spec.labels: Invalid value: …: the value of a label was expected"
     key = "spec.annotations: Invalid value: …: the key of an annotation was expected"
     assert redact(". ".join(faults)) == ". ".join([value, value, key, key])
@@ -335,11 +335,11 @@ def test_an_unchanged_spec_is_not_validated_again() -> None:
 
 @alike
 def test_the_root_of_the_tree_must_be_found(judged: Callable[..., tuple[str, ...]]) -> None:
-    assert told(judged(a_world(r=below("gone")), sub())) == ("namespace gone is not found",)
-    assert told(judged(a_world(r=below("top"), top={}), sub())) == (
+    assert messages(judged(a_world(r=below("gone")), sub())) == ("namespace gone is not found",)
+    assert messages(judged(a_world(r=below("top"), top={}), sub())) == (
         "namespace top is not found to be a root or a sub namespace",
     )
-    assert told(judged(a_world(r=below("s"), s=below("r")), sub())) == CIRCULAR
+    assert messages(judged(a_world(r=below("s"), s=below("r")), sub())) == CIRCULAR
 
 
 def test_naming_policies_get_the_name_and_the_root() -> None:
@@ -351,7 +351,7 @@ def test_naming_policies_get_the_name_and_the_root() -> None:
 
     world = a_world(top=ROOT, r=below("s"), s=below("top"))
     assert asked(world, sub("good"), None, AdmitRules(denied=denied)) == ()
-    assert told(asked(world, sub("bad"), None, AdmitRules(denied=denied))) == (
+    assert messages(asked(world, sub("bad"), None, AdmitRules(denied=denied))) == (
         "namespace r is not match naming policies: "
         "namespace - target=bad root=top denied policy - root=^top$ match=^$1-.*",
     )
@@ -362,13 +362,13 @@ def test_an_expansion_that_cannot_be_compiled_is_an_error() -> None:
     def denied(name: str, root: str) -> tuple[str, str] | None:
         raise ValueError("missing closing )")
 
-    (fault,) = told(asked(a_world(r=ROOT), sub(), None, AdmitRules(denied=denied)), Undecidable)
+    (fault,) = messages(asked(a_world(r=ROOT), sub(), None, AdmitRules(denied=denied)), Undecidable)
     assert "missing closing )" in fault
 
 
 def test_row_26_reserved_names_are_refused() -> None:
     rules = AdmitRules(reserved=lambda name: name.startswith("kube-"))
-    assert told(asked(a_world(r=ROOT), sub("kube-x"), None, rules)) == (
+    assert messages(asked(a_world(r=ROOT), sub("kube-x"), None, rules)) == (
         "namespace kube-x is reserved: a sub-namespace cannot have this name",
     )
     assert asked(a_world(r=ROOT), sub("x"), None, rules) == ()
@@ -411,7 +411,7 @@ def test_the_first_broken_rule_of_a_sub_namespace_is_reported() -> None:
 
 
 def released(world: World, rules: AdmitRules = STRICT, **more: Any) -> tuple[str, ...]:
-    return told(admit_sub_namespace(Request("DELETE", None, sub(**more)), world, rules))
+    return messages(admit_sub_namespace(Request("DELETE", None, sub(**more)), world, rules))
 
 
 def test_a_sub_namespace_resource_cannot_be_deleted_while_its_namespace_has_children() -> None:

@@ -65,8 +65,8 @@ def test_the_keys_are_the_eight_of_the_original() -> None:
 
 @pytest.mark.parametrize("key", INHERITED + EXCLUDED)
 def test_a_malformed_pattern_is_reported_with_its_key(key: str) -> None:
-    told = f"invalid configurations: malformed pattern for {key} a/[b: syntax error in pattern"
-    assert fault({key: ["team", "a/[b"]}) == told
+    expected = f"invalid configurations: malformed pattern for {key} a/[b: syntax error in pattern"
+    assert fault({key: ["team", "a/[b"]}) == expected
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def test_a_malformed_pattern_is_reported_with_its_key(key: str) -> None:
     ],
 )
 def test_keys_of_our_own_cannot_be_inherited(key: str, singular: str) -> None:
-    told = f"invalid configurations: misconfigured {singular}: accurate.cybozu.com/type is not allowed"
-    assert fault({key: ["accurate.cybozu.com/type"]}) == told
+    expected = f"invalid configurations: misconfigured {singular}: accurate.cybozu.com/type is not allowed"
+    assert fault({key: ["accurate.cybozu.com/type"]}) == expected
 
 
 def test_a_wide_pattern_is_accepted_and_does_not_reach_our_own_keys() -> None:
@@ -141,7 +141,7 @@ def test_an_unknown_key_is_reported_in_the_words_of_the_original(raw: dict[Any, 
 
 
 @pytest.mark.parametrize(
-    ("raw", "told"),
+    ("raw", "expected"),
     [
         ({"labelKeys": "team"}, "labelKeys: expected a list, found text"),
         ({"labelKeys": {}}, "labelKeys: expected a list, found a mapping"),
@@ -155,8 +155,8 @@ def test_an_unknown_key_is_reported_in_the_words_of_the_original(raw: dict[Any, 
         ({"namingPolicies": [{"root": []}]}, f"namingPolicies[0].root: {TEXT}, found a list"),
     ],
 )
-def test_a_wrong_type_is_reported_with_its_path(raw: dict[str, object], told: str) -> None:
-    assert fault(raw) == f"unable to load the configuration file: {told}"
+def test_a_wrong_type_is_reported_with_its_path(raw: dict[str, object], expected: str) -> None:
+    assert fault(raw) == f"unable to load the configuration file: {expected}"
 
 
 def test_a_fault_is_one_line_whatever_it_quotes() -> None:
@@ -184,7 +184,7 @@ def test_kinds_of_one_name_are_distinguished_by_group() -> None:
 
 
 @pytest.mark.parametrize(
-    ("watch", "told"),
+    ("watch", "expected"),
     [
         ({"version": "v1", "kind": "Namespace"}, "/v1, Kind=Namespace is not namespace-scoped"),
         (
@@ -201,8 +201,8 @@ def test_kinds_of_one_name_are_distinguished_by_group() -> None:
         ({"group": "apps", "version": "v1?x", "kind": "A"}, f"invalid gvk apps/v1?x, Kind=A: {A_WATCH}"),
     ],
 )
-def test_a_kind_that_cannot_be_watched_is_refused(watch: dict[str, str], told: str) -> None:
-    assert fault({"watches": [watch]}) == f"invalid configurations: {told}"
+def test_a_kind_that_cannot_be_watched_is_refused(watch: dict[str, str], expected: str) -> None:
+    assert fault({"watches": [watch]}) == f"invalid configurations: {expected}"
 
 
 def test_a_kind_in_two_versions_would_be_propagated_twice() -> None:
@@ -265,6 +265,6 @@ VALUES = st.recursive(
 
 @given(st.dictionaries(st.sampled_from([*KEYS, "x"]), VALUES, max_size=4))
 def test_any_configuration_is_read_or_reported_on_one_line(raw: dict[str, object]) -> None:
-    told = message(raw)
-    assert told.isprintable()
-    assert not told or told.startswith(("unable to load the configuration file: ", "invalid configurations: "))
+    text = message(raw)
+    assert text.isprintable()
+    assert not text or text.startswith(("unable to load the configuration file: ", "invalid configurations: "))

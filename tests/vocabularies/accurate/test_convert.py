@@ -27,8 +27,8 @@ STALLED: Json = {
 
 
 def a_sub(version: str = V2, status: object = None, annotations: Json | None = None, **more: Any) -> Json:
-    words = {} if annotations is None else {"annotations": annotations}
-    meta = {"name": "sub", "namespace": "root", "uid": "u", "generation": 3, **words, **more}
+    extra = {} if annotations is None else {"annotations": annotations}
+    meta = {"name": "sub", "namespace": "root", "uid": "u", "generation": 3, **extra, **more}
     made = {"apiVersion": version, "kind": "SubNamespace", "metadata": meta, "spec": {"labels": {"team": "a"}}}
     return made if status is None else {**made, "status": status}
 
@@ -97,9 +97,9 @@ def test_internal_annotations_on_a_newer_version_are_ignored() -> None:
 
 @pytest.mark.parametrize("wanted", [V2, ALPHA])
 def test_the_status_of_v1_is_dropped_and_its_annotations_become_the_status(wanted: str) -> None:
-    words = {"a": "b", OBSERVED: "3", CONDITIONS: json.dumps([STALLED])}
+    annotations = {"a": "b", OBSERVED: "3", CONDITIONS: json.dumps([STALLED])}
 
-    made = convert(a_sub(V1, "ok", words), wanted)
+    made = convert(a_sub(V1, "ok", annotations), wanted)
 
     assert made == a_sub(wanted, {"observedGeneration": 3, "conditions": [STALLED]}, {"a": "b"})
 
@@ -111,9 +111,9 @@ def test_v1_without_annotations_becomes_v2_without_status() -> None:
 EMPTY = [{OBSERVED: "0"}, {OBSERVED: "+0"}, {CONDITIONS: "[]"}, {CONDITIONS: "null"}]
 
 
-@pytest.mark.parametrize("words", EMPTY)
-def test_empty_annotations_make_no_status(words: Json) -> None:
-    assert convert(a_sub(V1, annotations=words), V2) == a_sub(V2)
+@pytest.mark.parametrize("annotations", EMPTY)
+def test_empty_annotations_make_no_status(annotations: Json) -> None:
+    assert convert(a_sub(V1, annotations=annotations), V2) == a_sub(V2)
 
 
 @pytest.mark.parametrize(("text", "number"), [("-1", -1), ("+7", 7), ("9223372036854775807", 2**63 - 1)])
@@ -136,11 +136,11 @@ def test_an_unreadable_annotation_is_an_error_that_names_its_key_and_not_its_val
     review = {"uid": "u", "desiredAPIVersion": wanted, "objects": [a_sub(V1, annotations={key: text})]}
     asked = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": review}
 
-    told = convert_review(json.dumps(asked).encode(), {"accurate.cybozu.com/SubNamespace": convert})["response"]
+    response = convert_review(json.dumps(asked).encode(), {"accurate.cybozu.com/SubNamespace": convert})["response"]
 
-    assert told["result"]["status"] == "Failed"
-    assert key in told["result"]["message"]
-    assert "hunter2" not in told["result"]["message"]
+    assert response["result"]["status"] == "Failed"
+    assert key in response["result"]["message"]
+    assert "hunter2" not in response["result"]["message"]
 
 
 @pytest.mark.parametrize(("have", "wanted"), [(V2, "accurate.cybozu.com/v3"), ("accurate.cybozu.com/v0", V2)])
@@ -162,8 +162,8 @@ STATUS = st.fixed_dictionaries(
     optional={"observedGeneration": INT64.filter(bool), "conditions": st.lists(CONDITION, min_size=1, max_size=3)},
 )
 SUBS = st.builds(
-    lambda status, words, spec, generation: {
-        **a_sub(status=status or None, annotations=words or None, generation=generation),
+    lambda status, annotations, spec, generation: {
+        **a_sub(status=status or None, annotations=annotations or None, generation=generation),
         "spec": spec,
     },
     STATUS,

@@ -20,7 +20,7 @@ def definition() -> Json:
 
 
 def versions() -> dict[str, Json]:
-    return {each["name"]: each for each in definition()["spec"]["versions"]}
+    return {version["name"]: version for version in definition()["spec"]["versions"]}
 
 
 def schema(version: str) -> Json:
@@ -45,14 +45,16 @@ def test_the_crd_is_namespaced_and_has_neither_short_names_nor_categories() -> N
 
 
 def test_only_the_newest_version_is_served_and_stored() -> None:
-    told = {name: (each["served"], each["storage"], "subresources" in each) for name, each in versions().items()}
-    assert told == {"v1": (False, False, False), "v2alpha1": (False, False, True), "v2": (True, True, True)}
-    assert {name for name, each in versions().items() if each.get("deprecated")} == {"v1", "v2alpha1"}
+    flags = {
+        name: (version["served"], version["storage"], "subresources" in version) for name, version in versions().items()
+    }
+    assert flags == {"v1": (False, False, False), "v2alpha1": (False, False, True), "v2": (True, True, True)}
+    assert {name for name, version in versions().items() if version.get("deprecated")} == {"v1", "v2alpha1"}
     assert SUB_NAMESPACE.version == "v2"
 
 
 def test_no_version_has_printer_columns() -> None:
-    assert not [each for each in versions().values() if "additionalPrinterColumns" in each]
+    assert not [version for version in versions().values() if "additionalPrinterColumns" in version]
 
 
 @pytest.mark.parametrize("version", ["v1", "v2alpha1", "v2"])
@@ -61,8 +63,8 @@ def test_the_spec_is_two_optional_maps_of_texts(version: str) -> None:
     assert "required" not in schema(version)
     assert "required" not in spec
     assert set(spec["properties"]) == {"labels", "annotations"}
-    for each in spec["properties"].values():
-        assert each["additionalProperties"] == {"type": "string"}
+    for field in spec["properties"].values():
+        assert field["additionalProperties"] == {"type": "string"}
 
 
 def test_the_status_of_v1_is_one_word() -> None:
@@ -91,4 +93,4 @@ def test_every_field_is_described_for_kubectl_explain(version: str) -> None:
 def undescribed(found: Json, at: str) -> list[str]:
     own = [] if found.get("description") or at in (".apiVersion", ".kind", ".metadata") else [at or "the kind itself"]
     below = {**found.get("properties", {}), **found.get("items", {}).get("properties", {})}
-    return own + [each for name, field in below.items() for each in undescribed(field, f"{at}.{name}")]
+    return own + [path for name, field in below.items() for path in undescribed(field, f"{at}.{name}")]

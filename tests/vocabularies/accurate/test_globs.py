@@ -195,14 +195,14 @@ def test_any_pattern_of_a_list_admits_a_key_and_an_empty_list_none() -> None:
 
 
 def test_admitted_keeps_the_metadata_whose_keys_are_admitted() -> None:
-    words = {"team": "a", "accurate.cybozu.com/type": "root", "owner": "b"}
-    assert Keys(("team", "*/*")).admitted(words) == {"team": "a"}
+    metadata = {"team": "a", "accurate.cybozu.com/type": "root", "owner": "b"}
+    assert Keys(("team", "*/*")).admitted(metadata) == {"team": "a"}
 
 
 def test_exclude_patterns_have_no_reserved_keys() -> None:
-    words = {"team": "a", "accurate.cybozu.com/propagate": "update", "pod-security.kubernetes.io/enforce": "x"}
-    assert Globs(("accurate.cybozu.com/*", "*kubernetes.io/*")).without(words) == {"team": "a"}
-    assert Globs().without(words) == words
+    metadata = {"team": "a", "accurate.cybozu.com/propagate": "update", "pod-security.kubernetes.io/enforce": "x"}
+    assert Globs(("accurate.cybozu.com/*", "*kubernetes.io/*")).without(metadata) == {"team": "a"}
+    assert Globs().without(metadata) == metadata
 
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "accurate-config.md"

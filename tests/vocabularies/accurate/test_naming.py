@@ -178,8 +178,8 @@ def test_the_engine_is_not_loaded_without_a_policy() -> None:
         "import sys; from samara.vocabularies.accurate.naming import Policies; "
         "Policies.of([]).refusal('a', 'b'); print('re2' in sys.modules)"
     )
-    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert told.stdout == "False\n"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert result.stdout == "False\n"
 
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "accurate-config.md"

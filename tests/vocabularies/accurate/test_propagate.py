@@ -18,9 +18,9 @@ from tests.vocabularies.accurate.forest import (
     blocked,
     chain,
     faults,
-    hang,
     instance,
     root,
+    set_roles,
     settled,
     source,
     sub,
@@ -73,10 +73,10 @@ def removed(writes: list[Write]) -> list[Ref]:
     return [write.ref for write in writes if isinstance(write, Delete | Release)]
 
 
-def deed(world: World, act: Callable[[World], object]) -> None:
+def follow_events(world: World, act: Callable[[World], object]) -> None:
     """Performs an act and the writes that its events cause. Nothing may be left to write then."""
     follow(world, RULES, act)
-    assert settled(world) == [], "events alone must have led to all of it"
+    assert settled(world) == [], "the events of the act must cause every write"
 
 
 @pytest.mark.parametrize("mode", ["", "Update", "creat", "true"])
@@ -133,7 +133,7 @@ def test_row_5_removing_propagate_from_an_object_of_a_team_deletes_its_copies_ev
     source(world, TOP, "update")
     settled(world)
     assert values(world) == {"r": "one", "a": "theirs", "b": "theirs"}
-    deed(world, lambda world: world.edit(at("a", "x"), annotations={FROM: "elsewhere"}))
+    follow_events(world, lambda world: world.edit(at("a", "x"), annotations={FROM: "elsewhere"}))
     assert values(world) == {"r": "one", "a": "theirs"}
 
 
@@ -174,7 +174,7 @@ def test_4_a_root_that_is_an_instance_receives_objects_and_passes_them_on() -> N
 def test_4_2_a_namespace_that_joins_gets_its_copies(mode: str) -> None:
     world = grown(mode, ("r", "a"))
     world.namespace("new")
-    deed(world, lambda world: hang(world, "new", parent="a"))
+    follow_events(world, lambda world: set_roles(world, "new", parent="a"))
     assert values(world) == {"r": "one", "a": "one", "new": "one"}
 
 
@@ -212,7 +212,7 @@ def test_4_2_objects_are_propagated_again_when_a_loop_is_broken() -> None:
     sub(world, "a", "c"), sub(world, "b", "a"), sub(world, "c", "b")
     source(world, at("b", "x"), "update"), source(world, at("a", "y"), "update")
     assert settled(world) == []
-    deed(world, lambda world: hang(world, "a", type="root"))
+    follow_events(world, lambda world: set_roles(world, "a", type="root"))
     assert values(world) == {"b": "one", "c": "one"}
     assert values(world, "y") == {"a": "one", "b": "one", "c": "one"}
 
@@ -222,10 +222,10 @@ def test_4_2_a_source_created_in_a_loop_is_propagated_when_the_loop_is_broken() 
     world = a_world()
     chain(world, "a", "b", "c")
     settled(world)
-    hang(world, "a", parent="c")
+    set_roles(world, "a", parent="c")
     source(world, at("b", "x"), "update")
     assert settled(world) == []
-    deed(world, lambda world: hang(world, "a", type="root"))
+    follow_events(world, lambda world: set_roles(world, "a", type="root"))
     assert values(world) == {"b": "one", "c": "one"}
 
 
@@ -235,7 +235,7 @@ def test_4_2_a_cut_removes_update_copies_and_keeps_create_copies(
     mode: str, stays: bool, becomes: dict[str, str]
 ) -> None:
     world = grown(mode)
-    deed(world, lambda world: hang(world, "a", **becomes))
+    follow_events(world, lambda world: set_roles(world, "a", **becomes))
     assert values(world) == ({"r": "one", "a": "one", "b": "one"} if stays else {"r": "one"})
 
 
@@ -245,14 +245,14 @@ def test_4_2_unsetting_a_template_removes_update_copies_and_keeps_create_copies(
     template(world, "t"), instance(world, "i", "t")
     source(world, at("t", "x"), mode)
     settled(world)
-    deed(world, lambda world: hang(world, "i"))
+    follow_events(world, lambda world: set_roles(world, "i"))
     assert ("i" in values(world)) == stays
 
 
 def test_4_2_a_namespace_that_was_cut_still_propagates_its_create_copies() -> None:
     world = grown("create", ("r", "a"))
-    deed(world, lambda world: hang(world, "a", type="root"))
-    deed(world, lambda world: sub(world, "n", "a"))
+    follow_events(world, lambda world: set_roles(world, "a", type="root"))
+    follow_events(world, lambda world: sub(world, "n", "a"))
     assert values(world)["n"] == "one"
 
 
@@ -272,12 +272,12 @@ def test_4_2_a_move_removes_old_update_copies_keeps_create_copies_and_adds_the_n
     here: str, there: str | None, after: str | None, role: str
 ) -> None:
     world = a_world()
-    root(world), root(world, "q"), world.namespace("a"), hang(world, "a", **{role: "r"})
+    root(world), root(world, "q"), world.namespace("a"), set_roles(world, "a", **{role: "r"})
     source(world, TOP, here)
     if there is not None:
         source(world, at("q", "x"), there, "two")
     settled(world)
-    deed(world, lambda world: hang(world, "a", **{role: "q"}))
+    follow_events(world, lambda world: set_roles(world, "a", **{role: "q"}))
     assert values(world).get("a") == after
     if after == "two":
         assert x(world, "a").annotations == {FROM: "q", PROPAGATE: there}
@@ -291,7 +291,7 @@ def test_4_2_a_move_between_parents_with_the_same_object_is_one_update(there: st
     source(world, TOP, "update"), source(world, at("q", "x"), there)
     settled(world)
     before = x(world, "a").uid, x(world, "b").uid
-    hang(world, "a", parent="q")
+    set_roles(world, "a", parent="q")
     writes = [write for write in settled(world) if write.ref.kind == TOP.kind]
     assert [(type(write), write.ref.namespace) for write in writes] == [(Update, name) for name in changed]
     assert (x(world, "a").uid, x(world, "b").uid) == before
@@ -310,12 +310,12 @@ def test_4_2_a_stale_copy_that_the_original_left_after_a_move_is_replaced() -> N
 def test_5_1_a_copy_has_the_content_labels_and_annotations_and_no_other_metadata() -> None:
     world = a_world(propagateLabelKeyExcludes=["hid*"], propagateAnnotationKeyExcludes=["hid*"])
     chain(world, "r", "a")
-    words = {"keep": "1", "hidden": "1"}
-    notes = {PROPAGATE: "update", PROPAGATE_GENERATED: "update", GENERATED: "false", **words}
+    metadata = {"keep": "1", "hidden": "1"}
+    notes = {PROPAGATE: "update", PROPAGATE_GENERATED: "update", GENERATED: "false", **metadata}
     world.put(
         TOP,
         secret("two", "kubernetes.io/tls", immutable=True),
-        labels=words,
+        labels=metadata,
         annotations=notes,
         owner_references=(OWN,),
     )
@@ -409,7 +409,7 @@ def test_5_2_a_terminating_source_changes_no_copy_until_it_is_gone() -> None:
     sub(world, "b", "r"), sub(world, "c", "a")
     settled(world)
     assert values(world) == {"r": "two", "a": "one", "c": "one"}
-    deed(world, lambda world: world.edit(TOP, finalizers=()))
+    follow_events(world, lambda world: world.edit(TOP, finalizers=()))
     assert values(world) == {}
 
 
@@ -419,13 +419,13 @@ def test_5_2_a_copy_deleted_while_its_source_terminates_keeps_the_copies_below()
     world.delete(at("a", "x"))
     settled(world)
     assert values(world) == {"r": "one", "b": "one"}
-    deed(world, lambda world: world.edit(TOP, finalizers=()))
+    follow_events(world, lambda world: world.edit(TOP, finalizers=()))
     assert values(world) == {}
 
 
 def test_5_3_a_changed_value_reaches_every_depth() -> None:
     world = grown(names=DEEP)
-    deed(world, lambda world: world.edit(TOP, content=secret("two")))
+    follow_events(world, lambda world: world.edit(TOP, content=secret("two")))
     assert values(world) == dict.fromkeys(DEEP, "two")
 
 
@@ -436,7 +436,7 @@ def test_5_3_and_row_2_a_removed_key_leaves_every_copy() -> None:
     world.put(TOP, both, labels={"old": "1"}, annotations={PROPAGATE: "update", "old": "1"})
     settled(world)
     one = content(data={"one": "1"}, type="Opaque")
-    deed(world, lambda world: world.edit(TOP, content=one, labels={}, annotations={PROPAGATE: "update"}))
+    follow_events(world, lambda world: world.edit(TOP, content=one, labels={}, annotations={PROPAGATE: "update"}))
     for name in "ab":
         assert x(world, name).content == one
         assert "old" not in {**x(world, name).labels, **x(world, name).annotations}
@@ -445,7 +445,7 @@ def test_5_3_and_row_2_a_removed_key_leaves_every_copy() -> None:
 def test_5_3_labels_that_other_clients_add_to_a_copy_stay_and_are_propagated_further() -> None:
     world = grown()
     have = x(world, "a")
-    deed(world, lambda world: world.edit(have.ref, labels={**have.labels, "mine": "1"}))
+    follow_events(world, lambda world: world.edit(have.ref, labels={**have.labels, "mine": "1"}))
     assert [x(world, name).labels.get("mine") for name in "rab"] == [None, "1", "1"]
 
 
@@ -491,7 +491,7 @@ def test_5_3_events_alone_repair_drift(drift: dict[str, Any]) -> None:
     settled(world)
     before = world.state()
     world.look([at("a", "x")])
-    deed(world, lambda world: world.edit(at("a", "x"), **drift))
+    follow_events(world, lambda world: world.edit(at("a", "x"), **drift))
     assert world.state() == before
 
 
@@ -502,7 +502,7 @@ def test_5_3_writes_that_waited_for_the_repair_of_a_copy_follow_it() -> None:
     world.edit(at("c", "x"), content=secret("drift"))
     assert plan_of(key("b"), world, RULES).writes == ()
     (write,) = plan_of(key("r").in_namespace("a"), world, RULES).writes
-    deed(world, lambda world: perform(world, write))
+    follow_events(world, lambda world: perform(world, write))
     assert values(world) == dict.fromkeys("rabc", "one")
 
 
@@ -521,11 +521,11 @@ def test_5_3_a_new_namespace_below_a_drifted_copy_waits_and_the_message_names_th
     sub(world, "b", "a")
     settled(world)
     assert values(world) == {"r": "one", "a": "drift"}
-    told = "a/x is not as its own source is: it is put right first, and passed on then"
-    assert [(each.ref, each.reason, each.message) for each in blocked(world, key("a"))] == [
-        (at("b", "x"), "conflict", told)
+    message = "a/x is not as its own source is: it is put right first, and passed on then"
+    assert [(target.ref, target.reason, target.message) for target in blocked(world, key("a"))] == [
+        (at("b", "x"), "conflict", message)
     ]
-    deed(world, lambda world: world.edit(namespace_ref("a"), annotations={}))
+    follow_events(world, lambda world: world.edit(namespace_ref("a"), annotations={}))
     assert values(world) == {"r": "one", "a": "one", "b": "one"}
 
 
@@ -565,7 +565,7 @@ def test_5_4_a_missing_copy_is_created(mode: str) -> None:
 @pytest.mark.parametrize(("mode", "after"), [("create", "drift"), ("update", "one")])
 def test_5_4_a_copy_that_differs_is_overwritten_only_in_update_mode(mode: str, after: str) -> None:
     world = grown(mode, ("r", "a"))
-    deed(world, lambda world: world.edit(at("a", "x"), content=secret("drift")))
+    follow_events(world, lambda world: world.edit(at("a", "x"), content=secret("drift")))
     assert values(world)["a"] == after
 
 
@@ -583,7 +583,7 @@ def test_5_4_create_mode_leaves_an_existing_object_alone() -> None:
 def test_5_4_a_deleted_copy_comes_back_and_the_copies_below_stay(mode: str, depth: str) -> None:
     world = grown(mode, ("r", "a", "b", "c"))
     uids = {name: x(world, name).uid for name in "abc" if name != depth}
-    deed(world, lambda world: world.delete(at(depth, "x")))
+    follow_events(world, lambda world: world.delete(at(depth, "x")))
     assert values(world) == dict.fromkeys("rabc", "one")
     assert {name: x(world, name).uid for name in uids} == uids
 
@@ -603,7 +603,7 @@ def test_5_4_the_copies_below_a_terminating_copy_stay() -> None:
     world = grown()
     world.edit(at("a", "x"), finalizers=("somebody/else",), deleting=True)
     assert settled(world) == []
-    deed(world, lambda world: world.edit(at("a", "x"), finalizers=()))
+    follow_events(world, lambda world: world.edit(at("a", "x"), finalizers=()))
     assert values(world) == {"r": "one", "a": "one", "b": "one"}
 
 
@@ -612,7 +612,7 @@ def test_5_4_deleting_a_source_keeps_create_copies_and_deletes_update_copies_at_
     mode: str, left: str
 ) -> None:
     world = grown(mode)
-    deed(world, lambda world: world.delete(TOP))
+    follow_events(world, lambda world: world.delete(TOP))
     assert values(world) == dict.fromkeys(left, "one")
 
 
@@ -628,7 +628,7 @@ def test_5_4_a_create_copy_without_from_is_an_independent_source() -> None:
 def test_5_4_changing_create_to_update_overwrites_copies_at_once() -> None:
     world = grown("create")
     world.edit(at("a", "x"), content=secret("drift"))
-    deed(world, lambda world: ask(world, TOP, "update"))
+    follow_events(world, lambda world: ask(world, TOP, "update"))
     assert values(world) == {"r": "one", "a": "one", "b": "one"}
     assert x(world, "b").annotations[PROPAGATE] == "update"
 
@@ -645,17 +645,17 @@ def test_5_4_changing_create_to_update_overwrites_copies_of_the_original() -> No
 def test_5_4_changing_update_to_create_keeps_the_copies_and_stops_updating_them() -> None:
     world = grown("update")
     uids = [x(world, name).uid for name in "ab"]
-    deed(world, lambda world: ask(world, TOP, "create"))
+    follow_events(world, lambda world: ask(world, TOP, "create"))
     assert [x(world, name).annotations[PROPAGATE] for name in "ab"] == ["create", "create"]
     assert [x(world, name).uid for name in "ab"] == uids
-    deed(world, lambda world: world.edit(TOP, content=secret("two")))
+    follow_events(world, lambda world: world.edit(TOP, content=secret("two")))
     assert values(world) == {"r": "two", "a": "one", "b": "one"}
 
 
 def test_5_4_the_mode_of_copies_follows_repeated_changes_of_the_mode() -> None:
     world = grown("update")
     for mode in ("create", "update", "create", "update"):
-        deed(world, lambda world, mode=mode: ask(world, TOP, mode))  # type: ignore[misc]
+        follow_events(world, lambda world, mode=mode: ask(world, TOP, mode))  # type: ignore[misc]
         assert [x(world, name).annotations[PROPAGATE] for name in "ab"] == [mode, mode]
 
 
@@ -665,19 +665,19 @@ def test_5_4_and_row_5_removing_propagate_deletes_update_copies_at_once_and_keep
     mode: str, left: str, becomes: str | None
 ) -> None:
     world = grown(mode)
-    deed(world, lambda world: ask(world, TOP, becomes))
+    follow_events(world, lambda world: ask(world, TOP, becomes))
     assert values(world) == dict.fromkeys(left, "one")
 
 
 def test_5_5_deleting_a_namespace_keeps_the_create_copies_below_it() -> None:
     world = grown("create")
-    deed(world, lambda world: world.delete(namespace_ref("a")))
+    follow_events(world, lambda world: world.delete(namespace_ref("a")))
     assert values(world) == {"r": "one", "b": "one"}
 
 
 def test_5_5_deleting_a_namespace_deletes_the_update_copies_below_it() -> None:
     world = grown("update")
-    deed(world, lambda world: world.delete(namespace_ref("a")))
+    follow_events(world, lambda world: world.delete(namespace_ref("a")))
     assert values(world) == {"r": "one"}
 
 
@@ -709,7 +709,7 @@ def test_row_3_a_foreign_object_is_refused_and_reported() -> None:
     settled(world)
     assert x(world, "a") is theirs
     assert values(world) == {"r": "one", "a": "theirs"}
-    assert [(each.ref, each.reason) for each in blocked(world, key("r"))] == [(at("a", "x"), "conflict")]
+    assert [(target.ref, target.reason) for target in blocked(world, key("r"))] == [(at("a", "x"), "conflict")]
 
 
 def test_row_3_an_identical_object_is_adopted_and_released_without_our_labels_and_annotations() -> None:
@@ -806,7 +806,7 @@ def test_row_7_a_terminating_namespace_does_not_stop_its_siblings() -> None:
     source(world, TOP, "update")
     settled(world)
     assert values(world) == {"r": "one", "b": "one", "c": "one"}
-    assert [each.reason for each in blocked(world, key("r"))] == ["no-namespace"]
+    assert [target.reason for target in blocked(world, key("r"))] == ["no-namespace"]
 
 
 def test_row_7_a_conflict_in_one_sibling_does_not_stop_the_others() -> None:
@@ -818,11 +818,11 @@ def test_row_7_a_conflict_in_one_sibling_does_not_stop_the_others() -> None:
     assert values(world)["b"] == "one"
 
 
-@pytest.mark.parametrize("told", ["a", "x y", "ä", "x HTTP/1.1\r\n", "../r", "A", "r/secrets"])
-def test_row_1_a_from_that_cannot_be_the_name_of_another_namespace_is_no_mark(told: str) -> None:
+@pytest.mark.parametrize("value", ["a", "x y", "ä", "x HTTP/1.1\r\n", "../r", "A", "r/secrets"])
+def test_row_1_a_from_that_cannot_be_the_name_of_another_namespace_is_no_mark(value: str) -> None:
     world = a_world()
     root(world), sub(world, "a", "r")
-    forged = a_copy(world, at("a", "x"), of=told, mode="update")
+    forged = a_copy(world, at("a", "x"), of=value, mode="update")
     assert world.registry.owner(forged, world) is None
     settled(world)
     assert values(world) == {"a": "one"}
@@ -920,7 +920,7 @@ def test_5_6_and_row_27_an_object_that_a_controller_created_is_a_source_with_the
     world = made_by(says=mode)
     before = world.objects[TOP]
     settled(world)
-    assert world.objects[TOP] is before, "nothing is written on it"
+    assert world.objects[TOP] is before, "the source is not written"
     copy = x(world, "a")
     assert dict(copy.annotations) == {FROM: "r", PROPAGATE: mode}
     assert copy.owner_references == ()
@@ -945,7 +945,7 @@ def test_5_6_an_owner_without_a_valid_mode_makes_no_source(says: str) -> None:
         (OWN, True, {PROPAGATE: "never"}),
         (OWN, True, {FROM: "q"}),
     ],
-    ids=["gate closed", "no controller", "said to be none", "says something itself", "a copy"],
+    ids=["gate closed", "no controller", "generated is false", "mode of its own", "a copy"],
 )
 def test_5_6_and_row_27_the_owner_is_not_read_if_its_mode_cannot_count(
     owner: OwnerReference, gate: bool, annotations: dict[str, str]

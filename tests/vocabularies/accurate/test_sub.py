@@ -14,10 +14,10 @@ from tests.vocabularies.accurate.forest import (
     a_sub,
     a_world,
     blocked,
-    hang,
     labels,
     namespace,
     root,
+    set_roles,
     settled,
     source,
     sub,
@@ -68,10 +68,10 @@ def deletions(writes: list[Write]) -> list[str]:
     return [write.ref.name for write in writes if isinstance(write, Delete) and write.ref.kind == NAMESPACE]
 
 
-def deed(world: World, act: object) -> None:
+def follow_events(world: World, act: object) -> None:
     assert callable(act)
     follow(world, RULES, act)
-    assert settled(world) == [], "events alone must have led to all of it"
+    assert settled(world) == [], "the events of the act must cause every write"
 
 
 def test_2_3_a_successful_status_has_the_generation_and_no_condition() -> None:
@@ -96,7 +96,7 @@ def test_2_3_a_condition_disappears_when_its_cause_is_gone() -> None:
     world = a_world()
     root(world), world.namespace("a"), a_sub(world, "a", "r")
     settled(world)
-    deed(world, lambda world: hang(world, "a", parent="r"))
+    follow_events(world, lambda world: set_roles(world, "a", parent="r"))
     assert status_of(world.objects[at_sub()]) == {"observedGeneration": 1}
 
 
@@ -136,10 +136,11 @@ def test_2_3_conditions_of_other_controllers_are_neither_written_nor_a_reason_to
     stale = [*theirs, {"type": "Stalled", "status": "True"}]
     have = world.edit(have.ref, status=a_field("status", {"observedGeneration": 1, "conditions": stale}))
     assert status_to_write(status, have, world, CopyCounts(), "now") == {"observedGeneration": 1}
-    hang(world, "a", type="root")
-    told = status_to_write(status, have, world, CopyCounts(), "now")
-    assert told is not None
-    assert [each["type"] for each in told["conditions"]] == ["Stalled"], "what is theirs is not said by us"  # type: ignore[attr-defined]
+    set_roles(world, "a", type="root")
+    written = status_to_write(status, have, world, CopyCounts(), "now")
+    assert written is not None
+    types = [condition["type"] for condition in written["conditions"]]  # type: ignore[attr-defined]
+    assert types == ["Stalled"], "conditions of other controllers are not written"
 
 
 def test_2_3_a_namespace_that_cannot_be_created_leaves_the_status_unchanged() -> None:
@@ -167,25 +168,25 @@ def test_2_4_a_namespace_below_the_parent_is_healthy_even_while_it_terminates() 
     settled(world)
     assert status_of(world.objects[at_sub()]) == {"observedGeneration": 1}
     assert blocked(world, key()) == []
-    deed(world, lambda world: world.edit(namespace_ref("a"), finalizers=()))
-    assert not namespace(world, "a").deleting, "it is made again"
+    follow_events(world, lambda world: world.edit(namespace_ref("a"), finalizers=()))
+    assert not namespace(world, "a").deleting, "it is created again"
 
 
 @pytest.mark.parametrize("roles", [{}, {"parent": "q"}, {"type": "root"}, {"template": "q"}])
 def test_2_4_any_other_namespace_is_a_conflict_and_never_adopted(roles: dict[str, str]) -> None:
     world = a_world()
-    root(world), root(world, "q"), world.namespace("a"), hang(world, "a", **roles)
+    root(world), root(world, "q"), world.namespace("a"), set_roles(world, "a", **roles)
     a_sub(world, "a", "r")
     before = namespace(world, "a").labels.get(PARENT)
     settled(world)
     assert namespace(world, "a").labels.get(PARENT) == before
-    assert [(each.reason, each.message) for each in blocked(world, key())] == [("conflict", NEVER)]
+    assert [(target.reason, target.message) for target in blocked(world, key())] == [("conflict", NEVER)]
 
 
 @pytest.mark.parametrize("roles", [{}, {"type": "template"}, {"template": "r"}, {"parent": ""}])
 def test_2_4_nothing_is_created_if_the_parent_is_neither_root_nor_sub_namespace(roles: dict[str, str]) -> None:
     world = a_world()
-    root(world), world.namespace("h"), hang(world, "h", **roles), a_sub(world, "a", "h")
+    root(world), world.namespace("h"), set_roles(world, "h", **roles), a_sub(world, "a", "h")
     settled(world)
     assert namespace_ref("a") not in world.objects
     (found,) = blocked(world, key("a", "h"))
@@ -196,7 +197,7 @@ def test_2_4_a_parent_that_becomes_a_root_gets_its_sub_namespaces() -> None:
     world = a_world()
     world.namespace("h"), a_sub(world, "a", "h")
     settled(world)
-    deed(world, lambda world: hang(world, "h", type="root"))
+    follow_events(world, lambda world: set_roles(world, "h", type="root"))
     assert labels(world, "a")[PARENT] == "h"
 
 
@@ -211,7 +212,7 @@ def test_2_4_nothing_is_created_below_a_terminating_namespace() -> None:
 def test_2_4_a_sub_namespace_deleted_by_hand_is_created_again() -> None:
     world = made()
     before = namespace(world, "a").uid
-    deed(world, lambda world: world.delete(namespace_ref("a")))
+    follow_events(world, lambda world: world.delete(namespace_ref("a")))
     assert namespace(world, "a").uid != before
 
 
@@ -219,7 +220,7 @@ def test_2_4_a_conflict_ends_when_the_other_namespace_is_deleted() -> None:
     world = a_world()
     root(world), world.namespace("a"), a_sub(world, "a", "r")
     settled(world)
-    deed(world, lambda world: world.delete(namespace_ref("a")))
+    follow_events(world, lambda world: world.delete(namespace_ref("a")))
     assert labels(world, "a")[PARENT] == "r"
     assert condition(world, at_sub()) is None
 
@@ -229,7 +230,7 @@ def test_2_4_a_move_makes_the_old_object_a_conflict_and_the_new_one_healthy() ->
     root(world, "q"), a_sub(world, "a", "q")
     settled(world)
     assert condition(world, at_sub("a", "q")) is not None
-    deed(world, lambda world: hang(world, "a", parent="q"))
+    follow_events(world, lambda world: set_roles(world, "a", parent="q"))
     assert condition(world, at_sub("a", "q")) is None
     assert condition(world, at_sub()) is not None
 
@@ -271,9 +272,9 @@ def test_2_6_a_namespace_that_is_already_terminating_is_not_deleted_again() -> N
 @pytest.mark.parametrize("roles", [{"parent": "q"}, {"type": "root"}, {}])
 def test_2_6_a_namespace_that_was_moved_or_cut_is_left_alone(roles: dict[str, str]) -> None:
     world = made()
-    root(world, "q"), hang(world, "a", **roles)
+    root(world, "q"), set_roles(world, "a", **roles)
     settled(world)
-    deed(world, lambda world: world.delete(at_sub()))
+    follow_events(world, lambda world: world.delete(at_sub()))
     assert namespace_ref("a") in world.objects
     assert at_sub() not in world.objects
 
@@ -282,7 +283,7 @@ def test_2_6_a_conflicting_namespace_is_left_alone() -> None:
     world = a_world()
     root(world), world.namespace("a"), a_sub(world, "a", "r")
     settled(world)
-    deed(world, lambda world: world.delete(at_sub()))
+    follow_events(world, lambda world: world.delete(at_sub()))
     assert namespace_ref("a") in world.objects
 
 
@@ -297,7 +298,7 @@ def test_2_6_the_namespace_is_deleted_first_and_then_the_finalizer() -> None:
 def test_2_6_the_finalizer_does_not_wait_for_the_end_of_the_namespace() -> None:
     world = made()
     world.edit(namespace_ref("a"), finalizers=("kubernetes",))
-    deed(world, lambda world: world.delete(at_sub()))
+    follow_events(world, lambda world: world.delete(at_sub()))
     assert namespace(world, "a").deleting
     assert at_sub() not in world.objects
 
@@ -306,7 +307,7 @@ def test_2_6_a_namespace_that_was_grafted_by_its_label_is_deleted_too() -> None:
     world = a_world()
     root(world), sub(world, "a", "r"), a_sub(world, "a", "r")
     settled(world)
-    deed(world, lambda world: world.delete(at_sub()))
+    follow_events(world, lambda world: world.delete(at_sub()))
     assert namespace_ref("a") not in world.objects
 
 
@@ -326,21 +327,21 @@ def test_2_6_a_namespace_that_the_original_created_is_deleted_with_its_sub_names
     root(world), a_sub(world, "a", "r")
     world.put(namespace_ref("a"), by=ACCURATE_MANAGER, labels={PARENT: "r", CREATED_BY: "accurate"})
     settled(world)
-    deed(world, lambda world: world.delete(at_sub()))
+    follow_events(world, lambda world: world.delete(at_sub()))
     assert namespace_ref("a") not in world.objects
 
 
 def test_2_6_finalizers_of_other_controllers_are_kept() -> None:
     world = made()
     world.edit(at_sub(), finalizers=(OTHER, FINALIZER))
-    deed(world, lambda world: world.delete(at_sub()))
+    follow_events(world, lambda world: world.delete(at_sub()))
     assert world.objects[at_sub()].finalizers == (OTHER,)
 
 
 def test_2_6_without_the_finalizer_the_object_disappears_and_the_namespace_stays() -> None:
     world = made()
     world.edit(at_sub(), finalizers=())
-    deed(world, lambda world: world.delete(at_sub()))
+    follow_events(world, lambda world: world.delete(at_sub()))
     assert labels(world, "a")[PARENT] == "r"
 
 
@@ -350,7 +351,7 @@ def test_2_6_with_cascading_namespaces_with_a_sub_namespace_are_deleted_at_every
     settled(world)
     a_sub(world, "c", "b"), sub(world, "loose", "b")
     settled(world)
-    deed(world, lambda world: world.delete(at_sub()))
+    follow_events(world, lambda world: world.delete(at_sub()))
     assert {ref.name for ref in world.objects if ref.kind == NAMESPACE} == {"r", "loose"}
     assert labels(world, "loose")[PARENT] == "b"
 
@@ -417,7 +418,7 @@ def test_2_6_the_condition_disappears_when_only_a_foreign_finalizer_is_left() ->
     world.delete(at_sub())
     settled(world)
     assert condition(world, at_sub()) is not None
-    deed(world, lambda world: hang(world, "b", type="root"))
+    follow_events(world, lambda world: set_roles(world, "b", type="root"))
     assert world.objects[at_sub()].finalizers == (OTHER,)
     assert condition(world, at_sub()) is None
 
@@ -426,9 +427,9 @@ def test_2_6_a_namespace_that_names_itself_is_not_its_own_child() -> None:
     """Its SubNamespace loses the finalizer. The namespace stays, as every namespace in a loop."""
     world = made()
     a_sub(world, "a", "a")
-    hang(world, "a", parent="a")
+    set_roles(world, "a", parent="a")
     settled(world)
-    deed(world, lambda world: world.delete(at_sub("a", "a")))
+    follow_events(world, lambda world: world.delete(at_sub("a", "a")))
     assert at_sub("a", "a") not in world.objects
     assert labels(world, "a")[PARENT] == "a"
 
@@ -441,7 +442,7 @@ def test_row_20_deleting_the_parent_deletes_the_namespaces_below_only_with_casca
     world.delete(at_sub())
     settled(world)
     assert (namespace_ref("a") in world.objects) is not cascading
-    assert at_sub() not in world.objects, "nothing holds the parent up"
+    assert at_sub() not in world.objects, "it must not block the deletion of the parent"
 
 
 def test_row_20_the_server_decides_whether_the_parent_terminates_because_the_watch_may_be_behind() -> None:
@@ -451,7 +452,7 @@ def test_row_20_the_server_decides_whether_the_parent_terminates_because_the_wat
     world.delete(at_sub())
     settled(world)
     assert namespace_ref("a") in world.objects
-    assert at_sub() not in world.objects, "nothing holds the parent up"
+    assert at_sub() not in world.objects, "it must not block the deletion of the parent"
 
 
 def test_row_20_nothing_is_written_before_the_server_answers_whether_the_parent_terminates(
@@ -504,7 +505,7 @@ def test_row_9_and_20_a_namespace_with_children_is_deleted_only_with_cascading(c
     assert (namespace_ref("a") in world.objects) is not cascading
     if not cascading:
         assert world.objects[at_sub()].finalizers == (FINALIZER,)
-        assert [(each.reason, each.message) for each in blocked(world, key())] == [
+        assert [(target.reason, target.message) for target in blocked(world, key())] == [
             ("refused", "child namespaces exist")
         ]
 
@@ -515,7 +516,7 @@ def test_row_20_the_deletion_continues_when_the_last_child_is_moved(leaves: dict
     sub(world, "b", "a")
     world.delete(at_sub())
     settled(world)
-    deed(world, lambda world: hang(world, "b", **leaves))
+    follow_events(world, lambda world: set_roles(world, "b", **leaves))
     assert namespace_ref("a") not in world.objects
 
 
@@ -524,7 +525,7 @@ def test_row_20_the_deletion_continues_when_the_last_child_is_deleted() -> None:
     sub(world, "b", "a")
     world.delete(at_sub())
     settled(world)
-    deed(world, lambda world: world.delete(namespace_ref("b")))
+    follow_events(world, lambda world: world.delete(namespace_ref("b")))
     assert namespace_ref("a") not in world.objects
 
 
@@ -534,7 +535,7 @@ def test_row_10_a_delete_decided_on_a_stale_read_is_not_performed() -> None:
     world.delete(at_sub())
     (write,) = plan_of(key(), world, RULES).writes
     assert isinstance(write, Delete)
-    hang(world, "a", parent="q")
+    set_roles(world, "a", parent="q")
     assert not perform(world, write)
     settled(world)
     assert namespace_ref("a") in world.objects
@@ -600,13 +601,13 @@ def test_row_25_more_than_three_namespaces_in_ten_minutes_are_held_until_release
     holds, sent = MassDeleteGuard(MassDeleteLimit(), 600.0, clock, awaits_record=False), list[str]()
     for name in "abcde":
         world.delete(at_sub(name))
-        deletes = [each for each in plan_of(key(name), world, RULES).writes if isinstance(each, Delete)]
-        sent += [each.ref.name for each in holds.judge(key(name), deletes, 1, 5)]
+        deletes = [write for write in plan_of(key(name), world, RULES).writes if isinstance(write, Delete)]
+        sent += [write.ref.name for write in holds.judge(key(name), deletes, 1, 5)]
     assert sent == ["a", "b", "c"]
     assert {hold.until for hold in holds.held.values()} == {inf}
     clock.now += 10 * WINDOW
     assert holds.due() == []
-    held = [each for each in plan_of(key("d"), world, RULES).writes if isinstance(each, Delete)]
+    held = [write for write in plan_of(key("d"), world, RULES).writes if isinstance(write, Delete)]
     assert holds.judge(key("d"), held, 1, 5) == ()
     holds.free(key("d"))
     assert list(holds.judge(key("d"), held, 1, 5)) == held
@@ -622,7 +623,7 @@ def test_row_25_after_ten_minutes_three_more_namespaces_may_be_deleted() -> None
     for name in "abcd":
         clock.now += WINDOW / 2
         world.delete(at_sub(name))
-        deletes = [each for each in plan_of(key(name), world, RULES).writes if isinstance(each, Delete)]
+        deletes = [write for write in plan_of(key(name), world, RULES).writes if isinstance(write, Delete)]
         assert list(holds.judge(key(name), deletes, 1, 4)) == deletes
 
 
@@ -635,7 +636,7 @@ def test_row_26_a_reserved_name_is_refused_and_reported_in_the_status(name: str)
     found = condition(world, at_sub(name))
     assert found is not None
     assert (found["type"], found["status"], found["reason"]) == ("Stalled", "True", "Reserved")
-    assert [each.reason for each in blocked(world, key(name))] == ["refused"]
+    assert [target.reason for target in blocked(world, key(name))] == ["refused"]
 
 
 def test_row_26_a_reserved_namespace_that_exists_is_neither_adopted_nor_touched() -> None:
@@ -647,7 +648,7 @@ def test_row_26_a_reserved_namespace_that_exists_is_neither_adopted_nor_touched(
     found = condition(world, at_sub("operator"))
     assert found is not None
     assert found["reason"] == "Reserved"
-    deed(world, lambda world: world.delete(at_sub("operator")))
+    follow_events(world, lambda world: world.delete(at_sub("operator")))
     assert namespace(world, "operator") is theirs
 
 
@@ -700,7 +701,7 @@ def test_a_new_sub_namespace_gets_labels_and_objects_at_once() -> None:
     root(world, "r", {"team": "red"})
     source(world, at("r", "x"), "update")
     settled(world)
-    deed(world, lambda world: a_sub(world, "a", "r"))
+    follow_events(world, lambda world: a_sub(world, "a", "r"))
     assert labels(world, "a")["team"] == "red"
     assert at("a", "x") in world.objects
 

@@ -11,12 +11,12 @@ from tests.vocabularies.accurate.forest import (
     a_world,
     chain,
     faults,
-    hang,
     instance,
     labels,
     namespace,
     relabel,
     root,
+    set_roles,
     settled,
     sub,
     template,
@@ -77,11 +77,13 @@ def test_1_1_with_an_empty_parent_label_the_template_counts() -> None:
 def test_1_3_and_row_28_taking_over_labels_that_the_original_applied_writes_nothing() -> None:
     world = a_world()
     root(world, "r", {"team": "red"})
-    words = {PARENT: "r", CREATED_BY: "accurate", "team": "red"}
-    have = world.namespace("a", words)
-    applied = frozenset(ManagedKey("accurate-controller", LABELS, each) for each in words)
+    inherited = {PARENT: "r", CREATED_BY: "accurate", "team": "red"}
+    have = world.namespace("a", inherited)
+    applied = frozenset(ManagedKey("accurate-controller", LABELS, key) for key in inherited)
     world.store(
-        type(have)(have.ref, have.uid, have.resource_version, labels=words, managed_keys=applied, applied_keys=applied)
+        type(have)(
+            have.ref, have.uid, have.resource_version, labels=inherited, managed_keys=applied, applied_keys=applied
+        )
     )
     assert settled(world) == []
 
@@ -239,7 +241,7 @@ def test_4_a_namespace_below_a_loop_waits_until_the_loop_is_broken() -> None:
     for name, above in (("a", "b"), ("b", "a"), ("c", "b")):
         sub(world, name, above, {"team": name})
     assert settled(world) == []
-    hang(world, "a", type="root")
+    set_roles(world, "a", type="root")
     settled(world)
     assert team(world, "a", "b", "c") == ["a", "a", "a"]
 
@@ -314,9 +316,9 @@ def test_4_1_another_parent_or_template_replaces_the_inherited_keys(role: str) -
     root(world, "one", {"team": "red", "a.glob/x": "1"})
     root(world, "two", {"a.glob/y": "2"})
     world.namespace("a")
-    hang(world, "a", **{role: "one"})
+    set_roles(world, "a", **{role: "one"})
     settled(world)
-    follow(world, ClusterPolicy(), lambda world: hang(world, "a", **{role: "two"}))
+    follow(world, ClusterPolicy(), lambda world: set_roles(world, "a", **{role: "two"}))
     inherited = {name: value for name, value in labels(world, "a").items() if "glob" in name or name == "team"}
     assert inherited == {"a.glob/y": "2"}
 
@@ -327,9 +329,9 @@ def test_4_1_and_row_6_inherited_keys_stay_after_a_cut(role: str, becomes: dict[
     world = a_world()
     root(world, "r", {"team": "red"}, annotations={"note": "n"})
     world.namespace("a")
-    hang(world, "a", **{role: "r"})
+    set_roles(world, "a", **{role: "r"})
     settled(world)
-    follow(world, ClusterPolicy(), lambda world: hang(world, "a", **becomes))
+    follow(world, ClusterPolicy(), lambda world: set_roles(world, "a", **becomes))
     assert settled(world) == []
     assert team(world, "a") == ["red"]
     assert namespace(world, "a").annotations == {"note": "n"}
@@ -339,7 +341,7 @@ def test_4_1_created_by_stays_after_a_cut() -> None:
     world = a_world()
     chain(world, "r", "a")
     settled(world)
-    hang(world, "a", type="root")
+    set_roles(world, "a", type="root")
     settled(world)
     assert labels(world, "a")[CREATED_BY] == "accurate"
 
@@ -397,7 +399,7 @@ def test_row_10_a_write_decided_on_an_old_version_is_not_performed() -> None:
     root(world, "r", {"team": "red"}), root(world, "q", {"team": "blue"})
     sub(world, "a", "r")
     (write,) = plan_of(key("a"), world, ClusterPolicy()).writes
-    hang(world, "a", parent="q")
+    set_roles(world, "a", parent="q")
     assert not perform(world, write)
     settled(world)
     assert labels(world, "a")[PARENT] == "q"
