@@ -61,7 +61,7 @@ def children_of(name: str, view: View) -> Iterator[Object]:
 
 def has_children(name: str, view: View) -> bool:
     """True if another namespace names this one as its parent. A namespace that names itself is not its own child."""
-    return any(each.ref.name != name for each in children_of(name, view))
+    return any(child.ref.name != name for child in children_of(name, view))
 
 
 def instances_of(name: str, view: View) -> Iterator[Object]:

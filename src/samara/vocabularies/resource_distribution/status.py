@@ -94,7 +94,7 @@ def report_faults(problems: dict[str, Problem], reasons: Iterable[str], targets:
 
 
 def _condition(type_: str, problem: Problem) -> dict[str, object]:
-    """The condition without its transition time, which `with_transition_times` adds. Several reasons have commas."""
+    """The condition without its transition time, which `with_transition_times` adds. Commas join several reasons."""
     if not problem.reasons:
         return {"type": type_, "status": "False", "reason": SUCCEEDED}
     reported: dict[str, object] = {"type": type_, "status": "True", "reason": ",".join(sorted(problem.reasons))}
