@@ -52,7 +52,7 @@ def a_world(spec: object = SAMPLE, terms: Options | None = None, **more: Any) ->
         world.namespace(name)
     holds(world, USER, b"app_user")
     holds(world, PASSWORD, b"click me!")
-    ask(world, spec, **more)
+    apply(world, spec, **more)
     return world
 
 
@@ -62,7 +62,7 @@ def holds(world: World, where: str, value: bytes | None, **more: Any) -> None:
     world.values.clear()
 
 
-def ask(
+def apply(
     world: World, spec: object, ref: Ref = SOURCE, finalizers: tuple[str, ...] = (FINALIZER,), **more: Any
 ) -> Object:
     has = Content() if spec is None else content(spec=spec)
@@ -282,7 +282,7 @@ def test_defect_2_a_secret_with_pasted_labels_is_not_deleted() -> None:
 def test_defect_3_a_changed_target_is_written_first_and_then_the_old_secret_is_deleted() -> None:
     world = a_world()
     settle(world, RULES)
-    ask(world, spec("moved"))
+    apply(world, spec("moved"))
     assert kinds(planned(world).writes) == [Create]
     sent = [write for write in settle(world, RULES) if not isinstance(write, WriteStatus)]
     assert kinds(sent) == [Create, Delete]
@@ -294,7 +294,7 @@ def test_creating_the_new_secret_reconciles_its_owner_so_that_the_old_one_is_del
     have = made(world)
     assert have is not None
     assert list(world.registry.next_hop(have, world)) == []
-    ask(world, spec("moved"))
+    apply(world, spec("moved"))
     new = world.put(at("target-namespace", "moved"), STORED, "samara", labels=OWNED)
     assert list(world.registry.next_hop(new, world)) == [KEY]
 
@@ -328,7 +328,7 @@ def test_while_the_new_target_is_blocked_the_old_secret_stays(obstacle: Any) -> 
     world = a_world()
     before = made(world)
     obstacle(world)
-    ask(world, spec("moved", "other"))
+    apply(world, spec("moved", "other"))
     settle(world, RULES)
     assert world.objects[TARGET] is before
 
@@ -337,7 +337,7 @@ def test_while_the_new_target_is_blocked_the_old_secret_stays(obstacle: Any) -> 
 def test_an_invalid_spec_keeps_the_existing_secret(broken: object) -> None:
     world = a_world()
     before = made(world)
-    ask(world, broken)
+    apply(world, broken)
     settle(world, RULES)
     assert world.objects[TARGET] is before
     assert faults(world) == ["Invalid"]
@@ -359,7 +359,7 @@ def test_defect_4_targeting_the_operators_own_secret_changes_and_deletes_nothing
     world = a_world()
     before = made(world)
     mine = world.put(own, secret())
-    ask(world, spec("fishysecret-config", "other"))
+    apply(world, spec("fishysecret-config", "other"))
     settle(world, rules)
     assert (world.objects[TARGET], world.objects[own]) == (before, mine)
     world.edit(SOURCE, deleting=True)
@@ -383,7 +383,7 @@ def test_withdrawn_consent_deletes_the_secret_also_of_a_suspended_or_invalid_fis
     namespace = namespace_ref("target-namespace")
     world.edit(namespace, annotations={ACCEPT: "default"})
     before = made(world)
-    ask(world, stopped)
+    apply(world, stopped)
     assert made(world) is before
     world.edit(namespace, annotations={})
     assert made(world) is None
@@ -424,7 +424,7 @@ SECOND = Ref(FISHY_SECRET, "default", "second")
 
 def test_defect_5_of_two_fishysecrets_with_one_target_the_older_wins_and_the_other_deletes_nothing() -> None:
     world = a_world(created="2026-02")
-    ask(world, SAMPLE, SECOND, created="2026-01")
+    apply(world, SAMPLE, SECOND, created="2026-01")
     found = made(world)
     assert found is not None
     assert found.labels[OWNER_NAME] == "second"
@@ -437,9 +437,9 @@ def test_defect_5_of_two_fishysecrets_with_one_target_the_older_wins_and_the_oth
 def test_defect_5_an_older_fishysecret_that_changes_to_the_target_of_another_takes_it_over() -> None:
     world = a_world(created="2026-02")
     found = made(world)
-    ask(world, spec("elsewhere"), SECOND, created="2026-01")
+    apply(world, spec("elsewhere"), SECOND, created="2026-01")
     settle(world, RULES)
-    ask(world, SAMPLE, SECOND)
+    apply(world, SAMPLE, SECOND)
     writes = settle(world, RULES)
     assert [type(write) for write in writes if write.ref == TARGET] == [
         Update
@@ -453,7 +453,7 @@ def test_defect_5_an_older_fishysecret_that_changes_to_the_target_of_another_tak
 
 def test_defect_5_when_the_older_is_deleted_the_other_takes_the_secret_over() -> None:
     world = a_world(created="2026-02")
-    ask(world, SAMPLE, SECOND, created="2026-01")
+    apply(world, SAMPLE, SECOND, created="2026-01")
     settle(world, RULES)
     world.delete(SECOND)
     found = made(world)
@@ -467,7 +467,7 @@ LONG = "a-fishysecret-with-a-name-that-is-longer-than-any-label-can-hold-" + "x"
 def test_defect_6_a_name_too_long_for_a_label_becomes_a_token_and_is_complete_in_an_annotation() -> None:
     world = a_world()
     ref = Ref(FISHY_SECRET, "default", LONG)
-    ask(world, spec("long"), ref)
+    apply(world, spec("long"), ref)
     found = made(world, at("target-namespace", "long"))
     assert found is not None
     assert len(found.labels[OWNER_NAME]) <= 63
@@ -505,7 +505,7 @@ def test_24_the_secret_is_deleted_although_another_fishysecret_without_values_ha
     world = a_world()
     other = Ref(FISHY_SECRET, "other", "young")
     items = [{"secretPath": "/absent", "secretKeyName": "X"}]
-    ask(world, {"target": SAMPLE["target"], "data": items}, other, created="2027")
+    apply(world, {"target": SAMPLE["target"], "data": items}, other, created="2027")
     world.outside[path("/absent")] = SecretReading(None, fault=DOWN)
     settle(world, RULES)
     world.delete(SOURCE)
@@ -520,7 +520,7 @@ def test_withdrawn_consent_deletes_the_old_secret_while_the_new_target_is_blocke
     old = namespace_ref("target-namespace")
     world.edit(old, annotations={ACCEPT: "default"})
     assert made(world) is not None
-    ask(world, spec(namespace="other"))
+    apply(world, spec(namespace="other"))
     assert made(world) is not None
     world.edit(old, annotations={})
     assert SOURCE in world.registry[NAME].affected_by(world.objects[old], world)
@@ -561,7 +561,7 @@ def test_a_new_spec_reports_an_optional_path_that_is_not_found() -> None:
     settle(world, RULES)
     more = {"secretPath": "/maybe", "secretKeyName": "MAYBE", "optional": True}
     world.outside[path("/maybe")] = SecretReading(None, fault=NOT_FOUND.fault, not_found=True)
-    ask(world, {"target": SAMPLE["target"], "data": [*ITEMS, more]})
+    apply(world, {"target": SAMPLE["target"], "data": [*ITEMS, more]})
     assert faults(world) == ["FetchError"]
 
 
@@ -578,7 +578,7 @@ def test_defect_7_removed_labels_are_restored() -> None:
 def test_defect_7_a_changed_type_recreates_the_secret() -> None:
     world = a_world()
     settle(world, RULES)
-    ask(world, spec(target={"type": "example.com/db"}))
+    apply(world, spec(target={"type": "example.com/db"}))
     assert kinds(planned(world).writes) == [Recreate]
 
 
@@ -686,9 +686,9 @@ def test_defect_17_an_optional_path_that_is_absent_for_an_interval_is_left_out()
     assert faults(world) == []
 
 
-@pytest.mark.parametrize("asked", [SAMPLE, optional(USER)])
-def test_46_a_required_path_that_is_absent_keeps_its_last_good_value(asked: Json) -> None:
-    world = a_world(asked)
+@pytest.mark.parametrize("sample", [SAMPLE, optional(USER)])
+def test_46_a_required_path_that_is_absent_keeps_its_last_good_value(sample: Json) -> None:
+    world = a_world(sample)
     before = made(world)
     holds(world, PASSWORD, b"click me!", fault=NOT_FOUND.fault, not_found=True, missing=300.0)
     assert made(world) is before
@@ -771,7 +771,7 @@ def test_50_values_too_large_for_one_secret_are_reported_and_nothing_is_written(
 def test_a_suspended_fishysecret_reads_nothing_writes_nothing_and_keeps_its_secret() -> None:
     world = a_world()
     before = made(world)
-    ask(world, spec("moved", suspend=True))
+    apply(world, spec("moved", suspend=True))
     assert world.registry[NAME].desired(SOURCE, world).reads == ()
     assert [write for write in settle(world, RULES) if not isinstance(write, WriteStatus)] == []
     assert world.objects[TARGET] is before
@@ -780,7 +780,7 @@ def test_a_suspended_fishysecret_reads_nothing_writes_nothing_and_keeps_its_secr
 def test_deleting_a_suspended_fishysecret_deletes_its_secret() -> None:
     world = a_world()
     settle(world, RULES)
-    ask(world, spec(suspend=True))
+    apply(world, spec(suspend=True))
     world.delete(SOURCE)
     assert made(world) is None
 
@@ -813,7 +813,7 @@ def test_one_target_name_in_several_namespaces_is_no_conflict() -> None:
     world = a_world()
     for number in range(3):
         world.namespace(f"n{number}")
-        ask(world, spec("db", f"n{number}"), Ref(FISHY_SECRET, "default", f"f{number}"))
+        apply(world, spec("db", f"n{number}"), Ref(FISHY_SECRET, "default", f"f{number}"))
     assert list(world.claimants(at("n1", "db"))) == [Key(NAME, Ref(FISHY_SECRET, "default", "f1"))]
 
 

@@ -16,7 +16,7 @@ from tests.vocabularies.test_fishysecret import (
     TARGET,
     USER,
     a_world,
-    ask,
+    apply,
     holds,
     spec,
 )
@@ -116,19 +116,19 @@ def no_namespace(world: World) -> None:
 
 
 def broken(world: World) -> None:
-    ask(world, {"data": []})
+    apply(world, {"data": []})
 
 
 def protected(world: World) -> None:
-    ask(world, spec(namespace="kube-system"))
+    apply(world, spec(namespace="kube-system"))
 
 
 def a_token(world: World) -> None:
-    ask(world, spec(target={"type": "kubernetes.io/service-account-token"}))
+    apply(world, spec(target={"type": "kubernetes.io/service-account-token"}))
 
 
 def suspended(world: World) -> None:
-    ask(world, spec(suspend=True))
+    apply(world, spec(suspend=True))
 
 
 def paused(world: World) -> None:

@@ -309,19 +309,19 @@ def test_removed_annotations_are_restored_while_the_owner_reference_is_there() -
 
 def test_a_spec_is_parsed_and_its_content_built_once_for_all_namespaces() -> None:
     world = a_world(EVERYWHERE)
-    asked = 0
+    builds = 0
     build = world.canonical
 
     def counted(kind: Kind, fields: Mapping[str, object]) -> Content | None:
-        nonlocal asked
-        asked += 1
+        nonlocal builds
+        builds += 1
         return build(kind, fields)
 
     world.canonical = counted  # type: ignore[method-assign]
     for number in range(50):
         world.namespace(f"n{number}")
         plan_of(KEY.in_namespace(f"n{number}"), world, RULES)
-    assert asked == 1
+    assert builds == 1
 
 
 def test_an_earlier_spec_is_freed_when_the_distribution_changes() -> None:

@@ -177,11 +177,11 @@ def test_a_faulty_distribution_may_be_corrected(what: Json) -> None:
 
 def the_trial(what: Json, kind: Any) -> DryRunCreate:
     """The dry run that admission asks for."""
-    asked: list[DryRunCreate] = []
+    queries: list[DryRunCreate] = []
     world = World(a_registry())
-    world.answer = lambda read: asked.append(read)  # type: ignore[method-assign,arg-type]
+    world.answer = lambda read: queries.append(read)  # type: ignore[method-assign,arg-type]
     answered(stored(what), None, world)
-    found = asked[-1]
+    found = queries[-1]
     assert found.kind == kind
     return found
 

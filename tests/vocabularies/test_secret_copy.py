@@ -25,11 +25,11 @@ RULES = ClusterPolicy(protected=("kube-*",))
 MARKS: dict[str, Any] = {"labels": {FROM: "admin-db"}, "annotations": {ORIGIN: "admin/db"}}
 
 
-def a_world(asked: str | None = "", gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL) -> World:
+def a_world(value: str | None = "", gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL) -> World:
     world = World(toys.registry(gone, adopt))
     for name in ("admin", "a", "b", "kube-system"):
         world.namespace(name)
-    world.put(SOURCE, secret(), annotations={} if asked is None else {TARGETS: asked})
+    world.put(SOURCE, secret(), annotations={} if value is None else {TARGETS: value})
     return world
 
 
@@ -42,8 +42,8 @@ def filled(world: World) -> set[str]:
     return {ref.namespace for ref in world.objects if ref.name == "db" and ref != SOURCE}
 
 
-def ask(world: World, asked: str) -> None:
-    world.edit(SOURCE, annotations={TARGETS: asked})
+def annotate(world: World, value: str) -> None:
+    world.edit(SOURCE, annotations={TARGETS: value})
 
 
 def copy(world: World, namespace: str = "a") -> Object:
@@ -78,21 +78,21 @@ LISTS = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "namespaces"), LISTS)
-def test_rule_2_the_list_names_the_namespaces_of_the_copies(asked: str, namespaces: set[str]) -> None:
-    assert filled(a_world(asked)) == namespaces
+@pytest.mark.parametrize(("value", "namespaces"), LISTS)
+def test_rule_2_the_list_names_the_namespaces_of_the_copies(value: str, namespaces: set[str]) -> None:
+    assert filled(a_world(value)) == namespaces
 
 
-@pytest.mark.parametrize("asked", [",", "Bad_Name", "a,Bad_Name", '""', "a\nb", "../x"])
-def test_rule_2_an_illegal_namespace_name_is_reported(asked: str) -> None:
-    (fault,) = planned(a_world(asked)).faults
+@pytest.mark.parametrize("value", [",", "Bad_Name", "a,Bad_Name", '""', "a\nb", "../x"])
+def test_rule_2_an_illegal_namespace_name_is_reported(value: str) -> None:
+    (fault,) = planned(a_world(value)).faults
     assert fault.reason == "Invalid"
     assert TARGETS in fault.message
 
 
-@pytest.mark.parametrize("asked", ["", "a", "admin", "zz", " a , a "])
-def test_rule_2_a_valid_list_is_not_reported(asked: str) -> None:
-    assert planned(a_world(asked)).faults == ()
+@pytest.mark.parametrize("value", ["", "a", "admin", "zz", " a , a "])
+def test_rule_2_a_valid_list_is_not_reported(value: str) -> None:
+    assert planned(a_world(value)).faults == ()
 
 
 def test_rule_2_one_illegal_name_does_not_stop_the_ten_legal_ones() -> None:
@@ -167,7 +167,7 @@ def test_rule_4_a_changed_type_recreates_the_copy() -> None:
 def test_rule_5_a_copy_whose_namespace_left_the_list_is_deleted() -> None:
     world = a_world("a,b")
     settle(world, RULES)
-    ask(world, "b")
+    annotate(world, "b")
     (write,) = settle(world, RULES)
     assert isinstance(write, Delete)
     assert filled(world) == {"b"}
@@ -182,8 +182,8 @@ def test_rule_5_a_pasted_or_forged_copy_outside_the_list_stays() -> None:
 
 
 def test_rule_6_a_new_namespace_gets_its_copies() -> None:
-    for asked in ("", "new"):
-        world = a_world(asked)
+    for value in ("", "new"):
+        world = a_world(value)
         settle(world, RULES)
         new = world.namespace("new")
         woken = [key for key in world.registry.keys_to_reconcile(new, world) if key.source_type == "secret-copy"]

@@ -42,11 +42,11 @@ def a_registry(kinds: tuple[Kind, ...] = (SECRET, CONFIG_MAP), **settings: Any) 
     return registry
 
 
-def a_world(asked: dict[str, str] | None = None, registry: Registry | None = None) -> World:
+def a_world(annotations: dict[str, str] | None = None, registry: Registry | None = None) -> World:
     world = World(registry or a_registry())
     for name in ("admin", "team", "a", "b", "kube-system"):
         world.namespace(name)
-    world.put(SOURCE, secret(), annotations=EVERY if asked is None else asked)
+    world.put(SOURCE, secret(), annotations=EVERY if annotations is None else annotations)
     return world
 
 
@@ -60,8 +60,8 @@ def filled(world: World, source: Ref = SOURCE) -> set[str]:
     return {ref.namespace for ref in places if ref != source}
 
 
-def ask(world: World, asked: dict[str, str]) -> None:
-    world.edit(SOURCE, annotations=asked)
+def annotate(world: World, annotations: dict[str, str]) -> None:
+    world.edit(SOURCE, annotations=annotations)
 
 
 def copy(world: World, namespace: str = "a") -> Object:
@@ -322,8 +322,8 @@ INVALID = [
 ]
 
 
-def asking(asked: dict[str, str], ref: Ref = SOURCE) -> Object:
-    return Object(ref, "u", 1, annotations=asked)
+def annotated(annotations: dict[str, str], ref: Ref = SOURCE) -> Object:
+    return Object(ref, "u", 1, annotations=annotations)
 
 
 def admitted(
@@ -335,32 +335,32 @@ def admitted(
     return admission.validate(Request(operation, new, old), world)
 
 
-@pytest.mark.parametrize(("asked", "key", "value", "accepted"), INVALID)
+@pytest.mark.parametrize(("annotations", "key", "value", "accepted"), INVALID)
 def test_rule_4_a_refusal_at_admission_names_the_key_the_value_and_the_accepted_ones(
-    asked: dict[str, str], key: str, value: str, accepted: str
+    annotations: dict[str, str], key: str, value: str, accepted: str
 ) -> None:
-    (refusal,) = admitted(asking(asked))
+    (refusal,) = admitted(annotated(annotations))
     assert refusal.startswith(f"{key} ")
     assert value in refusal
     assert accepted in refusal
 
 
 @pytest.mark.parametrize(
-    "asked", [EVERY, to("a"), to("zz", "team"), {}, {SYNC_TO_NAMESPACES: "a"}, {SYNC_TO_NAMESPACES: "Bad_Name"}]
+    "annotations", [EVERY, to("a"), to("zz", "team"), {}, {SYNC_TO_NAMESPACES: "a"}, {SYNC_TO_NAMESPACES: "Bad_Name"}]
 )
-def test_rule_4_valid_values_are_admitted_and_so_is_a_list_without_sync_to(asked: dict[str, str]) -> None:
-    assert admitted(asking(asked)) == ()
+def test_rule_4_valid_values_are_admitted_and_so_is_a_list_without_sync_to(annotations: dict[str, str]) -> None:
+    assert admitted(annotated(annotations)) == ()
 
 
 def test_rule_4_the_annotation_can_be_cleared_while_the_list_stays() -> None:
-    assert admitted(asking({SYNC_TO_NAMESPACES: "a"}), asking(to("a")), "UPDATE") == ()
+    assert admitted(annotated({SYNC_TO_NAMESPACES: "a"}), annotated(to("a")), "UPDATE") == ()
 
 
 def test_rule_4_a_stored_mistake_does_not_stop_other_changes_or_a_deletion() -> None:
     bad = {SYNC_TO: "everywhere"}
-    assert admitted(asking({**bad, "note": "n"}), asking(bad), "UPDATE") == ()
-    assert admitted(asking(bad), asking(EVERY), "UPDATE") != ()
-    assert admitted(None, asking(bad), "DELETE") == ()
+    assert admitted(annotated({**bad, "note": "n"}), annotated(bad), "UPDATE") == ()
+    assert admitted(annotated(bad), annotated(EVERY), "UPDATE") != ()
+    assert admitted(None, annotated(bad), "DELETE") == ()
 
 
 def test_rule_4_admission_covers_every_served_kind() -> None:
@@ -370,17 +370,17 @@ def test_rule_4_admission_covers_every_served_kind() -> None:
 
 
 def test_rule_4_copies_and_kinds_that_are_not_served_are_not_validated() -> None:
-    assert admitted(asking({SYNC_TO: "everywhere", FROM: "other/db"})) == ()
-    assert admitted(asking({SYNC_TO: "everywhere"}, at("team", "x", SERVICE_ACCOUNT))) == ()
+    assert admitted(annotated({SYNC_TO: "everywhere", FROM: "other/db"})) == ()
+    assert admitted(annotated({SYNC_TO: "everywhere"}, at("team", "x", SERVICE_ACCOUNT))) == ()
 
 
-@pytest.mark.parametrize(("asked", "key", "value", "accepted"), INVALID)
+@pytest.mark.parametrize(("annotations", "key", "value", "accepted"), INVALID)
 def test_rule_4_without_admission_the_mistake_is_reported_and_existing_copies_stay(
-    asked: dict[str, str], key: str, value: str, accepted: str
+    annotations: dict[str, str], key: str, value: str, accepted: str
 ) -> None:
     world = a_world(to("a", "b"))
     settle(world, RULES)
-    ask(world, asked)
+    annotate(world, annotations)
     (fault,) = planned(world).faults
     assert (fault.reason, fault.message.startswith(f"{key} ")) == ("Invalid", True)
     assert (value in fault.message, accepted in fault.message) == (True, True)
@@ -399,9 +399,9 @@ def test_rule_4_one_illegal_name_is_reported_and_the_ten_legal_ones_are_served()
 def test_rule_4_when_the_mistake_is_corrected_copies_outside_the_list_are_deleted() -> None:
     world = a_world(to("a", "b"))
     settle(world, RULES)
-    ask(world, to("a", "B"))
+    annotate(world, to("a", "B"))
     assert filled(world) == {"a", "b"}
-    ask(world, to("a"))
+    annotate(world, to("a"))
     assert filled(world) == {"a"}
 
 
@@ -413,7 +413,7 @@ def deleted(world: World) -> None:
 
 
 def cleared(world: World) -> None:
-    ask(world, {SYNC_TO_NAMESPACES: "a;b"})
+    annotate(world, {SYNC_TO_NAMESPACES: "a;b"})
 
 
 def going(world: World) -> None:
@@ -421,11 +421,11 @@ def going(world: World) -> None:
 
 
 @pytest.mark.parametrize("end", [deleted, cleared, going])
-@pytest.mark.parametrize("asked", [EVERY, to("a", "b")])
+@pytest.mark.parametrize("annotations", [EVERY, to("a", "b")])
 def test_rule_5_clearing_the_annotation_or_deleting_the_source_deletes_all_copies(
-    end: Callable[[World], None], asked: dict[str, str]
+    end: Callable[[World], None], annotations: dict[str, str]
 ) -> None:
-    world = a_world(asked)
+    world = a_world(annotations)
     settle(world, RULES)
     end(world)
     assert filled(world) == set()
@@ -440,7 +440,7 @@ def test_rule_5_copies_outside_a_changed_list_are_deleted(
 ) -> None:
     world = a_world(before)
     settle(world, RULES)
-    ask(world, after)
+    annotate(world, after)
     assert filled(world) == left
 
 
@@ -470,11 +470,13 @@ def test_rule_5_no_finalizer_is_put_on_a_source() -> None:
 # 6. New namespaces
 
 
-@pytest.mark.parametrize(("asked", "woken"), [(EVERY, True), (to("new"), True), (to("newer"), False), ({}, False)])
+@pytest.mark.parametrize(
+    ("annotations", "woken"), [(EVERY, True), (to("new"), True), (to("newer"), False), ({}, False)]
+)
 def test_rule_6_a_new_namespace_gets_all_cluster_sources_and_those_that_list_it(
-    asked: dict[str, str], woken: bool
+    annotations: dict[str, str], woken: bool
 ) -> None:
-    world = a_world(asked)
+    world = a_world(annotations)
     settle(world, RULES)
     new = world.namespace("new")
     keys = [key for key in world.registry.keys_to_reconcile(new, world) if key.source_type == "sync-to"]

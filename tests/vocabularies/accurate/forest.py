@@ -123,7 +123,7 @@ def values(world: World, name: str = "x") -> dict[str, str | None]:
     return {ref.namespace: known.get(obj.content) for ref, obj in world.objects.items() if ref == at(ref[1], name)}
 
 
-def ask(world: World, ref: Ref, mode: str | None) -> None:
+def set_mode(world: World, ref: Ref, mode: str | None) -> None:
     have = world.objects[ref]
     kept = {key: value for key, value in have.annotations.items() if key != PROPAGATE}
     world.edit(ref, annotations=kept if mode is None else {**kept, PROPAGATE: mode})

@@ -134,9 +134,9 @@ def test_an_unreadable_annotation_is_an_error_that_names_its_key_and_not_its_val
     key: str, text: str, wanted: str
 ) -> None:
     review = {"uid": "u", "desiredAPIVersion": wanted, "objects": [a_sub(V1, annotations={key: text})]}
-    asked = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": review}
+    body = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": review}
 
-    response = convert_review(json.dumps(asked).encode(), {"accurate.cybozu.com/SubNamespace": convert})["response"]
+    response = convert_review(json.dumps(body).encode(), {"accurate.cybozu.com/SubNamespace": convert})["response"]
 
     assert response["result"]["status"] == "Failed"
     assert key in response["result"]["message"]

@@ -14,12 +14,12 @@ from tests.vocabularies.accurate.forest import (
     RULES,
     a_copy,
     a_world,
-    ask,
     blocked,
     chain,
     faults,
     instance,
     root,
+    set_mode,
     set_roles,
     settled,
     source,
@@ -628,7 +628,7 @@ def test_5_4_a_create_copy_without_from_is_an_independent_source() -> None:
 def test_5_4_changing_create_to_update_overwrites_copies_at_once() -> None:
     world = grown("create")
     world.edit(at("a", "x"), content=secret("drift"))
-    follow_events(world, lambda world: ask(world, TOP, "update"))
+    follow_events(world, lambda world: set_mode(world, TOP, "update"))
     assert values(world) == {"r": "one", "a": "one", "b": "one"}
     assert x(world, "b").annotations[PROPAGATE] == "update"
 
@@ -645,7 +645,7 @@ def test_5_4_changing_create_to_update_overwrites_copies_of_the_original() -> No
 def test_5_4_changing_update_to_create_keeps_the_copies_and_stops_updating_them() -> None:
     world = grown("update")
     uids = [x(world, name).uid for name in "ab"]
-    follow_events(world, lambda world: ask(world, TOP, "create"))
+    follow_events(world, lambda world: set_mode(world, TOP, "create"))
     assert [x(world, name).annotations[PROPAGATE] for name in "ab"] == ["create", "create"]
     assert [x(world, name).uid for name in "ab"] == uids
     follow_events(world, lambda world: world.edit(TOP, content=secret("two")))
@@ -655,7 +655,7 @@ def test_5_4_changing_update_to_create_keeps_the_copies_and_stops_updating_them(
 def test_5_4_the_mode_of_copies_follows_repeated_changes_of_the_mode() -> None:
     world = grown("update")
     for mode in ("create", "update", "create", "update"):
-        follow_events(world, lambda world, mode=mode: ask(world, TOP, mode))  # type: ignore[misc]
+        follow_events(world, lambda world, mode=mode: set_mode(world, TOP, mode))  # type: ignore[misc]
         assert [x(world, name).annotations[PROPAGATE] for name in "ab"] == [mode, mode]
 
 
@@ -665,7 +665,7 @@ def test_5_4_and_row_5_removing_propagate_deletes_update_copies_at_once_and_keep
     mode: str, left: str, becomes: str | None
 ) -> None:
     world = grown(mode)
-    follow_events(world, lambda world: ask(world, TOP, becomes))
+    follow_events(world, lambda world: set_mode(world, TOP, becomes))
     assert values(world) == dict.fromkeys(left, "one")
 
 
@@ -971,8 +971,8 @@ def test_5_6_a_generated_annotation_other_than_false_is_ignored() -> None:
 def test_5_6_an_owner_that_cannot_be_read_is_reported_and_the_copies_stay() -> None:
     world = made_by()
     settled(world)
-    asked = OwnerAnnotation(OWN, "r", PROPAGATE_GENERATED)
-    world.outside[asked] = world.values[asked] = Rejected("no right to get deployments")
+    query = OwnerAnnotation(OWN, "r", PROPAGATE_GENERATED)
+    world.outside[query] = world.values[query] = Rejected("no right to get deployments")
     assert settled(world) == []
     (fault,) = faults(world)
     assert fault == Fault("Refused", "what its owner says cannot be read: no right to get deployments")

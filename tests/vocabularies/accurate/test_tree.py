@@ -458,8 +458,8 @@ def test_labels_of_a_sub_namespace_resource_stay_while_its_crd_is_deleted() -> N
 
 def test_labels_of_a_sub_namespace_resource_stay_while_it_is_only_missing_in_a_list() -> None:
     world = with_words_of_its_own()
-    asked = world.registry[TREE].desired(namespace_ref("a"), world).reads
-    world.values.update({asked[0]: True, IsGone(Ref(SUB_NAMESPACE, "r", "a")): False})
+    reads = world.registry[TREE].desired(namespace_ref("a"), world).reads
+    world.values.update({reads[0]: True, IsGone(Ref(SUB_NAMESPACE, "r", "a")): False})
     assert plan_of(key("a"), world, ClusterPolicy()).writes == ()
 
 
